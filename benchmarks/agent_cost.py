@@ -1,11 +1,14 @@
-"""What the agent's telemetry costs a pod: CPU of one core and resident memory at 1 Hz, with 8 GPUs and their processes.
+"""What the agent's telemetry costs a pod: CPU of one core and resident memory at 1 Hz, with 8 GPUs
+and their processes.
 
     python benchmarks/agent_cost.py [seconds]
 
-A sampler runs in a process of its own on this machine's real /proc, with NVML answered by a compiled stand-in, a run of 24 live processes,
-two of which hold each GPU, and records written to a file as NDJSON. The budget of the whole agent is 0.5 % of a core and 30 MB. A real
-driver's own time per call is not in it: the stand-in answers at once. Bytecode is compiled beforehand, as it is in a deployed bundle:
-compiling pynvml in the process itself leaves 14 MB behind that are never given back.
+A sampler runs in a process of its own on this machine's real /proc, with NVML answered by a
+compiled stand-in, a run of 24 live processes, two of which hold each GPU, and records written to a
+file as NDJSON. The budget of the whole agent is 0.5 % of a core and 30 MB. A real driver's own time
+per call is not in it: the stand-in answers at once. Bytecode is compiled beforehand, as it is in a
+deployed bundle: compiling pynvml in the process itself leaves 14 MB behind that are never given
+back.
 """
 
 from __future__ import annotations
@@ -25,7 +28,9 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULT = ROOT / "benchmarks" / "results" / "agent_cost.json"
 GPUS, PROCESSES_A_GPU = 8, 3
 BUDGET = {"cpu_percent": 0.5, "rss_mb": 30.0}
-WARM_UP_S = 65.0  # processes are looked at more often in their first minute, and a run lives for hours
+WARM_UP_S = (
+    65.0  # processes are looked at more often in their first minute, and a run lives for hours
+)
 
 
 def sample_for_ever(dev: str, records: str, pids: list[str]) -> None:
@@ -40,7 +45,9 @@ def sample_for_ever(dev: str, records: str, pids: list[str]) -> None:
     from bs4_agent.telemetry.sampler import RunMembers, Sampler
 
     scope = Scope(os.getuid(), own_pidns(), None, Path(dev))
-    members = [(identity, "rank") for pid in pids if (identity := Identity.of(int(pid))) is not None]
+    members = [
+        (identity, "rank") for pid in pids if (identity := Identity.of(int(pid))) is not None
+    ]
     runs = [RunMembers("bench", 1, members)]
     with open(records, "a", encoding="utf-8") as file:
 
@@ -49,7 +56,12 @@ def sample_for_ever(dev: str, records: str, pids: list[str]) -> None:
             file.flush()
 
         sampler = Sampler(
-            scope, GuardedGpus(open_gpus(scope)), ProcessTable(scope), append, lambda: runs, lambda: [Path(records), Path("/")]
+            scope,
+            GuardedGpus(open_gpus(scope)),
+            ProcessTable(scope),
+            append,
+            lambda: runs,
+            lambda: [Path(records), Path("/")],
         )
         sampler.run(threading.Event())
 
@@ -81,7 +93,12 @@ def pod(directory: Path) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     compiling = "import bs4_agent.telemetry.sampler, bs4_agent.telemetry.nvml, json"
     subprocess.run([sys.executable, "-c", compiling], env=environment, check=True)
-    arguments = ["--measured", str(dev), str(directory / "records"), *[str(holder.pid) for holder in holders]]
+    arguments = [
+        "--measured",
+        str(dev),
+        str(directory / "records"),
+        *[str(holder.pid) for holder in holders],
+    ]
     sampler = subprocess.Popen([sys.executable, __file__, *arguments], env=environment)
     try:
         yield sampler, directory / "records"
@@ -93,8 +110,13 @@ def pod(directory: Path) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
 
 def _hold(paths: list[Path]) -> subprocess.Popen[bytes]:
     """A process with these files open and 200 more, as a rank has sockets and shared memory."""
-    source = "import os, sys; held = [open(path) for path in sys.argv[1:]]; more = [os.dup(0) for _ in range(200)]; sys.stdin.read()"
-    return subprocess.Popen([sys.executable, "-S", "-E", "-c", source, *map(str, paths)], stdin=subprocess.PIPE)
+    source = (
+        "import os, sys; held = [open(path) for path in sys.argv[1:]]; more = [os.dup(0) for _ "
+        "in range(200)]; sys.stdin.read()"
+    )
+    return subprocess.Popen(
+        [sys.executable, "-S", "-E", "-c", source, *map(str, paths)], stdin=subprocess.PIPE
+    )
 
 
 def cpu_seconds(pid: int) -> float:
@@ -129,11 +151,16 @@ def measure(seconds: float) -> dict[str, Any]:
             **memory_mb(sampler.pid),
             "gpus": GPUS,
             "members": GPUS * PROCESSES_A_GPU,
-            "processes_on_the_machine": sum(entry.name.isdigit() for entry in Path("/proc").iterdir()),
+            "processes_on_the_machine": sum(
+                entry.name.isdigit() for entry in Path("/proc").iterdir()
+            ),
             "python": sys.version.split()[0],
             "budget": BUDGET,
         }
-    return {**result, "within_budget": all(float(result[name]) <= limit for name, limit in BUDGET.items())}
+    return {
+        **result,
+        "within_budget": all(float(result[name]) <= limit for name, limit in BUDGET.items()),
+    }
 
 
 def main() -> int:

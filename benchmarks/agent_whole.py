@@ -1,14 +1,18 @@
-"""What the whole agent costs a pod: CPU of one core and resident memory, deployed over SSH, with 8 GPUs, 1 Hz and quiet logs.
+"""What the whole agent costs a pod: CPU of one core and resident memory, deployed over SSH, with 8
+GPUs, 1 Hz and quiet logs.
 
     python benchmarks/agent_whole.py [seconds]
 
-A practice pod with 8 simulated GPUs runs a miniature run whose first step takes an hour, so that its processes, its GPU memory and its five
-logs are there and nothing is written. The agent is the deployed bundle, as the console starts it. It is measured alone and then with a
-console attached, beside an interpreter of the same kind that only sleeps. The first 70 s are left out: processes are looked at more often
-in their first minute, and a run lives for hours. A real driver's own time per call is not in it: the simulated one answers at once.
+A practice pod with 8 simulated GPUs runs a miniature run whose first step takes an hour, so that
+its processes, its GPU memory and its five logs are there and nothing is written. The agent is the
+deployed bundle, as the console starts it. It is measured alone and then with a console attached,
+beside an interpreter of the same kind that only sleeps. The first 70 s are left out: processes are
+looked at more often in their first minute, and a run lives for hours. A real driver's own time per
+call is not in it: the simulated one answers at once.
 
-The agent sleeps nearly all the time, and waking on a core that sleeps costs it up to a fifth more than on one that works. A pod that trains
-has no sleeping cores, so every core is kept awake by a process of the lowest priority; what an idle machine shows is told beside.
+The agent sleeps nearly all the time, and waking on a core that sleeps costs it up to a fifth more
+than on one that works. A pod that trains has no sleeping cores, so every core is kept awake by a
+process of the lowest priority; what an idle machine shows is told beside.
 """
 
 from __future__ import annotations
@@ -37,7 +41,9 @@ WARM_UP_S = 70.0
 
 
 def cpu_seconds(pid: int) -> float:
-    """By the scheduler's own count, in nanoseconds; threads that have ended are missing, so the clock ticks are asked as well."""
+    """By the scheduler's own count, in nanoseconds; threads that have ended are missing, so the
+    clock ticks are asked as well.
+    """
     running = 0.0
     for task in Path(f"/proc/{pid}/task").iterdir():
         with contextlib.suppress(FileNotFoundError):
@@ -59,7 +65,10 @@ def memory_mb(pid: int) -> dict[str, float]:
 @contextlib.contextmanager
 def awake() -> Iterator[None]:
     """No core sleeps."""
-    cores = [subprocess.Popen(["nice", "-n", "19", sys.executable, "-IS", "-c", "while True: pass"]) for _ in range(os.cpu_count() or 1)]
+    cores = [
+        subprocess.Popen(["nice", "-n", "19", sys.executable, "-IS", "-c", "while True: pass"])
+        for _ in range(os.cpu_count() or 1)
+    ]
     try:
         yield
     finally:
@@ -98,7 +107,9 @@ async def main(seconds: float, hold: bool) -> int:
             await asyncio.sleep(WARM_UP_S)
             idle = await measure(agent, seconds / 2)
             with awake():
-                alone, beside = await asyncio.gather(measure(agent, seconds), measure(bare.pid, seconds))
+                alone, beside = await asyncio.gather(
+                    measure(agent, seconds), measure(bare.pid, seconds)
+                )
             life = asyncio.create_task(session.run())
             await session.synced(60)
             with awake():

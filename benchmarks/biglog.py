@@ -1,15 +1,20 @@
-"""A log of five million lines: how long until what one asked for is on the screen, next to less, lnav and Toolong.
+"""A log of five million lines: how long until what one asked for is on the screen, next to less,
+lnav and Toolong.
 
-    .venv/bin/python benchmarks/biglog.py [--lines 5000000] [--rounds 3] [--toolong PATH] [--json FILE]
+    .venv/bin/python benchmarks/biglog.py [--lines 5000000] [--rounds 3] [--toolong PATH] [--json
+    FILE]
 
-Every program runs in tmux, 180x50, on the same file in memory; a key is sent and the screen is looked at until the wanted line is on it
-(the moment something was written). The console reads through its agent and the real `attach`; the others open the file itself. Measured are
+Every program runs in tmux, 180x50, on the same file in memory; a key is sent and the screen is
+looked at until the wanted line is on it (the moment something was written). The console reads
+through its agent and the real `attach`; the others open the file itself. Measured are
 
-* end: the newest line. The console is running already and opens the log (`enter`); the others are started on it and sent to its end
+* end: the newest line. The console is running already and opens the log (`enter`); the others are
+  started on it and sent to its end
 * line: any line of the middle, by its number
 * first: the nearest match of a text that occurs once, at the other end of the file
 * all: the number of lines with a text, all of them counted; the anchor is `grep -c -F`
-* painted: bytes a second that reach the terminal while 20,000 lines a second come and the end is followed, in remote mode and not
+* painted: bytes a second that reach the terminal while 20,000 lines a second come and the end is
+  followed, in remote mode and not
 """
 
 from __future__ import annotations
@@ -60,8 +65,9 @@ def line(n: int) -> str:
     s = n // 60
     level = "INFO" if n % 97 else "WARNING"
     return (
-        f"{s // 3600 % 24:02}:{s // 60 % 60:02}:{s % 60:02} {level:>7} Step {n} | Time: {n % 9}.{n % 97:02}s | "
-        f"Loss: 0.{n * 7919 % 100000:05} | lr {n:07} tokens batch ok {n % 65536:05}\n"
+        f"{s // 3600 % 24:02}:{s // 60 % 60:02}:{s % 60:02} {level:>7} Step {n} | Time: "
+        f"{n % 9}.{n % 97:02}s | Loss: 0.{n * 7919 % 100000:05} | lr {n:07} tokens batch ok "
+        f"{n % 65536:05}\n"
     )
 
 
@@ -74,12 +80,31 @@ class BenchSession:
         self._channel: asyncio.Future[Channel] = asyncio.get_running_loop().create_future()
         stamp = {"t": time.time(), "m": time.monotonic(), "b": boot_id()}
         for seq, event in enumerate(("registered", "attempt-started"), 1):
-            record = {**stamp, "seq": seq, "prev": "0" * 64, "type": "run", "event": event, "run": "bench", "attempt": 1}
-            self.state.apply_journal({**record, "trainer": "prime-rl", "output_dir": "/tmp", "cwd": "/tmp", "argv": [], "config": ""})
+            record = {
+                **stamp,
+                "seq": seq,
+                "prev": "0" * 64,
+                "type": "run",
+                "event": event,
+                "run": "bench",
+                "attempt": 1,
+            }
+            self.state.apply_journal(
+                {
+                    **record,
+                    "trainer": "prime-rl",
+                    "output_dir": "/tmp",
+                    "cwd": "/tmp",
+                    "argv": [],
+                    "config": "",
+                }
+            )
         self.state.streams = ["log/bench/trainer"]
 
     async def run(self) -> None:
-        """Until cancelled. What ends it earlier, and what `attach` says, stands in the file that the benchmark looks at."""
+        """Until cancelled. What ends it earlier, and what `attach` says, stands in the file that
+        the benchmark looks at.
+        """
         with said_by(self._home, "attach").open("ab", buffering=0) as said:
             process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "bs4_agent", "attach"),
@@ -90,9 +115,13 @@ class BenchSession:
                 limit=1 << 20,
             )
             try:
-                self._channel.set_result(await Channel.open(AttachDuplex(process), "benchmark", "benchmark"))
+                self._channel.set_result(
+                    await Channel.open(AttachDuplex(process), "benchmark", "benchmark")
+                )
                 self.state.link.state = "up"
-                said.write(f"attach ended by itself with exit code {await process.wait()}\n".encode())
+                said.write(
+                    f"attach ended by itself with exit code {await process.wait()}\n".encode()
+                )
             except ConsoleError as error:
                 said.write(f"{error}\n".encode())
 
@@ -101,8 +130,12 @@ class BenchSession:
 
     def retry_now(self) -> None: ...
 
-    async def read_log(self, stream: str, cursor: str, limit: int = 262144, wait: float = 0.0, *, seen: int = 0) -> Any:
-        return await (await asyncio.shield(self._channel)).read(stream, cursor, limit=limit, wait=wait, seen=seen)
+    async def read_log(
+        self, stream: str, cursor: str, limit: int = 262144, wait: float = 0.0, *, seen: int = 0
+    ) -> Any:
+        return await (await asyncio.shield(self._channel)).read(
+            stream, cursor, limit=limit, wait=wait, seen=seen
+        )
 
     async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
         return await (await asyncio.shield(self._channel)).query(stream, op, **parameters)
@@ -116,12 +149,16 @@ async def screen(home: Home) -> None:
 
 
 def said_by(home: Home, who: str) -> Path:
-    """Standard error of a helper of the benchmark, beside the home, which is removed after each program."""
+    """Standard error of a helper of the benchmark, beside the home, which is removed after each
+    program.
+    """
     return home.root.with_name(f"{who}.stderr")
 
 
 class Agent:
-    """The agent's process. Whoever waits for a screen asks `check`: a wait for something that cannot come is no measurement."""
+    """The agent's process. Whoever waits for a screen asks `check`: a wait for something that
+    cannot come is no measurement.
+    """
 
     def __init__(self, home: Home, process: subprocess.Popen[bytes]) -> None:
         self._home, self._process = home, process
@@ -129,7 +166,9 @@ class Agent:
     def check(self) -> None:
         """SystemExit with exit code and last words, when it or the console's `attach` has ended."""
         if (code := self._process.poll()) is not None:
-            raise SystemExit(f"the agent ended by itself with exit code {code}: {self._words('agent')}")
+            raise SystemExit(
+                f"the agent ended by itself with exit code {code}: {self._words('agent')}"
+            )
         if words := self._words("attach"):
             raise SystemExit(f"the console lost the agent: {words}")
 
@@ -144,7 +183,10 @@ def agent(home: Home, log: Path) -> Iterator[Agent]:
     (home.root / "bench.json").write_text(json.dumps({"logs": {"trainer": str(log)}}))
     said_by(home, "attach").unlink(missing_ok=True)
     argv = [sys.executable, __file__, "--serve", str(home.root)]
-    with said_by(home, "agent").open("wb") as said, subprocess.Popen(argv, stdin=subprocess.PIPE, stderr=said) as process:
+    with (
+        said_by(home, "agent").open("wb") as said,
+        subprocess.Popen(argv, stdin=subprocess.PIPE, stderr=said) as process,
+    ):
         running = Agent(home, process)
         try:
             while not home.agent_record.exists():
@@ -158,7 +200,9 @@ def agent(home: Home, log: Path) -> Iterator[Agent]:
 class ConsoleTerminal(Terminal):
     """The console on the bench's log, watched together with its agent."""
 
-    def __init__(self, home: Home, running: Agent, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, home: Home, running: Agent, environment: Mapping[str, str] | None = None
+    ) -> None:
         super().__init__([sys.executable, __file__, "--screen", str(home.root)], SIZE, environment)
         self._agent = running
 
@@ -170,7 +214,9 @@ class ConsoleTerminal(Terminal):
         return super().until(look, seconds)
 
     def open_run(self) -> None:
-        """From the fleet to the run; its name alone stands on the fleet too, and so does the word "logs"."""
+        """From the fleet to the run; its name alone stands on the fleet too, and so does the word
+        "logs".
+        """
         self.wait("bench")
         self.press("Enter")
         if self.wait("bench › bench") is None:
@@ -178,7 +224,10 @@ class ConsoleTerminal(Terminal):
 
     def give_up(self, wanted: str) -> NoReturn:
         shown = "\n".join(line.rstrip() for line in self.shown().splitlines() if line.strip())
-        raise SystemExit(f"{wanted} is not on the console's screen after {PATIENCE_S:.0f} s, which shows:\n{shown}")
+        raise SystemExit(
+            f"{wanted} is not on the console's screen after {PATIENCE_S:.0f} s, which "
+            f"shows:\n{shown}"
+        )
 
 
 Times = dict[str, float | None]
@@ -192,17 +241,24 @@ def console(home: Home, lines: int, running: Agent) -> Times:
         times["end"] = terminal.enter(":logs trainer", rf"Step {lines - 1} ")
         if times["end"] is None:
             terminal.give_up("the end of the log")
-        # The pod counts its lines once while somebody looks: a person needs longer than this to type a number.
-        times["line, counted for the first time"] = terminal.enter(f":go {lines // 2}", rf"Step {lines // 2 - 1} ")
+        # The pod counts its lines once while somebody looks: a person needs longer than this to
+        # type a number.
+        times["line, counted for the first time"] = terminal.enter(
+            f":go {lines // 2}", rf"Step {lines // 2 - 1} "
+        )
         for n in (lines // 10 * 9, lines // 10, lines // 3):
-            times["line"] = max(times.get("line") or 0, terminal.enter(f":go {n}", rf"Step {n - 1} ") or PATIENCE_S)
+            times["line"] = max(
+                times.get("line") or 0, terminal.enter(f":go {n}", rf"Step {n - 1} ") or PATIENCE_S
+            )
         terminal.type("G")
         terminal.wait(rf"Step {lines - 1} ")
         times["first"] = terminal.enter(f":find {ONCE}", r"Step 7 ")
         terminal.type("G")
         terminal.wait(rf"Step {lines - 1} ")
         times["all, every line"] = terminal.enter(f":find {EVERY}", rf"batch {lines:,} lines(?!…)")
-        times["all, one line of 97"] = terminal.enter(f":find {SOME}", rf"{SOME} {-(-lines // 97):,} lines(?!…)")
+        times["all, one line of 97"] = terminal.enter(
+            f":find {SOME}", rf"{SOME} {-(-lines // 97):,} lines(?!…)"
+        )
         times["filter, the only line that passes"] = terminal.enter(f":filter {ONCE}", r"Step 7 ")
     finally:
         terminal.close()
@@ -231,7 +287,9 @@ def lnav(log: Path, lines: int) -> Times:
     terminal = Terminal(["lnav", str(log)], SIZE, {"HOME": home.name})
     try:
         times["start"] = terminal.first(r"Step \d+ ")
-        times["end"] = terminal.first(rf"Step {lines - 1} ")  # it follows to the end by itself, indexing
+        times["end"] = terminal.first(
+            rf"Step {lines - 1} "
+        )  # it follows to the end by itself, indexing
         times["line"] = terminal.enter(f":goto {lines // 2}", rf"Step {lines // 2} ")
         terminal.type("g")
         terminal.wait("Step 0 ")
@@ -249,7 +307,9 @@ def toolong(program: str, log: Path, lines: int) -> Times:
     try:
         times["end"] = terminal.first(rf"Step {lines - 1} ")
         terminal.press("C-g")
-        terminal.wait("▊")  # its box, in which a number stands already; it goes there with every digit
+        terminal.wait(
+            "▊"
+        )  # its box, in which a number stands already; it goes there with every digit
         terminal.press("C-u")
         number = str(lines // 2)
         terminal.type(number[:-1])
@@ -262,7 +322,12 @@ def toolong(program: str, log: Path, lines: int) -> Times:
 
 def grep(log: Path) -> dict[str, float]:
     times = {}
-    for name, text in (("first", ONCE), ("all, every line", EVERY), ("all, one line of 97", SOME), ("all, none", NEVER)):
+    for name, text in (
+        ("first", ONCE),
+        ("all, every line", EVERY),
+        ("all, one line of 97", SOME),
+        ("all, none", NEVER),
+    ):
         began = time.perf_counter()
         # Not into /dev/null: grep stops at the first match there.
         subprocess.run(["grep", "-c", "-F", text, str(log)], check=False, stdout=subprocess.PIPE)
@@ -302,7 +367,9 @@ async def on_the_pod(home: Home) -> Times:
     return times
 
 
-def painted(home: Home, log: Path, seconds: float, running: Agent, **environment: str) -> dict[str, float]:
+def painted(
+    home: Home, log: Path, seconds: float, running: Agent, **environment: str
+) -> dict[str, float]:
     """Bytes a second on the terminal while the end of a growing log is followed."""
     stop = threading.Event()
 
@@ -325,7 +392,10 @@ def painted(home: Home, log: Path, seconds: float, running: Agent, **environment
         before, painted_before = terminal.shown(), terminal.painted
         time.sleep(seconds)
         moved = terminal.shown() != before
-        return {"KiB/s": round((terminal.painted - painted_before) / 1024 / seconds, 1), "moved": float(moved)}
+        return {
+            "KiB/s": round((terminal.painted - painted_before) / 1024 / seconds, 1),
+            "moved": float(moved),
+        }
     finally:
         stop.set()
         if writer.ident is not None:
@@ -334,7 +404,9 @@ def painted(home: Home, log: Path, seconds: float, running: Agent, **environment
 
 
 def with_agent(home: Home, log: Path, measure: Callable[[Agent], Times]) -> Callable[[], Times]:
-    """With a fresh agent each time: one that has the line index already would flatter the first jump."""
+    """With a fresh agent each time: one that has the line index already would flatter the first
+    jump.
+    """
 
     def measured() -> Times:
         with agent(Home(home.root), log) as running:
@@ -349,7 +421,13 @@ def version(program: str) -> str:
     """The first line that the program says of itself."""
     if not program:
         return "not installed"
-    said = subprocess.run([program, "--version"], check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    said = subprocess.run(
+        [program, "--version"],
+        check=False,
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+    )
     return (said.stdout or said.stderr).strip().partition("\n")[0]
 
 
@@ -376,18 +454,29 @@ ROWS = {
 
 
 def table(result: dict[str, Any]) -> str:
-    """For docs/logs.md. A program that is not installed here says so; "–": it has no such thing, or was not asked."""
+    """For docs/logs.md. A program that is not installed here says so; "–": it has no such thing, or
+    was not asked.
+    """
     seconds: dict[str, Times] = result["seconds"]
     missing = [name for name, said in result.get("others", {}).items() if said == "not installed"]
     names = [*sorted(seconds, key=lambda name: name != "bs4-console"), *missing]
-    rows = [f"| | {' | '.join(f'`{name}`' if name.startswith('grep') else name for name in names)} |", "|---" * (len(names) + 1) + "|"]
+    rows = [
+        f"| | {' | '.join(f'`{name}`' if name.startswith('grep') else name for name in names)} |",
+        "|---" * (len(names) + 1) + "|",
+    ]
     for row, title in ROWS.items():
         cells = []
         for name in names:
             asked = seconds.get(name, {})
             value = asked.get(row)
             never = f"not in {PATIENCE_S:.0f} s" if row in asked else "–"
-            cells.append("not installed" if name in missing else f"{value:.3g} s" if value is not None else never)
+            cells.append(
+                "not installed"
+                if name in missing
+                else f"{value:.3g} s"
+                if value is not None
+                else never
+            )
         rows.append(f"| {title} | {' | '.join(cells)} |")
     return "\n".join(rows)
 
@@ -411,7 +500,9 @@ def main() -> None:
     # Ended from outside it still closes its terminals and ends its agent.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     parts = options.only.split(",") if options.only else ["pod", "console", "others", "painted"]
-    with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as directory:
+    with tempfile.TemporaryDirectory(
+        dir="/dev/shm" if Path("/dev/shm").is_dir() else None
+    ) as directory:
         home, log = Home(Path(directory) / "home"), Path(directory) / "trainer.log"
         make_log(log, options.lines)
         result: dict[str, Any] = {
@@ -423,9 +514,13 @@ def main() -> None:
         }
         programs: dict[str, Callable[[], Times]] = {"grep -c -F": lambda: dict(grep(log))}
         if "pod" in parts:
-            programs["agent, without a screen"] = with_agent(home, log, lambda _: asyncio.run(on_the_pod(home)))
+            programs["agent, without a screen"] = with_agent(
+                home, log, lambda _: asyncio.run(on_the_pod(home))
+            )
         if "console" in parts:
-            programs["bs4-console"] = with_agent(home, log, lambda running: console(home, options.lines, running))
+            programs["bs4-console"] = with_agent(
+                home, log, lambda running: console(home, options.lines, running)
+            )
         if "others" in parts:
             others: dict[str, tuple[str, Callable[[], Times]]] = {
                 "less": (shutil.which("less") or "", lambda: less(log, options.lines)),
@@ -442,7 +537,9 @@ def main() -> None:
         if "painted" in parts:
             with agent(Home(home.root), log) as running:
                 result["painted"] = {
-                    "remote": painted(home, log, 10.0, running, SSH_CONNECTION="192.0.2.1 1 192.0.2.2 22"),
+                    "remote": painted(
+                        home, log, 10.0, running, SSH_CONNECTION="192.0.2.1 1 192.0.2.2 22"
+                    ),
                     "local": painted(home, log, 10.0, running),
                 }
     text = json.dumps(result, indent=2)

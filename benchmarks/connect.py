@@ -1,11 +1,14 @@
-"""How long until a pod's first telemetry is here, against what a person would type instead: `ssh host true`, in the same run.
+"""How long until a pod's first telemetry is here, against what a person would type instead: `ssh
+host true`, in the same run.
 
     python benchmarks/connect.py [pairs]
 
-Each pair is one clean `ssh host true` process, one connect to a pod that has never seen the agent (upload, install, start, first record),
-and one connect to a pod whose agent runs, on namespaced pods (real OpenSSH servers, no network delay). What counts are the ratios of the
-medians: at most 3 with deploy, at most 2 with the agent there. The console's time counts from `connect` in a running console, as a person
-with the screen open sees it; what starting a console's Python costs is told beside it, once, and is not in the ratios.
+Each pair is one clean `ssh host true` process, one connect to a pod that has never seen the agent
+(upload, install, start, first record), and one connect to a pod whose agent runs, on namespaced
+pods (real OpenSSH servers, no network delay). What counts are the ratios of the medians: at most 3
+with deploy, at most 2 with the agent there. The console's time counts from `connect` in a running
+console, as a person with the screen open sees it; what starting a console's Python costs is told
+beside it, once, and is not in the ratios.
 """
 
 from __future__ import annotations
@@ -29,7 +32,8 @@ from tests.support.pod import TestPod  # noqa: E402
 from tests.support.pods import Pods  # noqa: E402
 from tests.support.transports import transport, trusting  # noqa: E402
 
-from bs4_console.core.channel import Channel  # noqa: E402 (the checkout's root must be importable for the test pods)
+# The checkout's root must be importable for the test pods.
+from bs4_console.core.channel import Channel  # noqa: E402
 from bs4_console.transport import bundle  # noqa: E402
 
 RESULT = ROOT / "benchmarks" / "results" / "connect.json"
@@ -45,9 +49,20 @@ def ssh_true(pod: TestPod, known_hosts: Path) -> float:
         "BatchMode=yes",
         "IdentitiesOnly=yes",
     ]
-    argv = ["ssh", "-F", "none", "-i", str(pod.key), "-p", str(pod.port), *(word for option in options for word in ("-o", option))]
+    argv = [
+        "ssh",
+        "-F",
+        "none",
+        "-i",
+        str(pod.key),
+        "-p",
+        str(pod.port),
+        *(word for option in options for word in ("-o", option)),
+    ]
     started = time.perf_counter()
-    subprocess.run([*argv, f"{pod.user}@{pod.address}", "true"], check=True, stdin=subprocess.DEVNULL)
+    subprocess.run(
+        [*argv, f"{pod.user}@{pod.address}", "true"], check=True, stdin=subprocess.DEVNULL
+    )
     return time.perf_counter() - started
 
 
@@ -56,7 +71,9 @@ async def first_telemetry(pod: TestPod, directory: Path) -> float:
     connection = transport(pod, directory)
     started = time.perf_counter()
     try:
-        channel = await Channel.open(await connection.open(lambda _: None), "bench@here", "bs4-console/benchmark")
+        channel = await Channel.open(
+            await connection.open(lambda _: None), "bench@here", "bs4-console/benchmark"
+        )
         chunk = await channel.read("telemetry", "start", wait=10.0)
         seconds = time.perf_counter() - started
         assert json.loads(chunk.data.splitlines()[0])["host"]["mem_total"]
@@ -67,7 +84,9 @@ async def first_telemetry(pod: TestPod, directory: Path) -> float:
 
 
 async def measure(pods: Pods, pairs: int, directory: Path) -> dict[str, list[float]]:
-    """Interleaved, the first round thrown away: page cache, the bundle's own build, a cold agent."""
+    """Interleaved, the first round thrown away: page cache, the bundle's own build, a cold
+    agent.
+    """
     (steady,) = pods(1)
     trusting(directory, steady)
     await first_telemetry(steady, directory)
@@ -89,7 +108,11 @@ async def measure(pods: Pods, pairs: int, directory: Path) -> dict[str, list[flo
 def start_of_python() -> float:
     """Seconds to start a Python and import what connecting needs."""
     started = time.perf_counter()
-    subprocess.run([sys.executable, "-c", "import bs4_console.transport.ssh, bs4_console.core.channel"], check=True, cwd=ROOT)
+    subprocess.run(
+        [sys.executable, "-c", "import bs4_console.transport.ssh, bs4_console.core.channel"],
+        check=True,
+        cwd=ROOT,
+    )
     return time.perf_counter() - started
 
 
@@ -114,19 +137,31 @@ def main() -> int:
         "schema": "bs4.bench-connect/1",
         "pairs": pairs,
         "median_s": {name: round(value, 4) for name, value in median.items()},
-        "seconds": {name: [round(value, 4) for value in values] for name, values in seconds.items()},
+        "seconds": {
+            name: [round(value, 4) for value in values] for name, values in seconds.items()
+        },
         "ratio_to_ssh_true": ratio,
         "budget": BUDGET,
         "within": {name: ratio[name] <= BUDGET[name] for name in BUDGET},
         "start_of_python_s": round(start_of_python(), 3),
         "bundle_bytes": len(shipped.data),
-        "machine": {"cpus": os.cpu_count(), "load1": round(os.getloadavg()[0], 2), "python": platform.python_version()},
+        "machine": {
+            "cpus": os.cpu_count(),
+            "load1": round(os.getloadavg()[0], 2),
+            "python": platform.python_version(),
+        },
     }
     RESULT.parent.mkdir(parents=True, exist_ok=True)
     RESULT.write_text(json.dumps(result, indent=1) + "\n")
     print(f"`ssh host true`                 {median['ssh'] * 1000:6.0f} ms")
-    print(f"first telemetry, with deploy    {median['deploy'] * 1000:6.0f} ms   x{ratio['deploy']} (at most {BUDGET['deploy']:g})")
-    print(f"first telemetry, agent is there {median['attach'] * 1000:6.0f} ms   x{ratio['attach']} (at most {BUDGET['attach']:g})")
+    print(
+        f"first telemetry, with deploy    {median['deploy'] * 1000:6.0f} ms   "
+        f"x{ratio['deploy']} (at most {BUDGET['deploy']:g})"
+    )
+    print(
+        f"first telemetry, agent is there {median['attach'] * 1000:6.0f} ms   "
+        f"x{ratio['attach']} (at most {BUDGET['attach']:g})"
+    )
     return 0 if all(result["within"].values()) else 1  # type: ignore[attr-defined]
 
 

@@ -1,13 +1,18 @@
-"""How soon the agent knows: a fact (a process gone, a line written) in the journal, the incident after its hold, a stall in steps.
+"""How soon the agent knows: a fact (a process gone, a line written) in the journal, the incident
+after its hold, a stall in steps.
 
     python benchmarks/detection.py [repeats]
 
-Each figure is taken on a practice pod of its own, with real processes and the deployed agent, for both generations. The moment of the
-fault is taken beside the act itself, the moment of knowledge from the journal's own wall time on the same machine:
+Each figure is taken on a practice pod of its own, with real processes and the deployed agent, for
+both generations. The moment of the fault is taken beside the act itself, the moment of knowledge
+from the journal's own wall time on the same machine:
 
-* process: the inference engine is killed by force; `process-gone` is the fact, `vllm-silent-death` the incident;
-* line: a line that a signature with no hold fires on is appended to the orchestrator's log by this program;
-* stall: the trainer is stopped by signal, so that nothing fails and nothing is said; counted from the last finished step.
+* process: the inference engine is killed by force; `process-gone` is the fact, `vllm-silent-death`
+  the incident;
+* line: a line that a signature with no hold fires on is appended to the orchestrator's log by this
+  program;
+* stall: the trainer is stopped by signal, so that nothing fails and nothing is said; counted from
+  the last finished step.
 """
 
 from __future__ import annotations
@@ -31,10 +36,14 @@ RESULT = ROOT / "benchmarks" / "results" / "detection.json"
 TRAINERS = ("prime-rl-2026-01", "prime-rl")
 LIMITS = {"fact_s": 1.0, "after_hold_s": 1.0, "stall_steps": 3.0}
 WARM_UP = 7
-#: Of the stall alone: long enough for three steps to be longer than the few seconds below which no silence counts.
+#: Of the stall alone: long enough for three steps to be longer than the few seconds below which no
+#: silence counts.
 STALL_STEP_S = 5.0
 WAIT_S = 60.0
-LINE = "FileNotFoundError: Orchestrator checkpoint not found at outputs/none/step_0/orchestrator/progress.pt"
+LINE = (
+    "FileNotFoundError: Orchestrator checkpoint not found at "
+    "outputs/none/step_0/orchestrator/progress.pt"
+)
 
 
 def journal(stage: Stage) -> list[dict[str, Any]]:
@@ -45,7 +54,9 @@ def journal(stage: Stage) -> list[dict[str, Any]]:
 
 async def record(stage: Stage, what: str, fits: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
     """The first record that fits."""
-    found: dict[str, Any] = await stage.until(lambda: next((r for r in journal(stage) if fits(r)), None), WAIT_S, what)
+    found: dict[str, Any] = await stage.until(
+        lambda: next((r for r in journal(stage) if fits(r)), None), WAIT_S, what
+    )
     return found
 
 
@@ -65,19 +76,35 @@ async def process_gone(stage: Stage) -> dict[str, float]:
     at = time.time()
 
     def gone(component: str) -> Callable[[dict[str, Any]], bool]:
-        return lambda r: r["type"] == "run" and r["event"] == "process-gone" and r["component"] == component
+        return lambda r: (
+            r["type"] == "run" and r["event"] == "process-gone" and r["component"] == component
+        )
 
     fact = await record(stage, "the engine's end in the journal", gone("engine"))
     server = await record(stage, "the server's end in the journal", gone("inference"))
     incident = await record(stage, "the incident", opened("vllm-silent-death"))
-    return {"fact_s": fact["t"] - at, "after_hold_s": incident["t"] - server["t"] - hold_of("vllm-silent-death")}
+    return {
+        "fact_s": fact["t"] - at,
+        "after_hold_s": incident["t"] - server["t"] - hold_of("vllm-silent-death"),
+    }
 
 
 async def line_written(stage: Stage) -> dict[str, float]:
     old = stage.trainer == "prime-rl-2026-01"
-    path = stage.pod.output_dir / "logs" / "orchestrator.stdout" if old else stage.pod.output_dir / "demo/logs/latest/orchestrator.log"
-    text = LINE if old else json.dumps({"timestamp": "2026-08-21T10:00:00+00:00", "level": "ERROR", "message": LINE})
-    # Its own writer holds still meanwhile: 2026-01's redirect does not append, and would write over the line before anybody has read it.
+    path = (
+        stage.pod.output_dir / "logs" / "orchestrator.stdout"
+        if old
+        else stage.pod.output_dir / "demo/logs/latest/orchestrator.log"
+    )
+    text = (
+        LINE
+        if old
+        else json.dumps(
+            {"timestamp": "2026-08-21T10:00:00+00:00", "level": "ERROR", "message": LINE}
+        )
+    )
+    # Its own writer holds still meanwhile: 2026-01's redirect does not append, and would write over
+    # the line before anybody has read it.
     for process in faults.find(stage.pod, "orchestrator"):
         faults.pause(process)
     with path.open("a") as log:
@@ -85,7 +112,10 @@ async def line_written(stage: Stage) -> dict[str, float]:
         log.flush()
         at = time.time()
     incident = await record(stage, "the incident", opened("incomplete-resume-set"))
-    return {"fact_s": incident["t"] - at, "after_hold_s": incident["t"] - at - hold_of("incomplete-resume-set")}
+    return {
+        "fact_s": incident["t"] - at,
+        "after_hold_s": incident["t"] - at - hold_of("incomplete-resume-set"),
+    }
 
 
 async def silent_stall(stage: Stage) -> dict[str, float]:
@@ -93,18 +123,23 @@ async def silent_stall(stage: Stage) -> dict[str, float]:
     for process in faults.find(stage.pod, "rank"):
         faults.pause(process)
     incident = await record(stage, "the incident", opened("run-stalled"))
-    # By the witness; 2026-01's step lines have whole seconds, so that its figure may be up to one second too long.
+    # By the witness; 2026-01's step lines have whole seconds, so that its figure may be up to one
+    # second too long.
     quiet = incident["t"] - stage.steps()[-1][0]
     return {"stall_s": quiet, "median_step_s": pace, "stall_steps": quiet / pace}
 
 
 def _pace(stage: Stage) -> float:
-    """The run's median step by the witness, seconds: over a stretch of steps, because one line's time may be a whole second."""
+    """The run's median step by the witness, seconds: over a stretch of steps, because one line's
+    time may be a whole second.
+    """
     times = [t for t, _ in stage.steps()][1:]
     return (times[-1] - times[0]) / (len(times) - 1)
 
 
-async def one(trainer: str, measure: Callable[[Stage], Awaitable[dict[str, float]]], step_seconds: float) -> dict[str, float]:
+async def one(
+    trainer: str, measure: Callable[[Stage], Awaitable[dict[str, float]]], step_seconds: float
+) -> dict[str, float]:
     async with staged(trainer, step_seconds=step_seconds) as stage:
         await stage.launch()
         await advance(stage, "demo", WARM_UP)
@@ -112,14 +147,26 @@ async def one(trainer: str, measure: Callable[[Stage], Awaitable[dict[str, float
 
 
 async def main(repeats: int) -> int:
-    result: dict[str, Any] = {"schema": "bs4.detection/1", "repeats": repeats, "limits": LIMITS, "trainers": {}}
+    result: dict[str, Any] = {
+        "schema": "bs4.detection/1",
+        "repeats": repeats,
+        "limits": LIMITS,
+        "trainers": {},
+    }
     worst: dict[str, float] = dict.fromkeys(LIMITS, 0.0)
     for trainer in TRAINERS:
         rows: dict[str, Any] = {}
-        for measure, pace in ((process_gone, 0.3), (line_written, 0.3), (silent_stall, STALL_STEP_S)):
+        for measure, pace in (
+            (process_gone, 0.3),
+            (line_written, 0.3),
+            (silent_stall, STALL_STEP_S),
+        ):
             seen = [await one(trainer, measure, pace) for _ in range(repeats)]
             rows[measure.__name__] = {
-                key: {"median": round(statistics.median(s[key] for s in seen), 2), "max": round(max(s[key] for s in seen), 2)}
+                key: {
+                    "median": round(statistics.median(s[key] for s in seen), 2),
+                    "max": round(max(s[key] for s in seen), 2),
+                }
                 for key in seen[0]
             }
             for key in LIMITS:

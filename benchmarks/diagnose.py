@@ -2,11 +2,12 @@
 
     python benchmarks/diagnose.py [megabytes]
 
-Five logs are made: a healthy run's orchestrator log, a failing one in which every third line belongs to an error, one in which every third
-line is of another failure's own cases, near misses and all, the same in pure ASCII, and random printable text. grep gets one text for every
-signature that ships (what the signature needs) and counts; diagnose does all of its work, start-up and reading the playbooks included. Each
-pair is run three times in turn, and the ratio of the fastest two counts: the machine is shared.
-The limit is 15; 10 is the aim.
+Five logs are made: a healthy run's orchestrator log, a failing one in which every third line
+belongs to an error, one in which every third line is of another failure's own cases, near misses
+and all, the same in pure ASCII, and random printable text. grep gets one text for every signature
+that ships (what the signature needs) and counts; diagnose does all of its work, start-up and
+reading the playbooks included. Each pair is run three times in turn, and the ratio of the fastest
+two counts: the machine is shared. The limit is 15; 10 is the aim.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ def _clock(number: int) -> str:
 
 
 def healthy() -> Iterator[str]:
-    """What an orchestrator of the current generation writes: mostly heartbeats, now and then a step, an evaluation, a checkpoint."""
+    """What an orchestrator of the current generation writes: mostly heartbeats, now and then a
+    step, an evaluation, a checkpoint.
+    """
     rng = random.Random(1)
     number = 0
     while True:
@@ -48,24 +51,32 @@ def healthy() -> Iterator[str]:
         clock = _clock(number)
         if number % 30 == 0:
             yield (
-                f"{clock} SUCCESS Step {number // 30} | 31.{number % 10}s | Reward {rng.random():.4f} | Trainable 120/128 (93.8%)"
-                " | Turns 3.1 | Branches 1.0 | Max Off-Policy 1 | Error 0.0% | Cancelled 0.0% | Truncation 1.2%"
+                f"{clock} SUCCESS Step {number // 30} | 31.{number % 10}s | Reward "
+                f"{rng.random():.4f} | Trainable 120/128 (93.8%)"
+                " | Turns 3.1 | Branches 1.0 | Max Off-Policy 1 | Error 0.0% | Cancelled 0.0% | "
+                "Truncation 1.2%"
             )
         elif number % 300 == 7:
             yield f"{clock}    INFO Saving checkpoint at step {number // 30}"
         elif number % 30 == 1:
             yield f"{clock}    INFO Updating policy in-flight to v{number // 30}"
         elif number % 50 == 3:
-            yield f"{clock} WARNING Cancelled {number % 5} train episodes past max_off_policy_steps=8. Consider increasing it."
+            yield (
+                f"{clock} WARNING Cancelled {number % 5} train episodes past "
+                "max_off_policy_steps=8. Consider increasing it."
+            )
         else:
             yield (
-                f"{clock}    INFO Train batch {number % 128}/128 ({number % 100}.0%) (+{number % 9} buffered); {number % 50} inflight"
+                f"{clock}    INFO Train batch {number % 128}/128 ({number % 100}.0%) "
+                f"(+{number % 9} buffered); {number % 50} inflight"
                 f" episodes (train={number % 40}, eval=0, groups={number % 12})"
             )
 
 
 def failing() -> Iterator[str]:
-    """Every third line belongs to an error that some rule knows, with its traceback; the others are a healthy run's."""
+    """Every third line belongs to an error that some rule knows, with its traceback; the others are
+    a healthy run's.
+    """
     lines = healthy()
     number = 0
     while True:
@@ -75,19 +86,32 @@ def failing() -> Iterator[str]:
         yield (
             f"{_clock(number)}   ERROR Rollout failed: APIConnectionError('Connection error.')",
             "Traceback (most recent call last):",
-            '  File "/app/.venv/lib/python3.11/site-packages/httpx/_transports/default.py", line 118, in map_httpcore_exceptions',
+            (
+                '  File "/app/.venv/lib/python3.11/site-packages/httpx/_transports/default.py", '
+                "line 118, in map_httpcore_exceptions"
+            ),
             "httpx.ConnectError: All connection attempts failed",
-            f"{_clock(number)} WARNING Inference server was not reached after {number % 600} seconds (Error: x) on http://127.0.0.1:8000",
+            (
+                f"{_clock(number)} WARNING Inference server was not reached after {number % 600} "
+                "seconds (Error: x) on http://127.0.0.1:8000"
+            ),
             "OSError: [Errno 28] No space left on device",
         )[number % 6]
 
 
 def mixed() -> Iterator[str]:
-    """Every third line is one of the cases of all failures that an orchestrator's log shows: what must fire and what must not, in turn."""
+    """Every third line is one of the cases of all failures that an orchestrator's log shows: what
+    must fire and what must not, in turn.
+    """
     lines, cases = healthy(), []
     for path in sorted((ROOT / "tests" / "playbooks" / "cases").glob("*/*.yaml")):
         given = yaml.safe_load(path.read_text())
-        cases += [case["log"] for side in ("positive", "negative") for case in given.get(side, ()) if case["source"] == "orchestrator"]
+        cases += [
+            case["log"]
+            for side in ("positive", "negative")
+            for case in given.get(side, ())
+            if case["source"] == "orchestrator"
+        ]
     while True:
         for case in cases:
             for line in case.splitlines():
@@ -104,8 +128,14 @@ def ascii_mixed() -> Iterator[str]:
 
 def noise() -> Iterator[str]:
     rng = random.Random(2)
-    words = ["".join(rng.choices("etaoinshrdlucmfwypvbgkjqxz", k=rng.randint(2, 9))) for _ in range(3000)]
-    words += [word.upper() for word in words[:100]] + [str(n) for n in range(200)] + ["Error", "failed", "{", "}", "==", "//"]
+    words = [
+        "".join(rng.choices("etaoinshrdlucmfwypvbgkjqxz", k=rng.randint(2, 9))) for _ in range(3000)
+    ]
+    words += (
+        [word.upper() for word in words[:100]]
+        + [str(n) for n in range(200)]
+        + ["Error", "failed", "{", "}", "==", "//"]
+    )
     while True:
         yield " ".join(rng.choices(words, k=14))
 
@@ -126,7 +156,9 @@ def alternatives(path: Path) -> int:
         for signature in entry.get("detect", {}).get("logs", ()):
             found = literals(signature["pattern"])
             if found:
-                texts.append(re.sub(r"([\[\].*+?(){}|^$\\])", r"\\\1", found[0].removeprefix("(?i)")))
+                texts.append(
+                    re.sub(r"([\[\].*+?(){}|^$\\])", r"\\\1", found[0].removeprefix("(?i)"))
+                )
     path.write_text("|".join(texts))
     return len(texts)
 
@@ -135,12 +167,16 @@ def timed(command: list[str]) -> tuple[float, float, bytes]:
     """(wall, CPU) seconds of a child and what it printed."""
     before = os.times()
     started = time.perf_counter()
-    done = subprocess.run(command, capture_output=True, check=False, env={**os.environ, "LC_ALL": "C.UTF-8"})
+    done = subprocess.run(
+        command, capture_output=True, check=False, env={**os.environ, "LC_ALL": "C.UTF-8"}
+    )
     wall = time.perf_counter() - started
     after = os.times()
     if done.returncode not in (0, 1):
         raise SystemExit(f"{command[0]} failed: {done.stderr.decode()[-500:]}")
-    used = after.children_user + after.children_system - before.children_user - before.children_system
+    used = (
+        after.children_user + after.children_system - before.children_user - before.children_system
+    )
     return wall, used, done.stdout
 
 
@@ -148,22 +184,42 @@ def measure(directory: Path, megabytes: int) -> dict[str, Any]:
     pattern = directory / "alternatives"
     count = alternatives(pattern)
     rows = {}
-    for name, lines in (("healthy", healthy), ("failing", failing), ("mixed", mixed), ("ascii", ascii_mixed), ("noise", noise)):
+    for name, lines in (
+        ("healthy", healthy),
+        ("failing", failing),
+        ("mixed", mixed),
+        ("ascii", ascii_mixed),
+        ("noise", noise),
+    ):
         log = directory / f"{name}.log"
         make(log, lines, megabytes << 20)
         grep = ["grep", "-c", "-E", "-f", str(pattern), str(log)]
-        ours = [sys.executable, "-c", _CLI, "diagnose", "--source", "orchestrator", "--json", str(log)]
+        ours = [
+            sys.executable,
+            "-c",
+            _CLI,
+            "diagnose",
+            "--source",
+            "orchestrator",
+            "--json",
+            str(log),
+        ]
         pairs = [(timed(grep), timed(ours)) for _ in range(ROUNDS)]
         found = [finding["id"] for finding in json.loads(pairs[0][1][2])["findings"]]
         wall = [min(pair[side][0] for pair in pairs) for side in (0, 1)]
         cpu = [min(pair[side][1] for pair in pairs) for side in (0, 1)]
         rows[name] = {
-            "grep_s": round(wall[0], 3), "diagnose_s": round(wall[1], 3), "ratio": round(wall[1] / wall[0], 1),
-            "grep_cpu_s": round(cpu[0], 3), "diagnose_cpu_s": round(cpu[1], 3), "cpu_ratio": round(cpu[1] / cpu[0], 1),
+            "grep_s": round(wall[0], 3),
+            "diagnose_s": round(wall[1], 3),
+            "ratio": round(wall[1] / wall[0], 1),
+            "grep_cpu_s": round(cpu[0], 3),
+            "diagnose_cpu_s": round(cpu[1], 3),
+            "cpu_ratio": round(cpu[1] / cpu[0], 1),
             "findings": found,
-        }  # fmt: skip
+        }
         print(
-            f"{name:8} grep {wall[0]:.2f} s, diagnose {wall[1]:.2f} s: {wall[1] / wall[0]:.1f} times (CPU {cpu[1] / cpu[0]:.1f}); {found}"
+            f"{name:8} grep {wall[0]:.2f} s, diagnose {wall[1]:.2f} s: {wall[1] / wall[0]:.1f} "
+            f"times (CPU {cpu[1] / cpu[0]:.1f}); {found}"
         )
         log.unlink()
     return {"megabytes": megabytes, "alternatives": count, "limit": LIMIT, "logs": rows}

@@ -1,9 +1,11 @@
-"""Writes a log at a fixed rate and rotates it as logrotate does. Runs alone, inside a pod: needs nothing but Python.
+"""Writes a log at a fixed rate and rotates it as logrotate does. Runs alone, inside a pod: needs
+nothing but Python.
 
     python flood.py DIRECTORY RATE LINES
 
-Begins with LINES lines of DIRECTORY/trainer.stdout; then, from when the file DIRECTORY/go is there until it is gone, RATE lines a second in
-twenty writes. What was written is told in DIRECTORY/wrote: {"sha256", "lines", "files"}. Then it waits to be ended.
+Begins with LINES lines of DIRECTORY/trainer.stdout; then, from when the file DIRECTORY/go is there
+until it is gone, RATE lines a second in twenty writes. What was written is told in DIRECTORY/wrote:
+{"sha256", "lines", "files"}. Then it waits to be ended.
 """
 
 from __future__ import annotations
@@ -54,7 +56,12 @@ def write(directory: Path, rate: int, first: int) -> None:
             files += 1
             handle = path.open("ab", buffering=0)
         time.sleep(max(0.0, PAUSE_S - (time.monotonic() - began - now)))
-    told = {"sha256": digest.hexdigest(), "lines": n, "files": files, "seconds": round(time.monotonic() - began, 1)}
+    told = {
+        "sha256": digest.hexdigest(),
+        "lines": n,
+        "files": files,
+        "seconds": round(time.monotonic() - began, 1),
+    }
     (directory / "wrote.new").write_text(json.dumps(told))
     (directory / "wrote.new").rename(directory / "wrote")
     time.sleep(1e6)

@@ -1,16 +1,24 @@
-"""The screen that people keep open: how fast it is there, how fast it answers while logs pour in, and that nothing is lost meanwhile.
+"""The screen that people keep open: how fast it is there, how fast it answers while logs pour in,
+and that nothing is lost meanwhile.
 
     .venv/bin/python benchmarks/screen.py [--minutes 10] [--rate 100000] [--json FILE]
 
-The real console in a real terminal (tmux, 200x60) on two pods: real OpenSSH servers, the agent that the console deploys, a run that it
-launches. Each run writes half of `rate` lines a second into its trainer's log, in memory, rotated every 100 MB. The log of one pod is on
-the screen, the other's is followed in the same process by what feeds a log view, so that both come into it. Measured in one run:
+The real console in a real terminal (tmux, 200x60) on two pods: real OpenSSH servers, the agent that
+the console deploys, a run that it launches. Each run writes half of `rate` lines a second into its
+trainer's log, in memory, rotated every 100 MB. The log of one pod is on the screen, the other's is
+followed in the same process by what feeds a log view, so that both come into it. Measured in one
+run:
 
-* first paint: from the start of the program to its first screen, next to a minimal Textual app's, turn about
-* keys: from pressing a key to its answer on the screen, on an idle log and then for `minutes` on the growing one, the same keys
-* memory: what the console holds resident where its windows are equally full, around the middle of that and at its end
-* painted: bytes a second to the terminal with the log's end on the whole screen, in remote mode, worst second
-* lines: the SHA-256 of all that was written and of all that is read back over SSH, and lines by their number through the pod's index
+* first paint: from the start of the program to its first screen, next to a minimal Textual app's,
+  turn about
+* keys: from pressing a key to its answer on the screen, on an idle log and then for `minutes` on
+  the growing one, the same keys
+* memory: what the console holds resident where its windows are equally full, around the middle of
+  that and at its end
+* painted: bytes a second to the terminal with the log's end on the whole screen, in remote mode,
+  worst second
+* lines: the SHA-256 of all that was written and of all that is read back over SSH, and lines by
+  their number through the pod's index
 """
 
 from __future__ import annotations
@@ -57,7 +65,13 @@ STREAM = "log/flood/trainer"
 FIRST_LINES = 20_000
 #: So far apart two windows are as full as each other: what comes in within two seconds.
 ALIKE_MB = 8.0
-BUDGET = {"first_paint_ratio": 1.5, "p95_ratio": 2.0, "p95_ms": 100.0, "painted_kib_s": 100.0, "grown_mb": 1.0}
+BUDGET = {
+    "first_paint_ratio": 1.5,
+    "p95_ratio": 2.0,
+    "p95_ms": 100.0,
+    "painted_kib_s": 100.0,
+    "grown_mb": 1.0,
+}
 MINIMAL = """
 from textual.app import App
 from textual.widgets import Static
@@ -73,18 +87,29 @@ CONSOLE = "import sys; from bs4_console.cli.main import main; sys.exit(main())"
 
 
 class World:
-    """Two pods on each of which a run waits to pour out its log, and a console's directories that know them."""
+    """Two pods on each of which a run waits to pour out its log, and a console's directories that
+    know them.
+    """
 
     def __init__(self, root: Path, rate: int) -> None:
         self.rate = rate // 2
-        self.environment = {f"BS4_{name}_DIR": str(root / name.lower()) for name in ("CONFIG", "DATA", "STATE")}
+        self.environment = {
+            f"BS4_{name}_DIR": str(root / name.lower()) for name in ("CONFIG", "DATA", "STATE")
+        }
         os.environ.update(self.environment)
         for name in ("TMUX", "TMUX_PANE", "COLUMNS", "LINES", "SSH_CONNECTION", "SSH_TTY"):
             os.environ.pop(name, None)
         self.maker = Pods()
         self.pods = self.maker(2)
         for pod in self.pods:
-            entry = Pod(pod.name, pod.address, port=pod.port, user=pod.user, identity_file=str(pod.key), ssh_config=False)
+            entry = Pod(
+                pod.name,
+                pod.address,
+                port=pod.port,
+                user=pod.user,
+                identity_file=str(pod.key),
+                ssh_config=False,
+            )
             Inventory().add(entry)
             HostKeys().pin(pod.name, pod.host_key)
             self._prepare(pod)
@@ -105,7 +130,10 @@ class World:
         (home / "prime-rl" / "rl.toml").write_text("max_steps = 1000\n")
         uv = home / ".local" / "bin" / "uv"
         uv.parent.mkdir(parents=True)
-        uv.write_text(f'#!/bin/sh\nexec python3 "{pod.home}/flood.py" "{pod.home}/prime-rl/outputs/logs" {self.rate} {FIRST_LINES}\n')
+        uv.write_text(
+            f'#!/bin/sh\nexec python3 "{pod.home}/flood.py" "{pod.home}/prime-rl/outputs/logs" '
+            f"{self.rate} {FIRST_LINES}\n"
+        )
         uv.chmod(0o755)
 
     def pour(self) -> None:
@@ -137,7 +165,9 @@ async def _launch(pod: str) -> None:
             "cwd": "prime-rl",
             "output_dir": "outputs",
         }
-        async for action in session.follow_action(await session.submit("launch", **spec, wait=False)):
+        async for action in session.follow_action(
+            await session.submit("launch", **spec, wait=False)
+        ):
             if action.ended and action.state != "done":
                 raise SystemExit(f"the run was not started on {pod}: {action}")
 
@@ -146,7 +176,9 @@ async def _launch(pod: str) -> None:
 
 
 async def console(second: str, told: Path) -> None:
-    """The screen as `bs4-console` opens it, and the log of pod `second` followed beside it; `told` says what came in so far."""
+    """The screen as `bs4-console` opens it, and the log of pod `second` followed beside it; `told`
+    says what came in so far.
+    """
     live = fleet()
     taken = dict.fromkeys(live.sessions, 0)
     for name, session in live.sessions.items():
@@ -162,8 +194,18 @@ async def console(second: str, told: Path) -> None:
         with memory_of(told).open("w", buffering=1) as held:
             while True:
                 told.write_text(json.dumps({"taken": taken, "second_left_out": feed.left_out}))
-                windows = [store, *(canvas.store for screen in app.screen_stack for canvas in screen.query(LogCanvas))]
-                held.write(f"{time.monotonic()} {resident_mb()} {sum(window.bytes for window in windows) / 1e6}\n")
+                windows = [
+                    store,
+                    *(
+                        canvas.store
+                        for screen in app.screen_stack
+                        for canvas in screen.query(LogCanvas)
+                    ),
+                ]
+                held.write(
+                    f"{time.monotonic()} {resident_mb()} "
+                    f"{sum(window.bytes for window in windows) / 1e6}\n"
+                )
                 await asyncio.sleep(0.5)
 
     app = configured(live)
@@ -210,7 +252,8 @@ def _scrolled(before: str, now: str) -> bool:
     return before.splitlines()[2:40] != now.splitlines()[2:40]
 
 
-#: What a person does at a log, most of it while the end is followed; the last one leaves the screen as the first found it.
+#: What a person does at a log, most of it while the end is followed; the last one leaves the screen
+#: as the first found it.
 KEYS: tuple[tuple[str, Holds], ...] = (
     (":", _has("type a command")),
     ("l", _has("\n :l")),
@@ -258,18 +301,24 @@ class Answers:
         return statistics.quantiles(self.waits, n=20)[-1]
 
     def as_dict(self) -> dict[str, Any]:
-        slowest = sorted(self.by_key, key=lambda key: statistics.median(self.by_key[key]), reverse=True)[:5]
+        slowest = sorted(
+            self.by_key, key=lambda key: statistics.median(self.by_key[key]), reverse=True
+        )[:5]
         return {
             "keys": len(self.waits),
             "p50_ms": round(1000 * statistics.median(self.waits), 1),
             "p95_ms": round(1000 * self.p95, 1),
             "max_ms": round(1000 * max(self.waits), 1),
-            "slowest_keys": {key: round(1000 * statistics.median(self.by_key[key]), 1) for key in slowest},
+            "slowest_keys": {
+                key: round(1000 * statistics.median(self.by_key[key]), 1) for key in slowest
+            },
         }
 
 
 def press_keys(terminal: Terminal, seconds: float, chance: random.Random) -> Answers:
-    """Key after key for so long, whole rounds of them, a person's pause between two. SystemExit where one is not answered."""
+    """Key after key for so long, whole rounds of them, a person's pause between two. SystemExit
+    where one is not answered.
+    """
     answers, until = Answers(), time.monotonic() + seconds
     while time.monotonic() < until:
         for number, (key, holds) in enumerate(KEYS):
@@ -278,7 +327,10 @@ def press_keys(terminal: Terminal, seconds: float, chance: random.Random) -> Ans
             began = time.perf_counter()
             terminal.press(key)
             if terminal.until(lambda now, holds=holds, before=before: holds(before, now)) is None:  # type: ignore[misc]
-                raise SystemExit(f"{key!r} (key {number} of a round) is not answered; the screen shows:\n{terminal.shown()}")
+                raise SystemExit(
+                    f"{key!r} (key {number} of a round) is not answered; the screen shows:\n"
+                    f"{terminal.shown()}"
+                )
             answers.add(f"{number:02} {key}", time.perf_counter() - began)
     return answers
 
@@ -291,7 +343,11 @@ def opened(world: World, told: Path, **environment: str) -> Iterator[Terminal]:
     state = tempfile.mkdtemp(dir=told.parent)  # of its own: the console comes up where it was left
     terminal = Terminal(argv, SIZE, {**world.environment, **environment, "BS4_STATE_DIR": state})
     try:
-        for what, wanted in (("", rf"{first} .*flood +prime-rl"), (f":run {first}/flood", "› flood"), (":logs trainer", "· following")):
+        for what, wanted in (
+            ("", rf"{first} .*flood +prime-rl"),
+            (f":run {first}/flood", "› flood"),
+            (":logs trainer", "· following"),
+        ):
             waited = terminal.enter(what, wanted) if what else terminal.wait(wanted)
             if waited is None:
                 raise SystemExit(f"{wanted!r} does not come; the screen shows:\n{terminal.shown()}")
@@ -304,12 +360,18 @@ def opened(world: World, told: Path, **environment: str) -> Iterator[Terminal]:
 
 
 def first_paints(world: World, minimal: Path, rounds: int) -> dict[str, float]:
-    """Seconds from the start of each program to its first screen, turn about, medians; and the processor's seconds up to then, which say
-    the same where others use the machine. Both run from bytecode, as what pip installs does: PYTHONDONTWRITEBYTECODE would have only the
-    console compiled anew at every start."""
+    """Seconds from the start of each program to its first screen, turn about, medians; and the
+    processor's seconds up to then, which say the same where others use the machine. Both run from
+    bytecode, as what pip installs does: PYTHONDONTWRITEBYTECODE would have only the console
+    compiled anew at every start.
+    """
     minimal.write_text(MINIMAL)
     programs = (("minimal", [str(minimal)], "minimal app"), ("console", ["-c", CONSOLE], "› fleet"))
-    environment = {**world.environment, "PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(minimal.parent / "bytecode")}
+    environment = {
+        **world.environment,
+        "PYTHONDONTWRITEBYTECODE": "",
+        "PYTHONPYCACHEPREFIX": str(minimal.parent / "bytecode"),
+    }
     times: dict[str, list[tuple[float, float]]] = {"minimal": [], "console": []}
     for turn in range(rounds + 1):
         for name, program, wanted in programs:
@@ -318,13 +380,22 @@ def first_paints(world: World, minimal: Path, rounds: int) -> dict[str, float]:
             if turn:  # the first one writes the bytecode
                 times[name].append(took)
             terminal.close()
-    (one, one_cpu), (ours, ours_cpu) = ((statistics.median(column) for column in zip(*times[name], strict=True)) for name in times)
+    (one, one_cpu), (ours, ours_cpu) = (
+        (statistics.median(column) for column in zip(*times[name], strict=True)) for name in times
+    )
     wall = {"minimal_s": round(one, 3), "console_s": round(ours, 3), "ratio": round(ours / one, 2)}
-    return {**wall, "minimal_cpu_s": round(one_cpu, 3), "console_cpu_s": round(ours_cpu, 3), "cpu_ratio": round(ours_cpu / one_cpu, 2)}
+    return {
+        **wall,
+        "minimal_cpu_s": round(one_cpu, 3),
+        "console_cpu_s": round(ours_cpu, 3),
+        "cpu_ratio": round(ours_cpu / one_cpu, 2),
+    }
 
 
 class Look(NamedTuple):
-    """At a console's memory, megabytes: all that is resident, and the lines of its windows; `at` is of time.monotonic."""
+    """At a console's memory, megabytes: all that is resident, and the lines of its windows; `at` is
+    of time.monotonic.
+    """
 
     at: float
     resident: float
@@ -341,16 +412,20 @@ def resident_mb() -> float:
 
 
 def memory(told: Path, since: float) -> dict[str, float]:
-    """What is resident where the windows hold as much: medians of a fifth of the time each, before the middle and at the end. The windows
-    may hold 64 MiB each, and a jump to the end may empty one: how full they are says which keys were pressed last and not what is kept. The
-    peaks are those of all looks."""
+    """What is resident where the windows hold as much: medians of a fifth of the time each, before
+    the middle and at the end. The windows may hold 64 MiB each, and a jump to the end may empty
+    one: how full they are says which keys were pressed last and not what is kept. The peaks are
+    those of all looks.
+    """
     looks = [Look(*map(float, line.split())) for line in memory_of(told).read_text().splitlines()]
     looks = [look for look in looks if look.at >= since]
     usual = statistics.median(look.windows for look in looks)
     fifth, half = max(1, len(looks) // 5), len(looks) // 2
 
     def typical(some: list[Look]) -> float:
-        return statistics.median(look.resident for look in some if abs(look.windows - usual) <= ALIKE_MB)
+        return statistics.median(
+            look.resident for look in some if abs(look.windows - usual) <= ALIKE_MB
+        )
 
     middle, end = typical(looks[half - fifth : half + 1]), typical(looks[-fifth:])
     found = {
@@ -367,13 +442,18 @@ def memory(told: Path, since: float) -> dict[str, float]:
 def keys_and_memory(terminal: Terminal, world: World, told: Path, seconds: float) -> dict[str, Any]:
     """The same keys on the log at rest and while it grows."""
     chance = random.Random(7)
-    press_keys(terminal, 1.0, chance)  # a first round that does not count: pages are loaded, expressions compiled
+    press_keys(
+        terminal, 1.0, chance
+    )  # a first round that does not count: pages are loaded, expressions compiled
     idle = press_keys(terminal, max(20.0, seconds / 10), chance)
     world.pour()
     began, before, cpu = time.monotonic(), json.loads(told.read_text()), cpu_seconds(terminal.pid)
     busy = press_keys(terminal, seconds, chance)
     took, after = time.monotonic() - began, json.loads(told.read_text())
-    taken = {name: round((after["taken"][name] - before["taken"][name]) / 1e6 / took, 2) for name in after["taken"]}
+    taken = {
+        name: round((after["taken"][name] - before["taken"][name]) / 1e6 / took, 2)
+        for name in after["taken"]
+    }
     flood = {
         **busy.as_dict(),
         "seconds": round(took, 1),
@@ -382,7 +462,12 @@ def keys_and_memory(terminal: Terminal, world: World, told: Path, seconds: float
         "passed_over_mb": round(after["second_left_out"] / 1e6, 1),
         "load": round(os.getloadavg()[0], 2),
     }
-    return {"idle": idle.as_dict(), "flood": flood, "p95_ratio": round(busy.p95 / idle.p95, 2), "memory": memory(told, began)}
+    return {
+        "idle": idle.as_dict(),
+        "flood": flood,
+        "p95_ratio": round(busy.p95 / idle.p95, 2),
+        "memory": memory(told, began),
+    }
 
 
 def cpu_seconds(pid: int) -> float:
@@ -400,11 +485,15 @@ def painted(terminal: Terminal, seconds: int) -> dict[str, float]:
     return {"mean_kib_s": round(statistics.mean(each), 1), "worst_kib_s": round(max(each), 1)}
 
 
-async def read_back(pod: TestPod, directory: Path, rate: int, wrote: dict[str, Any]) -> dict[str, Any]:
+async def read_back(
+    pod: TestPod, directory: Path, rate: int, wrote: dict[str, Any]
+) -> dict[str, Any]:
     """The whole log over SSH, in order, and ranges of it by the numbers of their lines."""
     connection = transport(pod, directory)
     try:
-        channel = await Channel.open(await connection.open(lambda _: None), "bench@here", "bs4-console/benchmark")
+        channel = await Channel.open(
+            await connection.open(lambda _: None), "bench@here", "bs4-console/benchmark"
+        )
         digest, lines, gaps, cursor, grown = hashlib.sha256(), 0, 0, "start", time.monotonic()
         while True:
             chunk = await channel.read(STREAM, cursor, wait=1.0)
@@ -414,14 +503,18 @@ async def read_back(pod: TestPod, directory: Path, rate: int, wrote: dict[str, A
             cursor = chunk.next
             if chunk.data:
                 grown = time.monotonic()
-            # A rotated file is finished when it was quiet for a second; what has not come long after that is missing.
+            # A rotated file is finished when it was quiet for a second; what has not come long
+            # after that is missing.
             if not chunk.more and (lines >= wrote["lines"] or time.monotonic() - grown > 20.0):
                 break
         right = 0
         places = random.Random(1).sample(range(wrote["lines"] - 1000), 50)
         for line in places:
             begin, end = [await _line(channel, number) for number in (line, line + 1000)]
-            right += await _between(channel, begin, end) == hashlib.sha256(flood.lines(line, line + 1000, rate)).hexdigest()
+            right += (
+                await _between(channel, begin, end)
+                == hashlib.sha256(flood.lines(line, line + 1000, rate)).hexdigest()
+            )
         await channel.close()
     finally:
         await connection.close()
@@ -472,9 +565,12 @@ def measure(options: argparse.Namespace, directory: Path) -> dict[str, Any]:
             time.sleep(2.0)
             result["painted_remote"] = painted(terminal, options.painted)
         wrote = world.stop()
-        print(json.dumps(result), file=sys.stderr)  # ten minutes of measuring are not lost with a link while all is read back
+        print(
+            json.dumps(result), file=sys.stderr
+        )  # ten minutes of measuring are not lost with a link while all is read back
         result["lines"] = {
-            pod.name: asyncio.run(read_back(pod, directory, world.rate, what)) for pod, what in zip(world.pods, wrote, strict=True)
+            pod.name: asyncio.run(read_back(pod, directory, world.rate, what))
+            for pod, what in zip(world.pods, wrote, strict=True)
         }
     finally:
         world.close()
@@ -492,10 +588,16 @@ def measure(options: argparse.Namespace, directory: Path) -> dict[str, Any]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--minutes", type=float, default=10.0, help="how long the logs pour in (default: 10)")
-    parser.add_argument("--rate", type=int, default=100_000, help="lines a second of both pods together")
+    parser.add_argument(
+        "--minutes", type=float, default=10.0, help="how long the logs pour in (default: 10)"
+    )
+    parser.add_argument(
+        "--rate", type=int, default=100_000, help="lines a second of both pods together"
+    )
     parser.add_argument("--rounds", type=int, default=15, help="first paints of each program")
-    parser.add_argument("--painted", type=int, default=20, help="seconds for which painted bytes are counted")
+    parser.add_argument(
+        "--painted", type=int, default=20, help="seconds for which painted bytes are counted"
+    )
     parser.add_argument("--json", type=Path)
     parser.add_argument("--beside", help=argparse.SUPPRESS)
     parser.add_argument("--told", type=Path, help=argparse.SUPPRESS)

@@ -2,17 +2,20 @@
 
     .venv/bin/python benchmarks/streams.py [--megabytes 200] [--rounds 5]
 
-Reads a log of 184-byte lines whole, from the page cache, in each of these ways, interleaved, and prints the median of each and its
-ratio to the first:
+Reads a log of 184-byte lines whole, from the page cache, in each of these ways, interleaved, and
+prints the median of each and its ratio to the first:
 
-* cat: `cat FILE` into a pipe that is read here in 64 KiB pieces and thrown away (what `ssh pod cat FILE` does, without ssh)
+* cat: `cat FILE` into a pipe that is read here in 64 KiB pieces and thrown away (what `ssh pod cat
+  FILE` does, without ssh)
 * socket: one client of the agent's socket, a read of 256 KiB after the other
-* attach: the same through `attach` (the console's real way but for ssh), with the console's own Channel
+* attach: the same through `attach` (the console's real way but for ssh), with the console's own
+  Channel
 
     .venv/bin/python benchmarks/streams.py --flood 60 [--rate 100000] [--json FILE]
 
-Two pods whose logs together grow by `rate` lines a second and are rotated on the way, followed by the feed that fills the log view.
-Then everything is read back: the hash of each log's whole range must be the writer's, and lines asked for by number must be those lines.
+Two pods whose logs together grow by `rate` lines a second and are rotated on the way, followed by
+the feed that fills the log view. Then everything is read back: the hash of each log's whole range
+must be the writer's, and lines asked for by number must be those lines.
 """
 
 from __future__ import annotations
@@ -80,7 +83,16 @@ def over_socket(home: Home, size: int) -> None:
         cursor, received, number = "start", 0, 0
         while received < size:
             number += 1
-            frame = ask({"id": number, "call": "read", "stream": "log/bench/t", "cursor": cursor, "limit": 262144, "wait": 5})
+            frame = ask(
+                {
+                    "id": number,
+                    "call": "read",
+                    "stream": "log/bench/t",
+                    "cursor": cursor,
+                    "limit": 262144,
+                    "wait": 5,
+                }
+            )
             received += len(frame.payload)
             cursor = str(frame.header["next"])
 
@@ -126,10 +138,14 @@ def serve(home: Home) -> None:
     settings = json.loads((home.root / "bench.json").read_text())
     streams = Streams()
     for name, path in settings["logs"].items():
-        log = LogStream(f"log/bench/{name}", home.root / "archive", home.root / f"{name}-state.json")
+        log = LogStream(
+            f"log/bench/{name}", home.root / "archive", home.root / f"{name}-state.json"
+        )
         log.follow(Path(path), 1)
         streams.add(log.name, log)
-    server = Server(home.socket("bench"), streams, lambda action, who: {}, lambda: {"agent": "bench"})
+    server = Server(
+        home.socket("bench"), streams, lambda action, who: {}, lambda: {"agent": "bench"}
+    )
     server.bind()
     write_record(home, server.path, Build("0.0.0", 0, "bench"))
 
@@ -146,11 +162,17 @@ class Pod:
     """An agent in a process of its own, and a channel to it. `reader` is what a LogFeed asks."""
 
     def __init__(self, root: Path, name: str) -> None:
-        self.name, self.home, self.log = name, Home(root / name / "home"), root / name / "trainer.stdout"
+        self.name, self.home, self.log = (
+            name,
+            Home(root / name / "home"),
+            root / name / "trainer.stdout",
+        )
         self.home.create()
         self.log.touch()
         (self.home.root / "bench.json").write_text(json.dumps({"logs": {name: str(self.log)}}))
-        self.agent = subprocess.Popen([sys.executable, __file__, "--serve", str(self.home.root)], stdin=subprocess.PIPE)
+        self.agent = subprocess.Popen(
+            [sys.executable, __file__, "--serve", str(self.home.root)], stdin=subprocess.PIPE
+        )
         while not self.home.agent_record.exists():
             time.sleep(0.01)
         self.store = LogStore()
@@ -170,7 +192,9 @@ class Pod:
         )
         self.channel = await Channel.open(AttachDuplex(process), "benchmark", "benchmark")
 
-    async def read_log(self, stream: str, cursor: str, limit: int = 262144, wait: float = 0.0, *, seen: int = 0) -> Any:
+    async def read_log(
+        self, stream: str, cursor: str, limit: int = 262144, wait: float = 0.0, *, seen: int = 0
+    ) -> Any:
         return await self.channel.read(stream, cursor, limit=limit, wait=wait, seen=seen)
 
     async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
@@ -191,9 +215,13 @@ class Pod:
 
     async def line(self, number: int) -> bytes:
         arguments: dict[str, Any] = {"line": number}
-        while (answer := await self.channel.query(self.stream, "seek-line", **arguments))["next"] is not None:
+        while (answer := await self.channel.query(self.stream, "seek-line", **arguments))[
+            "next"
+        ] is not None:
             arguments = answer["next"]
-        return (await self.channel.read(self.stream, answer["cursor"], limit=200)).data.split(b"\n")[0]
+        return (await self.channel.read(self.stream, answer["cursor"], limit=200)).data.split(
+            b"\n"
+        )[0]
 
     async def close(self) -> None:
         await self.channel.close()
@@ -217,7 +245,9 @@ async def flood(root: Path, seconds: float, rate: int) -> dict[str, Any]:
         await pod.connect()
     followers = [asyncio.create_task(pod.feed.run([pod.stream])) for pod in pods]
     writers = [
-        await asyncio.create_subprocess_exec(sys.executable, str(WRITER), str(pod.log.parent), str(rate // 2), str(FIRST_LINES))
+        await asyncio.create_subprocess_exec(
+            sys.executable, str(WRITER), str(pod.log.parent), str(rate // 2), str(FIRST_LINES)
+        )
         for pod in pods
     ]
     for pod in pods:
@@ -236,7 +266,12 @@ async def flood(root: Path, seconds: float, rate: int) -> dict[str, Any]:
         writer.terminate()
         await writer.wait()
     await asyncio.sleep(2.5)  # a rotated file is finished when it was quiet for a second
-    result: dict[str, Any] = {"schema": "bs4.bench-flood/1", "seconds": seconds, "rate": rate, "pods": {}}
+    result: dict[str, Any] = {
+        "schema": "bs4.bench-flood/1",
+        "seconds": seconds,
+        "rate": rate,
+        "pods": {},
+    }
     for pod, wrote in zip(pods, written, strict=True):
         digest, lines = await pod.read_back()
         numbers = random.Random(1).sample(range(lines), min(200, lines))
@@ -287,7 +322,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--megabytes", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--flood", type=float, default=0.0, metavar="SECONDS", help="follow two growing logs for so long instead")
+    parser.add_argument(
+        "--flood",
+        type=float,
+        default=0.0,
+        metavar="SECONDS",
+        help="follow two growing logs for so long instead",
+    )
     parser.add_argument("--rate", type=int, default=100_000, help="lines a second of both together")
     parser.add_argument("--json", type=Path, help="where to write the flood's result")
     parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
@@ -296,8 +337,12 @@ def main() -> None:
         serve(Home(options.serve))
         return
     if options.flood:
-        with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as directory:
-            text = json.dumps(asyncio.run(flood(Path(directory), options.flood, options.rate)), indent=2)
+        with tempfile.TemporaryDirectory(
+            dir="/dev/shm" if Path("/dev/shm").is_dir() else None
+        ) as directory:
+            text = json.dumps(
+                asyncio.run(flood(Path(directory), options.flood, options.rate)), indent=2
+            )
         print(text)
         if options.json:
             options.json.write_text(text + "\n")
@@ -307,7 +352,9 @@ def main() -> None:
         home.create()
         size = make_log(log, options.megabytes)
         (home.root / "bench.json").write_text(json.dumps({"logs": {"t": str(log)}}))
-        with subprocess.Popen([sys.executable, __file__, "--serve", str(home.root)], stdin=subprocess.PIPE) as agent:
+        with subprocess.Popen(
+            [sys.executable, __file__, "--serve", str(home.root)], stdin=subprocess.PIPE
+        ) as agent:
             while not home.agent_record.exists():
                 assert agent.poll() is None
                 time.sleep(0.01)
@@ -316,7 +363,10 @@ def main() -> None:
     base = statistics.median(times["cat"])
     for name, values in times.items():
         median = statistics.median(values)
-        print(f"{name:8} {size / median / 1e6:8.0f} MB/s   {median / base:5.2f} x cat   ({min(values):.3f} to {max(values):.3f} s)")
+        print(
+            f"{name:8} {size / median / 1e6:8.0f} MB/s   {median / base:5.2f} x cat   "
+            f"({min(values):.3f} to {max(values):.3f} s)"
+        )
 
 
 if __name__ == "__main__":

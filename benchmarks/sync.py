@@ -1,13 +1,15 @@
-"""How fast a checkpoint is in the store, against what a person would type instead: `b2 sync`, on the same local server in the same run.
+"""How fast a checkpoint is in the store, against what a person would type instead: `b2 sync`, on
+the same local server in the same run.
 
     python -m venv /tmp/b2 && /tmp/b2/bin/pip install b2
     python benchmarks/sync.py --b2 /tmp/b2/bin/b2 [--rounds 5] [--mib 512]
 
-Each round uploads the same checkpoint (four large shards and the small files that prime-rl writes) twice, once by each, in turns, into an
-empty place, both at the priority that ours takes (nice 19, ionice 2/7). Ours is the worker process as the agent starts it, from its start
-to its end: it hashes every file first, writes a manifest, lists and compares everything afterwards and writes the pointer; `b2 sync` does
-none of that. What counts is the ratio of the median throughputs: at least 0.9. CPU seconds and peak memory are the processes' own; the
-server's are not in them.
+Each round uploads the same checkpoint (four large shards and the small files that prime-rl writes)
+twice, once by each, in turns, into an empty place, both at the priority that ours takes (nice 19,
+ionice 2/7). Ours is the worker process as the agent starts it, from its start to its end: it hashes
+every file first, writes a manifest, lists and compares everything afterwards and writes the
+pointer; `b2 sync` does none of that. What counts is the ratio of the median throughputs: at least
+0.9. CPU seconds and peak memory are the processes' own; the server's are not in them.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from bs4_agent.checkpoints.remote.process import command  # noqa: E402 (the checkout's root must be importable)
+# The checkout's root must be importable.
+from bs4_agent.checkpoints.remote.process import command  # noqa: E402
 from bs4_agent.paths import Home  # noqa: E402
 from bs4_agent.runs.records import spec_as_dict  # noqa: E402
 from bs4_agent.setup.credentials import store as store_credential  # noqa: E402
@@ -60,7 +63,13 @@ def measured(argv: list[str], environment: dict[str, str], told: bytes = b"") ->
     """Wall and CPU seconds and peak memory of one process; its input stays open until it ends."""
     with tempfile.TemporaryFile() as output:
         began = time.perf_counter()
-        process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=output, stderr=output, env={**os.environ, **environment})
+        process = subprocess.Popen(
+            argv,
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=output,
+            env={**os.environ, **environment},
+        )
         if process.stdin is None:
             raise RuntimeError("the process has no input")
         process.stdin.write(told)
@@ -71,33 +80,73 @@ def measured(argv: list[str], environment: dict[str, str], told: bytes = b"") ->
         process.stdin.close()
         if process.returncode:
             output.seek(0)
-            raise RuntimeError(f"{argv[0]} ended with {process.returncode}: {output.read()[-2000:].decode(errors='replace')}")
-    return {"wall_s": seconds, "cpu_s": used.ru_utime + used.ru_stime, "peak_mib": used.ru_maxrss / 1024}
+            raise RuntimeError(
+                f"{argv[0]} ended with {process.returncode}: "
+                f"{output.read()[-2000:].decode(errors='replace')}"
+            )
+    return {
+        "wall_s": seconds,
+        "cpu_s": used.ru_utime + used.ru_stime,
+        "peak_mib": used.ru_maxrss / 1024,
+    }
 
 
 def ours(home: Home, spec: LaunchSpec, prefix: str, realm: str) -> dict[str, float]:
-    (home.run("demo") / "sync-hashes.json").unlink(missing_ok=True)  # every round reads everything, as the first sync of a step does
+    (home.run("demo") / "sync-hashes.json").unlink(
+        missing_ok=True
+    )  # every round reads everything, as the first sync of a step does
     job = {
-        "run": "demo", "to": f"b2://{BUCKET}/{prefix}", "home": str(home.root), "spec": spec_as_dict(spec), "attempt": 1, "resumed": None,
-        "wandb": {}, "steps": [10], "point": True, "weights": False, "rate": None, "keep_remote": None, "milestones": 0, "others": {},
-    }  # fmt: skip
-    argv = ["ionice", "-c", "2", "-n", "7", *command(home, "bs4_agent.checkpoints.remote.worker")]  # as the agent does
+        "run": "demo",
+        "to": f"b2://{BUCKET}/{prefix}",
+        "home": str(home.root),
+        "spec": spec_as_dict(spec),
+        "attempt": 1,
+        "resumed": None,
+        "wandb": {},
+        "steps": [10],
+        "point": True,
+        "weights": False,
+        "rate": None,
+        "keep_remote": None,
+        "milestones": 0,
+        "others": {},
+    }
+    argv = [
+        "ionice",
+        "-c",
+        "2",
+        "-n",
+        "7",
+        *command(home, "bs4_agent.checkpoints.remote.worker"),
+    ]  # as the agent does
     return measured(argv, {"BS4_B2_REALM": realm}, json.dumps(job).encode() + b"\n")
 
 
-def theirs(b2: str, spec: LaunchSpec, prefix: str, account: dict[str, str], scratch: Path) -> dict[str, float]:
+def theirs(
+    b2: str, spec: LaunchSpec, prefix: str, account: dict[str, str], scratch: Path
+) -> dict[str, float]:
     environment = {
-        "B2_APPLICATION_KEY_ID": account["key_id"], "B2_APPLICATION_KEY": account["key"], "B2_ENVIRONMENT": account["realm"],
+        "B2_APPLICATION_KEY_ID": account["key_id"],
+        "B2_APPLICATION_KEY": account["key"],
+        "B2_ENVIRONMENT": account["realm"],
         "B2_ACCOUNT_INFO": str(scratch / "account.sqlite"),
-    }  # fmt: skip
-    # The worker always gives way to the run like this; on a machine that others use too it would be compared with itself otherwise.
+    }
+    # The worker always gives way to the run like this; on a machine that others use too it would be
+    # compared with itself otherwise.
     low = ["nice", "-n", "19", "ionice", "-c", "2", "-n", "7"]
-    return measured([*low, b2, "sync", "--no-progress", str(spec.output_dir), f"b2://{BUCKET}/{prefix}/"], environment)
+    return measured(
+        [*low, b2, "sync", "--no-progress", str(spec.output_dir), f"b2://{BUCKET}/{prefix}/"],
+        environment,
+    )
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--b2", required=True, help="the `b2` command, from a virtual environment of its own")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--b2", required=True, help="the `b2` command, from a virtual environment of its own"
+    )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--mib", type=int, default=2048)
     options = parser.parse_args()
@@ -110,13 +159,26 @@ def main() -> int:
         home.run("demo").mkdir(parents=True)
         for number in range(options.rounds):
             for name in ("ours", "b2") if number % 2 else ("b2", "ours"):
-                # A server of its own each time, in its own process: its disk and its threads are as empty for the one as for the other.
-                server = [sys.executable, "-m", "bs4_console.demo.b2", "--bucket", BUCKET, "--part-size", "100000000"]
-                with subprocess.Popen(server, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT) as process:
+                # A server of its own each time, in its own process: its disk and its threads are as
+                # empty for the one as for the other.
+                server = [
+                    sys.executable,
+                    "-m",
+                    "bs4_console.demo.b2",
+                    "--bucket",
+                    BUCKET,
+                    "--part-size",
+                    "100000000",
+                ]
+                with subprocess.Popen(
+                    server, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT
+                ) as process:
                     if process.stdout is None or process.stdin is None:
                         raise RuntimeError("the server has no pipes")
                     account: dict[str, str] = json.loads(process.stdout.readline())
-                    store_credential("b2", {"key_id": account["key_id"], "key": account["key"]}, home)
+                    store_credential(
+                        "b2", {"key_id": account["key_id"], "key": account["key"]}, home
+                    )
                     if name == "ours":
                         row = ours(home, spec, "a", account["realm"])
                     else:
@@ -126,37 +188,51 @@ def main() -> int:
                 row["mib_s"] = size / (1 << 20) / row["wall_s"]
                 rows[name].append(row)
                 print(
-                    f"  {name:5} {row['wall_s']:6.2f} s  {row['mib_s']:6.1f} MiB/s  {row['cpu_s']:5.2f} s CPU  {row['peak_mib']:6.1f} MiB"
+                    f"  {name:5} {row['wall_s']:6.2f} s  {row['mib_s']:6.1f} MiB/s  "
+                    f"{row['cpu_s']:5.2f} s CPU  {row['peak_mib']:6.1f} MiB"
                 )
     return told(options, size, rows)
 
 
 def told(options: argparse.Namespace, size: int, rows: dict[str, list[dict[str, float]]]) -> int:
     median: dict[str, dict[str, Any]] = {
-        name: {key: round(statistics.median(row[key] for row in found), 3) for key in found[0]} for name, found in rows.items()
+        name: {key: round(statistics.median(row[key] for row in found), 3) for key in found[0]}
+        for name, found in rows.items()
     }
     ratio = round(median["ours"]["mib_s"] / median["b2"]["mib_s"], 3)
     result = {
         "schema": "bs4.bench-sync/1",
         "rounds": options.rounds,
         "bytes": size,
-        "b2": subprocess.run([options.b2, "version"], capture_output=True, text=True, check=True).stdout.strip(),
+        "b2": subprocess.run(
+            [options.b2, "version"], capture_output=True, text=True, check=True
+        ).stdout.strip(),
         "median": median,
-        "runs": {name: [{key: round(value, 3) for key, value in row.items()} for row in found] for name, found in rows.items()},
+        "runs": {
+            name: [{key: round(value, 3) for key, value in row.items()} for row in found]
+            for name, found in rows.items()
+        },
         "throughput_ratio": ratio,
         "budget": BUDGET,
         "within": ratio >= BUDGET,
-        "cpu_s_per_gib": {name: round(median[name]["cpu_s"] / (size / (1 << 30)), 2) for name in median},
+        "cpu_s_per_gib": {
+            name: round(median[name]["cpu_s"] / (size / (1 << 30)), 2) for name in median
+        },
         "machine": {
-            "cpus": os.cpu_count(), "load1": round(os.getloadavg()[0], 2), "python": platform.python_version(),
+            "cpus": os.cpu_count(),
+            "load1": round(os.getloadavg()[0], 2),
+            "python": platform.python_version(),
             "own_peak_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
         },
-    }  # fmt: skip
+    }
     RESULT.parent.mkdir(parents=True, exist_ok=True)
     RESULT.write_text(json.dumps(result, indent=1) + "\n")
     for name in ("ours", "b2"):
         row = median[name]
-        print(f"{name:5} {row['mib_s']:6.1f} MiB/s   {row['cpu_s']:.2f} s CPU   {row['peak_mib']:.0f} MiB")
+        print(
+            f"{name:5} {row['mib_s']:6.1f} MiB/s   {row['cpu_s']:.2f} s CPU   "
+            f"{row['peak_mib']:.0f} MiB"
+        )
     print(f"throughput {ratio} of `b2 sync` (at least {BUDGET})")
     return 0 if ratio >= BUDGET else 1
 

@@ -1,6 +1,8 @@
-"""A program in a real terminal: tmux, driven over its control mode, so that a key press and a look cost no process of their own.
+"""A program in a real terminal: tmux, driven over its control mode, so that a key press and a look
+cost no process of their own.
 
-tmux tells of every byte that the program writes the moment it has it; the screen is looked at then, and not at a fixed pace.
+tmux tells of every byte that the program writes the moment it has it; the screen is looked at then,
+and not at a fixed pace.
 """
 
 from __future__ import annotations
@@ -20,23 +22,41 @@ PATIENCE_S = 30.0
 #: The screen is looked at again after so long even where nothing was written.
 LOOK_S = 0.25
 _OCTAL = re.compile(rb"\\[0-7]{3}")
-_NAMES = re.compile(r"(Escape|Enter|Space|BSpace|Tab|Up|Down|Left|Right|PageUp|PageDown|Home|End|C-[a-z]|F\d+)")
+_NAMES = re.compile(
+    r"(Escape|Enter|Space|BSpace|Tab|Up|Down|Left|Right|PageUp|PageDown|Home|End|C-[a-z]|F\d+)"
+)
 
 
 class Terminal:
     """One program in a tmux server of its own. `environment` comes on top of ours."""
 
-    def __init__(self, argv: Sequence[str], size: tuple[int, int], environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        argv: Sequence[str],
+        size: tuple[int, int],
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.painted = 0
         """Bytes that the program has written to the terminal."""
         self._directory = tempfile.TemporaryDirectory(prefix="bs4-tmux-")
         self._tmux = ["tmux", "-S", str(Path(self._directory.name) / "s"), "-u", "-f", "/dev/null"]
-        exports = [word for name, value in (environment or {}).items() for word in ("-e", f"{name}={value}")]
-        # The program begins when all is set up and listens: tmux's own start is not in anybody's time.
+        exports = [
+            word
+            for name, value in (environment or {}).items()
+            for word in ("-e", f"{name}={value}")
+        ]
+        # The program begins when all is set up and listens: tmux's own start is not in anybody's
+        # time.
         held = ["/bin/sh", "-c", 'read -r _; exec "$@"', "sh", *argv]
         begin = ["new-session", "-d", "-x", str(size[0]), "-y", str(size[1]), *exports, *held]
-        subprocess.run([*self._tmux, *begin, ";", "set", "-g", "window-size", "manual"], check=True, capture_output=True)
-        self._client = subprocess.Popen([*self._tmux, "-C", "attach"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        subprocess.run(
+            [*self._tmux, *begin, ";", "set", "-g", "window-size", "manual"],
+            check=True,
+            capture_output=True,
+        )
+        self._client = subprocess.Popen(
+            [*self._tmux, "-C", "attach"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
         self._answers: Queue[tuple[bool, str]] = Queue()
         self._wrote = threading.Condition()
         self._writes = 0
@@ -56,7 +76,9 @@ class Terminal:
 
     def press(self, key: str) -> None:
         """A key by its name in tmux (`Enter`, `PageUp`, `C-g`), or a character."""
-        self._ask(f"send-keys {key}" if _NAMES.fullmatch(key) else f"send-keys -l -- {shlex.quote(key)}")
+        self._ask(
+            f"send-keys {key}" if _NAMES.fullmatch(key) else f"send-keys -l -- {shlex.quote(key)}"
+        )
 
     def shown(self) -> str:
         return self._ask("capture-pane -p")
@@ -115,7 +137,9 @@ class Terminal:
         answer: list[bytes] | None = None
         for line in self._client.stdout:
             if line.startswith((b"%end ", b"%error ")) and answer is not None:
-                self._answers.put((line.startswith(b"%end"), b"".join(answer).decode("utf-8", "replace")))
+                self._answers.put(
+                    (line.startswith(b"%end"), b"".join(answer).decode("utf-8", "replace"))
+                )
                 answer = None
             elif answer is not None:
                 answer.append(line)

@@ -1,4 +1,6 @@
-"""Fixtures that every test may use, and what the end of a run says; what they are made of is in tests/support."""
+"""Fixtures that every test may use, and what the end of a run says; what they are made of is in
+tests/support.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ __all__ = ["pod", "pods"]
 
 
 def pytest_configure() -> None:
-    """A shell starts what runs in its background with SIGINT ignored, and so would be every program that a test starts and interrupts."""
+    """A shell starts what runs in its background with SIGINT ignored, and so would be every program
+    that a test starts and interrupts.
+    """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

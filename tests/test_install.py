@@ -1,4 +1,5 @@
-"""The ways to install the console from its source, each from a fresh clone into an empty environment.
+"""The ways to install the console from its source, each from a fresh clone into an empty
+environment.
 
 They need git and a package index; without one they are skipped.
 """
@@ -26,7 +27,10 @@ QUESTION = """
 import json
 from bs4_console.core import assets
 from bs4_console.transport import bundle, bundle_b2
-counts = {kind: sum(1 for path in assets.find(kind).rglob("*") if path.is_file()) for kind in ("playbooks", "configs")}
+counts = {
+    kind: sum(1 for path in assets.find(kind).rglob("*") if path.is_file())
+    for kind in ("playbooks", "configs")
+}
 agent = bundle.shipped()
 print(json.dumps({
     "file": assets.__file__, "checkout": assets.checkout(), "counts": counts,
@@ -54,13 +58,17 @@ def run(*command: str | Path, cwd: Path, **variables: str) -> subprocess.Complet
 def must(*command: str | Path, cwd: Path, **variables: str) -> str:
     """Run a command that has to succeed; return its standard output."""
     done = run(*command, cwd=cwd, **variables)
-    assert done.returncode == 0, f"{command} ended with {done.returncode}\n{done.stdout}\n{done.stderr}"
+    assert done.returncode == 0, (
+        f"{command} ended with {done.returncode}\n{done.stdout}\n{done.stderr}"
+    )
     return done.stdout
 
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a fresh clone of the checkout with its uncommitted changes committed: it has no `build`."""
+    """Return a fresh clone of the checkout with its uncommitted changes committed: it has no
+    `build`.
+    """
     if shutil.which("git") is None or not (ROOT / ".git").exists():
         pytest.skip("this is no git checkout: nothing can be cloned")
     directory = tmp_path_factory.mktemp("clone") / "bs4-console"
@@ -78,7 +86,9 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the `bin` of an environment with uv and build, which do not belong to the environments under test."""
+    """Return the `bin` of an environment with uv and build, which do not belong to the environments
+    under test.
+    """
     directory = tmp_path_factory.mktemp("installer")
     must(sys.executable, "-m", "venv", directory, cwd=directory)
     done = run(directory / "bin" / "pip", "install", "--quiet", "uv", "build", cwd=directory)
@@ -95,7 +105,9 @@ def environment(tmp_path: Path, installer: Path) -> Path:
 
 
 def complete(python: Path, source: Path, cwd: Path) -> None:
-    """Assert that the console of this interpreter is whole and carries the same bundle as its source."""
+    """Assert that the console of this interpreter is whole and carries the same bundle as its
+    source.
+    """
     found = json.loads(must(python, "-I", "-c", QUESTION, cwd=cwd))
     assert found["checkout"] is None
     assert not found["file"].startswith(str(source))
@@ -112,23 +124,32 @@ def complete(python: Path, source: Path, cwd: Path) -> None:
 def test_pip_installs_a_clone(place: str, clone: Path, environment: Path, tmp_path: Path) -> None:
     must(environment / "bin" / "pip", "install", "--quiet", place.format(clone), cwd=tmp_path)
     complete(environment / "bin" / "python", clone, tmp_path)
-    assert must("git", "status", "--porcelain", "--ignored", cwd=clone) == "", "a build leaves nothing behind"
+    assert must("git", "status", "--porcelain", "--ignored", cwd=clone) == "", (
+        "a build leaves nothing behind"
+    )
 
 
 def test_uv_installs_a_clone_as_a_tool(clone: Path, installer: Path, tmp_path: Path) -> None:
-    places = {"UV_TOOL_DIR": str(tmp_path / "tools"), "UV_TOOL_BIN_DIR": str(tmp_path / "bin"), "UV_PYTHON": sys.executable}
+    places = {
+        "UV_TOOL_DIR": str(tmp_path / "tools"),
+        "UV_TOOL_BIN_DIR": str(tmp_path / "bin"),
+        "UV_PYTHON": sys.executable,
+    }
     must(installer / "uv", "tool", "install", "--quiet", ".", cwd=clone, **places)
     complete(tmp_path / "tools" / "bs4-console" / "bin" / "python", clone, tmp_path)
     assert "step-desync" in must(tmp_path / "bin" / "bs4-console", "demo", "--list", cwd=tmp_path)
 
 
-def test_a_source_archive_gives_the_same_console_without_an_index(clone: Path, installer: Path, environment: Path, tmp_path: Path) -> None:
+def test_a_source_archive_gives_the_same_console_without_an_index(
+    clone: Path, installer: Path, environment: Path, tmp_path: Path
+) -> None:
     must(installer / "python", "-m", "build", "--sdist", "--outdir", tmp_path, clone, cwd=tmp_path)
     (archive,) = tmp_path.glob("*.tar.gz")
     with tarfile.open(archive) as members:
         members.extractall(tmp_path / "source", filter="data")
     (source,) = (tmp_path / "source").iterdir()
-    # No isolation: what builds is the environment of this test, because an isolated one is filled from an index.
+    # No isolation: what builds is the environment of this test, because an isolated one is filled
+    # from an index.
     build = (sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", tmp_path)
     must(*build, source, cwd=tmp_path, **WITHOUT_INDEX)
     (wheel,) = tmp_path.glob("*.whl")
@@ -147,7 +168,9 @@ def test_a_clone_without_an_index_says_so_in_a_sentence(clone: Path, tmp_path: P
     assert not list(tmp_path.glob("*.whl"))
 
 
-def test_a_changed_wheel_in_a_source_archive_is_not_built_in(clone: Path, installer: Path, tmp_path: Path) -> None:
+def test_a_changed_wheel_in_a_source_archive_is_not_built_in(
+    clone: Path, installer: Path, tmp_path: Path
+) -> None:
     must(installer / "python", "-m", "build", "--sdist", "--outdir", tmp_path, clone, cwd=tmp_path)
     (archive,) = tmp_path.glob("*.tar.gz")
     with tarfile.open(archive) as members:

@@ -1,8 +1,11 @@
 """Build what a pod is sent, from the sources and the wheels that agents/*.lock pin by hash.
 
-    python tools/build_bundle.py --fetch             download the pinned wheels that are missing into build/wheels
-    python tools/build_bundle.py --into DIRECTORY    write both bundles there, as a wheel of the console carries them
-    python tools/build_bundle.py --source DIRECTORY  write there what a source archive needs to do the same offline
+    python tools/build_bundle.py --fetch             download the pinned wheels that are missing
+    into build/wheels
+    python tools/build_bundle.py --into DIRECTORY    write both bundles there, as a wheel of the
+    console carries them
+    python tools/build_bundle.py --source DIRECTORY  write there what a source archive needs to do
+    the same offline
 
 The last two fetch what is missing from build/wheels into a directory of their own: they change
 nothing in the sources. They need pip, PyYAML and jsonschema (pyproject.toml, `build-system`).
@@ -22,7 +25,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "console"), str(ROOT / "agents")]
 
-from bs4_console.core.errors import ConsoleError  # noqa: E402 (the checkout's own code, before it is installed)
+# The checkout's own code, before it is installed.
+from bs4_console.core.errors import ConsoleError  # noqa: E402
 from bs4_console.transport import bundle, bundle_b2  # noqa: E402
 
 
@@ -31,7 +35,9 @@ def fetch(work: Path) -> None:
 
     pip refuses a file that does not have one of the pinned hashes.
     """
-    agent = [(platform, "cp", ("abi3", "none"), bundle.LOCK) for platform in bundle.MACHINES.values()]
+    agent = [
+        (platform, "cp", ("abi3", "none"), bundle.LOCK) for platform in bundle.MACHINES.values()
+    ]
     for platform, implementation, abis, lock in [*agent, ("any", "py", ("none",), bundle_b2.LOCK)]:
         command = [
             *(sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"),
@@ -44,25 +50,34 @@ def fetch(work: Path) -> None:
         done = subprocess.run(command, check=False)
         if done.returncode != 0:
             raise ConsoleError(
-                f"pip could not fetch the wheels that agents/{lock} pins (exit {done.returncode}; its message is above).",
-                "Build where a package index can be reached, or from the source archive, which carries them.",
+                f"pip could not fetch the wheels that agents/{lock} pins (exit "
+                f"{done.returncode}; its message is above).",
+                "Build where a package index can be reached, or from the source archive, "
+                "which carries them.",
             )
 
 
 @contextlib.contextmanager
 def complete() -> Iterator[Path]:
-    """Give the directory whose `wheels/` holds every pinned wheel: `build`, or one that is gone afterwards."""
+    """Give the directory whose `wheels/` holds every pinned wheel: `build`, or one that is gone
+    afterwards.
+    """
     if not missing(ROOT / "build"):
         yield ROOT / "build"
         return
-    print("Fetching the wheels of the agent's bundle, pinned by hash in agents/*.lock (1.5 MB).", flush=True)
+    print(
+        "Fetching the wheels of the agent's bundle, pinned by hash in agents/*.lock (1.5 MB).",
+        flush=True,
+    )
     with tempfile.TemporaryDirectory(prefix="bs4-wheels-") as directory:
         fetch(Path(directory))
         yield Path(directory)
 
 
 def missing(work: Path) -> bool:
-    """Return whether a pinned wheel is not in `wheels/` of `work`, or is another file of that name."""
+    """Return whether a pinned wheel is not in `wheels/` of `work`, or is another file of that
+    name.
+    """
     try:
         bundle.wheels(ROOT, work)
         bundle.wheels(ROOT, work, bundle_b2.LOCK)
@@ -78,12 +93,17 @@ def write_bundles(directory: Path) -> None:
         b2 = bundle_b2.from_checkout(ROOT, work=work)
     bundle.write(agent, directory)
     bundle.write(b2, directory, bundle_b2.ARCHIVE, bundle_b2.DESCRIPTION)
-    print(f"{bundle.ARCHIVE}: {len(agent.data):,} bytes, {agent.name}, version {agent.version}, build {agent.build}")
+    print(
+        f"{bundle.ARCHIVE}: {len(agent.data):,} bytes, {agent.name}, version "
+        f"{agent.version}, build {agent.build}"
+    )
     print(f"{bundle_b2.ARCHIVE}: {len(b2.data):,} bytes, {b2.name}, b2sdk {b2.version}")
 
 
 def write_source(directory: Path) -> None:
-    """Write what the sources lack once they have neither git nor network: the pinned wheels and the build number."""
+    """Write what the sources lack once they have neither git nor network: the pinned wheels and the
+    build number.
+    """
     (directory / "build" / "wheels").mkdir(parents=True)
     with complete() as work:
         for lock in (bundle.LOCK, bundle_b2.LOCK):
@@ -95,7 +115,9 @@ def write_source(directory: Path) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--fetch", action="store_true")
     what.add_argument("--into", type=Path, metavar="DIRECTORY")

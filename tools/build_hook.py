@@ -1,4 +1,5 @@
-"""hatchling's build hook: puts the agent's bundle into a wheel, and what makes one offline into a source archive.
+"""hatchling's build hook: puts the agent's bundle into a wheel, and what makes one offline into a
+source archive.
 
 An editable install gets neither: a checkout builds its bundle when a pod is deployed to.
 """
@@ -20,19 +21,27 @@ class BundleHook(BuildHookInterface[Any]):
     PLUGIN_NAME = "custom"
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Make the files in a temporary directory and have them included. Ends the build when they cannot be made."""
+        """Make the files in a temporary directory and have them included. Ends the build when they
+        cannot be made.
+        """
         if version == "editable":
             return
         self._made = tempfile.TemporaryDirectory(prefix="bs4-bundle-")
         made = Path(self._made.name)
-        option, place = ("--source", "") if self.target_name == "sdist" else ("--into", "bs4_console/_data/bundle/")
+        option, place = (
+            ("--source", "")
+            if self.target_name == "sdist"
+            else ("--into", "bs4_console/_data/bundle/")
+        )
         tool = Path(self.root) / "tools" / "build_bundle.py"
         done = subprocess.run([sys.executable, str(tool), option, str(made)], check=False)
         if done.returncode != 0:
             self.app.abort("The agent's bundle was not built; the sentence above says why.")
         for path in made.rglob("*"):
             if path.is_file():
-                build_data["force_include"][str(path)] = f"{place}{path.relative_to(made).as_posix()}"
+                build_data["force_include"][str(path)] = (
+                    f"{place}{path.relative_to(made).as_posix()}"
+                )
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         """Remove the temporary directory."""

@@ -1,6 +1,8 @@
-"""The pictures of the snapshot tests side by side, to be looked at: `python tools/contact_sheet.py [SCENE...] [--size 80x24]`.
+"""The pictures of the snapshot tests side by side, to be looked at: `python tools/contact_sheet.py
+[SCENE...] [--size 80x24]`.
 
-Writes a PNG for each scene into `--out`; needs rsvg-convert (Debian: librsvg2-bin), best with fonts-firacode and fonts-symbola (braille).
+Writes a PNG for each scene into `--out`; needs rsvg-convert (Debian: librsvg2-bin), best with
+fonts-firacode and fonts-symbola (braille).
 """
 
 from __future__ import annotations
@@ -20,14 +22,20 @@ _NAME = re.compile(r"test_\w+\[([^]]+)\]\[([^]]+)\]\.svg")
 GAP = 16
 
 
-def pictures(scenes: Sequence[str], sizes: Sequence[str], themes: Sequence[str]) -> dict[str, list[Path]]:
+def pictures(
+    scenes: Sequence[str], sizes: Sequence[str], themes: Sequence[str]
+) -> dict[str, list[Path]]:
     """{scene: its pictures by size, then theme}; everything where nothing is asked for."""
     found: dict[str, list[Path]] = {}
     for path in sorted(SNAPSHOTS.glob("*.svg"), key=lambda path: (len(path.name), path.name)):
         if (name := _NAME.fullmatch(path.name)) is None:
             continue
         scene, (size, _, theme) = name[1], name[2].partition("-")
-        if (not scenes or scene in scenes) and (not sizes or size in sizes) and (not themes or theme in themes):
+        if (
+            (not scenes or scene in scenes)
+            and (not sizes or size in sizes)
+            and (not themes or theme in themes)
+        ):
             found.setdefault(scene, []).append(path)
     return found
 
@@ -40,32 +48,49 @@ def sheet(paths: Sequence[Path], columns: int, width: int) -> str:
     parts: list[str] = []
     y, tallest = GAP, 0.0
     for i, path in enumerate(paths):
-        drawn = re.sub(r"@font-face \{.*?\}\s*", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+        drawn = re.sub(
+            r"@font-face \{.*?\}\s*", "", path.read_text(encoding="utf-8"), flags=re.DOTALL
+        )
         _, _, w, h = map(float, re.findall(r'viewBox="([^"]+)"', drawn)[0].split())
         height = h * width / w
         column = i % columns
         if column == 0 and i:
             y, tallest = round(y + tallest + GAP), 0.0
         tallest = max(tallest, height)
-        place = f'x="{GAP + column * (width + GAP)}" y="{y}" width="{width}" height="{height:.0f}" xml:space="preserve"'
+        place = (
+            f'x="{GAP + column * (width + GAP)}" y="{y}" width="{width}" height="{height:.0f}" '
+            'xml:space="preserve"'
+        )
         parts.append(cells(underlined(drawn)).replace("<svg ", f"<svg {place} ", 1))
     across, down = GAP + columns * (width + GAP), round(y + tallest + GAP)
-    return f'<svg xmlns="http://www.w3.org/2000/svg" width="{across}" height="{down}">{"".join(parts)}</svg>'
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{across}" '
+        f'height="{down}">{"".join(parts)}</svg>'
+    )
 
 
 def underlined(svg: str) -> str:
     """With a line of its own under each text that librsvg leaves without one."""
     for role in set(re.findall(r"\.(\S+) \{[^}]*text-decoration: underline", svg)):
         text = rf'(?=<text class="{role}" x="([\d.]+)" y="([\d.]+)" textLength="([\d.]+)")'
-        svg = re.sub(text, rf'<rect class="{role}" x="\1" y="\2" width="\3" height="1.5" transform="translate(0 2)"/>', svg)
+        svg = re.sub(
+            text,
+            rf'<rect class="{role}" x="\1" y="\2" width="\3" height="1.5" '
+            r'transform="translate(0 2)"/>',
+            svg,
+        )
     return svg
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("scenes", nargs="*")
-    parser.add_argument("--size", action="append", default=[], help="80x24, 120x40 or 200x60; all when not given")
-    parser.add_argument("--theme", action="append", default=[], help="dark, light or no-colour; all when not given")
+    parser.add_argument(
+        "--size", action="append", default=[], help="80x24, 120x40 or 200x60; all when not given"
+    )
+    parser.add_argument(
+        "--theme", action="append", default=[], help="dark, light or no-colour; all when not given"
+    )
     parser.add_argument("--columns", type=int, default=3)
     parser.add_argument("--width", type=int, default=1000, help="pixels of one picture")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "sheets")
@@ -81,7 +106,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     for scene, paths in found.items():
         target = arguments.out / f"{scene}.png"
         drawn = sheet(paths, min(arguments.columns, len(paths)), arguments.width)
-        subprocess.run(["rsvg-convert", "--unlimited", "--output", str(target)], input=drawn.encode(), check=True)
+        subprocess.run(
+            ["rsvg-convert", "--unlimited", "--output", str(target)],
+            input=drawn.encode(),
+            check=True,
+        )
         print(target)
     return 0
 

@@ -120,7 +120,8 @@ def measure(paths: Iterator[Path], root: Path) -> list[Number]:
         Number(
             "conditionals",
             round(counts.conditionals / hundreds, 2),
-            "conditional expressions per 100 statements (also `a and b or c` and an indexed literal, in their place)",
+            "conditional expressions per 100 statements (also `a and b or c` and an indexed "
+            "literal, in their place)",
         ),
         Number(
             "comprehensions",

@@ -1,7 +1,8 @@
 """Pictures of every screen, and docs/commands.md: `python tools/picture.py` writes them all anew.
 
-The screens are drawn by the real app over the frozen pods of tests/console/tui/fixtures.py, so a picture changes only when the screen
-does. SVG always; PNG too where rsvg-convert (Debian: librsvg2-bin) is there, best with fonts-firacode and fonts-symbola (braille).
+The screens are drawn by the real app over the frozen pods of tests/console/tui/fixtures.py, so a
+picture changes only when the screen does. SVG always; PNG too where rsvg-convert (Debian:
+librsvg2-bin) is there, best with fonts-firacode and fonts-symbola (braille).
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ OUT = ROOT / "docs" / "pictures"
 
 @dataclass(frozen=True)
 class Picture:
-    """`scene`: a function of the fixtures. `keys`: pressed in turn; `:text` is typed into the command line."""
+    """`scene`: a function of the fixtures. `keys`: pressed in turn; `:text` is typed into the
+    command line.
+    """
 
     name: str
     scene: str
@@ -34,7 +37,9 @@ class Picture:
     theme: str = ""
     no_colour: bool = False
     png: bool = False
-    """Also as PNG (a tenth of a megabyte and more each, so only what the README shows): for viewers without SVG."""
+    """Also as PNG (a tenth of a megabyte and more each, so only what the README shows): for viewers
+    without SVG.
+    """
 
 
 PICTURES = (
@@ -64,9 +69,16 @@ PICTURES = (
 
 
 def cells(svg: str) -> str:
-    """Every character at its own x, for librsvg only: it knows neither textLength nor lists of x, so the text would drift from its cells
-    and a glyph from a fallback font (braille, blocks) would shift the rest."""
-    return re.sub(r'<text class="([^"]*-r\d+)" x="([\d.]+)" y="([\d.]+)" textLength="([\d.]+)"([^>]*)>([^<]*)</text>', _spaced, svg)
+    """Every character at its own x, for librsvg only: it knows neither textLength nor lists of x,
+    so the text would drift from its cells and a glyph from a fallback font (braille, blocks) would
+    shift the rest.
+    """
+    return re.sub(
+        r'<text class="([^"]*-r\d+)" x="([\d.]+)" y="([\d.]+)" '
+        r'textLength="([\d.]+)"([^>]*)>([^<]*)</text>',
+        _spaced,
+        svg,
+    )
 
 
 def _spaced(found: re.Match[str]) -> str:
@@ -114,7 +126,9 @@ def write(picture: Picture, directory: Path, *, png: bool = False) -> list[Path]
     if not (png or picture.png) or shutil.which("rsvg-convert") is None:
         return [svg]
     pixels = svg.with_suffix(".png")
-    subprocess.run(["rsvg-convert", "--output", str(pixels)], input=cells(drawn).encode(), check=True)
+    subprocess.run(
+        ["rsvg-convert", "--output", str(pixels)], input=cells(drawn).encode(), check=True
+    )
     return [svg, pixels]
 
 

@@ -1,4 +1,5 @@
-"""Make the recording that `bs4-console demo --recorded` opens: a real practice pod, broken for real, read as every console reads.
+"""Make the recording that `bs4-console demo --recorded` opens: a real practice pod, broken for
+real, read as every console reads.
 
 `python tools/record_incident.py console/bs4_console/demo/recording/pod`
 """
@@ -36,7 +37,10 @@ async def record(target: Path) -> None:
             known = HostKeys(root / "known_hosts")
             known.pin(pod.name, pod.known_host_key)
             session = PodSession(
-                PodState(NAME, "recorded"), lambda: SshTransport(inventory_entry(pod), known), Mirror(root / "mirror"), WHO
+                PodState(NAME, "recorded"),
+                lambda: SshTransport(inventory_entry(pod), known),
+                Mirror(root / "mirror"),
+                WHO,
             )
             life = asyncio.create_task(session.run())
             try:
@@ -54,7 +58,9 @@ async def record(target: Path) -> None:
 
 async def _break(stage: Stage) -> None:
     await stage.launch(RUN)
-    await stage.until(lambda: (stage.session.state.runs[RUN].step or 0) >= STEPS, 300, f"step {STEPS}")
+    await stage.until(
+        lambda: (stage.session.state.runs[RUN].step or 0) >= STEPS, 300, f"step {STEPS}"
+    )
     await faults.wait_generating(stage.pod)
     faults.kill(faults.find(stage.pod, "engine")[0])
     await stage.plan(await stage.incident("vllm-silent-death", 180))
@@ -75,10 +81,16 @@ def _keep(mirror: Path, target: Path) -> None:
     """The mirror without its books, telemetry shortened to its end."""
     home = (mirror / "home").read_text().strip()
     shutil.rmtree(target, ignore_errors=True)
-    shutil.copytree(mirror / home, target / home, ignore=shutil.ignore_patterns("*.spans", "gaps.ndjson"))
+    shutil.copytree(
+        mirror / home, target / home, ignore=shutil.ignore_patterns("*.spans", "gaps.ndjson")
+    )
     (target / "home").write_text(home)
     telemetry = sorted((target / home / "telemetry").glob("*.data"))
-    lines = [line for path in telemetry for line in path.read_bytes().lstrip(b"\0").splitlines(keepends=True)]
+    lines = [
+        line
+        for path in telemetry
+        for line in path.read_bytes().lstrip(b"\0").splitlines(keepends=True)
+    ]
     for path in telemetry:
         path.unlink()
     (target / home / "telemetry" / "1.data").write_bytes(b"".join(lines[-SAMPLES:]))

@@ -1,8 +1,9 @@
 """Run the long rounds and write the result down: `python tools/rounds.py [PYTEST WORDS ...]`.
 
-A round is a test marked `rounds`. Words are passed to pytest, such as a file or `-k NAME`. Each call
-adds one line to benchmarks/results/rounds.ndjson: when, which commit, whether the tree had changes
-that are not in it, which words, how many tests passed, failed and were skipped, and for how long.
+A round is a test marked `rounds`. Words are passed to pytest, such as a file or `-k NAME`. Each
+call adds one line to benchmarks/results/rounds.ndjson: when, which commit, whether the tree had
+changes that are not in it, which words, how many tests passed, failed and were skipped, and for how
+long.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ def git(*words: str) -> str:
 
 def counts(report: Path) -> dict[str, int]:
     """Return how many tests of a JUnit report passed, failed and were skipped."""
-    suite = next(ElementTree.parse(report).iter("testsuite"))  # noqa: S314 (written by our own pytest)
+    # Written by our own pytest.
+    suite = next(ElementTree.parse(report).iter("testsuite"))  # noqa: S314
     total, skipped = int(suite.get("tests", 0)), int(suite.get("skipped", 0))
     failed = int(suite.get("failures", 0)) + int(suite.get("errors", 0))
     return {"passed": total - failed - skipped, "failed": failed, "skipped": skipped}

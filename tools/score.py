@@ -1,9 +1,11 @@
-"""How well `diagnose` names what is wrong with labelled logs, per class: `python tools/score.py [DIRECTORY] [--verbose]`.
+"""How well `diagnose` names what is wrong with labelled logs, per class: `python tools/score.py
+[DIRECTORY] [--verbose]`.
 
-The directory holds labels.tsv (file, expected, also_acceptable, source, class, note; tab-separated) and the logs it names. The engine gets
-the text and the source, nothing else. A hit: `expected` is the first finding. A false finding: any other of severity warning or critical
-that is not in `also_acceptable`. A negative passes with none. Rules that need time are asked twice: when their hold is over, and just
-after the last line, where they must be silent.
+The directory holds labels.tsv (file, expected, also_acceptable, source, class, note; tab-separated)
+and the logs it names. The engine gets the text and the source, nothing else. A hit: `expected` is
+the first finding. A false finding: any other of severity warning or critical that is not in
+`also_acceptable`. A negative passes with none. Rules that need time are asked twice: when their
+hold is over, and just after the last line, where they must be silent.
 
 Exit codes: 0 targets met or no corpus here (it says so), 1 targets missed, 2 usage.
 """
@@ -51,14 +53,29 @@ class Case:
     @classmethod
     def of(cls, row: dict[str, str]) -> Case:
         acceptable = frozenset(filter(None, (row["also_acceptable"] or "").split(",")))
-        return cls(row["file"], tuple(row["expected"].split("|")), acceptable, row["source"], row["class"], row["note"])
+        return cls(
+            row["file"],
+            tuple(row["expected"].split("|")),
+            acceptable,
+            row["source"],
+            row["class"],
+            row["note"],
+        )
 
 
-def findings(library: list[Playbook], data: bytes, source: str, idle_s: float | None, trainer: str = "") -> list[Finding]:
-    """What `diagnose` finds, causes first. `idle_s`: seconds since the last line; None: nothing more will come."""
+def findings(
+    library: list[Playbook], data: bytes, source: str, idle_s: float | None, trainer: str = ""
+) -> list[Finding]:
+    """What `diagnose` finds, causes first. `idle_s`: seconds since the last line; None: nothing
+    more will come.
+    """
     engine = Engine(library, live=False)
-    facts = offline.as_facts([offline.log_facts(io.BytesIO(data), "-", source, trainer, engine)], engine, idle_s or 0.0)
-    return [t.finding for t in engine.evaluate(facts, complete=idle_s is None) if t.event == "opened"]
+    facts = offline.as_facts(
+        [offline.log_facts(io.BytesIO(data), "-", source, trainer, engine)], engine, idle_s or 0.0
+    )
+    return [
+        t.finding for t in engine.evaluate(facts, complete=idle_s is None) if t.event == "opened"
+    ]
 
 
 def score(directory: Path, library: list[Playbook]) -> dict[str, Tally]:
@@ -66,14 +83,20 @@ def score(directory: Path, library: list[Playbook]) -> dict[str, Tally]:
     holds = {playbook.id: playbook.hold_s for playbook in library}
     tallies: dict[str, Tally] = defaultdict(Tally)
     with (directory / "labels.tsv").open() as handle:
-        cases = [Case.of(row) for row in csv.DictReader(handle, delimiter="\t", quoting=csv.QUOTE_NONE)]
+        cases = [
+            Case.of(row) for row in csv.DictReader(handle, delimiter="\t", quoting=csv.QUOTE_NONE)
+        ]
     for case in cases:
         tally = tallies[case.kind]
         tally.total += 1
         data = (directory / case.file).read_bytes()
         found = findings(library, data, case.source, None)
         named = ", ".join(f"{item.failure} ({item.severity})" for item in found) or "nothing"
-        wrong = [item.failure for item in found if item.severity in _LOUD and item.failure not in (*case.expected, *case.acceptable)]
+        wrong = [
+            item.failure
+            for item in found
+            if item.severity in _LOUD and item.failure not in (*case.expected, *case.acceptable)
+        ]
         tally.false += [f"{case.file}: {name}" for name in wrong]
         if case.expected == ("-",):
             hit = not any(item.severity in _LOUD for item in found)
@@ -81,15 +104,24 @@ def score(directory: Path, library: list[Playbook]) -> dict[str, Tally]:
             hit = bool(found) and found[0].failure in case.expected
         tally.hits += hit
         if not hit:
-            tally.misses.append(f"{case.file} ({case.source}): expected {'|'.join(case.expected)}, found {named}")
+            tally.misses.append(
+                f"{case.file} ({case.source}): expected {'|'.join(case.expected)}, found {named}"
+            )
         if case.note.startswith("needs time"):
             hold = max((holds.get(name, 0.0) for name in case.expected), default=0.0)
             after = {item.failure for item in findings(library, data, case.source, hold)}
-            before = {item.failure for item in findings(library, data, case.source, min(1.0, hold / 2))}
+            before = {
+                item.failure for item in findings(library, data, case.source, min(1.0, hold / 2))
+            }
             if not after & set(case.expected):
-                tally.misses.append(f"{case.file}: {'|'.join(case.expected)} does not fire {hold:.0f} s after the last line")
+                tally.misses.append(
+                    f"{case.file}: {'|'.join(case.expected)} does not fire {hold:.0f} s "
+                    "after the last line"
+                )
             if before & set(case.expected):
-                tally.misses.append(f"{case.file}: {'|'.join(case.expected)} fires just after the last line")
+                tally.misses.append(
+                    f"{case.file}: {'|'.join(case.expected)} fires just after the last line"
+                )
     return dict(tallies)
 
 
@@ -98,18 +130,32 @@ def main() -> int:
     parser.add_argument("directory", nargs="?", type=Path, default=DEFAULT)
     options = parser.parse_args()
     if not (options.directory / "labels.tsv").is_file():
-        print(f"skipped: there is no labelled corpus at {options.directory}; name a directory with a labels.tsv.")
+        print(
+            f"skipped: there is no labelled corpus at {options.directory}; name a directory "
+            "with a labels.tsv."
+        )
         return 0
     tallies = score(options.directory, list(Library(compile_all())))
     for kind, tally in sorted(tallies.items()):
         share = f"{100 * tally.hits / tally.total:.0f} %"
-        print(f"{kind:16} {tally.hits:3} of {tally.total:3} ({share:>5}), {len(tally.false)} false findings")
+        print(
+            f"{kind:16} {tally.hits:3} of {tally.total:3} ({share:>5}), {len(tally.false)} "
+            "false findings"
+        )
         for line in tally.misses:
             print(f"    missed  {line}")
         for line in tally.false:
             print(f"    false   {line}")
-    missed = [kind for kind in REAL if kind in tallies and 100 * tallies[kind].hits < TARGET * tallies[kind].total]
-    loud = [kind for kind, tally in tallies.items() if any("expected -," in line or "just after" in line for line in tally.misses)]
+    missed = [
+        kind
+        for kind in REAL
+        if kind in tallies and 100 * tallies[kind].hits < TARGET * tallies[kind].total
+    ]
+    loud = [
+        kind
+        for kind, tally in tallies.items()
+        if any("expected -," in line or "just after" in line for line in tally.misses)
+    ]
     return 1 if missed or loud else 0
 
 

@@ -1,4 +1,6 @@
-"""`python -m bs4_agent COMMAND`: what runs on a pod. Each command imports only what it needs; attach and shim stay small."""
+"""`python -m bs4_agent COMMAND`: what runs on a pod. Each command imports only what it needs;
+attach and shim stay small.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,10 @@ def main(arguments: Sequence[str]) -> int:
         return boot.main(rest)
     if command == "version":
         return _version()
-    print("usage: python -m bs4_agent attach [--start] | daemon | shim --attempt DIR | boot | version", file=sys.stderr)  # noqa: T201
+    usage = (
+        "usage: python -m bs4_agent attach [--start] | daemon | shim --attempt DIR | boot | version"
+    )
+    print(usage, file=sys.stderr)  # noqa: T201
     return USAGE
 
 
@@ -41,7 +46,13 @@ def _version() -> int:
 
     own = Build.own()
     python = ".".join(map(str, sys.version_info[:3]))
-    answer = {"version": own.version, "build": own.build, "bundle": own.bundle, "protocols": PROTOCOLS, "python": python}
+    answer = {
+        "version": own.version,
+        "build": own.build,
+        "bundle": own.bundle,
+        "protocols": PROTOCOLS,
+        "python": python,
+    }
     print(json.dumps(answer))  # noqa: T201
     return 0
 

@@ -1,4 +1,6 @@
-"""What ends a wait before its time: a process that goes, or a line that means something. Costs nothing while nothing happens."""
+"""What ends a wait before its time: a process that goes, or a line that means something. Costs
+nothing while nothing happens.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,8 @@ from collections.abc import Collection
 
 from bs4_agent.identity import Identity
 
-#: Descriptors at most. Of a run's processes only those with a part of their own are watched this way; the passes see the rest.
+#: Descriptors at most. Of a run's processes only those with a part of their own are watched this
+#: way; the passes see the rest.
 _MOST = 128
 
 
@@ -36,7 +39,9 @@ class Alarm:
                 self._add(identity)
 
     def wait(self, seconds: float) -> tuple[bool, list[Identity]]:
-        """(rung, who has ended) as soon as there is either, or (False, []) after `seconds`. Who ended is told once."""
+        """(rung, who has ended) as soon as there is either, or (False, []) after `seconds`. Who
+        ended is told once.
+        """
         ready = {fd for fd, _ in self._poll.poll(max(0.0, seconds) * 1000)}
         rung = self._reading in ready
         if rung:
@@ -54,7 +59,9 @@ class Alarm:
     def _add(self, identity: Identity) -> None:
         try:
             fd = os.pidfd_open(identity.pid)
-        except OSError:  # gone already, or a kernel without them: the passes over all processes notice
+        except (
+            OSError
+        ):  # gone already, or a kernel without them: the passes over all processes notice
             return
         # Opened first and compared afterwards: a pid that was reused in between is another process.
         if not identity.alive():

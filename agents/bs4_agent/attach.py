@@ -1,7 +1,8 @@
-"""`python -m bs4_agent attach [--start]`: the console's channel, from standard input and output to the live agent's socket.
+"""`python -m bs4_agent attach [--start]`: the console's channel, from standard input and output to
+the live agent's socket.
 
-Runs for as long as a console is connected, so it is small and copies inside the kernel. Standard output carries frames only; what a
-person should read goes to standard error, one sentence.
+Runs for as long as a console is connected, so it is small and copies inside the kernel. Standard
+output carries frames only; what a person should read goes to standard error, one sentence.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ LOG_BYTES = 1024 * 1024
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Exit status 0 when either side ended the connection, 3 when there is no agent (or it did not start), 2 for wrong arguments."""
+    """Exit status 0 when either side ended the connection, 3 when there is no agent (or it did not
+    start), 2 for wrong arguments.
+    """
     if [argument for argument in arguments if argument != "--start"]:
         print("usage: python -m bs4_agent attach [--start]", file=sys.stderr)  # noqa: T201
         return USAGE
@@ -47,7 +50,8 @@ def main(arguments: Sequence[str]) -> int:
         print(f"bs4-agent: {error}", file=sys.stderr)  # noqa: T201
         return NO_AGENT
     if connection is None:
-        print("bs4-agent: no agent runs on this pod; deploy one, or attach with --start.", file=sys.stderr)  # noqa: T201
+        sentence = "bs4-agent: no agent runs on this pod; deploy one, or attach with --start."
+        print(sentence, file=sys.stderr)  # noqa: T201
         return NO_AGENT
     bridge(connection)
     return 0
@@ -65,7 +69,9 @@ def live(home: Home) -> socket.socket | None:
 
 
 def started(home: Home) -> socket.socket:
-    """A connection to the agent, which is started, or replaced by ours where ours is newer. AgentError when that fails."""
+    """A connection to the agent, which is started, or replaced by ours where ours is newer.
+    AgentError when that fails.
+    """
     home.create()
     connection = live(home)
     if connection is not None and not _outdated(home):
@@ -98,7 +104,8 @@ def _take_turn(home: Home) -> int:
             if time.monotonic() > deadline:
                 os.close(fd)
                 raise Busy(
-                    f"Another attach has been starting the agent for {TURN_S:.0f} s; see {home.agent_log}, then try again."
+                    f"Another attach has been starting the agent for {TURN_S:.0f} s; see "
+                    f"{home.agent_log}, then try again."
                 ) from None
             time.sleep(POLL_S)
         else:
@@ -106,8 +113,10 @@ def _take_turn(home: Home) -> int:
 
 
 def _replace(home: Home) -> None:
-    """Ask the older agent to leave. One that refuses stays, and is used as it is. One that is in the middle of a step is used until its
-    end: our daemon waits for that by itself, as this console may be gone by then."""
+    """Ask the older agent to leave. One that refuses stays, and is used as it is. One that is in
+    the middle of a step is used until its end: our daemon waits for that by itself, as this console
+    may be gone by then.
+    """
     record = read_record(home)
     if record is None:
         return
@@ -115,7 +124,8 @@ def _replace(home: Home) -> None:
         if not ask_to_leave(record, Build.own()):
             _daemon(home, "--wait")
     except (AgentError, OSError) as error:
-        print(f"bs4-agent: the running agent {record.build.version} stays: {error}", file=sys.stderr)  # noqa: T201
+        sentence = f"bs4-agent: the running agent {record.build.version} stays: {error}"
+        print(sentence, file=sys.stderr)  # noqa: T201
 
 
 def _start(home: Home) -> socket.socket:
@@ -127,13 +137,21 @@ def _start(home: Home) -> socket.socket:
         if connection is not None:
             return connection
         if daemon is None or not daemon.alive():
-            raise AgentError(f"The agent ended as soon as it was started: {_last_words(home)} See {home.agent_log}.")
+            raise AgentError(
+                f"The agent ended as soon as it was started: {_last_words(home)} See "
+                f"{home.agent_log}."
+            )
         time.sleep(POLL_S)
-    raise AgentError(f"The agent ({daemon}) does not listen after {START_S:.0f} s: {_last_words(home)} See {home.agent_log}.")
+    raise AgentError(
+        f"The agent ({daemon}) does not listen after {START_S:.0f} s: {_last_words(home)} "
+        f"See {home.agent_log}."
+    )
 
 
 def _daemon(home: Home, *arguments: str) -> Identity | None:
-    """Start the daemon so that it outlives this connection: own session, adopted by init, nothing of ours open. None: it ended at once."""
+    """Start the daemon so that it outlives this connection: own session, adopted by init, nothing
+    of ours open. None: it ended at once.
+    """
     receiving, sending = os.pipe()
     child = os.fork()
     if child == 0:
@@ -175,21 +193,31 @@ def _detach(home: Home) -> None:
 
 
 def daemon_command() -> list[str]:
-    """How this very program was called, with `daemon` instead of what follows the module: the same interpreter, flags and code."""
+    """How this very program was called, with `daemon` instead of what follows the module: the same
+    interpreter, flags and code.
+    """
     before = sys.orig_argv[1 : len(sys.orig_argv) - len(sys.argv[1:])]
     return [sys.executable, *before, "daemon"]
 
 
 def _last_words(home: Home) -> str:
     try:
-        lines = Path(home.agent_log).read_bytes()[-4096:].decode("utf-8", "replace").strip().splitlines()
+        lines = (
+            Path(home.agent_log)
+            .read_bytes()[-4096:]
+            .decode("utf-8", "replace")
+            .strip()
+            .splitlines()
+        )
     except FileNotFoundError:
         lines = []
     return f"{lines[-1]!r}." if lines else "it said nothing."
 
 
 def bridge(connection: socket.socket) -> None:
-    """Copy both ways until the agent closes or nobody reads any more. The end of our input is passed on; the agent then closes."""
+    """Copy both ways until the agent closes or nobody reads any more. The end of our input is
+    passed on; the agent then closes.
+    """
     fd = connection.fileno()
 
     def upstream() -> None:
@@ -204,7 +232,9 @@ def bridge(connection: socket.socket) -> None:
 
 
 def pump(source: int, target: int) -> None:
-    """Move bytes from one descriptor to the other until either ends, without bringing them into this process where splice can."""
+    """Move bytes from one descriptor to the other until either ends, without bringing them into
+    this process where splice can.
+    """
     reading, writing = os.pipe()
     try:
         while (moved := _splice(source, writing, COPY_BYTES)) > 0:
@@ -218,12 +248,15 @@ def pump(source: int, target: int) -> None:
 
 
 def _splice(source: int, target: int, count: int) -> int:
-    """Bytes moved, 0 at the end. A descriptor that cannot be spliced (a terminal, a file opened for appending) is copied."""
+    """Bytes moved, 0 at the end. A descriptor that cannot be spliced (a terminal, a file opened for
+    appending) is copied.
+    """
     while True:
         try:
             return os.splice(source, target, count)
         except BlockingIOError:
-            # Someone else made our standard input or output non-blocking; which of the two is not ready is cheap to find out.
+            # Someone else made our standard input or output non-blocking; which of the two is not
+            # ready is cheap to find out.
             select.select([source], [], [])
             select.select([], [target], [])
         except OSError as error:

@@ -20,7 +20,9 @@ class Book:
         self.ledger = Ledger(journal.records())
 
     def append(self, type_: str, /, *, sync: bool = False, **fields: Any) -> dict[str, Any]:
-        """One record (see docs/architecture.md for the types). `sync`: on disk before this returns; SpoolFull when it cannot be."""
+        """One record (see docs/architecture.md for the types). `sync`: on disk before this returns;
+        SpoolFull when it cannot be.
+        """
         with self._lock:
             record = self._journal.append(type_, sync=sync, **fields)
             self.ledger.apply(record)
@@ -31,7 +33,9 @@ class Book:
     __call__ = append
 
     def append_unless_ended(self, action: str, /, **fields: Any) -> bool:
-        """Append a synced record of `action`, unless the action has ended. False when it has: nothing may follow its end."""
+        """Append a synced record of `action`, unless the action has ended. False when it has:
+        nothing may follow its end.
+        """
         with self._lock:
             known = self.ledger.actions.get(action)
             if known is None or known.ended:

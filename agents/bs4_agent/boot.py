@@ -1,6 +1,8 @@
-"""`python -m bs4_agent boot [--via NAME] | boot --stopping`: what a boot hook runs, and what it runs when the pod is told to stop.
+"""`python -m bs4_agent boot [--via NAME] | boot --stopping`: what a boot hook runs, and what it
+runs when the pod is told to stop.
 
-It starts the agent that is installed, and nothing else: whether a run is resumed is for the agent, by the mode that is stored for it.
+It starts the agent that is installed, and nothing else: whether a run is resumed is for the agent,
+by the mode that is stored for it.
 """
 
 from __future__ import annotations
@@ -26,13 +28,16 @@ LEAVE_S = 2.0
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Exit status 0 when an agent lives (for `--stopping`: when none does any more), 3 when not, 2 for wrong arguments."""
+    """Exit status 0 when an agent lives (for `--stopping`: when none does any more), 3 when not, 2
+    for wrong arguments.
+    """
     home = Home.from_environment()
     try:
         if list(arguments) == ["--stopping"]:
             return _stopping(home)
         if arguments and (len(arguments) != 2 or arguments[0] != "--via"):
-            print("usage: python -m bs4_agent boot [--via NAME] | boot --stopping", file=sys.stderr)  # noqa: T201
+            usage = "usage: python -m bs4_agent boot [--via NAME] | boot --stopping"
+            print(usage, file=sys.stderr)  # noqa: T201
             return USAGE
         return _boot(home, arguments[1] if arguments else "")
     except (AgentError, OSError) as error:
@@ -41,17 +46,23 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _boot(home: Home, via: str) -> int:
-    # The hook of a service manager has a terminal's environment no more than cron has; the agent finds what it needs by itself.
+    # The hook of a service manager has a terminal's environment no more than cron has; the agent
+    # finds what it needs by itself.
     os.chdir("/")
     started(home).close()
     record = read_record(home)
-    write_json(home.root / RECORD, {**stamp(), "via": via[:40], "pid": record.identity.pid if record is not None else None})
+    write_json(
+        home.root / RECORD,
+        {**stamp(), "via": via[:40], "pid": record.identity.pid if record is not None else None},
+    )
     print("bs4-agent: the agent runs", flush=True)  # noqa: T201
     return 0
 
 
 def _stopping(home: Home) -> int:
-    """TERM to the agent and to nobody else: it writes where each run stood. The run itself is left to whoever stops the pod."""
+    """TERM to the agent and to nobody else: it writes where each run stood. The run itself is left
+    to whoever stops the pod.
+    """
     record = read_record(home)
     if record is None or not record.alive:
         return 0

@@ -1,7 +1,8 @@
-"""Whether a process was of an earlier life of this pod: of a boot that is over, or of a container that was stopped and started again.
+"""Whether a process was of an earlier life of this pod: of a boot that is over, or of a container
+that was stopped and started again.
 
-A container that a provider pauses and resumes keeps the host's boot id. What is new is its first process: who is older than that was in
-another life of it.
+A container that a provider pauses and resumes keeps the host's boot id. What is new is its first
+process: who is older than that was in another life of it.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ _WITH_POD_S = 120.0
 
 
 def first_process(scope: Scope) -> Identity | None:
-    """The process that everything on this pod descends from: its pid 1, or the root of a practice pod."""
+    """The process that everything on this pod descends from: its pid 1, or the root of a practice
+    pod.
+    """
     return scope.root if scope.root is not None else Identity.of(1)
 
 
@@ -40,13 +43,22 @@ def of_an_earlier_life(identity: Identity | None, first: Identity | None) -> boo
 
 def began_t(first: Identity) -> float:
     """Wall second at which this life of the pod began."""
-    return time.time() - (time.clock_gettime(time.CLOCK_BOOTTIME) - first.start_ticks / os.sysconf("SC_CLK_TCK"))
+    return time.time() - (
+        time.clock_gettime(time.CLOCK_BOOTTIME) - first.start_ticks / os.sysconf("SC_CLK_TCK")
+    )
 
 
-def ended_with_the_pod(directory: Path, attempt: Attempt, first: Identity | None, leaving: Mapping[str, Any] | None = None) -> bool:
-    """Whether an attempt is over because all of the pod was: it was of an earlier life, and nobody was left to write its end, or it ended
-    within two minutes of the agent's being told to leave (`leaving`, its last word of this attempt). Known once, it stays known in
-    `directory`, through further lives."""
+def ended_with_the_pod(
+    directory: Path,
+    attempt: Attempt,
+    first: Identity | None,
+    leaving: Mapping[str, Any] | None = None,
+) -> bool:
+    """Whether an attempt is over because all of the pod was: it was of an earlier life, and nobody
+    was left to write its end, or it ended within two minutes of the agent's being told to leave
+    (`leaving`, its last word of this attempt). Known once, it stays known in `directory`, through
+    further lives.
+    """
     mark = directory / MARK
     if attempt.end is None:
         return False
@@ -55,9 +67,13 @@ def ended_with_the_pod(directory: Path, attempt: Attempt, first: Identity | None
     if first is None or not of_an_earlier_life(attempt.shim or attempt.launcher, first):
         return False
     if (attempt.end.code, attempt.end.signal) == (None, None):
-        ended = attempt.end.t >= began_t(first) - _SLACK_S  # else it was seen to be over while that life went on
+        ended = (
+            attempt.end.t >= began_t(first) - _SLACK_S
+        )  # else it was seen to be over while that life went on
     else:
-        ended = leaving is not None and -_SLACK_S <= attempt.end.t - float(leaving["t"]) <= _WITH_POD_S
+        ended = (
+            leaving is not None and -_SLACK_S <= attempt.end.t - float(leaving["t"]) <= _WITH_POD_S
+        )
     if ended:
         write_json(mark, {**stamp()})
     return ended

@@ -1,8 +1,10 @@
-"""How every process of the agent starts: `python -IS <bundle>/bs4_agent/bootstrap.py attach|daemon|shim ...`.
+"""How every process of the agent starts: `python -IS <bundle>/bs4_agent/bootstrap.py
+attach|daemon|shim ...`.
 
-A bundle lies in `~/.bs4/agent/<hash>/` as `bs4_agent/`, `lib/` (pure Python) and `lib-<machine>/` (psutil with its compiled part).
-The file is named by path and the interpreter is called, so a noexec home does not matter here; for psutil's shared object it does.
-Until the libraries are on sys.path only the standard library may be imported.
+A bundle lies in `~/.bs4/agent/<hash>/` as `bs4_agent/`, `lib/` (pure Python) and `lib-<machine>/`
+(psutil with its compiled part). The file is named by path and the interpreter is called, so a
+noexec home does not matter here; for psutil's shared object it does. Until the libraries are on
+sys.path only the standard library may be imported.
 """
 
 from __future__ import annotations
@@ -23,19 +25,27 @@ class Unusable(Exception):
 
 
 def library_paths(bundle: Path, name: str) -> list[str]:
-    """What goes in front of sys.path; `name` is the bundle's hash name. Unusable on a foreign machine or where no code can be loaded."""
+    """What goes in front of sys.path; `name` is the bundle's hash name. Unusable on a foreign
+    machine or where no code can be loaded.
+    """
     machine = os.uname().machine
     native = bundle / f"lib-{machine}"
     if not native.is_dir():
         known = ", ".join(sorted(path.name.partition("-")[2] for path in bundle.glob("lib-*")))
-        raise Unusable(f"This pod is a {machine} machine; the agent is made for {known}. Rent a pod of one of these.")
+        raise Unusable(
+            f"This pod is a {machine} machine; the agent is made for {known}. Rent a pod of "
+            "one of these."
+        )
     return [str(_executable(native, name)), str(bundle / "lib"), str(bundle)]
 
 
 def fallback_directories(name: str) -> Iterator[Path]:
-    """Where a bundle's libraries may lie when its own place is noexec. Those on a disk first: they outlive a reboot."""
+    """Where a bundle's libraries may lie when its own place is noexec. Those on a disk first: they
+    outlive a reboot.
+    """
     runtime = os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}"
-    for base in ("/var/tmp", "/tmp", runtime, "/dev/shm"):  # noqa: S108 (the directory below is 0700 and checked to be ours)
+    # The directory below is 0700 and checked to be ours.
+    for base in ("/var/tmp", "/tmp", runtime, "/dev/shm"):  # noqa: S108
         yield Path(base) / f"bs4-{os.getuid()}-{name}"
 
 
@@ -62,23 +72,33 @@ def _executable(native: Path, name: str) -> Path:
 
 
 def _can_be_mapped(native: Path) -> bool:
-    """What the dynamic loader will do, tried on each shared object: a noexec mount answers EPERM to PROT_EXEC.
+    """What the dynamic loader will do, tried on each shared object: a noexec mount answers EPERM to
+    PROT_EXEC.
 
-    It takes 20 us, where an import takes 40 ms, and names the cause, where an import says "failed to map segment".
+    It takes 20 us, where an import takes 40 ms, and names the cause, where an import says "failed
+    to map segment".
     """
     for library in native.glob("*/*.so"):
         try:
             with open(library, "rb") as handle:
-                mmap.mmap(handle.fileno(), 1, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_EXEC).close()
+                mmap.mmap(
+                    handle.fileno(), 1, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_EXEC
+                ).close()
         except PermissionError:
             return False
     return True
 
 
 def is_ours(directory: Path) -> bool:
-    """A directory (no link) of our own user that nobody else can write to: its parent is everybody's."""
+    """A directory (no link) of our own user that nobody else can write to: its parent is
+    everybody's.
+    """
     found = directory.lstat()
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and stat.S_IMODE(found.st_mode) == 0o700
+    return (
+        stat.S_ISDIR(found.st_mode)
+        and found.st_uid == os.getuid()
+        and stat.S_IMODE(found.st_mode) == 0o700
+    )
 
 
 def _copy(native: Path, target: Path) -> Path:

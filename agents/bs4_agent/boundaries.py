@@ -1,4 +1,6 @@
-"""Where an action may be left for a newer agent to go on with: between two steps, and while it only waits for training to move."""
+"""Where an action may be left for a newer agent to go on with: between two steps, and while it only
+waits for training to move.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,10 @@ from contextlib import contextmanager
 
 
 class Boundaries:
-    """Counts the threads that are inside a step. `hold` waits until there is none and lets nobody begin another one; what an action has
-    done up to a boundary is in the journal, so it makes no difference who goes on."""
+    """Counts the threads that are inside a step. `hold` waits until there is none and lets nobody
+    begin another one; what an action has done up to a boundary is in the journal, so it makes no
+    difference who goes on.
+    """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -18,7 +22,9 @@ class Boundaries:
 
     @contextmanager
     def step(self) -> Iterator[None]:
-        """Around everything that acts. Blocks on entry while held, for ever when this agent leaves."""
+        """Around everything that acts. Blocks on entry while held, for ever when this agent
+        leaves.
+        """
         self._enter()
         try:
             yield
@@ -27,7 +33,9 @@ class Boundaries:
 
     @contextmanager
     def rest(self) -> Iterator[None]:
-        """Inside `step`: a stretch that changes nothing and can be begun again, or (empty) the line between two steps."""
+        """Inside `step`: a stretch that changes nothing and can be begun again, or (empty) the line
+        between two steps.
+        """
         self._leave()
         try:
             yield
@@ -35,7 +43,9 @@ class Boundaries:
             self._enter()
 
     def hold(self, seconds: float) -> bool:
-        """Whether nobody is inside a step now, waiting up to `seconds` for it. When True it stays so until `release`."""
+        """Whether nobody is inside a step now, waiting up to `seconds` for it. When True it stays
+        so until `release`.
+        """
         with self._changed:
             self._held = True
             if self._changed.wait_for(lambda: self._inside == 0, seconds):

@@ -11,7 +11,9 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Stamp(TypedDict):
-    """When a record was made. `t`: wall seconds since 1970; `m`: monotonic seconds since some point of this boot; `b`: boot id."""
+    """When a record was made. `t`: wall seconds since 1970; `m`: monotonic seconds since some point
+    of this boot; `b`: boot id.
+    """
 
     t: float
     m: float

@@ -1,4 +1,6 @@
-"""Changing a training config without losing what a person wrote: comments, order and layout stay, the original is never touched."""
+"""Changing a training config without losing what a person wrote: comments, order and layout stay,
+the original is never touched.
+"""
 
 from __future__ import annotations
 
@@ -29,14 +31,20 @@ class Change:
     def __str__(self) -> str:
         if self.after is None:
             return f"remove {self.key} (was {self.before!r})"
-        return f"set {self.key} = {self.after!r}" + (f" (was {self.before!r})" if self.before is not None else "")
+        return f"set {self.key} = {self.after!r}" + (
+            f" (was {self.before!r})" if self.before is not None else ""
+        )
 
 
-def edit(source: Path, set_values: Mapping[str, Any], unset: Iterable[str] = ()) -> tuple[Path, list[Change]]:
-    """Writes `source` with the changes to a new file beside it and returns that file and what changed.
+def edit(
+    source: Path, set_values: Mapping[str, Any], unset: Iterable[str] = ()
+) -> tuple[Path, list[Change]]:
+    """Writes `source` with the changes to a new file beside it and returns that file and what
+    changed.
 
-    Keys are dotted (`orchestrator.env.0.args.split`; a number picks an entry of an array of tables); tables are made as needed. The new
-    file is `NAME.bs4-N.toml` with the next free N: beside the original, so that paths relative to it (`toml_files`) still hold.
+    Keys are dotted (`orchestrator.env.0.args.split`; a number picks an entry of an array of
+    tables); tables are made as needed. The new file is `NAME.bs4-N.toml` with the next free N:
+    beside the original, so that paths relative to it (`toml_files`) still hold.
     """
     document = parse_document(source)
     changes = [_set(document, key, value) for key, value in set_values.items()]
@@ -53,7 +61,10 @@ def _checked(source: Path, document: tomlkit.TOMLDocument, set_values: Mapping[s
     again = tomlkit.parse(text)
     for key, value in set_values.items():
         if _plain(_find(again, key.split("."))) != value:
-            raise BadConfig(f"{key} cannot be set to {value!r} in {source} automatically; edit a copy by hand and launch with it.")
+            raise BadConfig(
+                f"{key} cannot be set to {value!r} in {source} automatically; edit a copy by "
+                "hand and launch with it."
+            )
     return text
 
 
@@ -66,12 +77,18 @@ def _set(document: tomlkit.TOMLDocument, key: str, value: Any) -> Change:
         child = _child(node, name)
         if child is _MISSING:
             if isinstance(node, list):
-                raise BadConfig(f"{'.'.join(path[: index + 1])} does not exist in the config; add that entry by hand.")
+                raise BadConfig(
+                    f"{'.'.join(path[: index + 1])} does not exist in the config; add that "
+                    "entry by hand."
+                )
             # A super table has no header of its own: [ckpt] appears only where a value is put.
             node[name] = tomlkit.table(is_super_table=index < len(path) - 2)
             child = node[name]
         if not isinstance(child, (dict, list)):
-            raise BadConfig(f"{'.'.join(path[: index + 1])} is a value, not a table, so {key} cannot be set; edit the config by hand.")
+            raise BadConfig(
+                f"{'.'.join(path[: index + 1])} is a value, not a table, so {key} cannot be "
+                "set; edit the config by hand."
+            )
         node = child
     before = _child(node, path[-1])
     if isinstance(node, list):
@@ -120,17 +137,22 @@ def _plain(value: Any) -> Any:
 
 
 def _write_beside(source: Path, text: str) -> Path:
-    """Creates the next free `NAME.bs4-N.toml`, whole or not at all, with the source's permissions."""
+    """Creates the next free `NAME.bs4-N.toml`, whole or not at all, with the source's
+    permissions.
+    """
     stem = _NUMBERED.sub("", source.stem)
     for number in range(1, 10_000):
         target = source.with_name(f"{stem}.bs4-{number}{source.suffix}")
         try:
-            descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, source.stat().st_mode & 0o777)
+            descriptor = os.open(
+                target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, source.stat().st_mode & 0o777
+            )
         except FileExistsError:
             continue
         except OSError as error:
             raise BadConfig(
-                f"No file can be written beside {source} ({error.strerror}); put the config where this user can write."
+                f"No file can be written beside {source} ({error.strerror}); put the config "
+                "where this user can write."
             ) from error
         try:
             with open(descriptor, "wb") as handle:
@@ -139,6 +161,10 @@ def _write_beside(source: Path, text: str) -> Path:
                 os.fsync(handle.fileno())
         except OSError as error:
             target.unlink()
-            raise BadConfig(f"{target} could not be written ({error.strerror}); free some space on that disk.") from error
+            raise BadConfig(
+                f"{target} could not be written ({error.strerror}); free some space on that disk."
+            ) from error
         return target
-    raise BadConfig(f"There are ten thousand edits beside {source}; move the old {stem}.bs4-*.toml files away.")
+    raise BadConfig(
+        f"There are ten thousand edits beside {source}; move the old {stem}.bs4-*.toml files away."
+    )

@@ -1,4 +1,6 @@
-"""One console's connection to the agent: handshake, calls, replies in any order, and a bound on everything it can occupy."""
+"""One console's connection to the agent: handshake, calls, replies in any order, and a bound on
+everything it can occupy.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ WAITING_READS = 16
 RUNNING_QUERIES = 4
 #: Seconds for the client's first frame. A console behind a slow link has sent it with the attach.
 HELLO_S = 20.0
-#: Seconds for this client's workers to notice that it has gone; a regular expression takes the longest.
+#: Seconds for this client's workers to notice that it has gone; a regular expression takes the
+#: longest.
 CLOSE_S = 5.0
 RECEIVE_BYTES = 64 * 1024
 WHO_LIMIT = 200
@@ -58,7 +61,9 @@ class _Running:
 
 
 class Connection:
-    """Runs in the thread that calls `serve`. What a slow client does not read blocks its own threads, each with one reply in hand."""
+    """Runs in the thread that calls `serve`. What a slow client does not read blocks its own
+    threads, each with one reply in hand.
+    """
 
     def __init__(self, peer: socket.socket, streams: Streams, submit: Submit, hello: Hello) -> None:
         self._socket = peer
@@ -73,7 +78,9 @@ class Connection:
         self._who = ""
 
     def serve(self) -> None:
-        """Until the client leaves or breaks the protocol. An error of ours ends this connection, never the agent."""
+        """Until the client leaves or breaks the protocol. An error of ours ends this connection,
+        never the agent.
+        """
         try:
             self._serve()
         except ProtocolError as error:
@@ -82,7 +89,8 @@ class Connection:
             pass  # the client is gone, or did not say hello in time; it knows
         finally:
             self.close()
-            # Only when no worker uses it any more: the number of a closed descriptor may at once be another console's.
+            # Only when no worker uses it any more: the number of a closed descriptor may at once be
+            # another console's.
             with self._calls_changed:
                 self._calls_changed.wait_for(lambda: self._working == 0, CLOSE_S)
             self._socket.close()
@@ -90,7 +98,8 @@ class Connection:
     def close(self) -> None:
         """End it from any thread: whatever waits or runs for this client stops."""
         try:
-            # First of all, so that those who stop cannot answer "cancelled" to a call that nobody cancelled.
+            # First of all, so that those who stop cannot answer "cancelled" to a call that nobody
+            # cancelled.
             self._socket.shutdown(socket.SHUT_RDWR)
         except OSError:
             pass  # closed by the client already
@@ -125,11 +134,14 @@ class Connection:
         hello = frame.header.get("hello")
         offered = hello.get("protocols") if isinstance(hello, dict) else None
         if not isinstance(offered, list) or not isinstance(hello, dict):
-            raise ProtocolError("The first frame is no hello; only a bs4-console can talk to this socket.")
+            raise ProtocolError(
+                "The first frame is no hello; only a bs4-console can talk to this socket."
+            )
         common = [version for version in PROTOCOLS if version in offered]
         if not common:
             raise ProtocolVersion(
-                f"This agent speaks protocol {list(PROTOCOLS)} and the console {str(offered)[:60]}; update the older of the two."
+                f"This agent speaks protocol {list(PROTOCOLS)} and the console "
+                f"{str(offered)[:60]}; update the older of the two."
             )
         self._who = str(hello.get("who", ""))[:WHO_LIMIT]
         greeting = encode({"hello": {**self._hello(), "protocol": common[0]}})
@@ -137,10 +149,14 @@ class Connection:
             self._socket.sendall(greeting)
 
     def _handle(self, frame: Frame) -> None:
-        """Answer one request, here or in a worker. A bad request gets an error; only one without an id ends the connection."""
+        """Answer one request, here or in a worker. A bad request gets an error; only one without an
+        id ends the connection.
+        """
         identifier = frame.header.get("id")
         if type(identifier) is not int:
-            raise ProtocolError("A request has no integer id; the channel is out of step, connect again.")
+            raise ProtocolError(
+                "A request has no integer id; the channel is out of step, connect again."
+            )
         try:
             reply = self._call(identifier, frame.header, frame.payload)
         except AgentError as error:
@@ -157,7 +173,16 @@ class Connection:
             return self._query(identifier, header)
         if call == "submit":
             action = _field(header, "action", dict)
-            return Reply({"ok": True, **(self._submit(action, self._who, payload) if payload else self._submit(action, self._who))})
+            return Reply(
+                {
+                    "ok": True,
+                    **(
+                        self._submit(action, self._who, payload)
+                        if payload
+                        else self._submit(action, self._who)
+                    ),
+                }
+            )
         if call == "ping":
             now = stamp()
             return Reply({"ok": True, "t": now["t"], "m": now["m"]})
@@ -166,7 +191,9 @@ class Connection:
         raise BadRequest(f"{str(call)[:40]!r} is no call; use read, query, submit, ping or cancel.")
 
     def _read(self, identifier: int, header: Mapping[str, Any]) -> Reply | None:
-        """At once when there is much to read: handing every chunk of a long log to another thread would halve the throughput."""
+        """At once when there is much to read: handing every chunk of a long log to another thread
+        would halve the throughput.
+        """
         stream, cursor = _field(header, "stream", str), _field(header, "cursor", str)
         limit = min(_field(header, "limit", int, PAYLOAD_LIMIT), PAYLOAD_LIMIT)
         wait = min(_field(header, "wait", (int, float), 0), WAIT_LIMIT_S)
@@ -176,7 +203,9 @@ class Connection:
             try:
                 return self._streams.read(stream, cursor, limit, wait, seen=seen, stop=stop)
             except OSError as error:
-                raise AgentError(f"{stream} cannot be read: {error.strerror}; look at its file on the pod.") from error
+                raise AgentError(
+                    f"{stream} cannot be read: {error.strerror}; look at its file on the pod."
+                ) from error
 
         chunk = read(0.0)
         if wait <= 0 or chunk.more or chunk.gap is not None:
@@ -186,13 +215,19 @@ class Connection:
 
     def _query(self, identifier: int, header: Mapping[str, Any]) -> Reply | None:
         stream, op = _field(header, "stream", str), _field(header, "op", str)
-        arguments = {key: value for key, value in header.items() if key not in ("id", "call", "stream", "op")}
+        arguments = {
+            key: value for key, value in header.items() if key not in ("id", "call", "stream", "op")
+        }
 
         def work(stop: threading.Event) -> Reply:
             try:
-                return Reply({"ok": True, "result": self._streams.query(stream, op, arguments, stop)})
+                return Reply(
+                    {"ok": True, "result": self._streams.query(stream, op, arguments, stop)}
+                )
             except OSError as error:
-                raise AgentError(f"{stream} cannot be searched: {error.strerror}; look at its file on the pod.") from error
+                raise AgentError(
+                    f"{stream} cannot be searched: {error.strerror}; look at its file on the pod."
+                ) from error
 
         self._start(self._queries, identifier, stream, work)
         return None
@@ -205,7 +240,13 @@ class Connection:
             self._streams.notify(running.stream)
         return Reply({"ok": True})
 
-    def _start(self, workers: Workers, identifier: int, stream: str, work: Callable[[threading.Event], Reply]) -> None:
+    def _start(
+        self,
+        workers: Workers,
+        identifier: int,
+        stream: str,
+        work: Callable[[threading.Event], Reply],
+    ) -> None:
         running = _Running(stream)
         with self._calls_changed:
             if identifier in self._calls:
@@ -215,10 +256,17 @@ class Connection:
         if not workers.put(lambda: self._work(identifier, running.stop, work)):
             self._finish(identifier)
             self._rest()
-            raise TooManyCalls(f"This connection has {WAITING_READS} reads waiting or {RUNNING_QUERIES} queries running; end one first.")
+            raise TooManyCalls(
+                f"This connection has {WAITING_READS} reads waiting or {RUNNING_QUERIES} "
+                "queries running; end one first."
+            )
 
-    def _work(self, identifier: int, stop: threading.Event, work: Callable[[threading.Event], Reply]) -> None:
-        """One call in a worker. Whatever happens, the client gets one reply or a closed connection."""
+    def _work(
+        self, identifier: int, stop: threading.Event, work: Callable[[threading.Event], Reply]
+    ) -> None:
+        """One call in a worker. Whatever happens, the client gets one reply or a closed
+        connection.
+        """
         answered = False
         try:
             try:
@@ -268,13 +316,25 @@ class Connection:
 
 
 def _chunk_reply(chunk: Chunk) -> Reply:
-    header = {"ok": True, "start": chunk.start, "next": chunk.next, "gap": chunk.gap, "partial": chunk.partial, "more": chunk.more}
+    header = {
+        "ok": True,
+        "start": chunk.start,
+        "next": chunk.next,
+        "gap": chunk.gap,
+        "partial": chunk.partial,
+        "more": chunk.more,
+    }
     return Reply(header, chunk.data)
 
 
-def _field(header: Mapping[str, Any], name: str, kind: type | tuple[type, ...], default: Any = None) -> Any:
+def _field(
+    header: Mapping[str, Any], name: str, kind: type | tuple[type, ...], default: Any = None
+) -> Any:
     """A request's field of the right type; `default` where it is absent and may be."""
     value = header.get(name, default)
     if not isinstance(value, kind) or isinstance(value, bool):
-        raise BadRequest(f"`{name}` is missing or has the wrong type in a {str(header.get('call'))[:20]} request; see the protocol.")
+        raise BadRequest(
+            f"`{name}` is missing or has the wrong type in a {str(header.get('call'))[:20]} "
+            "request; see the protocol."
+        )
     return value

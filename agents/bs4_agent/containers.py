@@ -1,11 +1,14 @@
 """A process in a container, seen from the host: its pid there, and where its paths lie here.
 
-Docker gives a run a pid namespace and a mount namespace of its own. /proc on the host shows its processes under the host's pids, but their
-command lines, working directories and open files speak of the container's file system. Two mount tables translate: a directory of the host
-that is mounted into the container is the same part of the same device in both, and `stat` through /proc/PID/root proves it.
+Docker gives a run a pid namespace and a mount namespace of its own. /proc on the host shows its
+processes under the host's pids, but their command lines, working directories and open files speak
+of the container's file system. Two mount tables translate: a directory of the host that is mounted
+into the container is the same part of the same device in both, and `stat` through /proc/PID/root
+proves it.
 """
 
-# ruff: noqa: PTH115, PTH116  (these are names in another file system, which pathlib would take for ours)
+# These are names in another file system, which pathlib would take for ours.
+# ruff: noqa: PTH115, PTH116
 
 from __future__ import annotations
 
@@ -20,10 +23,14 @@ from typing import NamedTuple
 from bs4_agent.errors import AgentError
 from bs4_agent.identity import Identity
 
-#: Stands for a container whose name cannot be told: a run in it is watched and stopped, but not started again.
+#: Stands for a container whose name cannot be told: a run in it is watched and stopped, but not
+#: started again.
 UNNAMED = "?"
-#: `/docker/ID` (cgroup v1) and `docker-ID.scope` (v2 with systemd); Docker takes the first twelve digits for a name.
-_DOCKER = re.compile(r"(?:/docker/|docker-)([0-9a-f]{12})[0-9a-f]{52}(?:\.scope)?(?:/|$)", re.MULTILINE)
+#: `/docker/ID` (cgroup v1) and `docker-ID.scope` (v2 with systemd); Docker takes the first twelve
+#: digits for a name.
+_DOCKER = re.compile(
+    r"(?:/docker/|docker-)([0-9a-f]{12})[0-9a-f]{52}(?:\.scope)?(?:/|$)", re.MULTILINE
+)
 #: An absolute path within a word of a command line: from where a value begins to where it ends.
 _PATH = re.compile(r"(?:^|(?<=[=,:'\"(\[{]))/(?!/)[^'\",:\]\[(){}\s]+")
 _OCTAL = re.compile(r"\\([0-7]{3})")
@@ -39,7 +46,9 @@ class HiddenFiles(AgentError):
 
 
 class Mount(NamedTuple):
-    """One line of /proc/PID/mountinfo: directory `root` of file system `device` (major:minor) is seen at `point`."""
+    """One line of /proc/PID/mountinfo: directory `root` of file system `device` (major:minor) is
+    seen at `point`.
+    """
 
     device: str
     root: str
@@ -53,13 +62,17 @@ def mounts(text: str) -> list[Mount]:
 
 
 def numbers(status: str) -> tuple[int, ...]:
-    """The pids of one process from the text of /proc/PID/status, ours first, its innermost namespace's last; () where it does not say."""
+    """The pids of one process from the text of /proc/PID/status, ours first, its innermost
+    namespace's last; () where it does not say.
+    """
     line = next((line for line in status.splitlines() if line.startswith("NSpid:")), "")
     return tuple(int(word) for word in line.split()[1:])
 
 
 def pids(pid: int) -> tuple[int, ...]:
-    """`numbers` of a live process: more than one says that it lives in a pid namespace of its own. () when it is gone."""
+    """`numbers` of a live process: more than one says that it lives in a pid namespace of its own.
+    () when it is gone.
+    """
     try:
         with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as handle:
             return numbers(handle.read())
@@ -68,8 +81,10 @@ def pids(pid: int) -> tuple[int, ...]:
 
 
 def first_of(pid: int) -> int:
-    """Our pid of the first process of the container that a process descends from in there; 0 for one that lives on the host, and for what
-    was started into a container from outside (`docker exec`)."""
+    """Our pid of the first process of the container that a process descends from in there; 0 for
+    one that lives on the host, and for what was started into a container from outside (`docker
+    exec`).
+    """
     while len(inner := pids(pid)) > 1:
         if inner[-1] == 1:
             return pid
@@ -82,13 +97,17 @@ def first_of(pid: int) -> int:
 
 
 def name_in(cgroup: str) -> str:
-    """The Docker container of a process, from the text of /proc/PID/cgroup, as `docker exec` takes it; "" where it names none."""
+    """The Docker container of a process, from the text of /proc/PID/cgroup, as `docker exec` takes
+    it; "" where it names none.
+    """
     match = _DOCKER.search(cgroup)
     return match.group(1) if match is not None else ""
 
 
 def name_of(pid: int) -> str:
-    """The container that a process lives in; "" for one that lives on the host, UNNAMED where it lives in one that is not Docker's."""
+    """The container that a process lives in; "" for one that lives on the host, UNNAMED where it
+    lives in one that is not Docker's.
+    """
     try:
         found = name_in(Path(f"/proc/{pid}/cgroup").read_text(errors="replace"))
     except OSError:
@@ -106,29 +125,38 @@ class View:
 
     @classmethod
     def of(cls, pid: int) -> View | None:
-        """None for a process that sees the files as we do, or that is gone. HiddenFiles when its files may not be looked at."""
+        """None for a process that sees the files as we do, or that is gone. HiddenFiles when its
+        files may not be looked at.
+        """
         identity = Identity.of(pid)
         try:
-            if identity is None or os.stat(f"/proc/{pid}/ns/mnt").st_ino == os.stat("/proc/self/ns/mnt").st_ino:
+            if (
+                identity is None
+                or os.stat(f"/proc/{pid}/ns/mnt").st_ino == os.stat("/proc/self/ns/mnt").st_ino
+            ):
                 return None
             known = _views.get(identity)
             if known is None or time.monotonic() - known[0] > _KEEP_S:
-                inside, here = (mounts(Path(f"/proc/{one}/mountinfo").read_text()) for one in (pid, "self"))
+                inside, here = (
+                    mounts(Path(f"/proc/{one}/mountinfo").read_text()) for one in (pid, "self")
+                )
                 os.stat(f"/proc/{pid}/root/.")
                 for old in [other for other in list(_views) if not other.alive()]:
                     _views.pop(old, None)
                 known = _views[identity] = (time.monotonic(), View(pid, inside, here))
         except PermissionError:
             raise HiddenFiles(
-                f"Process {pid} lives in a container whose files this user may not look at; run the agent as root, or as the user that "
-                "started the container."
+                f"Process {pid} lives in a container whose files this user may not look at; run "
+                "the agent as root, or as the user that started the container."
             ) from None
         except (FileNotFoundError, ProcessLookupError):
             return None
         return known[1]
 
     def here(self, path: str | Path) -> Path | None:
-        """Where what the process calls `path` lies on this side; None where no mount of ours shows it, or shows something else now."""
+        """Where what the process calls `path` lies on this side; None where no mount of ours shows
+        it, or shows something else now.
+        """
         return self._other_side(str(path), self._inside, self._root, self._here, "")
 
     def inside(self, path: str | Path) -> Path | None:
@@ -136,28 +164,44 @@ class View:
         return self._other_side(str(path), self._here, "", self._inside, self._root)
 
     def has(self, path: str | Path) -> bool:
-        """Whether the process sees a file or directory of that name, on a disk of ours or of its container alone."""
+        """Whether the process sees a file or directory of that name, on a disk of ours or of its
+        container alone.
+        """
         return _stat(self._root + _resolved(str(path), self._root)) is not None
 
     def raw(self, path: str | Path) -> Path:
-        """What the process calls `path`, by the kernel's own name: for a look at a place that no directory of ours shows."""
+        """What the process calls `path`, by the kernel's own name: for a look at a place that no
+        directory of ours shows.
+        """
         return Path(self._root + _resolved(str(path), self._root))
 
     def words_here(self, words: Iterable[str]) -> list[str]:
-        """Command line words with every absolute path that can be seen on this side as it is called here."""
-        return [_PATH.sub(lambda found: str(self.here(found[0]) or found[0]), word) for word in words]
+        """Command line words with every absolute path that can be seen on this side as it is called
+        here.
+        """
+        return [
+            _PATH.sub(lambda found: str(self.here(found[0]) or found[0]), word) for word in words
+        ]
 
     def words_inside(self, words: Iterable[str]) -> list[str]:
         """The other way round."""
-        return [_PATH.sub(lambda found: str(self.inside(found[0]) or found[0]), word) for word in words]
+        return [
+            _PATH.sub(lambda found: str(self.inside(found[0]) or found[0]), word) for word in words
+        ]
 
-    def _other_side(self, path: str, ours: Sequence[Mount], root: str, theirs: Sequence[Mount], their_root: str) -> Path | None:
+    def _other_side(
+        self, path: str, ours: Sequence[Mount], root: str, theirs: Sequence[Mount], their_root: str
+    ) -> Path | None:
         wanted = _named(path, root)
         held = _holding(ours, wanted)
         if held is None:
             return None
         within = _join(held.root, _below(wanted, held.point))
-        shown = [mount for mount in theirs if mount.device == held.device and _is_below(within, mount.root)]
+        shown = [
+            mount
+            for mount in theirs
+            if mount.device == held.device and _is_below(within, mount.root)
+        ]
         for mount in sorted(shown, key=lambda mount: -len(mount.root)):
             found = _join(mount.point, _below(within, mount.root))
             if _same(root + wanted, their_root + found):
@@ -170,7 +214,9 @@ _views: dict[Identity, tuple[float, View]] = {}
 
 
 def here(pid: int, path: Path) -> Path | None:
-    """`path` of a process as it lies on this side; None where that is not shown, or may not be looked at."""
+    """`path` of a process as it lies on this side; None where that is not shown, or may not be
+    looked at.
+    """
     try:
         view = View.of(pid)
     except HiddenFiles:
@@ -187,10 +233,11 @@ def share_files(one: int, other: int) -> bool:
 
 
 def open_file(pid: int, descriptor: int) -> Path | None:
-    """The regular file that a process has open under this number, as it is called here; None for all else, and for one that has no name.
+    """The regular file that a process has open under this number, as it is called here; None for
+    all else, and for one that has no name.
 
-    The kernel tells the name that the file has where it was opened, so a file of ours that a process took into its container is told by
-    ours already: which of the two it is, its inode says.
+    The kernel tells the name that the file has where it was opened, so a file of ours that a
+    process took into its container is told by ours already: which of the two it is, its inode says.
     """
     link = f"/proc/{pid}/fd/{descriptor}"
     try:
@@ -211,7 +258,9 @@ def open_file(pid: int, descriptor: int) -> Path | None:
 
 
 def _named(path: str, root: str) -> str:
-    """Its one name: without symbolic links, but for a last one that leads to no directory (an environment's `bin/python3` is one)."""
+    """Its one name: without symbolic links, but for a last one that leads to no directory (an
+    environment's `bin/python3` is one).
+    """
     found = _stat(root + (resolved := _resolved(path, root)))
     if found is not None and stat.S_ISDIR(found.st_mode):
         return resolved
@@ -220,7 +269,9 @@ def _named(path: str, root: str) -> str:
 
 
 def _resolved(path: str, root: str) -> str:
-    """`path` without symbolic links, as a process sees it whose root directory is `root`: an absolute link starts there and not at ours."""
+    """`path` without symbolic links, as a process sees it whose root directory is `root`: an
+    absolute link starts there and not at ours.
+    """
     found, todo, links = "/", [part for part in path.split("/") if part][::-1], 0
     while todo:
         part = todo.pop()
@@ -265,12 +316,18 @@ def _join(top: str, rest: str) -> str:
 
 
 def _same(one: str, other: str) -> bool:
-    """Whether both are one file; of what is not there yet, whether it would be made in one directory."""
+    """Whether both are one file; of what is not there yet, whether it would be made in one
+    directory.
+    """
     while True:
         stats = [_stat(path) for path in (one, other)]
         if stats[0] is not None and stats[1] is not None:
             return os.path.samestat(stats[0], stats[1])
-        if stats != [None, None] or os.path.basename(one) != os.path.basename(other) or not os.path.basename(one):
+        if (
+            stats != [None, None]
+            or os.path.basename(one) != os.path.basename(other)
+            or not os.path.basename(one)
+        ):
             return False
         one, other = os.path.dirname(one), os.path.dirname(other)
 

@@ -50,7 +50,8 @@ if TYPE_CHECKING:
     from bs4_agent.preflight.asked import Preflights
     from bs4_agent.recorder.recorder import Recorder
 
-#: A day at 1 Hz is about 140 MB with 8 GPUs; the cap keeps a day for four GPUs and most of one for eight.
+#: A day at 1 Hz is about 140 MB with 8 GPUs; the cap keeps a day for four GPUs and most of one for
+#: eight.
 TELEMETRY_CAP = 128 * 1024 * 1024
 JOURNAL_CAP = 64 * 1024 * 1024
 #: Pause after a defect in a thread, so that one that happens every time does not fill the disk.
@@ -60,7 +61,9 @@ GAP_S = 5.0
 
 
 class Daemon:
-    """One agent. `start` makes everything live; `stop` ends the threads and leaves all runs alone."""
+    """One agent. `start` makes everything live; `stop` ends the threads and leaves all runs
+    alone.
+    """
 
     def __init__(self, home: Home, scope: Scope, build: handover.Build, playbooks: bytes) -> None:
         self.home, self.scope, self.build = home, scope, build
@@ -68,7 +71,9 @@ class Daemon:
         self._leaving = threading.Event()
         self.streams = Streams()
         telemetry = SegmentStream(home.state / "telemetry", TELEMETRY_CAP)
-        journal = SegmentStream(home.state / "journal", JOURNAL_CAP, keep_unreleased=True, relief=telemetry.shed)
+        journal = SegmentStream(
+            home.state / "journal", JOURNAL_CAP, keep_unreleased=True, relief=telemetry.shed
+        )
         self.streams.opens(files.PREFIX, functools.partial(files.open_file, home))
         self.streams.answer("files", self._list_files)
         self.streams.add("telemetry", telemetry)
@@ -97,9 +102,13 @@ class Daemon:
         self._kernel = KernelFeed(self._kernel_log, self.runs, self.watcher.feed)
         self.pod.blind = self._kernel.blind
         self._wandb = WandbFeed(self.runs, self.book, self.watcher.feed)
-        self.sampler = Sampler(scope, self.gpus, self.table, self._sampled, self.pod.run_members, self.pod.paths)
+        self.sampler = Sampler(
+            scope, self.gpus, self.table, self._sampled, self.pod.run_members, self.pod.paths
+        )
         self._telemetry = telemetry
-        self.server = Server(home.socket(build.bundle), self.streams, self.actions.submit, self.hello)
+        self.server = Server(
+            home.socket(build.bundle), self.streams, self.actions.submit, self.hello
+        )
         self._preflights: Preflights | None = None
         self.streams.answer("preflight", self._preflight)
 
@@ -118,12 +127,16 @@ class Daemon:
             "m": time.monotonic(),
         }
 
-    def _list_files(self, op: str, arguments: Mapping[str, Any], stop: threading.Event | None) -> dict[str, Any]:
+    def _list_files(
+        self, op: str, arguments: Mapping[str, Any], stop: threading.Event | None
+    ) -> dict[str, Any]:
         from bs4_agent.streams.listing import Listing  # only for a person who types a path
 
         return Listing(self.home).ask(op, arguments, stop)
 
-    def _preflight(self, op: str, arguments: Mapping[str, Any], stop: threading.Event | None) -> dict[str, Any]:
+    def _preflight(
+        self, op: str, arguments: Mapping[str, Any], stop: threading.Event | None
+    ) -> dict[str, Any]:
         if self._preflights is None:
             from bs4_agent.preflight.asked import Preflights  # nobody pays for it who does not ask
 
@@ -146,7 +159,9 @@ class Daemon:
             show_reports(self.streams, self.home.reports)
         self.actions.resume()
         self._thread("watcher", self.watcher.run)
-        if any(order.get("last") for order in self.book.ledger.orders.values()) or self.book.ledger.unfinished("rotate"):
+        if any(
+            order.get("last") for order in self.book.ledger.orders.values()
+        ) or self.book.ledger.unfinished("rotate"):
             self._guard_disks()
         if any(view.order.get("to") for view in self.book.ledger.syncs.values()):
             self._sync_stores()
@@ -160,7 +175,9 @@ class Daemon:
         self.server.stop()
 
     def leave(self, signal_name: str) -> None:
-        """Told to go, perhaps with the whole pod: where each run stands is written down first. From a signal handler, so on a thread."""
+        """Told to go, perhaps with the whole pod: where each run stands is written down first. From
+        a signal handler, so on a thread.
+        """
         if not self._leaving.is_set():
             self._leaving.set()
             threading.Thread(target=self._leave, args=(signal_name,), name="leave").start()
@@ -176,7 +193,9 @@ class Daemon:
         self.stop()
 
     def close(self) -> None:
-        self.book.append("agent", event="stopped", version=__version__, bundle=self.build.bundle, pid=os.getpid())
+        self.book.append(
+            "agent", event="stopped", version=__version__, bundle=self.build.bundle, pid=os.getpid()
+        )
         if self._syncs is not None:
             self._syncs.close()
         self.gpus.close()
@@ -194,7 +213,9 @@ class Daemon:
         return self._setup_log
 
     def _guard_disks(self) -> None:
-        """From the first standing order on; before it nothing of the guard is loaded and no disk is looked at for it."""
+        """From the first standing order on; before it nothing of the guard is loaded and no disk is
+        looked at for it.
+        """
         if self._disk_guard is not None:
             self._disk_guard.wake()
             return
@@ -217,7 +238,12 @@ class Daemon:
     def _record_crashes(self, record: Mapping[str, Any]) -> None:
         """From the first crash on; before it nothing of the recorder is loaded."""
         kind, event, run, attempt = (record.get(key) for key in ("type", "event", "run", "attempt"))
-        if kind == "run" and event == "attempt-ended" and not record.get("good") and not self.runs.stop_requested(str(run), attempt or 0):
+        if (
+            kind == "run"
+            and event == "attempt-ended"
+            and not record.get("good")
+            and not self.runs.stop_requested(str(run), attempt or 0)
+        ):
             if self._recorder is None:
                 from bs4_agent.recorder.recorder import Recorder
 
@@ -227,7 +253,9 @@ class Daemon:
         elif kind == "incident" and event == "opened" and self._recorder is not None:
             self._recorder.found(str(run), attempt or 0)
 
-    def _ask_checkpoints(self, op: str, arguments: Mapping[str, Any], stop: threading.Event | None) -> dict[str, Any]:
+    def _ask_checkpoints(
+        self, op: str, arguments: Mapping[str, Any], stop: threading.Event | None
+    ) -> dict[str, Any]:
         from bs4_agent.checkpoints.report import answer
 
         return answer(self.pod, op, arguments)
@@ -237,17 +265,34 @@ class Daemon:
         before = self.book.ledger.agent
         last = max((self.book.ledger.last_t, self._last_sample_t()), default=0.0)
         event = "restarted" if os.environ.pop("BS4_AGENT_RESTARTED", "") else "started"
-        self.book.append("agent", sync=True, event=event, version=__version__, bundle=self.build.bundle, pid=os.getpid())
+        self.book.append(
+            "agent",
+            sync=True,
+            event=event,
+            version=__version__,
+            bundle=self.build.bundle,
+            pid=os.getpid(),
+        )
         gap = time.time() - last
         if before and gap > GAP_S:
             self.book.append("agent", event="watch-gap", gap_s=round(gap, 1), from_t=last)
         repaired = self._telemetry.repaired
         if repaired is not None:
-            self.book.append("gap", stream="telemetry", from_offset=repaired["from"], to_offset=repaired["to"], reason=repaired["reason"])
+            self.book.append(
+                "gap",
+                stream="telemetry",
+                from_offset=repaired["from"],
+                to_offset=repaired["to"],
+                reason=repaired["reason"],
+            )
 
     def _last_sample_t(self) -> float:
         line = self._telemetry.last_line()
-        return (self._telemetry.timestamp(line) or 0.0) if line is not None and self._telemetry.timestamp is not None else 0.0
+        return (
+            (self._telemetry.timestamp(line) or 0.0)
+            if line is not None and self._telemetry.timestamp is not None
+            else 0.0
+        )
 
     def _sampled(self, record: dict[str, Any]) -> None:
         self._kernel.driver_events(record["gpus"]["xids"])
@@ -260,36 +305,57 @@ class Daemon:
                 self._wandb.poll()
                 self.follower.poll()
             except SpoolFull:
-                stop.wait(5.0)  # steps are derived from logs, which stay: they are read again when there is room
+                stop.wait(
+                    5.0
+                )  # steps are derived from logs, which stay: they are read again when there is room
 
     def _thread(self, name: str, work: Callable[[threading.Event], None]) -> None:
         threading.Thread(target=self._supervised, args=(name, work), name=name, daemon=True).start()
 
     def _supervised(self, name: str, work: Callable[[threading.Event], None]) -> None:
-        """A defect in one thread must not end the watch in silence: it is journalled (its traceback is in agent.log) and work goes on."""
+        """A defect in one thread must not end the watch in silence: it is journalled (its traceback
+        is in agent.log) and work goes on.
+        """
         while not self._stop.is_set():
             try:
                 work(self._stop)
-            except Exception as error:  # noqa: BLE001 (the last line of defence; what is expected is handled where it happens)
+            except Exception as error:  # noqa: BLE001
+                # The last line of defence; what is expected is handled where it happens.
                 traceback.print_exc()
-                self.book.append("agent", event="fault", thread=name, detail=f"{type(error).__name__}: {error}"[:500], pid=os.getpid())
+                self.book.append(
+                    "agent",
+                    event="fault",
+                    thread=name,
+                    detail=f"{type(error).__name__}: {error}"[:500],
+                    pid=os.getpid(),
+                )
                 self._stop.wait(FAULT_PAUSE_S)
 
     def _follower_fault(self, sentence: str) -> None:
-        self.book.append("agent", event="fault", thread="follower", detail=sentence, pid=os.getpid())
+        self.book.append(
+            "agent", event="fault", thread="follower", detail=sentence, pid=os.getpid()
+        )
 
     def _hand_over(self, body: Mapping[str, Any]) -> None:
-        """A newer console brings a newer agent: let this one's answer go out, then end. Runs are not touched."""
-        self.book.append("agent", sync=True, event="handover", bundle=self.build.bundle, pid=os.getpid())
+        """A newer console brings a newer agent: let this one's answer go out, then end. Runs are
+        not touched.
+        """
+        self.book.append(
+            "agent", sync=True, event="handover", bundle=self.build.bundle, pid=os.getpid()
+        )
         threading.Timer(0.2, self.stop).start()
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Exit code 0 also when another agent of this home lives: two would act twice. `--wait`: that one may still leave after its step."""
+    """Exit code 0 also when another agent of this home lives: two would act twice. `--wait`: that
+    one may still leave after its step.
+    """
     home = Home.from_environment()
     home.create()
     try:
-        claimed = handover.claim(home, handover.LEAVE_S if "--wait" in arguments else handover.CLAIM_S)
+        claimed = handover.claim(
+            home, handover.LEAVE_S if "--wait" in arguments else handover.CLAIM_S
+        )
     except Busy as error:
         print(f"bs4-agent: {error}", file=sys.stderr)  # noqa: T201
         return 0
@@ -301,7 +367,8 @@ def main(arguments: Sequence[str]) -> int:
     signal.signal(signal.SIGTERM, lambda *_: daemon.leave("SIGTERM"))
     signal.signal(signal.SIGINT, lambda *_: daemon.stop())
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    # `kill -USR1` writes every thread's stack to agent.log: how a hang on somebody's pod is understood without a debugger there.
+    # `kill -USR1` writes every thread's stack to agent.log: how a hang on somebody's pod is
+    # understood without a debugger there.
     faulthandler.register(signal.SIGUSR1)
     daemon.server.bind()
     daemon.start()
@@ -319,4 +386,6 @@ def playbooks() -> bytes:
     try:
         return path.read_bytes()
     except FileNotFoundError:
-        raise AgentError(f"This agent has no playbooks ({path}); deploy it with `bs4-console deploy`.") from None
+        raise AgentError(
+            f"This agent has no playbooks ({path}); deploy it with `bs4-console deploy`."
+        ) from None

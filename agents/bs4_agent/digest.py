@@ -1,4 +1,6 @@
-"""SHA-256 without OpenSSL: `hashlib` maps libcrypto into the process, 3.7 MB of the agent's 30, for the little that is hashed here."""
+"""SHA-256 without OpenSSL: `hashlib` maps libcrypto into the process, 3.7 MB of the agent's 30, for
+the little that is hashed here.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ class Hash(Protocol):
 
 
 def sha256(data: bytes = b"") -> Hash:
-    """As `hashlib.sha256`, from the interpreter's own implementation (_sha2 from Python 3.12 on, _sha256 before)."""
+    """As `hashlib.sha256`, from the interpreter's own implementation (_sha2 from Python 3.12 on,
+    _sha256 before).
+    """
     made: Hash = _implementation(data)
     return made
 
@@ -20,4 +24,6 @@ def sha256(data: bytes = b"") -> Hash:
 try:
     from _sha2 import sha256 as _implementation  # type: ignore[import-not-found, unused-ignore]
 except ImportError:
-    from _sha256 import sha256 as _implementation  # type: ignore[import-not-found, no-redef, unused-ignore]
+    from _sha256 import (  # type: ignore[import-not-found, no-redef, unused-ignore]
+        sha256 as _implementation,
+    )

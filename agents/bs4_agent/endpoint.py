@@ -21,9 +21,11 @@ class SocketInUse(AgentError):
 
 
 def listen(path: Path, backlog: int = 16) -> socket.socket:
-    """A listening socket at `path`, mode 0600 in a directory of mode 0700. What a dead agent left there is replaced.
+    """A listening socket at `path`, mode 0600 in a directory of mode 0700. What a dead agent left
+    there is replaced.
 
-    SocketInUse when a live one listens. Two agents that start in the same instant are kept apart by `handover.claim`, not here.
+    SocketInUse when a live one listens. Two agents that start in the same instant are kept apart by
+    `handover.claim`, not here.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.parent.chmod(0o700)
@@ -45,7 +47,9 @@ def listen(path: Path, backlog: int = 16) -> socket.socket:
 
 
 def connect(path: Path) -> socket.socket:
-    """A connection to the agent at `path`. FileNotFoundError or ConnectionRefusedError when none listens."""
+    """A connection to the agent at `path`. FileNotFoundError or ConnectionRefusedError when none
+    listens.
+    """
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         _at(path, connection.connect)
@@ -59,12 +63,16 @@ def connect(path: Path) -> socket.socket:
 
 def peer_uid(connection: socket.socket) -> int:
     """The user at the other end, as the kernel knows it."""
-    uid: int = _UCRED.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))[1]
+    uid: int = _UCRED.unpack(
+        connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
+    )[1]
     return uid
 
 
 def _at(path: Path, call: Callable[[str], None]) -> None:
-    """A socket address holds 107 bytes and a home directory can be longer: name the socket through an open directory instead."""
+    """A socket address holds 107 bytes and a home directory can be longer: name the socket through
+    an open directory instead.
+    """
     directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         call(f"/proc/self/fd/{directory}/{path.name}")

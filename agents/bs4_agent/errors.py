@@ -1,4 +1,6 @@
-"""Errors that cross the wire: a stable `type` for programs and one sentence, ending with the next thing to do, for people."""
+"""Errors that cross the wire: a stable `type` for programs and one sentence, ending with the next
+thing to do, for people.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""JSON that somebody else wrote: a trainer, a library, a pod. It is parsed within limits, and its numbers are checked.
+"""JSON that somebody else wrote: a trainer, a library, a pod. It is parsed within limits, and its
+numbers are checked.
 
-The standard parser recurses: Python 3.13.0 crashes (SIGSEGV, measured) instead of raising RecursionError where 3,000 levels are
-parsed in a thread with a 256 KiB stack, which is what the agent's threads have.
+The standard parser recurses: Python 3.13.0 crashes (SIGSEGV, measured) instead of raising
+RecursionError where 3,000 levels are parsed in a thread with a 256 KiB stack, which is what the
+agent's threads have.
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ from typing import Any
 
 #: Levels. What trainers, libraries and the agent write nests a dozen deep.
 NESTING_LIMIT = 64
-#: Integers above it are not exact in JSON parsers that know only floating point; no step, count or time comes near.
+#: Integers above it are not exact in JSON parsers that know only floating point; no step, count or
+#: time comes near.
 EXACT_INTEGER = 1 << 53
 
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[{]|[\]}]', re.DOTALL)
@@ -21,11 +24,15 @@ _DEPTH = {"[": 1, "{": 1, "]": -1, "}": -1}
 
 
 class ForeignJsonError(ValueError):
-    """The text is not JSON, or it nests too deeply. A ValueError, so that one handler takes both."""
+    """The text is not JSON, or it nests too deeply. A ValueError, so that one handler takes
+    both.
+    """
 
 
 def loads(raw: bytes | str) -> Any:
-    """Return what a JSON text holds; bytes that are not UTF-8 are replaced. ForeignJsonError when it cannot be read within the limits."""
+    """Return what a JSON text holds; bytes that are not UTF-8 are replaced. ForeignJsonError when
+    it cannot be read within the limits.
+    """
     text = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else raw
     check_nesting(text)
     try:
@@ -35,7 +42,9 @@ def loads(raw: bytes | str) -> Any:
 
 
 def check_nesting(text: str) -> None:
-    """Raise ForeignJsonError when a JSON text nests deeper than NESTING_LIMIT. Brackets in strings do not count."""
+    """Raise ForeignJsonError when a JSON text nests deeper than NESTING_LIMIT. Brackets in strings
+    do not count.
+    """
     if text.count("[") + text.count("{") <= NESTING_LIMIT:
         return
     depth = 0
@@ -46,7 +55,9 @@ def check_nesting(text: str) -> None:
 
 
 def finite(value: Any) -> float | None:
-    """Return a JSON number as a float, or None for anything else, NaN, infinities and integers beyond a float's range."""
+    """Return a JSON number as a float, or None for anything else, NaN, infinities and integers
+    beyond a float's range.
+    """
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         return None
     try:
@@ -67,7 +78,9 @@ def number(value: Any) -> float | str | None:
 
 
 def recorded(value: float) -> float | str:
-    """Return a number as a record holds it: NaN and infinities, which JSON lacks, as "nan", "inf" and "-inf"."""
+    """Return a number as a record holds it: NaN and infinities, which JSON lacks, as "nan", "inf"
+    and "-inf".
+    """
     return value if math.isfinite(value) else str(value)
 
 

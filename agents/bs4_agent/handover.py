@@ -1,4 +1,6 @@
-"""Which agent is the pod's: the record of the live one, the claim that makes it the only one, and how a newer one takes its place."""
+"""Which agent is the pod's: the record of the live one, the claim that makes it the only one, and
+how a newer one takes its place.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ from bs4_agent.paths import Home
 from bs4_agent.runs.files import read_json, write_json
 from bs4_agent.wire import Decoder, Frame, encode
 
-#: Seconds. An agent that is asked to leave waits up to 60 s for a step boundary (departure.BOUNDARY_S), then closes its files.
+#: Seconds. An agent that is asked to leave waits up to 60 s for a step boundary
+#: (departure.BOUNDARY_S), then closes its files.
 LEAVE_S = 70.0
 #: Seconds in which an agent that has nothing under way is gone.
 AT_ONCE_S = 10.0
@@ -37,7 +40,9 @@ _VERSION = re.compile(r"([0-9]+)\.([0-9]+)\.([0-9]+)(.*)")
 
 @dataclass(frozen=True)
 class Build:
-    """What an agent was made from. `bundle`: the hash that names its directory and socket; `build`: grows with every bundle."""
+    """What an agent was made from. `bundle`: the hash that names its directory and socket; `build`:
+    grows with every bundle.
+    """
 
     version: str
     build: int
@@ -45,7 +50,9 @@ class Build:
 
     @classmethod
     def own(cls) -> Build:
-        """From `bundle.json` (`{"version", "build", "hash"}`) beside this package; a checkout has none: build 0, bundle "source"."""
+        """From `bundle.json` (`{"version", "build", "hash"}`) beside this package; a checkout has
+        none: build 0, bundle "source".
+        """
         metadata = read_json(Path(__file__).resolve().parents[1] / "bundle.json")
         if metadata is None:
             return cls(__version__, 0, "source")
@@ -68,8 +75,9 @@ class Record:
 
 
 def replaces(mine: Build, live: Build) -> bool:
-    """Whether a console that brings `mine` may replace `live`: only when it is strictly newer. Of one version the higher build number is;
-    a version that cannot be compared never is."""
+    """Whether a console that brings `mine` may replace `live`: only when it is strictly newer. Of
+    one version the higher build number is; a version that cannot be compared never is.
+    """
     ours, theirs = _order(mine), _order(live)
     return mine.bundle != live.bundle and ours is not None and theirs is not None and ours > theirs
 
@@ -83,22 +91,38 @@ def _order(build: Build) -> tuple[int, int, int, bool, str, int] | None:
     return int(major), int(minor), int(patch), not suffix, suffix, build.build
 
 
-def write_record(home: Home, socket_path: Path, build: Build, restart: list[str] | None = None) -> None:
-    """This process is the pod's agent now and listens at `socket_path`; a shim may start it again with the argv `restart`."""
+def write_record(
+    home: Home, socket_path: Path, build: Build, restart: list[str] | None = None
+) -> None:
+    """This process is the pod's agent now and listens at `socket_path`; a shim may start it again
+    with the argv `restart`.
+    """
     identity = Identity.of(os.getpid())
     if identity is None:
-        raise AgentError("This system shows no /proc/PID/stat of the agent itself; mount /proc, then start it again.")
+        raise AgentError(
+            "This system shows no /proc/PID/stat of the agent itself; mount /proc, then "
+            "start it again."
+        )
     _write(home, "started", identity, build, socket_path, restart)
 
 
 def mark_stopped(home: Home) -> None:
-    """This agent ends on purpose: nobody is to start it again by himself. Another agent's record is left alone."""
+    """This agent ends on purpose: nobody is to start it again by himself. Another agent's record is
+    left alone.
+    """
     record = read_record(home)
     if record is not None and record.identity == Identity.of(os.getpid()):
         _write(home, "stopped", record.identity, record.build, record.socket, None)
 
 
-def _write(home: Home, event: str, identity: Identity, build: Build, socket_path: Path, restart: list[str] | None) -> None:
+def _write(
+    home: Home,
+    event: str,
+    identity: Identity,
+    build: Build,
+    socket_path: Path,
+    restart: list[str] | None,
+) -> None:
     record = {
         "event": event,
         "identity": identity.as_dict(),
@@ -114,23 +138,33 @@ def _write(home: Home, event: str, identity: Identity, build: Build, socket_path
 
 
 def read_record(home: Home) -> Record | None:
-    """What the last agent said of itself; None where there never was one. AgentError when the file is damaged."""
+    """What the last agent said of itself; None where there never was one. AgentError when the file
+    is damaged.
+    """
     try:
         data = read_json(home.agent_record)
         if data is None:
             return None
         build = Build(str(data["version"]), int(data["build"]), str(data["bundle"]))
         return Record(
-            Identity.from_dict(data["identity"]), build, int(data["protocol"]), Path(data["socket"]), data.get("event") == "stopped"
+            Identity.from_dict(data["identity"]),
+            build,
+            int(data["protocol"]),
+            Path(data["socket"]),
+            data.get("event") == "stopped",
         )
     except (ValueError, KeyError, TypeError) as error:
-        raise AgentError(f"{home.agent_record} is damaged ({error}); if no agent runs on this pod, remove it.") from None
+        raise AgentError(
+            f"{home.agent_record} is damaged ({error}); if no agent runs on this pod, remove it."
+        ) from None
 
 
 def claim(home: Home, patience: float = CLAIM_S) -> int:
-    """A descriptor that makes this process the home's only agent for as long as it is open. Busy when another one lives for `patience` s.
+    """A descriptor that makes this process the home's only agent for as long as it is open. Busy
+    when another one lives for `patience` s.
 
-    A lock and not a pid file: the kernel gives it back however the agent ends, and streams are written by one process only.
+    A lock and not a pid file: the kernel gives it back however the agent ends, and streams are
+    written by one process only.
     """
     fd = os.open(home.root / "agent.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     deadline = time.monotonic() + patience
@@ -140,21 +174,38 @@ def claim(home: Home, patience: float = CLAIM_S) -> int:
         except BlockingIOError:
             if time.monotonic() >= deadline:
                 os.close(fd)
-                raise Busy(f"Another agent holds {home.root}; attach to it, or stop it first.") from None
+                raise Busy(
+                    f"Another agent holds {home.root}; attach to it, or stop it first."
+                ) from None
             time.sleep(0.02)
         else:
             return fd
 
 
 def ask_to_leave(record: Record, mine: Build) -> bool:
-    """Have the live agent exit in favour of `mine`. True when it is gone; False when it carries out a step: it then leaves after it, or
-    stays when that takes longer than 60 s. AgentError (its own, often `busy`) when it refuses.
+    """Have the live agent exit in favour of `mine`. True when it is gone; False when it carries out
+    a step: it then leaves after it, or stays when that takes longer than 60 s. AgentError (its own,
+    often `busy`) when it refuses.
     """
-    action = {"key": ulid(), "kind": "handover", "version": mine.version, "build": mine.build, "bundle": mine.bundle}
+    action = {
+        "key": ulid(),
+        "kind": "handover",
+        "version": mine.version,
+        "build": mine.build,
+        "bundle": mine.bundle,
+    }
     with connect(record.socket) as connection:
         connection.settimeout(ANSWER_S)
         conversation = _Conversation(connection)
-        conversation.ask({"hello": {"protocols": list(PROTOCOLS), "client": f"bs4-agent/{__version__}", "who": "handover"}})
+        conversation.ask(
+            {
+                "hello": {
+                    "protocols": list(PROTOCOLS),
+                    "client": f"bs4-agent/{__version__}",
+                    "who": "handover",
+                }
+            }
+        )
         conversation.ask({"id": 1, "call": "submit", "action": action})
     return _gone(record.identity, AT_ONCE_S)
 
@@ -172,7 +223,9 @@ class _Conversation:
         while not frames:
             data = self._socket.recv(65536)
             if not data:
-                raise ProtocolError("The running agent closed the connection without an answer; attach again.")
+                raise ProtocolError(
+                    "The running agent closed the connection without an answer; attach again."
+                )
             frames = self._decoder.feed(data)
         answer = frames[0].header
         if "error" in answer:

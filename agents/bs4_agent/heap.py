@@ -12,9 +12,11 @@ _M_ARENA_MAX = -8
 
 
 def one_arena() -> bool:
-    """Keep glibc from giving every thread a heap of its own, before the first thread starts. False where libc is another one.
+    """Keep glibc from giving every thread a heap of its own, before the first thread starts. False
+    where libc is another one.
 
-    The agent's threads sleep nearly all the time, so they never compete for the heap; seven heaps cost about 3 MB of the 30 it may use.
+    The agent's threads sleep nearly all the time, so they never compete for the heap; seven heaps
+    cost about 3 MB of the 30 it may use.
     """
     try:
         return bool(ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1))
@@ -23,8 +25,9 @@ def one_arena() -> bool:
 
 
 def no_library_search() -> None:
-    """Stand in for ctypes.util, before pynvml is imported: it imports `find_library` and never calls it (nvidia-ml-py 13.580), and with
-    it come shutil, tempfile, random, bz2 and lzma: 1.2 MB."""
+    """Stand in for ctypes.util, before pynvml is imported: it imports `find_library` and never
+    calls it (nvidia-ml-py 13.580), and with it come shutil, tempfile, random, bz2 and lzma: 1.2 MB.
+    """
 
     def find_library(name: str) -> NoReturn:
         raise NotImplementedError(f"the agent looks for no library by name ({name})")

@@ -1,4 +1,6 @@
-"""A process, named so that it cannot be mistaken: pid alone is reused, pid with start ticks, boot and pid namespace is not."""
+"""A process, named so that it cannot be mistaken: pid alone is reused, pid with start ticks, boot
+and pid namespace is not.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from bs4_agent.clock import boot_id
 
 @dataclass(frozen=True)
 class Identity:
-    """One process life. `start_ticks` is field 22 of /proc/PID/stat (clock ticks since boot), `pidns` the inode of its pid namespace."""
+    """One process life. `start_ticks` is field 22 of /proc/PID/stat (clock ticks since boot),
+    `pidns` the inode of its pid namespace.
+    """
 
     pid: int
     start_ticks: int
@@ -29,23 +33,37 @@ class Identity:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Identity:
-        return cls(int(data["pid"]), int(data["start_ticks"]), str(data["boot_id"]), int(data["pidns"]))
+        return cls(
+            int(data["pid"]), int(data["start_ticks"]), str(data["boot_id"]), int(data["pidns"])
+        )
 
     def as_dict(self) -> dict[str, Any]:
-        return {"pid": self.pid, "start_ticks": self.start_ticks, "boot_id": self.boot_id, "pidns": self.pidns}
+        return {
+            "pid": self.pid,
+            "start_ticks": self.start_ticks,
+            "boot_id": self.boot_id,
+            "pidns": self.pidns,
+        }
 
     def alive(self) -> bool:
-        """Whether this very process still runs. A zombie has ended: it holds no memory, no files and no GPU."""
+        """Whether this very process still runs. A zombie has ended: it holds no memory, no files
+        and no GPU.
+        """
         if self.boot_id != boot_id() or self.pidns != own_pidns():
             return False
         fields = stat_fields(self.pid)
-        return fields is not None and int(fields[19]) == self.start_ticks and fields[0] not in ("Z", "X")
+        return (
+            fields is not None
+            and int(fields[19]) == self.start_ticks
+            and fields[0] not in ("Z", "X")
+        )
 
     def send(self, signum: int) -> bool:
         """Signal this process and no other; False when it is gone.
 
-        The pidfd is opened first and the identity compared afterwards: a pid that is reused in between is another
-        process, and the descriptor then still points to the one that was compared (or to nothing).
+        The pidfd is opened first and the identity compared afterwards: a pid that is reused in
+        between is another process, and the descriptor then still points to the one that was
+        compared (or to nothing).
         """
         try:
             fd = os.pidfd_open(self.pid)
@@ -66,8 +84,11 @@ class Identity:
 
 
 def stat_fields(pid: int) -> list[str] | None:
-    """The fields of /proc/PID/stat from the state (field 3) on, or None when the process is gone. Index = field number - 3."""
-    # A plain descriptor: a file object doubles the cost, and every look asks this of every member of every run.
+    """The fields of /proc/PID/stat from the state (field 3) on, or None when the process is gone.
+    Index = field number - 3.
+    """
+    # A plain descriptor: a file object doubles the cost, and every look asks this of every member
+    # of every run.
     fd = -1
     try:
         fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
@@ -79,7 +100,8 @@ def stat_fields(pid: int) -> list[str] | None:
     finally:
         if fd >= 0:
             os.close(fd)
-    # The command name (field 2) is in parentheses and may hold spaces and parentheses itself: split after the last one.
+    # The command name (field 2) is in parentheses and may hold spaces and parentheses itself: split
+    # after the last one.
     return raw[raw.rindex(b")") + 2 :].decode("ascii", "replace").split()
 
 

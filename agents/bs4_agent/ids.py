@@ -1,4 +1,6 @@
-"""Action keys: 26 characters, sortable by time, unique without asking anyone (ulid specification, Crockford base 32)."""
+"""Action keys: 26 characters, sortable by time, unique without asking anyone (ulid specification,
+Crockford base 32).
+"""
 
 from __future__ import annotations
 

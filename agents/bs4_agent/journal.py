@@ -18,8 +18,8 @@ GENESIS = "0" * 64
 class Journal:
     """`{"t","m","b","seq","prev","type",...}` records over a SegmentStream.
 
-    `prev` is the SHA-256 (hex) of the previous line without its LF, so an edit of any line shows in the next one; `seq` counts from 1.
-    Both go on after a restart.
+    `prev` is the SHA-256 (hex) of the previous line without its LF, so an edit of any line shows in
+    the next one; `seq` counts from 1. Both go on after a restart.
     """
 
     def __init__(self, stream: SegmentStream) -> None:
@@ -27,10 +27,16 @@ class Journal:
         self._lock = threading.Lock()
         last = stream.last_line()
         self._prev = GENESIS if last is None else digest(last)
-        self._seq = 0 if last is None else _seq(parse(last)) or max((_seq(record) for record in stream.records()), default=0)
+        self._seq = (
+            0
+            if last is None
+            else _seq(parse(last)) or max((_seq(record) for record in stream.records()), default=0)
+        )
 
     def append(self, type_: str, *, sync: bool = False, **fields: Any) -> dict[str, Any]:
-        """Write one record and return it. `sync`: on disk before this returns, as every intent must be. SpoolFull: nothing was written."""
+        """Write one record and return it. `sync`: on disk before this returns, as every intent must
+        be. SpoolFull: nothing was written.
+        """
         with self._lock:
             record = {**stamp(), "seq": self._seq + 1, "prev": self._prev, "type": type_, **fields}
             line = json.dumps(record, separators=(",", ":"), allow_nan=False).encode()
@@ -44,8 +50,9 @@ class Journal:
         return self.stream.records()
 
     def verify(self) -> list[str]:
-        """What is wrong with the chain, a sentence each, with the cursor; empty when nothing is. The oldest held line's own `prev` cannot
-        be checked where older ones have left."""
+        """What is wrong with the chain, a sentence each, with the cursor; empty when nothing is.
+        The oldest held line's own `prev` cannot be checked where older ones have left.
+        """
         problems = []
         prev: str | None = None
         seq: int | None = None
@@ -57,9 +64,14 @@ class Journal:
             else:
                 expected = prev or (GENESIS if _seq(record) == 1 else None)
                 if expected is not None and record.get("prev") != expected:
-                    problems.append(f"The line before {cursor} is not the one that was written: its hash differs.")
+                    problems.append(
+                        f"The line before {cursor} is not the one that was written: its hash "
+                        "differs."
+                    )
                 if seq is not None and record.get("seq") != seq + 1:
-                    problems.append(f"The record at {cursor} is number {record.get('seq')}, expected {seq + 1}.")
+                    problems.append(
+                        f"The record at {cursor} is number {record.get('seq')}, expected {seq + 1}."
+                    )
                 seq = _seq(record)
             prev = digest(line)
         return problems

@@ -1,8 +1,11 @@
-"""The kernel's words, handed to the watch as lines of the runs that live: what a trainer's own logs never say.
+"""The kernel's words, handed to the watch as lines of the runs that live: what a trainer's own logs
+never say.
 
-Where the log is hidden, as in most containers, the driver's own events (NVML) say of Xids what it would have said.
+Where the log is hidden, as in most containers, the driver's own events (NVML) say of Xids what it
+would have said.
 
-A machine has one kernel log, and a pod may share it with strangers. A line that names a process or a GPU counts only where that is ours.
+A machine has one kernel log, and a pod may share it with strangers. A line that names a process or
+a GPU counts only where that is ours.
 """
 
 from __future__ import annotations
@@ -24,14 +27,17 @@ from bs4_agent.telemetry.kernel import KernelLog
 from bs4_agent.trainers.base import LogLine
 from bs4_agent.trainers.lines import parse
 
-#: A pid in the kernel log is a number of the machine's first pid namespace, which has this inode (PROC_PID_INIT_INO).
+#: A pid in the kernel log is a number of the machine's first pid namespace, which has this inode
+#: (PROC_PID_INIT_INO).
 FIRST_PIDNS = 4026531836
-#: The kernel speaks of a process before its run is known to have ended, and up to this many seconds after.
+#: The kernel speaks of a process before its run is known to have ended, and up to this many seconds
+#: after.
 _AFTER_END_S = 10.0
 #: Events of the driver that wait for the next poll; a storm of them says nothing new.
 _EVENTS = 100
 _GPUS = Path("/proc/driver/nvidia/gpus")
-#: Of a GPU only: an NVSwitch (SXid) has an address that stands in no list of ours, and its faults are everybody's.
+#: Of a GPU only: an NVSwitch (SXid) has an address that stands in no list of ours, and its faults
+#: are everybody's.
 _GPU = re.compile(r"\bNVRM: [^:]{0,40}\b(?:PCI:)?([0-9A-Fa-f]{4}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2})\b")
 _PID = re.compile(
     r"Kill(?:ed)? process (\d{1,10})|reaped process (\d{1,10})|\bpid=(\d{1,10})"
@@ -46,10 +52,17 @@ class KernelFeed:
     """`poll` several times a second; a poll without news is one system call."""
 
     def __init__(
-        self, log: KernelLog, runs: Runs, feed: OnLine, *, gpus: Path = _GPUS, kills: Callable[[], int | None] = oom_kills
+        self,
+        log: KernelLog,
+        runs: Runs,
+        feed: OnLine,
+        *,
+        gpus: Path = _GPUS,
+        kills: Callable[[], int | None] = oom_kills,
     ) -> None:
-        """`gpus`: a directory with an entry for each GPU of this machine that is ours. `kills`: how often the kernel has killed in our own
-        control group, None where nobody tells."""
+        """`gpus`: a directory with an entry for each GPU of this machine that is ours. `kills`: how
+        often the kernel has killed in our own control group, None where nobody tells.
+        """
         self._log, self._runs, self._feed = log, runs, feed
         self._gpus, self._kills = gpus, kills
         self._killed = kills()
@@ -60,11 +73,16 @@ class KernelFeed:
         """What of the kernel's words cannot be had, for the coverage of verdicts."""
         if self._log.state == "hidden":
             return [f"kernel log is hidden ({self._log.detail})"]
-        return [] if own_pidns() == FIRST_PIDNS else ["kernel log is the whole machine's: whose processes it names is not known"]
+        return (
+            []
+            if own_pidns() == FIRST_PIDNS
+            else ["kernel log is the whole machine's: whose processes it names is not known"]
+        )
 
     def driver_events(self, events: Sequence[dict[str, Any]]) -> None:
-        """Xid events as telemetry has them (`index`, `xid`, `t`), from any thread. They count where the kernel log is hidden, which has
-        them in more words; one of no GPU of ours is nobody's."""
+        """Xid events as telemetry has them (`index`, `xid`, `t`), from any thread. They count where
+        the kernel log is hidden, which has them in more words; one of no GPU of ours is nobody's.
+        """
         self._events.extend(event for event in events if event.get("index") is not None)
 
     def poll(self) -> None:
@@ -76,7 +94,14 @@ class KernelFeed:
             killed = self._killed_ours(line.text)
             for run, attempt in self._living():
                 if killed or self._concerns(line.text, run.name, attempt.number):
-                    self._feed(run.name, attempt.number, run.spec.trainer, "kernel", line, self._place(raw, line.text))
+                    self._feed(
+                        run.name,
+                        attempt.number,
+                        run.spec.trainer,
+                        "kernel",
+                        line,
+                        self._place(raw, line.text),
+                    )
 
     def _tell_events(self) -> None:
         while self._events:
@@ -84,13 +109,22 @@ class KernelFeed:
             if self._log.state != "hidden":
                 continue
             self._number += 1
-            # As the kernel says it, with the GPU's number in the place of an address that NVML does not tell with it.
-            text = f"NVRM: Xid ({event['index']:04}): {event['xid']}, GPU {event['index']}, told by NVML because the kernel log is hidden"
+            # As the kernel says it, with the GPU's number in the place of an address that NVML does
+            # not tell with it.
+            text = (
+                f"NVRM: Xid ({event['index']:04}): {event['xid']}, GPU {event['index']}, told by "
+                "NVML because the kernel log is hidden"
+            )
             line = LogLine(text, timestamp=float(event["t"]), logger="kernel")
             place = {
-                "source": "kernel", "stream": "", "cursor": "", "file": "", "offset": int(event["t"]), "line": self._number,
+                "source": "kernel",
+                "stream": "",
+                "cursor": "",
+                "file": "",
+                "offset": int(event["t"]),
+                "line": self._number,
                 "text": text,
-            }  # fmt: skip
+            }
             for run, attempt in self._living():
                 self._feed(run.name, attempt.number, run.spec.trainer, "kernel", line, place)
 
@@ -99,7 +133,8 @@ class KernelFeed:
         return [
             (run, attempt)
             for run in self._runs.all()
-            if (attempt := run.attempt) is not None and (attempt.end is None or now - attempt.end.t < _AFTER_END_S)
+            if (attempt := run.attempt) is not None
+            and (attempt.end is None or now - attempt.end.t < _AFTER_END_S)
         ]
 
     def _concerns(self, text: str, run: str, attempt: int) -> bool:
@@ -114,7 +149,9 @@ class KernelFeed:
         if own_pidns() != FIRST_PIDNS:
             return False
         pid = _process_of(int(next(number for number in named.groups() if number)))
-        return any(member.identity.pid == pid for member in self._runs.membership.members(run, attempt))
+        return any(
+            member.identity.pid == pid for member in self._runs.membership.members(run, attempt)
+        )
 
     def _has(self, pci: str) -> bool:
         """Whether this GPU is ours; yes where the driver lists none."""
@@ -125,7 +162,9 @@ class KernelFeed:
         return not ours or any(name.startswith(pci.lower()) for name in ours)
 
     def _killed_ours(self, text: str) -> bool:
-        """In a container the numbers say nothing; then our control group's own count tells whose kill it was."""
+        """In a container the numbers say nothing; then our control group's own count tells whose
+        kill it was.
+        """
         if own_pidns() == FIRST_PIDNS or _KILLED.search(text) is None:
             return False
         before, self._killed = self._killed, self._kills()
@@ -147,9 +186,13 @@ class KernelFeed:
 
 
 def _process_of(number: int) -> int:
-    """The process of a thread: of hung tasks and faults the kernel tells the thread. A thread that is gone stands for itself."""
+    """The process of a thread: of hung tasks and faults the kernel tells the thread. A thread that
+    is gone stands for itself.
+    """
     try:
         status = Path(f"/proc/{number}/status").read_text()
     except OSError:
         return number
-    return next((int(line.split()[1]) for line in status.splitlines() if line.startswith("Tgid:")), number)
+    return next(
+        (int(line.split()[1]) for line in status.splitlines() if line.startswith("Tgid:")), number
+    )

@@ -1,4 +1,5 @@
-"""What looks like a credential in a command line, a variable or a config: by its form, or by the name of what holds it.
+"""What looks like a credential in a command line, a variable or a config: by its form, or by the
+name of what holds it.
 
 Nothing here stops a launch. What is found is not repeated, shown or stored.
 """
@@ -14,29 +15,40 @@ from urllib.parse import urlsplit
 _FORMS = (
     ("a Hugging Face token", re.compile(r"\bhf_[A-Za-z0-9]{30,40}\b")),
     ("an OpenAI or Anthropic key", re.compile(r"\bsk-[A-Za-z0-9_-]{20,200}")),
-    ("a GitHub token", re.compile(r"\bgh[pousr]_[A-Za-z0-9]{36}\b|\bgithub_pat_[A-Za-z0-9_]{50,90}\b")),
+    (
+        "a GitHub token",
+        re.compile(r"\bgh[pousr]_[A-Za-z0-9]{36}\b|\bgithub_pat_[A-Za-z0-9_]{50,90}\b"),
+    ),
     ("an AWS access key", re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b")),
     ("a Backblaze key", re.compile(r"\bK00[0-9][A-Za-z0-9+/]{27}\b")),
     ("a W&B key", re.compile(r"(?i)wandb[a-z_.-]{0,20}key[= ][\"']?[0-9a-f]{40}\b")),
     (
         "a secret by its name",
         re.compile(
-            r"(?i)\b[a-z0-9_-]{0,40}(?:api[_-]?key|application[_-]?key|access[_-]?token|secret|password)[= ][\"']?[A-Za-z0-9+/_-]{20,200}"
+            r"(?i)\b[a-z0-9_-]{0,40}(?:api[_-]?key|application[_-]?key|access[_-]?token|"
+            r"secret|password)[= ][\"']?[A-Za-z0-9+/_-]{20,200}"
         ),
     ),
 )
 _BY_NAME = "a secret by its name"
-#: The last part of a name under which people keep one. `prompt_key` and `reward_fn_key` name columns, `api_key_var` names a variable.
+#: The last part of a name under which people keep one. `prompt_key` and `reward_fn_key` name
+#: columns, `api_key_var` names a variable.
 _NAME = re.compile(
-    r"(?i)(?:^|_)(?:(?:api|access|secret|application|private|auth|master|account|wandb|hf|hub|b2)_?key|token|secret|passw(?:or)?d|"
+    r"(?i)(?:^|_)(?:(?:api|access|secret|application|private|auth|master|account|wandb|hf|hub|"
+    r"b2)_?key|token|secret|passw(?:or)?d|"
     r"credentials?|authorization)$"
 )
 #: What such a name may hold without being one: numbers, switches, and a tokenizer's own tokens.
 _PLAIN = re.compile(r"(?i)[-+0-9.e_]*|true|false|none|null|auto|~|<.*>|\[.*\]|\$\{.*\}?")
-#: `name=value`, `name: value` and `"name": "value"`, also inside a value that is JSON or a dictionary of Hydra's.
-_PAIR = re.compile(r"[\"']?([A-Za-z_][A-Za-z0-9_.-]{0,120})[\"']?\s{0,3}[=:]\s{0,3}(?:[\"']([^\"']*)|([^\s\"'{},]+))")
+#: `name=value`, `name: value` and `"name": "value"`, also inside a value that is JSON or a
+#: dictionary of Hydra's.
+_PAIR = re.compile(
+    r"[\"']?([A-Za-z_][A-Za-z0-9_.-]{0,120})[\"']?\s{0,3}[=:]\s{0,3}(?:[\"']([^\"']*)|"
+    r"([^\s\"'{},]+))"
+)
 _OPTION = re.compile(r"(?:^|\s)--([A-Za-z][A-Za-z0-9_.-]{0,120})[= ](?!--)[\"']?([^\s\"']+)")
-#: Options and variables that name where requests go and, with the same prefix, the key that goes with them.
+#: Options and variables that name where requests go and, with the same prefix, the key that goes
+#: with them.
 _BASE_URLS, _API_KEY = ("base_url", "api_base"), "api_key"
 _USER_INFO = re.compile(r"://[^/\s:@]{1,80}:([^/\s:@]{1,200})@")
 
@@ -47,10 +59,16 @@ def secret_in(line: str) -> str | None:
 
 
 def secret_held(text: str) -> str | None:
-    """As `secret_in`, and what stands under the name of a secret too, however short: for what leaves the machine."""
+    """As `secret_in`, and what stands under the name of a secret too, however short: for what
+    leaves the machine.
+    """
     if kind := secret_in(text):
         return kind
-    return _BY_NAME if any(_is_secret(name, value) for name, value in _pairs(text)) or _USER_INFO.search(text) else None
+    return (
+        _BY_NAME
+        if any(_is_secret(name, value) for name, value in _pairs(text)) or _USER_INFO.search(text)
+        else None
+    )
 
 
 def exposed_in(words: Sequence[str]) -> str | None:

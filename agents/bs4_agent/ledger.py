@@ -1,7 +1,8 @@
 """The fold of a journal: what the runs, incidents, actions, plans and modes of a pod are now.
 
-Pure and incremental. The agent rebuilds its state with it after a restart and the console shows a pod with it: the same records,
-the same answer, also years later over a directory of finished segments.
+Pure and incremental. The agent rebuilds its state with it after a restart and the console shows a
+pod with it: the same records, the same answer, also years later over a directory of finished
+segments.
 """
 
 from __future__ import annotations
@@ -15,7 +16,22 @@ from bs4_agent.checkpoints.sync_view import SyncView
 Record = dict[str, Any]
 
 #: Types of records that are folded; each has a method of its own.
-FOLDED = frozenset({"agent", "gap", "mode", "order", "guard", "sync", "report", "note", "run", "incident", "plan", "action"})
+FOLDED = frozenset(
+    {
+        "agent",
+        "gap",
+        "mode",
+        "order",
+        "guard",
+        "sync",
+        "report",
+        "note",
+        "run",
+        "incident",
+        "plan",
+        "action",
+    }
+)
 #: Steps that one action can have.
 ACTION_STEPS_MOST = 1_000
 #: Ended rotations of a run that are remembered.
@@ -26,8 +42,10 @@ ACTION_ENDS = frozenset({"done", "failed", "plan-changed", "busy", "interrupted"
 
 @dataclass
 class AttemptView:
-    """One process life of a run as journalled. `good` is None while it runs; `code`/`signal` are the launcher's; `overrides` the further
-    arguments that it was started with; `container` the one that it ran in, "" for the pod itself."""
+    """One process life of a run as journalled. `good` is None while it runs; `code`/`signal` are
+    the launcher's; `overrides` the further arguments that it was started with; `container` the one
+    that it ran in, "" for the pod itself.
+    """
 
     number: int
     started_t: float
@@ -56,7 +74,9 @@ class RunView:
     attempts: dict[int, AttemptView] = field(default_factory=dict)
     notes: list[Record] = field(default_factory=list)
     tracked: list[Record] = field(default_factory=list)
-    """Where W&B shows it: {side, id, project, entity, server} each, as the client said in attempt `tracked_attempt`."""
+    """Where W&B shows it: {side, id, project, entity, server} each, as the client said in attempt
+    `tracked_attempt`.
+    """
     tracked_attempt: int = 0
 
     @property
@@ -66,7 +86,9 @@ class RunView:
 
 @dataclass
 class IncidentView:
-    """`state`: open (the finding holds), cleared (its signal went away by itself), resolved (a playbook's verification passed)."""
+    """`state`: open (the finding holds), cleared (its signal went away by itself), resolved (a
+    playbook's verification passed).
+    """
 
     id: str
     failure: str
@@ -99,7 +121,9 @@ class StepView:
 
 @dataclass
 class ActionView:
-    """`state` is the last event; `result` is what it left for the person (plan hash, recovered, message...)."""
+    """`state` is the last event; `result` is what it left for the person (plan hash, recovered,
+    message...).
+    """
 
     key: str
     kind: str
@@ -112,7 +136,9 @@ class ActionView:
     plan_hash: str = ""
     incident: str = ""
     body: Record = field(default_factory=dict)
-    """What was submitted, and the confirmed plan under "plan": enough to go on after the agent was killed."""
+    """What was submitted, and the confirmed plan under "plan": enough to go on after the agent was
+    killed.
+    """
     steps: list[StepView] = field(default_factory=list)
     detail: str = ""
     result: Record = field(default_factory=dict)
@@ -125,7 +151,9 @@ class ActionView:
 
     @property
     def what(self) -> str:
-        """Its kind, and of a playbook which one: playbook step-desync, plan step-desync, stop, launch."""
+        """Its kind, and of a playbook which one: playbook step-desync, plan step-desync, stop,
+        launch.
+        """
         return self.kind if self.playbook in ("", self.kind) else f"{self.kind} {self.playbook}"
 
 
@@ -157,7 +185,9 @@ class Ledger:
         self.plans: dict[str, PlanView] = {}
         self.modes: dict[tuple[str, str], str] = {}
         self.orders: dict[str, Record] = {}
-        """Run -> its standing order for checkpoints (keep-last); `last` None where it was taken back."""
+        """Run -> its standing order for checkpoints (keep-last); `last` None where it was taken
+        back.
+        """
         self.guard: dict[str, Record] = {}
         """Run -> what its disk guard has said last: refused, emergency, relieved."""
         self.syncs: dict[str, SyncView] = {}
@@ -176,7 +206,9 @@ class Ledger:
             self.apply(record)
 
     def apply(self, record: Record) -> None:
-        """Fold one record. Records of unknown types are skipped: an older console reads a newer agent's journal."""
+        """Fold one record. Records of unknown types are skipped: an older console reads a newer
+        agent's journal.
+        """
         self.last_seq = record.get("seq", self.last_seq)
         self.last_t = record.get("t", self.last_t)
         kind = record.get("type")
@@ -189,8 +221,12 @@ class Ledger:
         return sorted(found, key=lambda i: (i.role != "root", i.opened_t))
 
     def unfinished(self, kind: str) -> list[ActionView]:
-        """Actions of this kind that an earlier life of the agent began, or this one is at, oldest first."""
-        return [action for action in self.actions.values() if action.kind == kind and not action.ended]
+        """Actions of this kind that an earlier life of the agent began, or this one is at, oldest
+        first.
+        """
+        return [
+            action for action in self.actions.values() if action.kind == kind and not action.ended
+        ]
 
     def mode(self, run: str, playbook: str) -> str:
         return self.modes.get((run, playbook), "observe")
@@ -239,12 +275,17 @@ class Ledger:
         run.adopted = run.adopted or event == "adopted"
         number = record.get("attempt")
         if event == "attempt-started" and number is not None:
-            started = AttemptView(number, float(record.get("started_t") or record["t"]), record.get("resume"))
+            started = AttemptView(
+                number, float(record.get("started_t") or record["t"]), record.get("resume")
+            )
             started.overrides = [str(word) for word in record.get("overrides") or ()]
             started.container = str(record.get("container") or "")
             run.attempts[number] = started
         elif event == "tracked" and number is not None:
-            run.tracked, run.tracked_attempt = [dict(entry) for entry in record.get("runs") or ()], number
+            run.tracked, run.tracked_attempt = (
+                [dict(entry) for entry in record.get("runs") or ()],
+                number,
+            )
         elif event == "attempt-ended" and number is not None:
             attempt = run.attempts.setdefault(number, AttemptView(number, record["t"]))
             attempt.state, attempt.ended_t = "ended", record["t"]
@@ -298,7 +339,13 @@ class Ledger:
         action = self.actions.get(key)
         if action is None:
             action = self.actions[key] = ActionView(
-                key, record.get("kind", ""), record.get("who", ""), record.get("run", ""), event, record["t"], record["t"]
+                key,
+                record.get("kind", ""),
+                record.get("who", ""),
+                record.get("run", ""),
+                event,
+                record["t"],
+                record["t"],
             )
         for name in ("playbook", "plan_hash", "incident", "body"):
             if record.get(name):
@@ -318,8 +365,14 @@ class Ledger:
             self._forget_rotations(action)
 
     def _forget_rotations(self, newest: ActionView) -> None:
-        """A run of a week makes thousands. The journal has them all; in memory stay the last of each run."""
-        ended = [key for key, action in self.actions.items() if action.kind == "rotate" and action.run == newest.run and action.ended]
+        """A run of a week makes thousands. The journal has them all; in memory stay the last of
+        each run.
+        """
+        ended = [
+            key
+            for key, action in self.actions.items()
+            if action.kind == "rotate" and action.run == newest.run and action.ended
+        ]
         for key in ended[:-ROTATIONS_KEPT]:
             del self.actions[key]
 
@@ -334,7 +387,12 @@ class Ledger:
         step.title = record.get("title", step.title)
         step.command = record.get("command", step.command)
         step.detail = record.get("detail", step.detail)
-        step.state = {"intent": "running", "step-done": "done", "step-skipped": "skipped", "step-failed": "failed"}[event]
+        step.state = {
+            "intent": "running",
+            "step-done": "done",
+            "step-skipped": "skipped",
+            "step-failed": "failed",
+        }[event]
         if event == "intent":
             step.started_t = record["t"]
         else:

@@ -15,7 +15,10 @@ _SAFE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012345678
 def safe_name(name: str, what: str) -> str:
     """`name`, when it can be a file name everywhere; BadRequest otherwise."""
     if not name or len(name) > 100 or name[0] in "-." or not _SAFE.issuperset(name):
-        raise BadRequest(f"{name!r} cannot name a {what}; use letters, digits, '.', '_' and '-', starting with a letter or digit.")
+        raise BadRequest(
+            f"{name!r} cannot name a {what}; use letters, digits, '.', '_' and '-', starting "
+            "with a letter or digit."
+        )
     return name
 
 
@@ -30,7 +33,9 @@ class Home:
         return cls(Path(os.environ.get("BS4_HOME") or Path.home() / ".bs4"))
 
     def id(self) -> str:
-        """A random name for this very directory: when it is wiped, its streams begin anew and so does everything that was read of them."""
+        """A random name for this very directory: when it is wiped, its streams begin anew and so
+        does everything that was read of them.
+        """
         path = self.root / "id"
         try:
             return path.read_text()
@@ -82,8 +87,14 @@ class Home:
         return self.root / "credentials"
 
     def variables(self, project: Path) -> Path:
-        """What every launch in `project` gets in its environment, as lines of NAME=value that a shell can read too."""
-        return self.root / "environment" / (str(project).strip("/").replace("/", "-").replace(" ", "-") + ".env")
+        """What every launch in `project` gets in its environment, as lines of NAME=value that a
+        shell can read too.
+        """
+        return (
+            self.root
+            / "environment"
+            / (str(project).strip("/").replace("/", "-").replace(" ", "-") + ".env")
+        )
 
     @property
     def limits(self) -> Path:
@@ -109,9 +120,11 @@ class Home:
 
 
 def storage(output_dir: Path, run: str) -> Path:
-    """Where a run's trash and log archives go: beside `output_dir`, under a name no trainer globs, on the same device.
+    """Where a run's trash and log archives go: beside `output_dir`, under a name no trainer globs,
+    on the same device.
 
-    Where the parent is another filesystem (or cannot be written) it is inside `output_dir`; a trainer's own clean must then be refused.
+    Where the parent is another filesystem (or cannot be written) it is inside `output_dir`; a
+    trainer's own clean must then be refused.
     """
     parent = output_dir.parent
     home = output_dir if output_dir.exists() else parent

@@ -47,10 +47,20 @@ if TYPE_CHECKING:
 
 #: The watch lives on the sampler's passes over all processes (every 3 s) instead of making its own.
 SHARED_PASS_S = 3.5
-#: A run's end may be known before its last lines are, which may show its step: a new log is found, and a line without its end is taken,
-#: within about a second each.
+#: A run's end may be known before its last lines are, which may show its step: a new log is found,
+#: and a line without its end is taken, within about a second each.
 LAST_LINES_S = 2.5
-_PARTS = ("launcher", "trainer", "rank", "orchestrator", "inference", "engine", "worker", "router", "env-server")
+_PARTS = (
+    "launcher",
+    "trainer",
+    "rank",
+    "orchestrator",
+    "inference",
+    "engine",
+    "worker",
+    "router",
+    "env-server",
+)
 
 
 class Pod:
@@ -58,8 +68,23 @@ class Pod:
 
     boot_id = boot_id()
 
-    def __init__(self, scope: Scope, table: ProcessTable, gpus: GuardedGpus, runs: Runs, follower: RunFollower, book: Book) -> None:
-        self.scope, self.table, self.gpus, self.runs, self.follower, self.book = scope, table, gpus, runs, follower, book
+    def __init__(
+        self,
+        scope: Scope,
+        table: ProcessTable,
+        gpus: GuardedGpus,
+        runs: Runs,
+        follower: RunFollower,
+        book: Book,
+    ) -> None:
+        self.scope, self.table, self.gpus, self.runs, self.follower, self.book = (
+            scope,
+            table,
+            gpus,
+            runs,
+            follower,
+            book,
+        )
         self.prober = Prober(self._watched)
         self.collector = Collector(runs)
         self._numbering = "unknown"
@@ -95,9 +120,17 @@ class Pod:
             coverage.append("no disk has answered for a minute")
         kills, kill_m = self.collector.oom_kills()
         return Facts(
-            time.monotonic(), time.time(), runs, gpus, coverage, disks=disks, shm=shm, oom_kills=kills, oom_kill_m=kill_m,
+            time.monotonic(),
+            time.time(),
+            runs,
+            gpus,
+            coverage,
+            disks=disks,
+            shm=shm,
+            oom_kills=kills,
+            oom_kill_m=kill_m,
             console=self.stores(),
-        )  # fmt: skip
+        )
 
     def run_facts(self, run: str) -> RunFacts:
         self.table.refresh()
@@ -130,14 +163,26 @@ class Pod:
                     continue
                 end = ends.get(member.identity)
                 self.book.append(
-                    "run", event="process-gone", run=run.name, attempt=run.attempt.number, component=member.component,
-                    identity=member.identity.as_dict(), code=end.code if end else None, signal=end.signal if end else None,
-                )  # fmt: skip
+                    "run",
+                    event="process-gone",
+                    run=run.name,
+                    attempt=run.attempt.number,
+                    component=member.component,
+                    identity=member.identity.as_dict(),
+                    code=end.code if end else None,
+                    signal=end.signal if end else None,
+                )
 
     def run_members(self) -> list[RunMembers]:
-        """What the sampler shows: the living processes of every run's attempts, and the newest attempt's ended ones."""
+        """What the sampler shows: the living processes of every run's attempts, and the newest
+        attempt's ended ones.
+        """
         return [
-            RunMembers(run.name, run.attempt.number, [(m.identity, m.component) for m in self.runs.members(run.name)])
+            RunMembers(
+                run.name,
+                run.attempt.number,
+                [(m.identity, m.component) for m in self.runs.members(run.name)],
+            )
             for run in self.runs.all()
             if run.attempt is not None
         ]
@@ -155,12 +200,16 @@ class Pod:
     def _run_facts(self, run: Run) -> RunFacts:
         attempt = run.attempt
         if attempt is None:
-            raise LaunchFailed(f"{run.name} has never been started; start it with `bs4-console launch`.")
+            raise LaunchFailed(
+                f"{run.name} has never been started; start it with `bs4-console launch`."
+            )
         trainer = self.runs.trainer(run)
         layout = trainer.layout(run.spec)
         recent = self.follower.recent(run.name, attempt.number)
         config, resume, around = self.collector.of(run.name, attempt.number)
-        leaving = intent.of(self.runs.home, run.name, attempt.number) if attempt.end is not None else None
+        leaving = (
+            intent.of(self.runs.home, run.name, attempt.number) if attempt.end is not None else None
+        )
         return RunFacts(
             name=run.name,
             spec=run.spec,
@@ -185,21 +234,34 @@ class Pod:
             resume=attempt.resume if attempt.resume is not None else resume,
             config=config,
             around=around,
-            with_pod=boots.ended_with_the_pod(self.runs.attempt_directory(run.name, attempt.number), attempt, self._first, leaving),
+            with_pod=boots.ended_with_the_pod(
+                self.runs.attempt_directory(run.name, attempt.number), attempt, self._first, leaving
+            ),
             leaving=leaving,
         )
 
     def _gpu_facts(self, snapshot: Snapshot, *, thorough: bool = False) -> GpuFacts:
-        """`thorough`: every process is asked anew what it has open. A plan must not miss a holder because it was looked at 30 s ago."""
+        """`thorough`: every process is asked anew what it has open. A plan must not miss a holder
+        because it was looked at 30 s ago.
+        """
         sample = self.gpus.latest()
         if sample["state"] != "ok":
             return GpuFacts(sample["state"])
         if sample["pids"] == "unknown":
             sample["pids"] = self._numbering
-        open_by = self.table.holders(self.scope.dev, set(snapshot) if thorough else nvml_pids(sample))
+        open_by = self.table.holders(
+            self.scope.dev, set(snapshot) if thorough else nvml_pids(sample)
+        )
         membership = self.runs.membership
         inner = self.table.inner(open_by)
-        seen = attribute(sample, snapshot, open_by, membership.owner_of, self.table.monitors(self.scope.dev), inner)
+        seen = attribute(
+            sample,
+            snapshot,
+            open_by,
+            membership.owner_of,
+            self.table.monitors(self.scope.dev),
+            inner,
+        )
         self._numbering = str(seen["pids"])
         holders = []
         for device in seen["devices"]:
@@ -208,12 +270,20 @@ class Pod:
                     dead = membership.dead_run_holder(process.identity)
                     holders.append(
                         Holder(
-                            process.identity, device["index"], proc["mem"], process.cmdline, proc["run"], proc["component"],
-                            dead[0] if dead else None, process.uid == self.scope.uid,
+                            process.identity,
+                            device["index"],
+                            proc["mem"],
+                            process.cmdline,
+                            proc["run"],
+                            proc["component"],
+                            dead[0] if dead else None,
+                            process.uid == self.scope.uid,
                         )
-                    )  # fmt: skip
+                    )
         used = {d["index"]: d["mem_used"] for d in seen["devices"] if d.get("mem_used") is not None}
-        total = {d["index"]: d["mem_total"] for d in seen["devices"] if d.get("mem_total") is not None}
+        total = {
+            d["index"]: d["mem_total"] for d in seen["devices"] if d.get("mem_total") is not None
+        }
         return GpuFacts(
             "ok",
             self._numbering,
@@ -234,12 +304,20 @@ class Pod:
                 continue
             recent = self.follower.recent(run.name, attempt.number)
             moved = max(
-                (side.last_step_m or attempt.started_m for side in (recent.side("trainer"), recent.side("orchestrator"))), default=0.0
+                (
+                    side.last_step_m or attempt.started_m
+                    for side in (recent.side("trainer"), recent.side("orchestrator"))
+                ),
+                default=0.0,
             )
             url = self.runs.trainer(run).inference_url(run.spec)
             if not url:
                 continue  # verl's rollout engine has no address that its settings tell
-            watched.append(Watched(run.name, attempt.number, url, time.monotonic() - moved, recent.median_step_s()))
+            watched.append(
+                Watched(
+                    run.name, attempt.number, url, time.monotonic() - moved, recent.median_step_s()
+                )
+            )
         return watched
 
     # What is done.
@@ -262,7 +340,10 @@ class Pod:
     def end(self, targets: Sequence[Identity], say: Callable[[str], None]) -> str:
         _, left = ending.end(targets, say=say)
         if left:
-            raise StepFailed(f"{', '.join(map(str, left))} survived SIGKILL: it hangs in the kernel. Release the pod.")
+            raise StepFailed(
+                f"{', '.join(map(str, left))} survived SIGKILL: it hangs in the kernel. "
+                "Release the pod."
+            )
         return f"{len(targets)} processes ended"
 
     def archive_logs(self, run: str) -> str:
@@ -274,7 +355,10 @@ class Pod:
     def launch(self, spec: LaunchSpec, key: str) -> int:
         # Children inherit it; the agent itself never comes near such a number.
         limit = min(self.nofile(spec.run), self.hard_nofile())
-        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, max(limit, resource.getrlimit(resource.RLIMIT_NOFILE)[1])))
+        resource.setrlimit(
+            resource.RLIMIT_NOFILE,
+            (limit, max(limit, resource.getrlimit(resource.RLIMIT_NOFILE)[1])),
+        )
         attempt = launch(self.runs, spec, key=key)
         self.follower.poll()
         return attempt.number
@@ -286,10 +370,18 @@ class Pod:
     def claimed(self, run: str, key: str) -> bool:
         """Whether an attempt was made ready under `key`, started or not."""
         numbers = attempt_numbers(self.runs.home.run(run))
-        return any((read_json(self.runs.attempt_directory(run, number) / "spec.json") or {}).get("key") == key for number in numbers)
+        return any(
+            (read_json(self.runs.attempt_directory(run, number) / "spec.json") or {}).get("key")
+            == key
+            for number in numbers
+        )
 
     def command(self, spec: LaunchSpec) -> Sequence[str]:
-        return composed(self.runs, spec)[0] if spec.container else spec.argv or self.runs.trainer(spec).command(spec)
+        return (
+            composed(self.runs, spec)[0]
+            if spec.container
+            else spec.argv or self.runs.trainer(spec).command(spec)
+        )
 
     def command_line(self, spec: LaunchSpec) -> str:
         return shlex.join(self.command(spec))
@@ -298,7 +390,11 @@ class Pod:
         me = self.runs.get(run)
         port = urlsplit(self.runs.trainer(me).inference_url(me.spec)).port
         for other in self.runs.all():
-            if other.spec.component == "inference" and other.attempt and port in self.runs.trainer(other).serves(other.spec):
+            if (
+                other.spec.component == "inference"
+                and other.attempt
+                and port in self.runs.trainer(other).serves(other.spec)
+            ):
                 return self.run_facts(other.name)
         return None
 
@@ -319,10 +415,14 @@ class Pod:
                 dead = self.runs.membership.dead_run_holder(process.identity)
                 holders.append(
                     PortHolder(
-                        port, process.identity, process.cmdline, owner[0] if owner else None, dead[0] if dead else None,
+                        port,
+                        process.identity,
+                        process.cmdline,
+                        owner[0] if owner else None,
+                        dead[0] if dead else None,
                         process.uid == self.scope.uid,
                     )
-                )  # fmt: skip
+                )
             if inode not in opened:
                 holders.append(PortHolder(port, None))
         return holders
@@ -335,8 +435,14 @@ class Pod:
         return self.scope.dev / "shm"
 
     def nofile(self, run: str) -> int:
-        orders = [read_json(path) or {} for path in (self.runs.home.limits, self.runs.home.run(run) / "limits.json")]
-        return max(resource.getrlimit(resource.RLIMIT_NOFILE)[0], *(int(order.get("nofile", 0)) for order in orders))
+        orders = [
+            read_json(path) or {}
+            for path in (self.runs.home.limits, self.runs.home.run(run) / "limits.json")
+        ]
+        return max(
+            resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+            *(int(order.get("nofile", 0)) for order in orders),
+        )
 
     def hard_nofile(self) -> int:
         """The hard limit, or what a privileged user may make of it."""
@@ -357,40 +463,56 @@ class Pod:
 
     def noted(self, run: str, text: str, key: str) -> bool:
         view = self.book.ledger.runs.get(run)
-        return view is not None and any(note.get("action") == key and note.get("text") == text for note in view.notes)
+        return view is not None and any(
+            note.get("action") == key and note.get("text") == text for note in view.notes
+        )
 
-    def plan_launch(self, asked: Mapping[str, Any], record: Mapping[str, Any], tries: int) -> launch_plan.LaunchPlan:
+    def plan_launch(
+        self, asked: Mapping[str, Any], record: Mapping[str, Any], tries: int
+    ) -> launch_plan.LaunchPlan:
         """What a launch would do now; an AgentError says why it would not."""
         self.runs.poll()
         return launch_plan.make(self.runs, asked, tries=tries, record=record)
 
     def move_aside(self, spec: LaunchSpec, paths: Sequence[Path], key: str) -> str:
-        """Put what a start of `spec` must not find into the trash of its run, one rename each; what was moved under `key` already stays so.
+        """Put what a start of `spec` must not find into the trash of its run, one rename each; what
+        was moved under `key` already stays so.
 
-        The plan was confirmed with the run's name where this takes checkpoints away, so no directory is spared here.
+        The plan was confirmed with the run's name where this takes checkpoints away, so no
+        directory is spared here.
         """
         if any(run.name == spec.run and run.attempts for run in self.runs.all()):
             archive.archive_logs(self.runs, spec.run)
         self.runs.register(spec)
         for path in paths:
             trash.trash(self.runs, spec.run, path, stamp_as=key, everything=True)
-        return f"moved {len(paths)} director{'y' if len(paths) == 1 else 'ies'} to the trash of {spec.run}"
+        return (
+            f"moved {len(paths)} director{'y' if len(paths) == 1 else 'ies'} to the trash of "
+            f"{spec.run}"
+        )
 
     def remote_step(self, run: str) -> Mapping[str, Any] | None:
         spec, synced = self.runs.get(run).spec, self.book.ledger.syncs.get(run)
         if synced is None or not synced.place:
             return None
         asked = {
-            "run": run, "from": synced.place, "step": None, "trainer": spec.trainer, "cwd": str(spec.cwd),
-            "output_dir": str(spec.output_dir), "config": str(spec.config),
-        }  # fmt: skip
+            "run": run,
+            "from": synced.place,
+            "step": None,
+            "trainer": spec.trainer,
+            "cwd": str(spec.cwd),
+            "output_dir": str(spec.output_dir),
+            "config": str(spec.config),
+        }
         return self.restoring().described(asked)
 
     def restored(self, run: str, parameters: Mapping[str, Any]) -> bool:
         restoring = self.restoring()
         return restoring.placed(restoring.of(parameters))
 
-    def restore(self, run: str, parameters: Mapping[str, Any], key: str, say: Callable[[str], None]) -> str:
+    def restore(
+        self, run: str, parameters: Mapping[str, Any], key: str, say: Callable[[str], None]
+    ) -> str:
         restoring = self.restoring()
         prepared = restoring.of(parameters)
         restoring.refuse_full(prepared)
@@ -404,23 +526,30 @@ class Pod:
         say: Callable[[str], None] = lambda text: None,
         pause: Callable[[float], object] = time.sleep,
     ) -> int | None:
-        """The number of the attempt's first finished step (None for a server that answers, or an evaluation that has a result or has ended
-        with 0); LaunchFailed when it ends before, or shows none in FIRST_STEP_S. `say` is told each phase of the start-up as it begins.
-        `pause`: sleeps for so many seconds between two looks; what it raises ends the wait."""
+        """The number of the attempt's first finished step (None for a server that answers, or an
+        evaluation that has a result or has ended with 0); LaunchFailed when it ends before, or
+        shows none in FIRST_STEP_S. `say` is told each phase of the start-up as it begins. `pause`:
+        sleeps for so many seconds between two looks; what it raises ends the wait.
+        """
         deadline = time.monotonic() + launch_plan.FIRST_STEP_S
         said = ""
         ended_m: float | None = None
         while time.monotonic() < deadline:
             facts = self.run_facts(run)
             if facts.attempt != attempt:
-                raise LaunchFailed(f"Attempt {attempt} of {run} was replaced by attempt {facts.attempt} before its first step.")
+                raise LaunchFailed(
+                    f"Attempt {attempt} of {run} was replaced by attempt {facts.attempt} "
+                    "before its first step."
+                )
             awaited = launch_plan.WATCHED.get(facts.spec.component)
             side = facts.orchestrator_side if awaited == "orchestrator" else facts.trainer_side
             if side.last_step is not None:
                 return side.last_step
             if awaited == "inference" and self.server_answers(run):
                 return None
-            if awaited == "eval" and any(facts.last_event("eval", side) for side in ("eval", "evals")):
+            if awaited == "eval" and any(
+                facts.last_event("eval", side) for side in ("eval", "evals")
+            ):
                 return None
             if facts.state in ("ended", "lost"):
                 if awaited == "eval" and facts.good_end:
@@ -431,20 +560,36 @@ class Pod:
                     pause(0.25)
                     continue
                 end = self.runs.get(run).attempt
-                detail = end.end.detail if end is not None and end.end is not None else "its end is not known"
-                source = facts.layout.own_log if facts.spec.component in ("rl", "sft") else facts.spec.component
+                detail = (
+                    end.end.detail
+                    if end is not None and end.end is not None
+                    else "its end is not known"
+                )
+                source = (
+                    facts.layout.own_log
+                    if facts.spec.component in ("rl", "sft")
+                    else facts.spec.component
+                )
                 what = "result" if awaited == "eval" else "step"
-                raise LaunchFailed(f"{run} ended before its first {what}: {detail} See `bs4-console logs {run} --source {source}`.")
+                raise LaunchFailed(
+                    f"{run} ended before its first {what}: {detail} See `bs4-console logs "
+                    f"{run} --source {source}`."
+                )
             phase = start_up(facts)
             if phase != said:
                 said = phase
                 say(phase)
             pause(0.25)
         what = "result" if awaited == "eval" else "step"
-        raise LaunchFailed(f"{run} has shown no {what} for {launch_plan.FIRST_STEP_S / 60:.0f} minutes; it goes on, so look at its logs.")
+        raise LaunchFailed(
+            f"{run} has shown no {what} for {launch_plan.FIRST_STEP_S / 60:.0f} minutes; it "
+            "goes on, so look at its logs."
+        )
 
     def adopt_new(self) -> None:
-        """Adopt all that was started by hand since the last call; nothing to look at while the same processes are there."""
+        """Adopt all that was started by hand since the last call; nothing to look at while the same
+        processes are there.
+        """
         snapshot = self.table.snapshot(SHARED_PASS_S)
         seen = {(proc.identity, proc.cmdline) for proc in snapshot.values()}
         if seen != self._searched:
@@ -452,14 +597,25 @@ class Pod:
             self.adopt()
 
     def adopt(self, pid: object = None, name: str = "") -> list[dict[str, Any]]:
-        """Adopt what was started by hand: all that is found, or the one with launcher `pid`. What was found, as data."""
+        """Adopt what was started by hand: all that is found, or the one with launcher `pid`. What
+        was found, as data.
+        """
         found = []
         for candidate in adopt.candidates(self.runs, self.table.snapshot(1.0)):
-            asked = pid is not None and pid in (candidate.root.pid, candidate.inner)  # a container's own log calls it by the latter
+            asked = pid is not None and pid in (
+                candidate.root.pid,
+                candidate.inner,
+            )  # a container's own log calls it by the latter
             if pid is None and adopt.too_early(self.runs, candidate):
-                self._searched = set()  # looked at again with the next pass, although no process will have changed
+                self._searched = (
+                    set()
+                )  # looked at again with the next pass, although no process will have changed
                 continue
-            run = adopt.adopt(self.runs, candidate, name) if asked or (pid is None and not candidate.problem) else None
+            run = (
+                adopt.adopt(self.runs, candidate, name)
+                if asked or (pid is None and not candidate.problem)
+                else None
+            )
             found.append(
                 {
                     "pid": candidate.root.pid,
@@ -476,12 +632,16 @@ class Pod:
         """A verification has passed: the incidents that this playbook was for are over."""
         for view in self.book.ledger.open_incidents(run):
             if view.id == incident or view.playbook == playbook:
-                self.book.append("incident", event="resolved", incident=view.id, run=run, failure=view.failure)
+                self.book.append(
+                    "incident", event="resolved", incident=view.id, run=run, failure=view.failure
+                )
                 self._resolved(view.id)
 
 
 def _no_restoring() -> Restoring:
-    raise NotApplicable("This agent carries no actions out, so it restores nothing; ask the pod's own.")
+    raise NotApplicable(
+        "This agent carries no actions out, so it restores nothing; ask the pod's own."
+    )
 
 
 def _words(devices: Sequence[dict[str, Any]], key: str) -> dict[int, str]:

@@ -1,4 +1,6 @@
-"""What the agent may see of a machine: one user, one pid namespace, and optionally only one subtree of processes."""
+"""What the agent may see of a machine: one user, one pid namespace, and optionally only one subtree
+of processes.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,10 @@ from bs4_agent.identity import Identity, own_pidns
 
 @dataclass(frozen=True)
 class Scope:
-    """`uid`: processes of other users are shown, never signalled. `root`: only descendants of this process exist for the agent
-    (a practice pod on a shared machine). `dev`: where the nvidia* device nodes, shm and the kernel's log (kmsg) are."""
+    """`uid`: processes of other users are shown, never signalled. `root`: only descendants of this
+    process exist for the agent (a practice pod on a shared machine). `dev`: where the nvidia*
+    device nodes, shm and the kernel's log (kmsg) are.
+    """
 
     uid: int
     pidns: int
@@ -21,10 +25,15 @@ class Scope:
 
     @classmethod
     def from_environment(cls) -> Scope:
-        """BS4_SCOPE_ROOT (a pid) and BS4_DEV (a directory) narrow it; without them the scope is the whole machine."""
+        """BS4_SCOPE_ROOT (a pid) and BS4_DEV (a directory) narrow it; without them the scope is the
+        whole machine.
+        """
         root = None
         if text := os.environ.get("BS4_SCOPE_ROOT"):
             root = Identity.of(int(text))
             if root is None:
-                raise RuntimeError(f"BS4_SCOPE_ROOT names process {text}, which does not run; start the agent inside its pod.")
+                raise RuntimeError(
+                    f"BS4_SCOPE_ROOT names process {text}, which does not run; start the "
+                    "agent inside its pod."
+                )
         return cls(os.getuid(), own_pidns(), root, Path(os.environ.get("BS4_DEV", "/dev")))

@@ -15,7 +15,8 @@ from bs4_agent.streams.registry import Streams
 from bs4_agent.wire import encode
 from bs4_agent.workers import spawn
 
-#: Consoles at the same time; each may occupy 21 threads and some 5 MB while it does not read what it asked for.
+#: Consoles at the same time; each may occupy 21 threads and some 5 MB while it does not read what
+#: it asked for.
 CONNECTIONS = 16
 #: Seconds to wait when the process has no descriptor left for another connection.
 EXHAUSTED_S = 0.2
@@ -28,8 +29,8 @@ class TooManyConsoles(AgentError):
 class Server:
     """Serves `streams` at `socket_path`.
 
-    `submit(action, who)` gives the fields of the reply (`action`, `state`) or raises AgentError; it must not block. `hello()` gives the
-    fields of the handshake's answer but for the protocol.
+    `submit(action, who)` gives the fields of the reply (`action`, `state`) or raises AgentError; it
+    must not block. `hello()` gives the fields of the handshake's answer but for the protocol.
     """
 
     def __init__(self, socket_path: Path, streams: Streams, submit: Submit, hello: Hello) -> None:
@@ -78,7 +79,13 @@ class Server:
             except OSError as error:
                 if self._stopping.is_set() or error.errno in (errno.EBADF, errno.EINVAL):
                     return None
-                if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ECONNABORTED):
+                if error.errno not in (
+                    errno.EMFILE,
+                    errno.ENFILE,
+                    errno.ENOBUFS,
+                    errno.ENOMEM,
+                    errno.ECONNABORTED,
+                ):
                     raise
                 self._stopping.wait(EXHAUSTED_S)
         return None

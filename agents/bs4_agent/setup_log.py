@@ -1,4 +1,6 @@
-"""The one log stream of all commands that set-ups run. Apart from setup/: a daemon shows old output without loading the rest."""
+"""The one log stream of all commands that set-ups run. Apart from setup/: a daemon shows old output
+without loading the rest.
+"""
 
 from __future__ import annotations
 

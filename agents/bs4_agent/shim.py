@@ -1,16 +1,21 @@
-"""`python -m bs4_agent shim --attempt DIR`: start one attempt so that everything it ever forks stays provably ours.
+"""`python -m bs4_agent shim --attempt DIR`: start one attempt so that everything it ever forks
+stays provably ours.
 
-The shim is a session leader and a child subreaper *before* the launcher exists: whatever the launcher leaves behind is handed to
-the shim by the kernel, with its exit code, and never to init. Three programs share the work, because the one that stays for days
-must be small (an interpreter with json, ctypes and dataclasses is 13 MB, the loop below 10):
+The shim is a session leader and a child subreaper *before* the launcher exists: whatever the
+launcher leaves behind is handed to the shim by the kernel, with its exit code, and never to init.
+Three programs share the work, because the one that stays for days must be small (an interpreter
+with json, ctypes and dataclasses is 13 MB, the loop below 10):
 
 * this module reads DIR/spec.json, starts the launcher, writes DIR/shim.json, and then execs
-* `runs/reap.py` (reaper.py), which keeps the pid, the lock, the subreaper flag and the children, reaps until nobody is left, and starts
+* `runs/reap.py` (reaper.py), which keeps the pid, the lock, the subreaper flag and the children,
+  reaps until nobody is left, and starts
 * `runs/revive.py` when the agent died.
 
-DIR/spec.json: `{"argv", "cwd", "env": additions, "run", "attempt", "agent_restart": argv or null, "home": the agent's directory}`;
-DIR/shim.json: `{"shim", "launcher": identities, "argv", "cwd", "env": names only, "run", "attempt", "t", "m", "b"}` and `exec_t`/`exec_m`
-once the launcher's program really runs. An argv that cannot be executed leaves DIR/end.json with code 127 and the reason.
+DIR/spec.json: `{"argv", "cwd", "env": additions, "run", "attempt", "agent_restart": argv or null,
+"home": the agent's directory}`; DIR/shim.json: `{"shim", "launcher": identities, "argv", "cwd",
+"env": names only, "run", "attempt", "t", "m", "b"}` and `exec_t`/`exec_m` once the launcher's
+program really runs. An argv that cannot be executed leaves DIR/end.json with code 127 and the
+reason.
 """
 
 from __future__ import annotations
@@ -32,10 +37,12 @@ from bs4_agent.runs.files import write_json
 
 _PR_SET_CHILD_SUBREAPER = 36
 
-#: Exit status of a shim that must not start anything: another one holds the attempt, or has started it before.
+#: Exit status of a shim that must not start anything: another one holds the attempt, or has started
+#: it before.
 ALREADY_STARTED = 3
 
-#: What a shell says for "command not found", and what we record when the launcher's program cannot be executed.
+#: What a shell says for "command not found", and what we record when the launcher's program cannot
+#: be executed.
 CANNOT_EXECUTE = 127
 
 
@@ -52,7 +59,8 @@ def main(arguments: Sequence[str]) -> int:
     spec = json.loads((directory / "spec.json").read_text())
     _become_subreaper()
     _point_own_output_to(directory / "shim.log")
-    # Blocked, not ignored: the reaper collects them one by one (SIGCHLD must not be lost while we exec), and the launcher gets defaults.
+    # Blocked, not ignored: the reaper collects them one by one (SIGCHLD must not be lost while we
+    # exec), and the launcher gets defaults.
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     launcher = _start(directory, spec)
     if launcher is None:
@@ -63,7 +71,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _lead_a_session() -> int | None:
-    """Leave the caller's session, unless we lead it: a child goes on; who was called waits until the launcher runs, or passes on why not.
+    """Leave the caller's session, unless we lead it: a child goes on; who was called waits until
+    the launcher runs, or passes on why not.
 
     Returns, in the child, where to write one byte when the launcher runs.
     """
@@ -82,7 +91,9 @@ def _lead_a_session() -> int | None:
 
 
 def _claim(directory: Path) -> int | None:
-    """A lock that lives exactly as long as the shim (it survives the exec), or None when another shim holds it."""
+    """A lock that lives exactly as long as the shim (it survives the exec), or None when another
+    shim holds it.
+    """
     fd = os.open(directory / "shim.lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -96,7 +107,11 @@ def _become_subreaper() -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         code = ctypes.get_errno()
-        raise OSError(code, f"cannot become a child subreaper: {os.strerror(code)}; run the agent on Linux 3.4 or newer.")
+        raise OSError(
+            code,
+            f"cannot become a child subreaper: {os.strerror(code)}; run the agent on Linux "
+            "3.4 or newer.",
+        )
 
 
 def _point_own_output_to(path: Path) -> None:
@@ -109,7 +124,8 @@ def _point_own_output_to(path: Path) -> None:
 
 
 def _start(directory: Path, spec: Mapping[str, Any]) -> Identity | None:
-    """Fork the launcher, write down who it is, and only then let it run: no launcher ever runs that is not on record.
+    """Fork the launcher, write down who it is, and only then let it run: no launcher ever runs that
+    is not on record.
 
     Returns None, and leaves an end.json that says why, when its program cannot be executed.
     """
@@ -124,7 +140,10 @@ def _start(directory: Path, spec: Mapping[str, Any]) -> Identity | None:
     os.close(failure)
     launcher, shim = Identity.of(pid), Identity.of(os.getpid())
     if launcher is None or shim is None:
-        raise OSError("The /proc of this machine does not show our own processes; mount it without hidepid for this user.")
+        raise OSError(
+            "The /proc of this machine does not show our own processes; mount it without "
+            "hidepid for this user."
+        )
     record = {
         "shim": shim.as_dict(),
         "launcher": launcher.as_dict(),
@@ -135,7 +154,9 @@ def _start(directory: Path, spec: Mapping[str, Any]) -> Identity | None:
         "attempt": spec["attempt"],
         **stamp(),
     }
-    write_json(directory / "shim.json", record, durable=False)  # a power cut would end the launcher too
+    write_json(
+        directory / "shim.json", record, durable=False
+    )  # a power cut would end the launcher too
     with contextlib.suppress(BrokenPipeError):  # it was killed; its end is recorded like any other
         os.write(opener, b"!")
     os.close(opener)
@@ -144,20 +165,26 @@ def _start(directory: Path, spec: Mapping[str, Any]) -> Identity | None:
     now = stamp()
     if reason:
         os.waitpid(pid, 0)
-        write_json(directory / "end.json", {"code": CANNOT_EXECUTE, "signal": None, "detail": reason, **now})
+        write_json(
+            directory / "end.json",
+            {"code": CANNOT_EXECUTE, "signal": None, "detail": reason, **now},
+        )
         return None
     write_json(directory / "shim.json", {**record, "exec_t": now["t"], "exec_m": now["m"]})
     return launcher
 
 
 def _launch(directory: Path, spec: Mapping[str, Any], gate: int, failure: int) -> NoReturn:
-    """In the child: become the launcher. The gate closes without a word when the shim died: then nothing is started."""
+    """In the child: become the launcher. The gate closes without a word when the shim died: then
+    nothing is started.
+    """
     argv = [str(argument) for argument in spec["argv"]]
     if os.read(gate, 1) != b"!":
         os._exit(CANNOT_EXECUTE)
     doing = f"cannot enter {spec['cwd']}"
     try:
-        # A session of its own: `kill(0, ...)` or an orphaned process group inside the run must not reach the shim, nor the other way round.
+        # A session of its own: `kill(0, ...)` or an orphaned process group inside the run must not
+        # reach the shim, nor the other way round.
         os.setsid()
         os.chdir(spec["cwd"])
         doing = f"cannot start {argv[0]}"
@@ -170,21 +197,30 @@ def _launch(directory: Path, spec: Mapping[str, Any], gate: int, failure: int) -
         os.execvpe(argv[0], argv, {**os.environ, **spec["env"]})  # noqa: S606
     except OSError as error:
         os.write(failure, f"{doing}: {error.strerror}".encode())
-    except (ValueError, TypeError) as error:  # a NUL byte in an argument, an environment value that is no text
+    except (
+        ValueError,
+        TypeError,
+    ) as error:  # a NUL byte in an argument, an environment value that is no text
         os.write(failure, f"{doing}: {error}".encode())
     finally:
         os._exit(CANNOT_EXECUTE)
 
 
 def _default_signals() -> None:
-    """A launcher that inherits ignored signals, as from `nohup` or a script's `&`, cannot be stopped by them (measured on prime-rl's)."""
+    """A launcher that inherits ignored signals, as from `nohup` or a script's `&`, cannot be
+    stopped by them (measured on prime-rl's).
+    """
     for signum in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         signal.signal(signum, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, set())
 
 
-def _become_reaper(directory: Path, launcher: Identity, lock: int, spec: Mapping[str, Any]) -> NoReturn:
-    """Exec keeps the pid, the children, the pending signals and the subreaper flag (prctl(2)); the memory of this program goes."""
+def _become_reaper(
+    directory: Path, launcher: Identity, lock: int, spec: Mapping[str, Any]
+) -> NoReturn:
+    """Exec keeps the pid, the children, the pending signals and the subreaper flag (prctl(2)); the
+    memory of this program goes.
+    """
     os.set_inheritable(lock, True)
     home = str(spec.get("home") or "") if spec.get("agent_restart") else ""
     reaper = Path(__file__).with_name("runs") / "reap.py"

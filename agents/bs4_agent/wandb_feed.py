@@ -1,7 +1,9 @@
-"""W&B's own words, handed to the watch as lines of the runs that they are of, and where W&B shows a run, told to the journal once.
+"""W&B's own words, handed to the watch as lines of the runs that they are of, and where W&B shows a
+run, told to the journal once.
 
-The client and its core write logs beside the run that the trainer's own never repeat: a server that is lost in the middle of a run is
-said nowhere else. They are read here in small pieces and are no activity of the run: the client goes on writing while a trainer hangs.
+The client and its core write logs beside the run that the trainer's own never repeat: a server that
+is lost in the middle of a run is said nowhere else. They are read here in small pieces and are no
+activity of the run: the client goes on writing while a trainer hangs.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ from bs4_agent.trainers.base import LogSource
 EVERY_S = 5.0
 #: Bytes of one log read in one look.
 _PIECE = 64 * 1024
-#: Seconds for which a run's address is looked for: it is said when its W&B run begins, at the latest after the model was loaded.
+#: Seconds for which a run's address is looked for: it is said when its W&B run begins, at the
+#: latest after the model was loaded.
 _ADDRESS_S = 3600.0
 _AFTER_END_S = 10.0
 #: Which programs report to W&B, by the logs that they write.
@@ -45,12 +48,16 @@ class _Place:
 class WandbFeed:
     """`poll` several times a second; it looks every `EVERY_S`."""
 
-    def __init__(self, runs: Runs, book: Book, feed: OnLine, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, runs: Runs, book: Book, feed: OnLine, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._runs, self._book, self._feed, self._clock = runs, book, feed, clock
         self._places: dict[Path, _Place] = {}
         self._looked_m = float("-inf")
         self._first = True
-        """What lies there at the first look was read by an earlier agent, or by nobody: it is history."""
+        """What lies there at the first look was read by an earlier agent, or by nobody: it is
+        history.
+        """
 
     def poll(self) -> None:
         """SpoolFull when an address could not be journalled; it is told by a later poll."""
@@ -83,7 +90,9 @@ class WandbFeed:
                 yield run, attempt
 
     def _roots(self, run: Run, living: list[Run]) -> list[Path]:
-        """Where this run's W&B directories are; the working directory only where no other living run shares it."""
+        """Where this run's W&B directories are; the working directory only where no other living
+        run shares it.
+        """
         roots = wandb_roots(run.spec, self._runs.trainer(run).layout(run.spec))
         shared = sum(other.spec.cwd == run.spec.cwd for other in living) > 1
         return [root for root in roots if not shared or root != run.spec.cwd / "wandb"]
@@ -109,26 +118,45 @@ class WandbFeed:
             place.line += 1
             line = trainer.parse_line("wandb", raw)
             evidence = {
-                "source": "wandb", "stream": "", "cursor": "", "file": str(path), "offset": place.offset, "line": place.line,
+                "source": "wandb",
+                "stream": "",
+                "cursor": "",
+                "file": str(path),
+                "offset": place.offset,
+                "line": place.line,
                 "text": line.text[:2000],
-            }  # fmt: skip
+            }
             self._feed(run.name, attempt.number, run.spec.trainer, "wandb", line, evidence)
             place.offset += len(raw)
 
     def _tell_addresses(self, run: Run, attempt: Attempt) -> None:
         view = self._book.ledger.runs.get(run.name)
-        known = {entry.get("side") for entry in view.tracked} if view is not None and view.tracked_attempt == attempt.number else set()
+        known = (
+            {entry.get("side") for entry in view.tracked}
+            if view is not None and view.tracked_attempt == attempt.number
+            else set()
+        )
         if len(known) == len(_SIDES) or time.time() - attempt.started_t > _ADDRESS_S:
             return
         found = [one for one in self._addresses(run, attempt) if one.side not in known]
         if found:
             entries = [asdict(one) for one in found]
             before = list(view.tracked) if view is not None and known else []
-            self._book.append("run", event="tracked", run=run.name, attempt=attempt.number, tracker="wandb", runs=[*before, *entries])
+            self._book.append(
+                "run",
+                event="tracked",
+                run=run.name,
+                attempt=attempt.number,
+                tracker="wandb",
+                runs=[*before, *entries],
+            )
 
     def _addresses(self, run: Run, attempt: Attempt) -> Iterator[Tracked]:
         trainer = self._runs.trainer(run)
-        own = LogSource(trainer.layout(run.spec).own_log, self._runs.attempt_directory(run.name, attempt.number) / "launcher.log")
+        own = LogSource(
+            trainer.layout(run.spec).own_log,
+            self._runs.attempt_directory(run.name, attempt.number) / "launcher.log",
+        )
         for source in (*trainer.log_sources(run.spec), own):
             if source.source not in _SIDES:
                 continue

@@ -16,17 +16,20 @@ from bs4_agent.identity import Identity
 from bs4_agent.pod import Pod
 from bs4_agent.trainers.base import LogLine
 
-#: Seconds between two looks while nothing happens. A process that goes, a line that a signature fires on and a hold that is over each
-#: bring the next look forward, so that none of them waits for this.
+#: Seconds between two looks while nothing happens. A process that goes, a line that a signature
+#: fires on and a hold that is over each bring the next look forward, so that none of them waits for
+#: this.
 LOOK_S = 3.0
-#: No two looks follow closer than this, whatever happens: a run that falls apart line by line must not cost a core.
+#: No two looks follow closer than this, whatever happens: a run that falls apart line by line must
+#: not cost a core.
 LOOK_AGAIN_S = 0.4
 #: What happens within this time of a reason to look is seen by the same look.
 _TOGETHER_S = 0.05
-#: Lines of these levels are worth a look even where no signature knows them: detectors ask for what they mean.
+#: Lines of these levels are worth a look even where no signature knows them: detectors ask for what
+#: they mean.
 _LOUD = ("ERROR", "CRITICAL")
-#: Seconds between two searches for runs that were started by hand. One that fails at its start lives for about 10 s (26 s on the real
-#: current launcher): it must be seen before.
+#: Seconds between two searches for runs that were started by hand. One that fails at its start
+#: lives for about 10 s (26 s on the real current launcher): it must be seen before.
 ADOPT_S = 3.0
 
 
@@ -38,11 +41,28 @@ class Watcher:
         self._lock = threading.Lock()
         self._alarm = Alarm()
         for view in book.ledger.open_incidents():
-            known = Finding(view.failure, view.run, view.attempt, view.summary, view.evidence, "", view.severity, view.role)
+            known = Finding(
+                view.failure,
+                view.run,
+                view.attempt,
+                view.summary,
+                view.evidence,
+                "",
+                view.severity,
+                view.role,
+            )
             engine.adopt(view.id, known, time.monotonic())
         pod.on_resolved(self._forget)
 
-    def feed(self, run: str, attempt: int, trainer: str, source: str, line: LogLine, place: Mapping[str, Any]) -> None:
+    def feed(
+        self,
+        run: str,
+        attempt: int,
+        trainer: str,
+        source: str,
+        line: LogLine,
+        place: Mapping[str, Any],
+    ) -> None:
         with self._lock:
             fired = self._engine.feed(run, attempt, trainer, source, line, place)
         if fired or line.level in _LOUD:
@@ -74,7 +94,9 @@ class Watcher:
         with self._lock:
             due = self._engine.due()
         now = time.monotonic()
-        until = min(now + LOOK_S, max(due if due is not None else now + LOOK_S, looked_m + LOOK_AGAIN_S))
+        until = min(
+            now + LOOK_S, max(due if due is not None else now + LOOK_S, looked_m + LOOK_AGAIN_S)
+        )
         rung, gone = self._alarm.wait(until - now)
         if rung or gone:
             # What ends together (a tree that is killed) or is said in one breath is one look.
@@ -91,4 +113,6 @@ class Watcher:
             fields = transition_fields(transition, facts.coverage)
             self._book.append("incident", sync=True, **fields)
             if transition.event == "opened":
-                self._actions.recoveries.opened(fields["incident"], fields["run"], fields["playbook"])
+                self._actions.recoveries.opened(
+                    fields["incident"], fields["run"], fields["playbook"]
+                )

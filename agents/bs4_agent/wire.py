@@ -1,7 +1,9 @@
-"""Frames between console and agent, without any I/O: bytes in, frames out, and a bound on everything.
+"""Frames between console and agent, without any I/O: bytes in, frames out, and a bound on
+everything.
 
-A frame is a 4-byte big-endian header length, a 4-byte big-endian payload length, the header (one UTF-8 JSON object) and the
-payload (raw bytes). Both sides use this module, so both are equally strict with each other.
+A frame is a 4-byte big-endian header length, a 4-byte big-endian payload length, the header (one
+UTF-8 JSON object) and the payload (raw bytes). Both sides use this module, so both are equally
+strict with each other.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ from typing import Any
 from bs4_agent.errors import ProtocolError
 from bs4_agent.foreign_json import loads
 
-#: Bytes. A header holds names, cursors and one query result; log bytes and records travel as payload.
+#: Bytes. A header holds names, cursors and one query result; log bytes and records travel as
+#: payload.
 HEADER_LIMIT = 64 * 1024
 PAYLOAD_LIMIT = 256 * 1024
 
@@ -29,22 +32,30 @@ class Frame:
 
 
 def encode(header: Mapping[str, Any], payload: bytes = b"") -> bytes:
-    """One frame as bytes. ProtocolError when it is larger than the other side accepts or no JSON."""
+    """One frame as bytes. ProtocolError when it is larger than the other side accepts or no
+    JSON.
+    """
     return encode_head(header, len(payload)) + payload
 
 
 def encode_head(header: Mapping[str, Any], payload_length: int) -> bytes:
-    """Everything of a frame before its payload, for a caller that sends the payload without copying it once more."""
+    """Everything of a frame before its payload, for a caller that sends the payload without copying
+    it once more.
+    """
     try:
         text = json.dumps(header, separators=(",", ":"), allow_nan=False).encode()
     except ValueError as error:
-        raise ProtocolError(f"A frame's header is no JSON ({error}); report this as a bug.") from None
+        raise ProtocolError(
+            f"A frame's header is no JSON ({error}); report this as a bug."
+        ) from None
     _check_lengths(len(text), payload_length)
     return _LENGTHS.pack(len(text), payload_length) + text
 
 
 class Decoder:
-    """Turns a byte stream, however it was cut, into frames. Holds at most one incomplete frame; after an error it stays broken."""
+    """Turns a byte stream, however it was cut, into frames. Holds at most one incomplete frame;
+    after an error it stays broken.
+    """
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -56,7 +67,9 @@ class Decoder:
         return len(self._buffer)
 
     def feed(self, data: bytes) -> list[Frame]:
-        """The frames that `data` completes. ProtocolError on a frame that is too large or whose header is no JSON object."""
+        """The frames that `data` completes. ProtocolError on a frame that is too large or whose
+        header is no JSON object.
+        """
         if self._broken:
             raise self._broken
         self._buffer += data
@@ -79,7 +92,12 @@ class Decoder:
                 end = payload_at + payload_length
                 if len(view) < end:
                     break
-                frames.append(Frame(_parse_header(bytes(view[header_at:payload_at])), bytes(view[payload_at:end])))
+                frames.append(
+                    Frame(
+                        _parse_header(bytes(view[header_at:payload_at])),
+                        bytes(view[payload_at:end]),
+                    )
+                )
                 position = end
         del self._buffer[:position]
         return frames
@@ -88,8 +106,9 @@ class Decoder:
 def _check_lengths(header: int, payload: int) -> None:
     if header > HEADER_LIMIT or payload > PAYLOAD_LIMIT:
         raise ProtocolError(
-            f"A frame of {header} + {payload} bytes is over the limit of {HEADER_LIMIT} + {PAYLOAD_LIMIT}; "
-            "the other side is no bs4-console, or something else writes into the channel."
+            f"A frame of {header} + {payload} bytes is over the limit of {HEADER_LIMIT} + "
+            f"{PAYLOAD_LIMIT}; the other side is no bs4-console, or something else writes into "
+            "the channel."
         )
 
 
@@ -97,7 +116,11 @@ def _parse_header(raw: bytes) -> dict[str, Any]:
     try:
         header = loads(raw.decode("utf-8"))
     except ValueError as error:
-        raise ProtocolError(f"A frame's header is no JSON ({error}); the channel is out of step, connect again.") from None
+        raise ProtocolError(
+            f"A frame's header is no JSON ({error}); the channel is out of step, connect again."
+        ) from None
     if not isinstance(header, dict):
-        raise ProtocolError("A frame's header is no JSON object; the channel is out of step, connect again.")
+        raise ProtocolError(
+            "A frame's header is no JSON object; the channel is out of step, connect again."
+        )
     return header

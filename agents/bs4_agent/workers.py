@@ -1,4 +1,6 @@
-"""A few threads that do what is put to them. Not concurrent.futures: that imports logging, which nothing else here needs."""
+"""A few threads that do what is put to them. Not concurrent.futures: that imports logging, which
+nothing else here needs.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,8 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-#: Bytes. A waiting read needs some 20 KiB; the system's default of 8 MiB would be reserved for each of up to 20 threads a console.
+#: Bytes. A waiting read needs some 20 KiB; the system's default of 8 MiB would be reserved for each
+#: of up to 20 threads a console.
 STACK_BYTES = 256 * 1024
 
 

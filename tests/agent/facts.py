@@ -24,14 +24,22 @@ def member(pid: int, component: str, alive: bool = True) -> Member:
 
 
 def spec(trainer: str = "prime-rl-2026-01", **changes: Any) -> LaunchSpec:
-    base = LaunchSpec("demo", trainer, Path("rl.toml"), Path("/home/u/prime-rl"), Path("/home/u/prime-rl/outputs"))
+    base = LaunchSpec(
+        "demo", trainer, Path("rl.toml"), Path("/home/u/prime-rl"), Path("/home/u/prime-rl/outputs")
+    )
     return dataclasses.replace(base, **changes)
 
 
 def layout(root: Path = Path("/home/u/prime-rl/outputs")) -> RunLayout:
     default = root / "run_default"
     return RunLayout(
-        root, default, root / "checkpoints", default / "checkpoints", default / "broadcasts", default / "rollouts", root / "weights"
+        root,
+        default,
+        root / "checkpoints",
+        default / "checkpoints",
+        default / "broadcasts",
+        default / "rollouts",
+        root / "weights",
     )
 
 
@@ -40,14 +48,22 @@ def checkpoint(step: int, complete: bool = True) -> Checkpoint:
     return Checkpoint(step, {"orchestrator": Path(f"/c/step_{step}")}, missing, complete, 1, WALL)
 
 
-def event(kind: str, side: str, text: str = "", step: int | None = None, m: float = NOW) -> LogEvent:
-    return LogEvent(Event(kind, side, {}, step), m, text or kind, side, stream=f"log/demo/{side}", cursor="1:0")
+def event(
+    kind: str, side: str, text: str = "", step: int | None = None, m: float = NOW
+) -> LogEvent:
+    return LogEvent(
+        Event(kind, side, {}, step), m, text or kind, side, stream=f"log/demo/{side}", cursor="1:0"
+    )
 
 
 def healthy(trainer: str = "prime-rl-2026-01", **changes: Any) -> RunFacts:
     members = [
-        member(10, "launcher"), member(11, "inference"), member(12, "engine"), member(13, "orchestrator"), member(14, "trainer"),
-    ]  # fmt: skip
+        member(10, "launcher"),
+        member(11, "inference"),
+        member(12, "engine"),
+        member(13, "orchestrator"),
+        member(14, "trainer"),
+    ]
     base = RunFacts(
         name="demo",
         spec=spec(trainer),
@@ -65,24 +81,62 @@ def healthy(trainer: str = "prime-rl-2026-01", **changes: Any) -> RunFacts:
     return dataclasses.replace(base, **changes)
 
 
-def trained(run: RunFacts, first: int, last: int, *, throughput: float = 13342.0, rollouts: float = 3116.4, taken: int = 99) -> RunFacts:
-    """`run` after the trainer's steps `first` to `last`, each of a batch that was shipped before, the orchestrator being one step ahead.
+def trained(
+    run: RunFacts,
+    first: int,
+    last: int,
+    *,
+    throughput: float = 13342.0,
+    rollouts: float = 3116.4,
+    taken: int = 99,
+) -> RunFacts:
+    """`run` after the trainer's steps `first` to `last`, each of a batch that was shipped before,
+    the orchestrator being one step ahead.
 
-    `throughput`: tokens/s of the trainer, which prints 0 for the first step of a process. `rollouts`: of the orchestrator (2026-01).
-    `taken`: the newest policy that the inference server has taken at most.
+    `throughput`: tokens/s of the trainer, which prints 0 for the first step of a process.
+    `rollouts`: of the orchestrator (2026-01). `taken`: the newest policy that the inference server
+    has taken at most.
     """
     old = run.spec.trainer == "prime-rl-2026-01"
     history: list[dict[str, Any]] = []
     events: list[LogEvent] = []
     for step in range(first, last + 1):
-        history.append({"side": "trainer", "step": step, "m": NOW, "throughput": 0.0 if step == first else throughput})
+        history.append(
+            {
+                "side": "trainer",
+                "step": step,
+                "m": NOW,
+                "throughput": 0.0 if step == first else throughput,
+            }
+        )
     for step in range(first, last + 2):
-        history.append({"side": "orchestrator", "step": step, "m": NOW, **({"throughput": rollouts} if old else {})})
+        history.append(
+            {
+                "side": "orchestrator",
+                "step": step,
+                "m": NOW,
+                **({"throughput": rollouts} if old else {}),
+            }
+        )
         values = {"async_level": step - min(taken, step - 1)} if old else {"off_policy": 1}
-        events.append(LogEvent(Event("step", "orchestrator", values, step), NOW, f"Step {step}", "orchestrator"))
+        events.append(
+            LogEvent(
+                Event("step", "orchestrator", values, step), NOW, f"Step {step}", "orchestrator"
+            )
+        )
         if not old and step - 2 <= taken:
-            events.append(LogEvent(Event("policy-update", "orchestrator", {"policy": step - 1}), NOW, "Updating policy", "orchestrator"))
-    sides = {"trainer_side": Side(last, NOW, last + 1 - first), "orchestrator_side": Side(last + 1, NOW, last + 2 - first)}
+            events.append(
+                LogEvent(
+                    Event("policy-update", "orchestrator", {"policy": step - 1}),
+                    NOW,
+                    "Updating policy",
+                    "orchestrator",
+                )
+            )
+    sides = {
+        "trainer_side": Side(last, NOW, last + 1 - first),
+        "orchestrator_side": Side(last + 1, NOW, last + 2 - first),
+    }
     return dataclasses.replace(run, history=history, events=[*run.events, *events], **sides)
 
 

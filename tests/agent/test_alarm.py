@@ -37,7 +37,9 @@ def identity(process: subprocess.Popen[bytes]) -> Identity:
     return found
 
 
-def test_the_end_of_a_process_ends_the_wait_and_is_told_once(alarm: Alarm, process: subprocess.Popen[bytes]) -> None:
+def test_the_end_of_a_process_ends_the_wait_and_is_told_once(
+    alarm: Alarm, process: subprocess.Popen[bytes]
+) -> None:
     who = identity(process)
     alarm.watch({who})
     threading.Timer(0.1, process.kill).start()
@@ -55,7 +57,9 @@ def test_ringing_ends_the_wait_once(alarm: Alarm) -> None:
     assert alarm.wait(0.0) == (False, [])
 
 
-def test_who_is_not_watched_any_more_is_not_told_of(alarm: Alarm, process: subprocess.Popen[bytes]) -> None:
+def test_who_is_not_watched_any_more_is_not_told_of(
+    alarm: Alarm, process: subprocess.Popen[bytes]
+) -> None:
     alarm.watch({identity(process)})
     alarm.watch(set())
     process.kill()
@@ -63,7 +67,9 @@ def test_who_is_not_watched_any_more_is_not_told_of(alarm: Alarm, process: subpr
     assert alarm.wait(0.05) == (False, [])
 
 
-def test_a_pid_that_is_another_process_now_is_not_watched(alarm: Alarm, process: subprocess.Popen[bytes]) -> None:
+def test_a_pid_that_is_another_process_now_is_not_watched(
+    alarm: Alarm, process: subprocess.Popen[bytes]
+) -> None:
     who = identity(process)
     alarm.watch({Identity(who.pid, who.start_ticks + 1, who.boot_id, who.pidns)})
     process.kill()

@@ -68,7 +68,10 @@ def test_without_an_agent_it_says_so(tiny: TinyHome) -> None:
     process = tiny.attach()
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (3, b"")
-    assert err.decode() == "bs4-agent: no agent runs on this pod; deploy one, or attach with --start.\n"
+    assert (
+        err.decode()
+        == "bs4-agent: no agent runs on this pod; deploy one, or attach with --start.\n"
+    )
     assert daemons(tiny) == []
 
 
@@ -124,7 +127,10 @@ def test_a_daemon_that_cannot_start_is_told_in_one_sentence(tiny: TinyHome) -> N
     process = tiny.attach("--start")
     _, err = process.communicate(timeout=60)
     assert process.returncode == 3
-    assert re.fullmatch(r"bs4-agent: The agent ended as soon as it was started: .*KeyError.* See .*agent\.log\.\n", err.decode())
+    assert re.fullmatch(
+        r"bs4-agent: The agent ended as soon as it was started: .*KeyError.* See .*agent\.log\.\n",
+        err.decode(),
+    )
     until(lambda: daemons(tiny) == [], "it has ended")
 
 
@@ -138,7 +144,17 @@ def test_everything_passes_unchanged_both_ways(tiny: TinyHome, tmp_path: Path) -
     received, cursor, number = b"", "start", 0
     while len(received) < len(content):
         number += 1
-        frame = talk(process, {"id": number, "call": "read", "stream": "log/r/t", "cursor": cursor, "limit": 262144, "wait": 5})[0]
+        frame = talk(
+            process,
+            {
+                "id": number,
+                "call": "read",
+                "stream": "log/r/t",
+                "cursor": cursor,
+                "limit": 262144,
+                "wait": 5,
+            },
+        )[0]
         received += frame.payload
         cursor = str(frame.header["next"])
     assert received == content
@@ -181,10 +197,16 @@ def test_an_agent_in_the_middle_of_something_stays(tiny: TinyHome) -> None:
     assert talk(new, HELLO)[0].header["hello"]["pid"] == before
     assert end(new) == end(old) == 0
     assert new.stderr is not None
-    assert new.stderr.read().decode() == "bs4-agent: the running agent 0.1.0 stays: A step is being carried out; try again in a minute.\n"
+    assert (
+        new.stderr.read().decode()
+        == "bs4-agent: the running agent 0.1.0 stays: A step is being carried out; try again in "
+        "a minute.\n"
+    )
 
 
-def test_an_agent_in_the_middle_of_a_step_is_used_until_its_end_and_replaced_without_a_console(tiny: TinyHome) -> None:
+def test_an_agent_in_the_middle_of_a_step_is_used_until_its_end_and_replaced_without_a_console(
+    tiny: TinyHome,
+) -> None:
     tiny.settings(leave_after=1.5)
     old = tiny.attach("--start")
     before = talk(old, HELLO)[0].header["hello"]["pid"]
@@ -192,7 +214,10 @@ def test_an_agent_in_the_middle_of_a_step_is_used_until_its_end_and_replaced_wit
     new = tiny.attach("--start", TINY_BUILD=newer, TINY_AT_ONCE_S="0.1")
     assert talk(new, HELLO)[0].header["hello"]["pid"] == before
     assert end(new) == end(old) == 0  # both consoles leave: nobody is there when the step ends
-    until(lambda: daemons(tiny) not in ([], [before]) and before not in daemons(tiny), "the newer agent alone")
+    until(
+        lambda: daemons(tiny) not in ([], [before]) and before not in daemons(tiny),
+        "the newer agent alone",
+    )
     until(tiny.listens, "the newer agent listens")
     record = handover.read_record(tiny.home)
     assert record is not None
@@ -215,7 +240,9 @@ def test_an_agent_in_the_middle_of_a_step_is_used_until_its_end_and_replaced_wit
         (("0.2.0", 9), ("nightly", 1), False),
     ],
 )
-def test_only_a_strictly_newer_one_replaces(mine: tuple[str, int], live: tuple[str, int], verdict: bool) -> None:
+def test_only_a_strictly_newer_one_replaces(
+    mine: tuple[str, int], live: tuple[str, int], verdict: bool
+) -> None:
     assert replaces(Build(*mine, "aaaa"), Build(*live, "bbbb")) is verdict
     assert replaces(Build(*mine, "same"), Build(*live, "same")) is False
 
@@ -225,7 +252,11 @@ def test_the_record_outlives_the_agent_and_names_it(tiny: TinyHome) -> None:
     handover.write_record(tiny.home, tiny.home.socket("abc"), Build("0.1.0", 3, "abc"))
     record = handover.read_record(tiny.home)
     assert record is not None
-    assert (record.identity, record.build, record.alive) == (Identity.of(os.getpid()), Build("0.1.0", 3, "abc"), True)
+    assert (record.identity, record.build, record.alive) == (
+        Identity.of(os.getpid()),
+        Build("0.1.0", 3, "abc"),
+        True,
+    )
     handover.mark_stopped(tiny.home)
     record = handover.read_record(tiny.home)
     assert record is not None

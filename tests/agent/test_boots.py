@@ -39,11 +39,15 @@ def earlier(first: Identity, ticks: int = 500) -> Identity:
     return dataclasses.replace(first, pid=1, start_ticks=first.start_ticks - ticks)
 
 
-def test_a_container_that_was_started_again_is_seen_although_the_boot_id_is_the_same(tmp_path: Path, first: Identity) -> None:
+def test_a_container_that_was_started_again_is_seen_although_the_boot_id_is_the_same(
+    tmp_path: Path, first: Identity
+) -> None:
     attempt = lost(earlier(first), time.time())
     assert boots.ended_with_the_pod(tmp_path, attempt, first)
     far_future = dataclasses.replace(attempt, end=dataclasses.replace(attempt.end, t=0.0))  # type: ignore[type-var]
-    assert boots.ended_with_the_pod(tmp_path, far_future, first), "once known it stays known, through another restart"
+    assert boots.ended_with_the_pod(tmp_path, far_future, first), (
+        "once known it stays known, through another restart"
+    )
 
 
 def test_another_boot_is_another_life(tmp_path: Path, first: Identity) -> None:
@@ -51,7 +55,9 @@ def test_another_boot_is_another_life(tmp_path: Path, first: Identity) -> None:
     assert boots.ended_with_the_pod(tmp_path, lost(before, time.time()), first)
 
 
-@pytest.mark.parametrize("what", ["of this life", "seen to be over before", "with an exit code", "unknown"])
+@pytest.mark.parametrize(
+    "what", ["of this life", "seen to be over before", "with an exit code", "unknown"]
+)
 def test_what_did_not_end_with_the_pod(tmp_path: Path, first: Identity, what: str) -> None:
     later = dataclasses.replace(first, start_ticks=first.start_ticks + 5)
     attempt = {
@@ -64,9 +70,13 @@ def test_what_did_not_end_with_the_pod(tmp_path: Path, first: Identity, what: st
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_launcher_that_heard_the_same_term_ended_with_the_pod_too(tmp_path: Path, first: Identity) -> None:
+def test_a_launcher_that_heard_the_same_term_ended_with_the_pod_too(
+    tmp_path: Path, first: Identity
+) -> None:
     attempt = lost(earlier(first), 1000.0, code=1)
-    assert not boots.ended_with_the_pod(tmp_path, attempt, first, {"t": 700.0}), "it went on for five minutes after the agent had left"
+    assert not boots.ended_with_the_pod(tmp_path, attempt, first, {"t": 700.0}), (
+        "it went on for five minutes after the agent had left"
+    )
     assert not boots.ended_with_the_pod(tmp_path, attempt, first, {"t": 1100.0})
     assert boots.ended_with_the_pod(tmp_path, attempt, first, {"t": 998.0})
 
@@ -91,9 +101,14 @@ def test_the_last_word_says_where_each_living_run_stood_within_a_second(runs: Ru
     told: list[dict[str, object]] = []
     began = time.monotonic()
     intent.write(
-        runs.home, runs, ledger, lambda type_, /, *, sync=False, **fields: told.append({"type": type_, **fields}) or fields, "SIGTERM"
+        runs.home,
+        runs,
+        ledger,
+        lambda type_, /, *, sync=False, **fields: told.append({"type": type_, **fields}) or fields,
+        "SIGTERM",
     )
-    # The limit of the look is what keeps it within a second; a busy machine may keep all of this waiting.
+    # The limit of the look is what keeps it within a second; a busy machine may keep all of this
+    # waiting.
     assert intent.LOOK_S < 1.0
     assert time.monotonic() - began < 20
     entry = {"run": "demo", "attempt": 3, "local_step": 20, "local_known": True, "remote_step": 10}
@@ -105,7 +120,9 @@ def test_the_last_word_says_where_each_living_run_stood_within_a_second(runs: Ru
     assert oct((runs.home.root / intent.NAME).stat().st_mode & 0o777) == "0o600"
 
 
-def test_a_disk_that_does_not_answer_keeps_nobody_from_leaving(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_does_not_answer_keeps_nobody_from_leaving(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import threading
 
     asleep = threading.Event()
@@ -116,7 +133,9 @@ def test_a_disk_that_does_not_answer_keeps_nobody_from_leaving(runs: Runs, monke
 
     monkeypatch.setattr(sets, "step_sets", slow)
     began = time.monotonic()
-    (entry,) = intent.write(runs.home, runs, Ledger(), lambda type_, /, *, sync=False, **fields: fields, "SIGTERM")
+    (entry,) = intent.write(
+        runs.home, runs, Ledger(), lambda type_, /, *, sync=False, **fields: fields, "SIGTERM"
+    )
     asleep.set()
     assert time.monotonic() - began < 20, "it did not wait for the 30 s"
     assert (entry["local_step"], entry["local_known"]) == (None, False)

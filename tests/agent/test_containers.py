@@ -1,4 +1,6 @@
-"""A container's pids and paths as the host sees them: real namespaces and bind mounts, the agent's code outside."""
+"""A container's pids and paths as the host sees them: real namespaces and bind mounts, the agent's
+code outside.
+"""
 
 from __future__ import annotations
 
@@ -26,20 +28,30 @@ ID = "0123456789ab" + "c" * 52
 
 
 class Inside:
-    """A process in a container that has `project` at /mnt/rl-project and `data` at /mnt/data; it writes to a file of the project."""
+    """A process in a container that has `project` at /mnt/rl-project and `data` at /mnt/data; it
+    writes to a file of the project.
+    """
 
     def __init__(self, root: Path) -> None:
-        self.project, self.data, self.elsewhere = root / "rl-project", root / "my-data", root / "elsewhere"
+        self.project, self.data, self.elsewhere = (
+            root / "rl-project",
+            root / "my-data",
+            root / "elsewhere",
+        )
         for directory in (self.project / "train", self.data, self.elsewhere):
             directory.mkdir(parents=True)
         self.container = Container(root, {"/mnt/rl-project": self.project, "/mnt/data": self.data})
         self.nsenter = self.container.start(
-            ["sh", "-c", "exec sleep 600 > train/run.log"], cwd="/mnt/rl-project", env={"HF_HOME": "/mnt/data/hf"}
+            ["sh", "-c", "exec sleep 600 > train/run.log"],
+            cwd="/mnt/rl-project",
+            env={"HF_HOME": "/mnt/data/hf"},
         )
         self.pid = until(self._sleeper, 60)
 
     def _sleeper(self) -> int | None:
-        for word in Path(f"/proc/{self.nsenter.pid}/task/{self.nsenter.pid}/children").read_text().split():
+        for word in (
+            Path(f"/proc/{self.nsenter.pid}/task/{self.nsenter.pid}/children").read_text().split()
+        ):
             if Path(f"/proc/{word}/cmdline").read_bytes().startswith(b"sleep\0"):
                 return int(word)
         return None
@@ -81,7 +93,10 @@ def test_a_mounted_directory_lies_where_it_was_mounted_from(inside: Inside) -> N
     assert view.here("/mnt/rl-project") == inside.project
     assert view.here("/mnt/rl-project/train/run.log") == inside.project / "train/run.log"
     assert view.here("/mnt/data/./x/../y") == inside.data / "y"
-    assert view.here("/mnt/rl-project/train/checkpoints/not/there/yet") == inside.project / "train/checkpoints/not/there/yet"
+    assert (
+        view.here("/mnt/rl-project/train/checkpoints/not/there/yet")
+        == inside.project / "train/checkpoints/not/there/yet"
+    )
     assert view.inside(inside.project / "train") == Path("/mnt/rl-project/train")
     assert view.inside(inside.data / "none" / "yet") == Path("/mnt/data/none/yet")
 
@@ -98,7 +113,9 @@ def test_what_only_one_side_has_is_never_taken_for_a_file_of_the_other(inside: I
 
 
 def test_links_are_followed_on_their_own_side(inside: Inside) -> None:
-    """An absolute link in the container starts at the container's root. The interpreter of an environment stays the environment's."""
+    """An absolute link in the container starts at the container's root. The interpreter of an
+    environment stays the environment's.
+    """
     (inside.project / "ckpt").symlink_to("/mnt/data")
     (inside.project / "bin").mkdir()
     (inside.project / "bin/python3").symlink_to("/bin/sh")
@@ -113,15 +130,33 @@ def test_links_are_followed_on_their_own_side(inside: Inside) -> None:
 def test_words_of_a_command_line(inside: Inside) -> None:
     project, data = inside.project, inside.data
     words = [
-        "python3", "-m", "verl.trainer.main_ppo", "data.train_files=/mnt/rl-project/train/train.parquet",
-        "data.val_files=[/mnt/data/a.parquet,'/mnt/data/b.parquet']", "trainer.default_local_dir='/mnt/data/x y'", "model=Qwen/Qwen3-4B",
-        "url=http://127.0.0.1/mnt/data", "tmp=/tmp/x", "train/mnt/data", "/mnt/rl-project/train:/mnt/data", "/",
-    ]  # fmt: skip
+        "python3",
+        "-m",
+        "verl.trainer.main_ppo",
+        "data.train_files=/mnt/rl-project/train/train.parquet",
+        "data.val_files=[/mnt/data/a.parquet,'/mnt/data/b.parquet']",
+        "trainer.default_local_dir='/mnt/data/x y'",
+        "model=Qwen/Qwen3-4B",
+        "url=http://127.0.0.1/mnt/data",
+        "tmp=/tmp/x",
+        "train/mnt/data",
+        "/mnt/rl-project/train:/mnt/data",
+        "/",
+    ]
     here = [
-        "python3", "-m", "verl.trainer.main_ppo", f"data.train_files={project}/train/train.parquet",
-        f"data.val_files=[{data}/a.parquet,'{data}/b.parquet']", f"trainer.default_local_dir='{data}/x y'", "model=Qwen/Qwen3-4B",
-        "url=http://127.0.0.1/mnt/data", "tmp=/tmp/x", "train/mnt/data", f"{project}/train:{data}", "/",
-    ]  # fmt: skip
+        "python3",
+        "-m",
+        "verl.trainer.main_ppo",
+        f"data.train_files={project}/train/train.parquet",
+        f"data.val_files=[{data}/a.parquet,'{data}/b.parquet']",
+        f"trainer.default_local_dir='{data}/x y'",
+        "model=Qwen/Qwen3-4B",
+        "url=http://127.0.0.1/mnt/data",
+        "tmp=/tmp/x",
+        "train/mnt/data",
+        f"{project}/train:{data}",
+        "/",
+    ]
     assert inside.view.words_here(words) == here
     assert inside.view.words_inside(here) == words
 
@@ -132,24 +167,39 @@ def test_open_files_have_the_name_that_they_have_here(inside: Inside) -> None:
     assert containers.open_file(inside.pid, 77) is None
     with (inside.elsewhere / "ours.log").open("wb") as ours:
         taken_along = inside.container.start(["sleep", "600"], env={}, stdout=ours)
-        child = until(lambda: Path(f"/proc/{taken_along.pid}/task/{taken_along.pid}/children").read_text().split(), 60)[0]
+        child = until(
+            lambda: (
+                Path(f"/proc/{taken_along.pid}/task/{taken_along.pid}/children").read_text().split()
+            ),
+            60,
+        )[0]
         assert containers.open_file(int(child), 1) == inside.elsewhere / "ours.log"
         assert containers.open_file(os.getpid(), ours.fileno()) == inside.elsewhere / "ours.log"
 
 
 def test_who_sees_the_same_files_has_no_view(inside: Inside) -> None:
     assert View.of(os.getpid()) is None
-    assert containers.name_of(os.getpid()) in ("", containers.name_in(Path("/proc/self/cgroup").read_text()))
+    assert containers.name_of(os.getpid()) in (
+        "",
+        containers.name_in(Path("/proc/self/cgroup").read_text()),
+    )
     assert containers.name_of(inside.pid) != ""
 
 
 def test_files_that_this_user_may_not_look_at_are_said_to_be_hidden(inside: Inside) -> None:
     code = (
-        "import os, sys; sys.path.insert(0, sys.argv[1]); from bs4_agent import containers; os.setuid(65534)\n"
-        "try: containers.View.of(int(sys.argv[2]))\nexcept containers.HiddenFiles as hidden: print(hidden.message)"
+        "import os, sys; sys.path.insert(0, sys.argv[1]); from bs4_agent import containers; "
+        "os.setuid(65534)\n"
+        "try: containers.View.of(int(sys.argv[2]))\nexcept containers.HiddenFiles as hidden: "
+        "print(hidden.message)"
     )
     agents = str(Path(containers.__file__).parents[1])
-    said = subprocess.run([sys.executable, "-c", code, agents, str(inside.pid)], capture_output=True, text=True, check=False)
+    said = subprocess.run(
+        [sys.executable, "-c", code, agents, str(inside.pid)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert "run the agent as root" in said.stdout, said.stderr
 
 
@@ -170,23 +220,32 @@ def test_the_containers_name(cgroup: str, name: str) -> None:
 
 
 def test_the_numbers_of_a_process() -> None:
-    assert containers.numbers("Name:\tpython3\nNStgid:\t4711\t23\nNSpid:\t4711\t23\nNSpgid:\t9\t1\n") == (4711, 23)
+    assert containers.numbers(
+        "Name:\tpython3\nNStgid:\t4711\t23\nNSpid:\t4711\t23\nNSpgid:\t9\t1\n"
+    ) == (4711, 23)
     assert containers.numbers("Name:\tpython3\nPid:\t1\n") == ()
 
 
 def test_a_mount_table_with_spaces_in_it() -> None:
-    text = "36 35 8:1 /home/u/my\\040data /mnt/my\\040data rw,relatime shared:1 - ext4 /dev/sda1 rw\n\n"
+    text = (
+        "36 35 8:1 /home/u/my\\040data /mnt/my\\040data rw,relatime shared:1 - ext4 /dev/sda1 "
+        "rw\n\n"
+    )
     assert containers.mounts(text) == [containers.Mount("8:1", "/home/u/my data", "/mnt/my data")]
 
 
 def test_the_process_table_knows_the_pids_below_ours(inside: Inside) -> None:
     table = ProcessTable(Scope(os.getuid(), own_pidns(), None, Path("/dev")))
     table.refresh()
-    assert table.inner([inside.pid, os.getpid(), 2**22 + 1]) == {inside.pid: (containers.pids(inside.pid)[1],)}
+    assert table.inner([inside.pid, os.getpid(), 2**22 + 1]) == {
+        inside.pid: (containers.pids(inside.pid)[1],)
+    }
 
 
 def test_what_lies_around_a_process_in_a_container_is_looked_for_here(inside: Inside) -> None:
-    """Its working directory and its caches: those of the same name on this side are somebody else's."""
+    """Its working directory and its caches: those of the same name on this side are somebody
+    else's.
+    """
     cache = inside.data / "hf/datasets/x.incomplete"
     cache.mkdir(parents=True)
     identity = Identity.of(inside.pid)

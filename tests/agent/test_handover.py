@@ -46,7 +46,9 @@ class Agent:
         self.left = threading.Event()
         self.stream = SegmentStream(directory / "journal", 1 << 20)
         self.book = Book(Journal(self.stream))
-        self.actions = Actions(cast(Pod, self.pod), Library(b'{"playbooks": []}'), self.book, self.stream, self._leave)
+        self.actions = Actions(
+            cast(Pod, self.pod), Library(b'{"playbooks": []}'), self.book, self.stream, self._leave
+        )
 
     def _leave(self, body: Mapping[str, Any]) -> None:
         self.left.set()
@@ -93,12 +95,18 @@ def test_a_step_is_finished_first_and_nothing_else_begins(agent: Agent) -> None:
     later = agent.submit("stop", run="other")
     agent.pod.may_end.set()
     assert agent.left.wait(LONG)
-    assert (agent.state(stop), agent.state(handover), agent.state(later)) == ("done", "done", "accepted")
+    assert (agent.state(stop), agent.state(handover), agent.state(later)) == (
+        "done",
+        "done",
+        "accepted",
+    )
     assert not agent.pod.stopping.is_set()
     agent.actions.desk.boundaries.release()  # only so that the test's threads can end
 
 
-def test_a_step_that_takes_too_long_means_that_it_stays_and_can_be_asked_again(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_that_takes_too_long_means_that_it_stays_and_can_be_asked_again(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "BOUNDARY_S", 0.05)
     stop = agent.submit("stop", run="r")
     assert agent.pod.stopping.wait(LONG)

@@ -21,7 +21,9 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
     process.wait()
 
 
-def test_a_live_process_has_one_identity_and_it_survives_a_round_trip(sleeper: subprocess.Popen[bytes]) -> None:
+def test_a_live_process_has_one_identity_and_it_survives_a_round_trip(
+    sleeper: subprocess.Popen[bytes],
+) -> None:
     identity = Identity.of(sleeper.pid)
     assert identity is not None
     assert identity.alive()
@@ -44,7 +46,9 @@ def test_a_signal_reaches_the_process_that_was_named(sleeper: subprocess.Popen[b
 
 
 @pytest.mark.parametrize("other", [{"start_ticks": 1}, {"boot_id": "another boot"}, {"pidns": 1}])
-def test_another_life_of_the_same_pid_is_neither_alive_nor_signalled(sleeper: subprocess.Popen[bytes], other: dict[str, object]) -> None:
+def test_another_life_of_the_same_pid_is_neither_alive_nor_signalled(
+    sleeper: subprocess.Popen[bytes], other: dict[str, object]
+) -> None:
     identity = Identity.of(sleeper.pid)
     assert identity is not None
     stale = replace(identity, **other)  # type: ignore[arg-type]

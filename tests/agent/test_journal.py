@@ -32,7 +32,9 @@ def test_records_are_stamped_numbered_and_chained_over_restarts(tmp_path: Path) 
     assert [r["text"] for r in records] == [str(n) for n in range(30)]
     assert records[0]["prev"] == GENESIS
     raw = lines(tmp_path)
-    assert [r["prev"] for r in records[1:]] == [hashlib.sha256(line).hexdigest() for line in raw[:-1]]
+    assert [r["prev"] for r in records[1:]] == [
+        hashlib.sha256(line).hexdigest() for line in raw[:-1]
+    ]
     assert open_journal(tmp_path).verify() == []
 
 
@@ -89,7 +91,12 @@ def test_a_record_that_could_not_be_written_leaves_no_hole(tmp_path: Path) -> No
 
 def test_threads_share_one_chain(tmp_path: Path) -> None:
     journal = open_journal(tmp_path)
-    threads = [threading.Thread(target=lambda: [journal.append("note", run=None, text="x", who="a") for _ in range(50)]) for _ in range(4)]
+    threads = [
+        threading.Thread(
+            target=lambda: [journal.append("note", run=None, text="x", who="a") for _ in range(50)]
+        )
+        for _ in range(4)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -38,7 +38,12 @@ class Agent:
         self.streams.add("log/r/t", log)
         self.submitted: list[tuple[dict[str, Any], str]] = []
         self.payloads: list[bytes] = []
-        self.server = Server(root / "sock" / "a.sock", self.streams, self.submit, lambda: {"agent": "0.1.0", "pid": os.getpid()})
+        self.server = Server(
+            root / "sock" / "a.sock",
+            self.streams,
+            self.submit,
+            lambda: {"agent": "0.1.0", "pid": os.getpid()},
+        )
         self.server.bind()
         self.thread = threading.Thread(target=self.server.serve_forever)
         self.thread.start()
@@ -69,7 +74,16 @@ def agent(tmp_path: Path) -> Iterator[Agent]:
     yield agent
     agent.stop()
     # Other tests of this process may have left some of theirs.
-    until(lambda: not [t for t in set(threading.enumerate()) - before if t.name in ("console", "log-poller")], "the end of its threads")
+    until(
+        lambda: (
+            not [
+                t
+                for t in set(threading.enumerate()) - before
+                if t.name in ("console", "log-poller")
+            ]
+        ),
+        "the end of its threads",
+    )
 
 
 def test_handshake(agent: Agent) -> None:
@@ -98,7 +112,15 @@ def test_reading_and_waiting(agent: Agent) -> None:
     client = agent.client()
     agent.telemetry.append({"t": 1, "n": 1})
     frame = client.read("telemetry", "start")
-    assert frame.header == {"id": 1, "ok": True, "start": "1:0", "next": "1:14", "gap": None, "partial": False, "more": False}
+    assert frame.header == {
+        "id": 1,
+        "ok": True,
+        "start": "1:0",
+        "next": "1:14",
+        "gap": None,
+        "partial": False,
+        "more": False,
+    }
     assert frame.payload == b'{"t":1,"n":1}\n'
     threading.Timer(0.2, lambda: agent.telemetry.append({"t": 2})).start()
     began = time.monotonic()
@@ -110,8 +132,26 @@ def test_reading_and_waiting(agent: Agent) -> None:
 
 def test_replies_come_out_of_order(agent: Agent) -> None:
     client = agent.client()
-    client.send({"id": 10, "call": "read", "stream": "telemetry", "cursor": "start", "limit": 1000, "wait": 30})
-    client.send({"id": 11, "call": "read", "stream": "log/r/t", "cursor": "start", "limit": 1000, "wait": 30})
+    client.send(
+        {
+            "id": 10,
+            "call": "read",
+            "stream": "telemetry",
+            "cursor": "start",
+            "limit": 1000,
+            "wait": 30,
+        }
+    )
+    client.send(
+        {
+            "id": 11,
+            "call": "read",
+            "stream": "log/r/t",
+            "cursor": "start",
+            "limit": 1000,
+            "wait": 30,
+        }
+    )
     client.send({"id": 12, "call": "ping"})
     assert client.receive().header["id"] == 12
     agent.log_path.write_text("line\n")
@@ -138,26 +178,48 @@ def test_submit(agent: Agent) -> None:
     }
     assert agent.submitted == [({"key": "01J", "kind": "stop"}, "tester")]
     refused = client.call("submit", action={"key": "01K", "kind": "busy"}).header
-    assert refused["error"] == {"type": "busy", "message": "bob stops this run since 10:00; wait until he has."}
-    assert client.call("submit", action={"key": "01J", "kind": "launch"}).header["error"]["type"] == "key-reused"
+    assert refused["error"] == {
+        "type": "busy",
+        "message": "bob stops this run since 10:00; wait until he has.",
+    }
+    assert (
+        client.call("submit", action={"key": "01J", "kind": "launch"}).header["error"]["type"]
+        == "key-reused"
+    )
 
 
 def test_what_must_not_be_in_an_action_comes_beside_it(agent: Agent) -> None:
     client = agent.client()
-    client.socket.sendall(encode({"id": 7, "call": "submit", "action": {"key": "01J", "kind": "setup"}}, b"a secret"))
+    client.socket.sendall(
+        encode({"id": 7, "call": "submit", "action": {"key": "01J", "kind": "setup"}}, b"a secret")
+    )
     assert client.receive().header == {"id": 7, "ok": True, "action": "01J", "state": "accepted"}
-    assert (agent.submitted, agent.payloads) == ([({"key": "01J", "kind": "setup"}, "tester")], [b"a secret"])
+    assert (agent.submitted, agent.payloads) == (
+        [({"key": "01J", "kind": "setup"}, "tester")],
+        [b"a secret"],
+    )
 
 
 def test_queries(agent: Agent) -> None:
     client = agent.client()
     agent.log_path.write_text("one\ntwo\nthree\n")
     client.read("log/r/t", "start", wait=5)
-    names = [entry["name"] for entry in client.call("query", stream="*", op="list").header["result"]["streams"]]
+    names = [
+        entry["name"]
+        for entry in client.call("query", stream="*", op="list").header["result"]["streams"]
+    ]
     assert names == ["log/r/t", "telemetry"]
-    assert client.call("query", stream="log/r/t", op="seek-line", line=-1).header["result"]["cursor"] == "1:8"
-    result = client.call("query", stream="log/r/t", op="search", pattern="t", regex=False, cursor="start", limit=10).header["result"]
-    assert result["hits"] == [{"cursor": "1:4", "text": "two", "at": 0}, {"cursor": "1:8", "text": "three", "at": 0}]
+    assert (
+        client.call("query", stream="log/r/t", op="seek-line", line=-1).header["result"]["cursor"]
+        == "1:8"
+    )
+    result = client.call(
+        "query", stream="log/r/t", op="search", pattern="t", regex=False, cursor="start", limit=10
+    ).header["result"]
+    assert result["hits"] == [
+        {"cursor": "1:4", "text": "two", "at": 0},
+        {"cursor": "1:8", "text": "three", "at": 0},
+    ]
 
 
 def test_cancel_ends_a_wait(agent: Agent) -> None:
@@ -180,14 +242,19 @@ def test_cancel_ends_a_wait(agent: Agent) -> None:
         ({"call": "read", "stream": 7, "cursor": "start"}, "bad-request"),
         ({"call": "read", "stream": "telemetry", "cursor": "start", "wait": True}, "bad-request"),
         ({"call": "query", "stream": "telemetry", "op": "drop"}, "bad-request"),
-        ({"call": "query", "stream": "telemetry", "op": "search", "pattern": "(", "regex": True}, "bad-request"),
+        (
+            {"call": "query", "stream": "telemetry", "op": "search", "pattern": "(", "regex": True},
+            "bad-request",
+        ),
         ({"call": "submit", "action": "stop"}, "bad-request"),
         ({"call": "destroy"}, "bad-request"),
         ({"call": ["read"]}, "bad-request"),
         ({}, "bad-request"),
     ],
 )
-def test_a_bad_request_gets_an_error_and_the_connection_lives(agent: Agent, request_: dict[str, Any], type_: str) -> None:
+def test_a_bad_request_gets_an_error_and_the_connection_lives(
+    agent: Agent, request_: dict[str, Any], type_: str
+) -> None:
     client = agent.client()
     client.send({"id": 5, **request_})
     error = client.receive().header["error"]
@@ -220,11 +287,15 @@ def test_a_broken_protocol_ends_that_connection_only(agent: Agent, garbage: byte
 def test_no_more_reads_wait_than_there_is_room_for(agent: Agent) -> None:
     client = agent.client()
     for number in range(WAITING_READS + 1):
-        client.send({"id": number, "call": "read", "stream": "telemetry", "cursor": "start", "wait": 30})
+        client.send(
+            {"id": number, "call": "read", "stream": "telemetry", "cursor": "start", "wait": 30}
+        )
     refused = client.receive().header
     assert (refused["id"], refused["error"]["type"]) == (WAITING_READS, "too-many-calls")
     agent.telemetry.append({"t": 1})
-    assert sorted(client.receive().header["id"] for _ in range(WAITING_READS)) == list(range(WAITING_READS))
+    assert sorted(client.receive().header["id"] for _ in range(WAITING_READS)) == list(
+        range(WAITING_READS)
+    )
     # The threads are used again.
     client.send({"id": 99, "call": "read", "stream": "telemetry", "cursor": "end", "wait": 0.01})
     assert client.receive().header["id"] == 99
@@ -245,7 +316,15 @@ def test_a_client_that_reads_nothing_stops_nobody(agent: Agent) -> None:
     threads = threading.active_count()
     with pytest.raises(TimeoutError):
         for number in range(100_000):
-            deaf.send({"id": number, "call": "read", "stream": "log/r/t", "cursor": "start", "limit": 262144})
+            deaf.send(
+                {
+                    "id": number,
+                    "call": "read",
+                    "stream": "log/r/t",
+                    "cursor": "start",
+                    "limit": 262144,
+                }
+            )
     client = agent.client()
     began = time.monotonic()
     for _ in range(20):
@@ -265,11 +344,17 @@ def test_a_client_that_dies_in_a_frame_leaves_nothing_behind(agent: Agent) -> No
     until(lambda: threading.active_count() <= before, "the threads of dead clients ended")
 
 
-def test_a_bug_in_a_call_costs_one_connection(agent: Agent, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bug_in_a_call_costs_one_connection(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     def broken(*_: Any) -> dict[str, Any]:
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr(threading, "excepthook", lambda args: print("thread ended with", args.exc_type.__name__, file=sys.stderr))
+    monkeypatch.setattr(
+        threading,
+        "excepthook",
+        lambda args: print("thread ended with", args.exc_type.__name__, file=sys.stderr),
+    )
     monkeypatch.setattr(agent.streams, "query", broken)
     client = agent.client()
     client.send({"id": 1, "call": "query", "stream": "telemetry", "op": "stat"})
@@ -279,7 +364,9 @@ def test_a_bug_in_a_call_costs_one_connection(agent: Agent, monkeypatch: pytest.
     assert "ZeroDivisionError" in capsys.readouterr().err
 
 
-def test_an_answer_that_is_too_large_is_an_error(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_that_is_too_large_is_an_error(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(agent.streams, "query", lambda *_: {"x": "y" * HEADER_LIMIT})
     client = agent.client()
     assert client.call("query", stream="telemetry", op="stat").header["error"]["type"] == "protocol"
@@ -348,7 +435,8 @@ def test_a_dead_agents_socket_is_replaced(tmp_path: Path) -> None:
 def test_another_user_is_not_served(agent: Agent) -> None:
     if os.getuid() != 0:
         pytest.skip("becoming another user needs root")
-    # The modes keep others out already: opened up on purpose, to see that the kernel's word on the peer is asked too.
+    # The modes keep others out already: opened up on purpose, to see that the kernel's word on the
+    # peer is asked too.
     for directory in agent.server.path.parents:
         if directory.stat().st_uid == 0 and not directory.stat().st_mode & 0o001:
             directory.chmod(directory.stat().st_mode | 0o011)
@@ -364,5 +452,7 @@ try:
 except (BrokenPipeError, ConnectionResetError):
     print(b"")
 """
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=20)
+    said = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=20
+    )
     assert said.stdout.strip() == "b''"

@@ -22,7 +22,10 @@ from bs4_agent.wandb_feed import EVERY_S, WandbFeed
 from bs4_console.core.playbooks import compile_all
 from tests.agent.facts import facts, healthy
 
-RETRY = '{"time":"2026-11-20T10:00:%02dZ","level":"INFO","msg":"api: retrying error","error":"Post: dial tcp: connection refused"}\n'
+RETRY = (
+    '{"time":"2026-11-20T10:00:%02dZ","level":"INFO","msg":"api: retrying error","error":"Post: '
+    'dial tcp: connection refused"}\n'
+)
 STARTED = '{"time":"2026-11-20T09:59:00Z","level":"INFO","msg":"stream: started"}\n'
 
 
@@ -35,7 +38,9 @@ class Place:
         self.attempt = SimpleNamespace(number=1, end=None, started_t=time.time() - 5)
         self.runs_ = [SimpleNamespace(name="demo", spec=self.spec, attempt=self.attempt)]
         self.book = Book(Journal(SegmentStream(root / "journal", 1 << 20, 1 << 18)))
-        self.book.append("run", event="attempt-started", run="demo", attempt=1, trainer="prime-rl-2026-01")
+        self.book.append(
+            "run", event="attempt-started", run="demo", attempt=1, trainer="prime-rl-2026-01"
+        )
         self.fed: list[tuple[str, str, int, int, str]] = []
         self.engine = Engine(list(Library(compile_all())))
         (root / "rl.toml").write_text("")
@@ -49,11 +54,23 @@ class Place:
         )
         return WandbFeed(runs, self.book, self._line, clock=lambda: self.now)
 
-    def _line(self, run: str, attempt: int, trainer: str, source: str, line: Any, place: Any) -> None:
-        self.fed.append((run, line.text.split("\n")[0], place["offset"], place["line"], Path(place["file"]).name))
+    def _line(
+        self, run: str, attempt: int, trainer: str, source: str, line: Any, place: Any
+    ) -> None:
+        self.fed.append(
+            (
+                run,
+                line.text.split("\n")[0],
+                place["offset"],
+                place["line"],
+                Path(place["file"]).name,
+            )
+        )
         self.engine.feed(run, attempt, trainer, source, line, place)
 
-    def log(self, name: str = "debug-internal.log", root: str = "out", stamp: str = "20261120_100000") -> Path:
+    def log(
+        self, name: str = "debug-internal.log", root: str = "out", stamp: str = "20261120_100000"
+    ) -> Path:
         path = self.spec.cwd / root / "wandb" / f"run-{stamp}-a1" / "logs" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
@@ -134,7 +151,9 @@ def test_a_working_directory_of_two_living_runs_is_nobodys(place: Place) -> None
     append(place.log(root="."), STARTED)
     append(place.log("debug-core.log", root="other"), "panic: runtime error: index out of range\n")
     place.poll()
-    assert [(run, text) for run, text, *_ in place.fed] == [("other", "panic: runtime error: index out of range")]
+    assert [(run, text) for run, text, *_ in place.fed] == [
+        ("other", "panic: runtime error: index out of range")
+    ]
 
 
 def test_a_log_that_was_cut_short_is_read_anew(place: Place) -> None:
@@ -156,12 +175,18 @@ def test_where_w_and_b_shows_a_run_is_journalled_once_for_each_side(place: Place
     (logs / "trainer.stdout").write_text("wandb: View run at https://wandb.ai/team/proj/runs/t1\n")
     place.poll()
     place.poll()
-    (logs / "orchestrator.stdout").write_text("wandb: View run at https://wandb.ai/team/proj/runs/o1\n")
+    (logs / "orchestrator.stdout").write_text(
+        "wandb: View run at https://wandb.ai/team/proj/runs/o1\n"
+    )
     place.poll()
     place.poll()
     told = [r for r in place.book.records() if r["type"] == "run" and r["event"] == "tracked"]
     assert [[entry["id"] for entry in r["runs"]] for r in told] == [["t1"], ["t1", "o1"]]
     view = place.book.ledger.runs["demo"]
-    assert (view.tracked_attempt, [(e["side"], e["entity"], e["project"]) for e in view.tracked]) == (
-        1, [("trainer", "team", "proj"), ("orchestrator", "team", "proj")],
-    )  # fmt: skip
+    assert (
+        view.tracked_attempt,
+        [(e["side"], e["entity"], e["project"]) for e in view.tracked],
+    ) == (
+        1,
+        [("trainer", "team", "proj"), ("orchestrator", "team", "proj")],
+    )

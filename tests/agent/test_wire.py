@@ -13,7 +13,9 @@ from bs4_agent.errors import ProtocolError
 from bs4_agent.wire import HEADER_LIMIT, PAYLOAD_LIMIT, Decoder, encode, encode_head
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=20), lambda inner: st.lists(inner, max_size=3), max_leaves=8
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3),
+    max_leaves=8,
 )
 headers = st.dictionaries(st.text(max_size=10), json_values, max_size=5)
 frames = st.lists(st.tuples(headers, st.binary(max_size=2000)), max_size=6)
@@ -25,7 +27,9 @@ def split(data: bytes, cuts: list[int]) -> list[bytes]:
 
 
 @given(frames, st.lists(st.integers(0, 10**6), max_size=40))
-def test_frames_survive_any_split_of_their_bytes(sent: list[tuple[dict, bytes]], cuts: list[int]) -> None:
+def test_frames_survive_any_split_of_their_bytes(
+    sent: list[tuple[dict, bytes]], cuts: list[int]
+) -> None:
     stream = b"".join(encode(header, payload) for header, payload in sent)
     decoder = Decoder()
     received = [frame for piece in split(stream, cuts) for frame in decoder.feed(piece)]
@@ -52,7 +56,9 @@ def test_hostile_bytes_raise_nothing_but_protocol_errors(pieces: list[bytes]) ->
 def test_hostile_headers_raise_nothing_but_protocol_errors(header: bytes, payload: int) -> None:
     decoder = Decoder()
     try:
-        for frame in decoder.feed(struct.pack(">II", len(header), payload) + header + bytes(payload)):
+        for frame in decoder.feed(
+            struct.pack(">II", len(header), payload) + header + bytes(payload)
+        ):
             assert isinstance(frame.header, dict)
     except ProtocolError:
         pass
@@ -81,7 +87,10 @@ def test_limits_are_exact_and_known_before_the_bytes_have_come() -> None:
             Decoder().feed(struct.pack(">II", *lengths))
 
 
-@pytest.mark.parametrize("header", [b"", b"[1]", b"3", b"null", b'"x"', b'{"a":', b"\xff\xfe{}", '{"a": 1}'.encode("utf-16")])
+@pytest.mark.parametrize(
+    "header",
+    [b"", b"[1]", b"3", b"null", b'"x"', b'{"a":', b"\xff\xfe{}", '{"a": 1}'.encode("utf-16")],
+)
 def test_a_header_that_is_no_object_is_an_error(header: bytes) -> None:
     with pytest.raises(ProtocolError, match="header"):
         Decoder().feed(struct.pack(">II", len(header), 0) + header)
@@ -89,7 +98,8 @@ def test_a_header_that_is_no_object_is_an_error(header: bytes) -> None:
 
 @pytest.mark.parametrize("opening", ["[", '{"a":', '["[",'])
 def test_deep_nesting_neither_crashes_a_small_thread_nor_passes(opening: str) -> None:
-    # In a thread with a 256 KiB stack Python 3.13 ends with SIGSEGV where json.loads is given 3000 levels.
+    # In a thread with a 256 KiB stack Python 3.13 ends with SIGSEGV where json.loads is given 3000
+    # levels.
     header = ('{"a":' + opening * (60000 // len(opening))).encode()
     errors: list[ProtocolError] = []
 

@@ -1,4 +1,6 @@
-"""The whole product against the ways in which pods, links, consoles and agents die. Real processes and real SSH throughout."""
+"""The whole product against the ways in which pods, links, consoles and agents die. Real processes
+and real SSH throughout.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """A console in a process of its own, to be killed: `console_process.py JSON`.
 
-JSON: {"name", "host", "port", "user", "key_path", "known_hosts", "mirror", "submit": the confirmation or null, "follow": key or null}.
-Prints one JSON line for each change of the action that it follows; the first says which action that is, once it has been accepted.
+JSON: {"name", "host", "port", "user", "key_path", "known_hosts", "mirror", "submit": the
+confirmation or null, "follow": key or null}. Prints one JSON line for each change of the action
+that it follows; the first says which action that is, once it has been accepted.
 """
 
 from __future__ import annotations
@@ -25,9 +26,21 @@ def say(**what: Any) -> None:
 
 
 async def main(order: dict[str, Any]) -> None:
-    entry = Pod(order["name"], order["host"], port=order["port"], user=order["user"], identity_file=order["key_path"], ssh_config=False)
+    entry = Pod(
+        order["name"],
+        order["host"],
+        port=order["port"],
+        user=order["user"],
+        identity_file=order["key_path"],
+        ssh_config=False,
+    )
     hostkeys = HostKeys(Path(order["known_hosts"]))
-    session = PodSession(PodState(entry.name), lambda: SshTransport(entry, hostkeys), Mirror(Path(order["mirror"])), "victim")
+    session = PodSession(
+        PodState(entry.name),
+        lambda: SshTransport(entry, hostkeys),
+        Mirror(Path(order["mirror"])),
+        "victim",
+    )
     life = asyncio.create_task(session.run())
     await session.synced(60)
     key = order["follow"] or await session.submit("playbook", **order["submit"])

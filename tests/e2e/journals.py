@@ -1,4 +1,6 @@
-"""What an agent's journal says, read from the pod's disk and not through the product's own following."""
+"""What an agent's journal says, read from the pod's disk and not through the product's own
+following.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def of_action(home: Path, key: str) -> list[Record]:
 
 
 def problems(home: Path, scratch: Path) -> list[str]:
-    """What the product's own check of the hash chain says of a copy (opening a stream may repair it)."""
+    """What the product's own check of the hash chain says of a copy (opening a stream may repair
+    it).
+    """
     shutil.copytree(directory(home), scratch / "journal")
     stream = SegmentStream(scratch / "journal", _CAP)
     try:
@@ -44,7 +48,11 @@ def problems(home: Path, scratch: Path) -> list[str]:
 
 def agents(home: Path) -> list[int]:
     """The pids of all agents that ever started, in order."""
-    return [r["pid"] for r in records(home) if r["type"] == "agent" and r["event"] in ("started", "restarted")]
+    return [
+        r["pid"]
+        for r in records(home)
+        if r["type"] == "agent" and r["event"] in ("started", "restarted")
+    ]
 
 
 def finished_steps(action: Sequence[Record]) -> Counter[int]:
@@ -53,5 +61,7 @@ def finished_steps(action: Sequence[Record]) -> Counter[int]:
 
 
 def acted_steps(action: Sequence[Record]) -> Counter[int]:
-    """How often each step was begun: one intent with a title for each time (those without say how it goes)."""
+    """How often each step was begun: one intent with a title for each time (those without say how
+    it goes).
+    """
     return Counter(r["step"] for r in action if r["event"] == "intent" and "title" in r)

@@ -19,22 +19,32 @@ _LOOK_S = 0.002
 
 
 def at(event: str, step: int | None = None) -> Moment:
-    """The first record of an action with this event (of this step). For an intent, the one that names what will be done."""
+    """The first record of an action with this event (of this step). For an intent, the one that
+    names what will be done.
+    """
 
     def is_it(record: Record) -> bool:
-        return record["event"] == event and record.get("step") == step and (event != "intent" or "title" in record)
+        return (
+            record["event"] == event
+            and record.get("step") == step
+            and (event != "intent" or "title" in record)
+        )
 
     return is_it
 
 
-async def kill_agent_at(stage: Stage, key: Callable[[], str | None], moment: Moment, timeout: float = 120.0) -> tuple[int, float]:
+async def kill_agent_at(
+    stage: Stage, key: Callable[[], str | None], moment: Moment, timeout: float = 120.0
+) -> tuple[int, float]:
     """SIGKILL for the agent as soon as `moment` is on disk. (its pid, the wall time)."""
     victim = tree.look(int(stage.session.state.hello["pid"]))
     assert victim is not None, "the agent that greeted is gone"
     deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:
         action = key()
-        if action is not None and any(moment(r) for r in journals.of_action(stage.pod.home, action)):
+        if action is not None and any(
+            moment(r) for r in journals.of_action(stage.pod.home, action)
+        ):
             assert tree.send(victim, signal.SIGKILL)
             return victim.pid, time.time()
         await asyncio.sleep(_LOOK_S)

@@ -1,4 +1,6 @@
-"""A practice pod whose run is in the store, destroyed with everything on it; and a new one that has only the key."""
+"""A practice pod whose run is in the store, destroyed with everything on it; and a new one that has
+only the key.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +38,12 @@ def open_store(server: B2Server) -> B2Store:
     return B2Store.open(BUCKET, key.id, key.secret, at=server.url)
 
 
-def give_key(pod: PracticePod, server: B2Server, *, write: bool = False, library: bool = False) -> None:
-    """What `pods setup --credentials` leaves. `library`: also what a command would bring, b2sdk, by links to this environment's."""
+def give_key(
+    pod: PracticePod, server: B2Server, *, write: bool = False, library: bool = False
+) -> None:
+    """What `pods setup --credentials` leaves. `library`: also what a command would bring, b2sdk, by
+    links to this environment's.
+    """
     key = server.key("listBuckets", "listFiles", "readFiles", *(["writeFiles"] if write else []))
     home = Home(pod.home / ".bs4")
     credentials.store("b2", {"key_id": key.id, "key": key.secret}, home)
@@ -52,7 +58,9 @@ def give_key(pod: PracticePod, server: B2Server, *, write: bool = False, library
 
 def pointed(server: B2Server) -> int:
     """The step that latest.json names."""
-    return Pointer.decode(open_store(server).read(Layout(PLACE.prefix, "demo").pointer, 1 << 16)).step
+    return Pointer.decode(
+        open_store(server).read(Layout(PLACE.prefix, "demo").pointer, 1 << 16)
+    ).step
 
 
 def spec_of(pod: PracticePod, trainer: str) -> LaunchSpec:
@@ -60,9 +68,17 @@ def spec_of(pod: PracticePod, trainer: str) -> LaunchSpec:
 
 
 async def train(stage: Stage, **more: Any) -> None:
-    """A run with W&B ids and a checkpoint every second step, launched as a person would, with `more` of what is asked."""
+    """A run with W&B ids and a checkpoint every second step, launched as a person would, with
+    `more` of what is asked.
+    """
     edit_config(
-        stage, {"ckpt.interval": 2} | ({"wandb.project": "practice", "wandb.offline": True} if stage.trainer == "prime-rl-2026-01" else {})
+        stage,
+        {"ckpt.interval": 2}
+        | (
+            {"wandb.project": "practice", "wandb.offline": True}
+            if stage.trainer == "prime-rl-2026-01"
+            else {}
+        ),
     )
     asked = launch.Asked("demo", stage.trainer, "configs/rl.toml", **more)
     await launch.start(stage.session, await launch.plan(stage.session, asked))
@@ -72,14 +88,22 @@ async def save(stage: Stage, store: B2Store, wandb: dict[str, str]) -> int:
     """The newest complete step goes to the store; its number."""
     spec = spec_of(stage.pod, stage.trainer)
     trainer = registry.get(stage.trainer)
-    await stage.until(lambda: newest_resumable(trainer.checkpoints(spec)), 240, "a complete checkpoint")
+    await stage.until(
+        lambda: newest_resumable(trainer.checkpoints(spec)), 240, "a complete checkpoint"
+    )
     newest = newest_resumable(trainer.checkpoints(spec))
     assert newest is not None
-    started = dataclasses.replace(spec_from_dict(json.loads(tracked(stage.pod))["launch"]), resume=None)
-    await asyncio.to_thread(put_step, store, PLACE, started, newest.step, wandb=wandb, recorded=True)
+    started = dataclasses.replace(
+        spec_from_dict(json.loads(tracked(stage.pod))["launch"]), resume=None
+    )
+    await asyncio.to_thread(
+        put_step, store, PLACE, started, newest.step, wandb=wandb, recorded=True
+    )
     return newest.step
 
 
 def tracked(pod: PracticePod, attempt: int = 1) -> str:
     """Everything that an attempt was started with."""
-    return (pod.home / ".bs4" / "runs" / "demo" / "attempts" / str(attempt) / "spec.json").read_text()
+    return (
+        pod.home / ".bs4" / "runs" / "demo" / "attempts" / str(attempt) / "spec.json"
+    ).read_text()

@@ -1,4 +1,6 @@
-"""A scenario brought to where its plan waits to be confirmed, and what must be true after the plan was carried out."""
+"""A scenario brought to where its plan waits to be confirmed, and what must be true after the plan
+was carried out.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ from tests.e2e import journals
 
 @dataclass
 class Broken:
-    """A practice pod that stands still, with a fresh plan, and the state of everything before anything was done."""
+    """A practice pod that stands still, with a fresh plan, and the state of everything before
+    anything was done.
+    """
 
     stage: Stage
     scenario: Scenario
@@ -35,7 +39,12 @@ class Broken:
     def body(self) -> dict[str, Any]:
         """What confirms the plan."""
         plan = self.plan
-        return {"playbook": plan.playbook, "run": plan.run, "plan_hash": plan.plan_hash, "confirm_run": plan.run}
+        return {
+            "playbook": plan.playbook,
+            "run": plan.run,
+            "plan_hash": plan.plan_hash,
+            "confirm_run": plan.run,
+        }
 
     def kinds(self) -> list[str]:
         return [step["kind"] for step in self.plan.plan["steps"]]
@@ -43,14 +52,24 @@ class Broken:
     def attempt_keys(self) -> list[str]:
         """The action that started each attempt of the run, oldest first, from the pod's disk."""
         places = (self.home / ".bs4" / "runs" / self.plan.run / "attempts").iterdir()
-        # An agent that dies between making the directory and writing its spec leaves an empty one: a number that is never used.
-        started = sorted((place for place in places if (place / "spec.json").exists()), key=lambda place: int(place.name))
+        # An agent that dies between making the directory and writing its spec leaves an empty one:
+        # a number that is never used.
+        started = sorted(
+            (place for place in places if (place / "spec.json").exists()),
+            key=lambda place: int(place.name),
+        )
         return [json.loads((place / "spec.json").read_text()).get("key", "") for place in started]
 
     def check_recovered(self, key: str, scratch: Path) -> list[dict[str, Any]]:
-        """Nothing was done twice, nothing is lost, and the journal tells it. The action's records."""
+        """Nothing was done twice, nothing is lost, and the journal tells it. The action's
+        records.
+        """
         told = journals.of_action(self.home, key)
-        ends = [r["event"] for r in told if r["event"] in ("done", "failed", "interrupted", "plan-changed")]
+        ends = [
+            r["event"]
+            for r in told
+            if r["event"] in ("done", "failed", "interrupted", "plan-changed")
+        ]
         assert ends == ["done"]
         assert [r["event"] for r in told].count("accepted") == 1
         count = len(self.plan.plan["steps"])
@@ -69,7 +88,9 @@ class Broken:
         assert len(faults.find(self.stage.pod, "launcher")) == 1
 
     def _check_moved_once(self, key: str, told: list[dict[str, Any]]) -> None:
-        """Every directory that an intent named lies in the trash of this action, once, and no other trash was made for it."""
+        """Every directory that an intent named lies in the trash of this action, once, and no other
+        trash was made for it.
+        """
         tickets = list(self.stage.pod.project.rglob(".*.bs4-moved.json"))
         mine = [p for p in tickets if key in p.parts]
         originals = [json.loads(p.read_text())["original"] for p in mine]
@@ -77,7 +98,12 @@ class Broken:
         for ticket in mine:
             assert (ticket.parent / ticket.name[1:].removesuffix(".bs4-moved.json")).exists()
         moves = {i for i, kind in enumerate(self.kinds()) if kind.startswith("move_")}
-        named = {t["path"] for r in told if r["event"] == "intent" and r["step"] in moves for t in r.get("targets", ())}
+        named = {
+            t["path"]
+            for r in told
+            if r["event"] == "intent" and r["step"] in moves
+            for t in r.get("targets", ())
+        }
         assert named <= set(originals)
 
 
@@ -104,7 +130,11 @@ async def broken(name: str, trainer: str) -> AsyncIterator[Broken]:
 def _tell(pod: Broken) -> None:
     """For the report of a failed test: what the pod itself has to say."""
     for record in journals.records(pod.home)[-25:]:
-        shown = {k: v for k, v in record.items() if k not in ("b", "m", "prev", "plan", "body", "evidence", "coverage")}
+        shown = {
+            k: v
+            for k, v in record.items()
+            if k not in ("b", "m", "prev", "plan", "body", "evidence", "coverage")
+        }
         print(str(shown)[:400])
     print((pod.home / ".bs4" / "agent.log").read_text(errors="replace")[-3000:])
     for log in sorted(pod.stage.pod.project.glob("outputs*/**/logs/*.stdout")) + sorted(

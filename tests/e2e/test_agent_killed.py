@@ -1,4 +1,6 @@
-"""kill -9 of the agent at every boundary of a recovery: its successor finishes it, and nothing is done twice."""
+"""kill -9 of the agent at every boundary of a recovery: its successor finishes it, and nothing is
+done twice.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,11 @@ pytestmark = pytest.mark.beside
 
 OLD, NEW = "prime-rl-2026-01", "prime-rl"
 DESYNC = ("stop_run", "archive_logs", "move_steps", "relaunch")
-EVERY = [("accepted", ""), *((event, kind) for kind in DESYNC for event in ("intent", "step-done")), ("verifying", "")]
+EVERY = [
+    ("accepted", ""),
+    *((event, kind) for kind in DESYNC for event in ("intent", "step-done")),
+    ("verifying", ""),
+]
 CASES = [
     *(("step-desync/resume-ahead", OLD, *moment) for moment in EVERY),
     ("vllm-silent-death", OLD, "intent", "stop_run"),
@@ -30,16 +36,22 @@ CASES = [
 @pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(("scenario", "trainer", "event", "kind"), CASES)
-async def test_a_killed_agent_finishes_what_it_began(scenario: str, trainer: str, event: str, kind: str, tmp_path: Path) -> None:
+async def test_a_killed_agent_finishes_what_it_began(
+    scenario: str, trainer: str, event: str, kind: str, tmp_path: Path
+) -> None:
     async with broken(scenario, trainer) as pod:
         step = pod.kinds().index(kind) if kind else None
         keys: list[str] = []
-        killing = asyncio.create_task(kill_agent_at(pod.stage, lambda: keys[0] if keys else None, at(event, step)))
+        killing = asyncio.create_task(
+            kill_agent_at(pod.stage, lambda: keys[0] if keys else None, at(event, step))
+        )
         keys.append(await pod.stage.session.submit("playbook", **pod.body()))
         killed, killed_t = await killing
         async with asyncio.timeout(240):
             action = await ended(pod.stage, keys[0])
-        assert (action.state, action.result.get("recovered")) == ("done", True), f"{action.state}: {action.detail}"
+        assert (action.state, action.result.get("recovered")) == ("done", True), (
+            f"{action.state}: {action.detail}"
+        )
         told = pod.check_recovered(keys[0], tmp_path)
 
         agents = journals.agents(pod.home)
@@ -48,7 +60,8 @@ async def test_a_killed_agent_finishes_what_it_began(scenario: str, trainer: str
         assert len(agents) == 2
         before = [r for r in told if r["t"] <= killed_t]
         assert before[-1] is not told[-1], "it was killed when all was over"
-        # A step that was over stays over; only the one that the kill cut off is looked at again, and begun again if it was not done.
+        # A step that was over stays over; only the one that the kill cut off is looked at again,
+        # and begun again if it was not done.
         cut_off = set(journals.acted_steps(before)) - set(journals.finished_steps(before))
         again = {number for number, count in journals.acted_steps(told).items() if count > 1}
         assert len(cut_off) <= 1

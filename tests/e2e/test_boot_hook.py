@@ -1,4 +1,6 @@
-"""A pod that its provider stops and starts again: the hook starts the agent, and the stored mode says what becomes of the run."""
+"""A pod that its provider stops and starts again: the hook starts the agent, and the stored mode
+says what becomes of the run.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,12 @@ class Machine:
 
     async def power_on(self) -> practice.PracticePod:
         return await practice.start(
-            "spot", GENERATIONS[self.trainer], self.root / "p", step_seconds=0.3, pace=0.5, env={"BS4_B2_REALM": self.server.url}
+            "spot",
+            GENERATIONS[self.trainer],
+            self.root / "p",
+            step_seconds=0.3,
+            pace=0.5,
+            env={"BS4_B2_REALM": self.server.url},
         )
 
     @contextlib.asynccontextmanager
@@ -68,24 +75,32 @@ async def cut_power(pod: practice.PracticePod) -> None:
 
 
 def attempts(pod: practice.PracticePod) -> list[str]:
-    return sorted(path.parent.name for path in (pod.home / ".bs4/runs/demo/attempts").glob("*/shim.json"))
+    return sorted(
+        path.parent.name for path in (pod.home / ".bs4/runs/demo/attempts").glob("*/shim.json")
+    )
 
 
 @pytest.mark.timeout(900)
 async def test_observe_opens_an_incident_and_auto_restores_and_resumes() -> None:
     trainer = "prime-rl"
-    with tempfile.TemporaryDirectory(prefix="bs4-") as directory, B2Server(Path(directory) / "b2") as server:
+    with (
+        tempfile.TemporaryDirectory(prefix="bs4-") as directory,
+        B2Server(Path(directory) / "b2") as server,
+    ):
         server.bucket(lost_pods.BUCKET)
         machine = Machine(Path(directory), trainer, server)
         pod = await machine.power_on()
         try:
             async with machine.session(pod) as stage:
                 await lost_pods.train(stage)
-                await stage.until(lambda: max((s for _, s in stage.steps()), default=0) >= 5, 240, "step 5")
+                await stage.until(
+                    lambda: max((s for _, s in stage.steps()), default=0) >= 5, 240, "step 5"
+                )
                 seen = await hook(pod, machine.root)
                 assert "There is no boot hook" in boot_hook.verdict(seen)[0]
                 line = boot_hook.text("vast", seen)
-            # The container is told to stop: five seconds, of which the agent needs one, and then everything is gone.
+            # The container is told to stop: five seconds, of which the agent needs one, and then
+            # everything is gone.
             stopping = await pod.run(["sh", "-c", f"{seen.command} --stopping"])
             assert stopping.exit_status == 0, stopping
             await pod.stop()
@@ -103,7 +118,11 @@ async def test_observe_opens_an_incident_and_auto_restores_and_resumes() -> None
                 await launch.start(stage.session, await launch.plan(stage.session, asked))
                 lost_pods.give_key(pod, server, write=True, library=True)
                 await stage.must("sync", run="demo", to=lost_pods.URL)
-                await stage.until(lambda: (view := stage.ledger.syncs.get("demo")) and view.pointer, 240, "a synced checkpoint")
+                await stage.until(
+                    lambda: (view := stage.ledger.syncs.get("demo")) and view.pointer,
+                    240,
+                    "a synced checkpoint",
+                )
                 await stage.must("mode", run="demo", playbook=PLAYBOOK, mode="auto")
             # Outbid: no signal, no word; and the volume with the checkpoints does not come back.
             await cut_power(pod)
@@ -113,11 +132,22 @@ async def test_observe_opens_an_incident_and_auto_restores_and_resumes() -> None
             pod = await machine.power_on()
             assert (await pod.run(["sh", "-c", line])).exit_status == 0
             async with machine.session(pod) as stage:
-                await stage.until(lambda: [s for _, s in stage.steps() if s > reached + 1], 300, "steps after the restore")
+                await stage.until(
+                    lambda: [s for _, s in stage.steps() if s > reached + 1],
+                    300,
+                    "steps after the restore",
+                )
                 assert attempts(pod) == ["1", "2", "3"]
                 assert min(s for _, s in stage.steps()) in (reached, reached + 1)
                 action = await stage.until(
-                    lambda: next((a for a in stage.ledger.actions.values() if a.playbook == PLAYBOOK and a.kind == "playbook"), None),
+                    lambda: next(
+                        (
+                            a
+                            for a in stage.ledger.actions.values()
+                            if a.playbook == PLAYBOOK and a.kind == "playbook"
+                        ),
+                        None,
+                    ),
                     60,
                     "the action that did it",
                 )

@@ -1,4 +1,6 @@
-"""With credentials set to canary values, nothing but the three files that are for them ever holds one, in any form."""
+"""With credentials set to canary values, nothing but the three files that are for them ever holds
+one, in any form.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,8 @@ from tests.support.canaries import Canaries, Lookout
 
 pytestmark = pytest.mark.beside
 
-#: With what each way of escaping would change; W&B's key goes into a netrc file, which takes no quotes.
+#: With what each way of escaping would change; W&B's key goes into a netrc file, which takes no
+#: quotes.
 SECRETS = {
     "WANDB_API_KEY": "cAnAry/wandb+1%&=2?end7Qz",
     "HF_TOKEN": 'hf_cAnAry"hub\\+/%&=3?end7Qz',
@@ -44,18 +47,32 @@ def test_the_lookout_finds_what_is_there(tmp_path: Path) -> None:
     # Others than above: what is shown here must not be what another worker's lookout finds.
     own = {"argv": f'argv"{os.getpid()}/+%&=tail', "environment": f'env"\\{os.getpid()}/+%&=tail'}
     canaries, secret = Canaries(own), own["argv"]
-    hidden = [json.dumps({"k": secret}), urllib.parse.quote("a " + secret), urllib.parse.quote_plus("a " + secret)]
-    hidden += [base64.b64encode((before + secret + "and more").encode()).decode() for before in ("", "a", "ab", "abc")]
+    hidden = [
+        json.dumps({"k": secret}),
+        urllib.parse.quote("a " + secret),
+        urllib.parse.quote_plus("a " + secret),
+    ]
+    hidden += [
+        base64.b64encode((before + secret + "and more").encode()).decode()
+        for before in ("", "a", "ab", "abc")
+    ]
     for text in hidden:
         assert canaries.within(text.encode()) == ["argv"], text
     assert canaries.within(b"nothing of the kind") == []
     (tmp_path / "a.log").write_text("x " + secret)
     assert canaries.within_files([tmp_path]) == {str(tmp_path / "a.log"): ["argv"]}
     assert canaries.within_files([tmp_path], but=[tmp_path / "a.log"]) == {}
-    child = subprocess.Popen([sys.executable, "-c", "input()", secret], stdin=subprocess.PIPE, env={"X": own["environment"]})
+    child = subprocess.Popen(
+        [sys.executable, "-c", "input()", secret],
+        stdin=subprocess.PIPE,
+        env={"X": own["environment"]},
+    )
     try:
         with Lookout(canaries) as lookout:
-            while {(what, name) for what, _, name in lookout.found} < {("cmdline", "argv"), ("environ", "environment")}:
+            while {(what, name) for what, _, name in lookout.found} < {
+                ("cmdline", "argv"),
+                ("environ", "environment"),
+            }:
                 assert lookout.passes < 3000
     finally:
         child.communicate(b"\n")
@@ -63,7 +80,10 @@ def test_the_lookout_finds_what_is_there(tmp_path: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
-@pytest.mark.skipif(not bare.usable(), reason="a bare practice pod is set up from a git repository, and there is no git")
+@pytest.mark.skipif(
+    not bare.usable(),
+    reason="a bare practice pod is set up from a git repository, and there is no git",
+)
 @pytest.mark.parametrize("trainer", ["prime-rl-2026-01", "prime-rl"])
 async def test_no_canary_leaves_its_file(trainer: str, tmp_path: Path) -> None:
     canaries = Canaries(SECRETS)
@@ -81,13 +101,31 @@ async def test_no_canary_leaves_its_file(trainer: str, tmp_path: Path) -> None:
             pod = stage.pod
             console.add(pod.name, pod.host, pod.port, pod.user, pod.key_path, pod.known_host_key)
             await _set_up(stage, command)
-            kept = [pod.home / ".netrc", pod.home / ".cache" / "huggingface" / "token", pod.home / ".bs4" / "credentials" / "b2.json"]
+            kept = [
+                pod.home / ".netrc",
+                pod.home / ".cache" / "huggingface" / "token",
+                pod.home / ".bs4" / "credentials" / "b2.json",
+            ]
             assert [stat.S_IMODE(path.stat().st_mode) for path in kept] == [0o600] * 3
-            assert sorted(name for path in kept for name in canaries.within(path.read_bytes())) == sorted(SECRETS)
+            assert sorted(
+                name for path in kept for name in canaries.within(path.read_bytes())
+            ) == sorted(SECRETS)
 
             with Telltale() as url:
-                words = ["preflight", "--pod", pod.name, "--config", "configs/rl.toml", "--trainer", trainer, "--run", "demo"]
-                looked = await asyncio.to_thread(console, *words, "--hub-url", url, "--wandb-url", url, "--b2-url", url)
+                words = [
+                    "preflight",
+                    "--pod",
+                    pod.name,
+                    "--config",
+                    "configs/rl.toml",
+                    "--trainer",
+                    trainer,
+                    "--run",
+                    "demo",
+                ]
+                looked = await asyncio.to_thread(
+                    console, *words, "--hub-url", url, "--wandb-url", url, "--b2-url", url
+                )
                 heard.append(f"{looked.out} {looked.err}".encode())
             assert Telltale.asked, "no token was ever tried"
 
@@ -96,7 +134,11 @@ async def test_no_canary_leaves_its_file(trainer: str, tmp_path: Path) -> None:
             except BaseException:
                 _tell(stage)
                 raise
-            for words in (("runs", "list", "--json"), ("check", "--pod", pod.name, "--json"), ("pods", "setup", pod.name, "--log")):
+            for words in (
+                ("runs", "list", "--json"),
+                ("check", "--pod", pod.name, "--json"),
+                ("pods", "setup", pod.name, "--log"),
+            ):
                 heard.append(str(await asyncio.to_thread(console, *words)).encode())
             await command("runs", "export")
             heard.append((await _screens(stage, tmp_path)).encode())
@@ -118,7 +160,9 @@ class Telltale:
         class Echo(http.server.BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 Telltale.asked.append(self.path)
-                body = json.dumps({"message": f"{self.path} {self.headers}", "code": "unauthorized"}).encode()
+                body = json.dumps(
+                    {"message": f"{self.path} {self.headers}", "code": "unauthorized"}
+                ).encode()
                 self.send_response(401, "Refused")
                 self.send_header("X-Error-Message", str(self.headers.get("Authorization")))
                 self.send_header("Content-Length", str(len(body)))
@@ -141,14 +185,26 @@ class Telltale:
 
 
 async def _set_up(stage: Stage, command: Any) -> None:
-    """Once with half a credential, which is refused without a word of it; then for good, and once more with nothing left to do."""
+    """Once with half a credential, which is refused without a word of it; then for good, and once
+    more with nothing left to do.
+    """
     recipe = stage.pod.setup_recipe()
-    words = ["pods", "setup", stage.pod.name, "--trainer", stage.trainer, "--env", "primeintellect/reverse-text"]
+    words = [
+        "pods",
+        "setup",
+        stage.pod.name,
+        "--trainer",
+        stage.trainer,
+        "--env",
+        "primeintellect/reverse-text",
+    ]
     words += ["--repository", recipe["repository"], "--revision", recipe["revision"]]
     half = f"B2_APPLICATION_KEY={SECRETS['B2_APPLICATION_KEY']}\n".encode()
     await command(*words, "--credentials", "-", "--yes", code=2, stdin=half)
     whole = "".join(f"export {name}={value}\n" for name, value in SECRETS.items()).encode()
-    await command(*words, "--credentials", "-", code=4, stdin=whole)  # shown, and nobody confirmed it
+    await command(
+        *words, "--credentials", "-", code=4, stdin=whole
+    )  # shown, and nobody confirmed it
     await command(*words, "--credentials", "-", "--yes", stdin=whole)
     assert "0 of 11 steps to do" in await command(*words, "--plan")
 
@@ -158,14 +214,28 @@ async def _fail_and_recover(stage: Stage) -> None:
     await scenario.prepare(stage)
     await scenario.inject(stage)
     plan = await stage.plan(await stage.incident(scenario.failure, DETECT_S))
-    action = await stage.act("playbook", playbook=plan.playbook, run=plan.run, plan_hash=plan.plan_hash, confirm_run=plan.run)
+    action = await stage.act(
+        "playbook",
+        playbook=plan.playbook,
+        run=plan.run,
+        plan_hash=plan.plan_hash,
+        confirm_run=plan.run,
+    )
     assert action.state == "done", action.detail
 
 
 def _tell(stage: Stage) -> None:
     """For the report of a failed test: what the pod itself has to say."""
     for record in journals.records(stage.pod.home)[-20:]:
-        print(str({k: v for k, v in record.items() if k not in ("b", "m", "prev", "plan", "body", "evidence", "coverage")})[:300])
+        print(
+            str(
+                {
+                    k: v
+                    for k, v in record.items()
+                    if k not in ("b", "m", "prev", "plan", "body", "evidence", "coverage")
+                }
+            )[:300]
+        )
     print((stage.pod.home / ".bs4" / "agent.log").read_text(errors="replace")[-2000:])
     print([(process.pid, process.title[:60]) for process in stage.pod.processes()])
 

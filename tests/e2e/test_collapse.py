@@ -1,4 +1,6 @@
-"""The engine dies, the run falls apart by itself, and whoever looks later still reads why, wherever they look, and can mend it."""
+"""The engine dies, the run falls apart by itself, and whoever looks later still reads why, wherever
+they look, and can mend it.
+"""
 
 from __future__ import annotations
 
@@ -45,11 +47,15 @@ async def collapse(stage: Stage) -> None:
 
 
 async def still_named(stage: Stage, seconds: float) -> None:
-    """For `seconds` after the end the cause is the only open incident once what the collapse said has been sorted."""
+    """For `seconds` after the end the cause is the only open incident once what the collapse said
+    has been sorted.
+    """
     ended = time.monotonic()
     while time.monotonic() - ended < seconds:
         first = stage.ledger.open_incidents()[0]
-        assert (first.failure, first.role) == (CAUSE, "root"), f"{time.monotonic() - ended:.0f} s after the end"
+        assert (first.failure, first.role) == (CAUSE, "root"), (
+            f"{time.monotonic() - ended:.0f} s after the end"
+        )
         await asyncio.sleep(1)
     assert [i.failure for i in stage.ledger.open_incidents()] == [CAUSE]
 
@@ -71,7 +77,11 @@ async def screens(stage: Stage, tmp_path: Path) -> list[str]:
 async def newest_report(stage: Stage, file: Path) -> reports.Report:
     """The crash report that was written after the run's end."""
     ended_t = stage.session.state.runs["demo"].view.attempt.ended_t  # type: ignore[union-attr]
-    await stage.until(lambda: any(r["t"] >= ended_t for r in stage.ledger.reports.values()), 180, "a report of the end")
+    await stage.until(
+        lambda: any(r["t"] >= ended_t for r in stage.ledger.reports.values()),
+        180,
+        "a report of the end",
+    )
     await stage.session.streams()
     newest = max(reports.listed(stage.session), key=lambda one: one.t)
     await reports.fetch(stage.session, newest, file)
@@ -102,7 +112,9 @@ async def check(stage: Stage, trainer: str, seconds: float, tmp_path: Path) -> N
 
     plan = await stage.plan(stage.ledger.open_incidents()[0])
     assert plan.plan["steps"][0]["title"] == "demo is already stopped"
-    action = await stage.act("playbook", playbook=plan.playbook, run="demo", plan_hash=plan.plan_hash, confirm_run="demo")
+    action = await stage.act(
+        "playbook", playbook=plan.playbook, run="demo", plan_hash=plan.plan_hash, confirm_run="demo"
+    )
     assert action.state == "done", action.detail
     assert stage.ledger.open_incidents() == []
     after = await asyncio.to_thread(console, "check", "--pod", pod.name, "--json")
@@ -112,9 +124,16 @@ async def check(stage: Stage, trainer: str, seconds: float, tmp_path: Path) -> N
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     "seconds",
-    [pytest.param(60.0, marks=pytest.mark.long, id="a minute"), pytest.param(600.0, marks=pytest.mark.rounds, id="ten minutes")],
+    [
+        pytest.param(60.0, marks=pytest.mark.long, id="a minute"),
+        pytest.param(600.0, marks=pytest.mark.rounds, id="ten minutes"),
+    ],
 )
 @pytest.mark.parametrize("trainer", ["prime-rl-2026-01", "prime-rl"])
-async def test_the_cause_is_still_named_and_mended_after_the_collapse(trainer: str, seconds: float, tmp_path: Path) -> None:
-    async with staged(trainer, env=SLOW_INFERENCE if trainer == "prime-rl-2026-01" else {}) as stage:
+async def test_the_cause_is_still_named_and_mended_after_the_collapse(
+    trainer: str, seconds: float, tmp_path: Path
+) -> None:
+    async with staged(
+        trainer, env=SLOW_INFERENCE if trainer == "prime-rl-2026-01" else {}
+    ) as stage:
         await check(stage, trainer, seconds, tmp_path)

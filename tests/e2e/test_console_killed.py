@@ -1,4 +1,6 @@
-"""kill -9 of the console in the middle of a recovery: the pod goes on, and the next console sees how it ended."""
+"""kill -9 of the console in the middle of a recovery: the pod goes on, and the next console sees
+how it ended.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ PROGRAM = Path(__file__).with_name("console_process.py")
 
 
 @contextlib.asynccontextmanager
-async def console(pod: Broken, mirror: Path, *, submit: dict[str, Any] | None = None, follow: str | None = None) -> AsyncIterator[Any]:
+async def console(
+    pod: Broken, mirror: Path, *, submit: dict[str, Any] | None = None, follow: str | None = None
+) -> AsyncIterator[Any]:
     """A console process on the pod; killed at the latest when the block ends."""
     practice = pod.stage.pod
     order = {
@@ -32,7 +36,9 @@ async def console(pod: Broken, mirror: Path, *, submit: dict[str, Any] | None = 
         "submit": submit,
         "follow": follow,
     }
-    process = await asyncio.create_subprocess_exec(sys.executable, str(PROGRAM), json.dumps(order), stdout=asyncio.subprocess.PIPE)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, str(PROGRAM), json.dumps(order), stdout=asyncio.subprocess.PIPE
+    )
     try:
         yield process
     finally:
@@ -55,7 +61,9 @@ async def says(process: Any, wanted: Any, timeout: float = 120.0) -> list[dict[s
 @pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("moment", ["accepted", "step 2"])
-async def test_the_next_console_sees_the_recovery_that_the_killed_one_began(moment: str, tmp_path: Path) -> None:
+async def test_the_next_console_sees_the_recovery_that_the_killed_one_began(
+    moment: str, tmp_path: Path
+) -> None:
     async with broken("step-desync/resume-ahead", "prime-rl-2026-01") as pod:
         mirror = tmp_path / "mirror"
         async with console(pod, mirror, submit=pod.body()) as first:
@@ -70,6 +78,8 @@ async def test_the_next_console_sees_the_recovery_that_the_killed_one_began(mome
         assert told[-1]["result"]["recovered"] is True
         assert set(told[-1]["steps"]) <= {"done", "skipped"}
         assert told[-1]["who"] == "victim"
-        assert (mirror / "journal").exists() or list(mirror.rglob("journal")), "the first console kept nothing"
+        assert (mirror / "journal").exists() or list(mirror.rglob("journal")), (
+            "the first console kept nothing"
+        )
         records = pod.check_recovered(key, tmp_path)
         assert {r["who"] for r in records if r["event"] == "accepted"} == {"victim"}

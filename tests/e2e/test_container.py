@@ -1,4 +1,6 @@
-"""The look before a start in a container, from the command line through the agent into a real Docker: each side is asked for its own."""
+"""The look before a start in a container, from the command line through the agent into a real
+Docker: each side is asked for its own.
+"""
 
 from __future__ import annotations
 
@@ -31,18 +33,41 @@ def daemon() -> Iterator[Daemon]:
 
 @pytest.mark.timeout(300)
 async def test_every_check_says_which_side_was_asked(daemon: Daemon, tmp_path: Path) -> None:
-    async with staged("verl", env={name: daemon.environment[name] for name in ("DOCKER_HOST", "DOCKER_CONFIG")}) as stage:
+    async with staged(
+        "verl", env={name: daemon.environment[name] for name in ("DOCKER_HOST", "DOCKER_CONFIG")}
+    ) as stage:
         pod, console = stage.pod, Console(tmp_path)
         console.add(pod.name, pod.host, pod.port, pod.user, pod.key_path, pod.known_host_key)
         try:
             daemon.run(NAME, {INSIDE: pod.project}, ["sleep", "infinity"])
         except NotHere as reason:
             pytest.skip(str(reason))
-        words = ["preflight", "--pod", pod.name, "--trainer", "verl", "--cwd", "verl", "--container"]
+        words = [
+            "preflight",
+            "--pod",
+            pod.name,
+            "--trainer",
+            "verl",
+            "--cwd",
+            "verl",
+            "--container",
+        ]
         found = (await asyncio.to_thread(console, *words, NAME, "--json", timeout=200.0)).json
         checks = {check["title"]: check for check in found["checks"]}
-        inside = {title for title, check in checks.items() if check["why"].startswith(f"In container {NAME}: ")}
-        own = {"training environment", "verl", "rollout engine", "flash-attn", "project directory", "torch and the GPUs", "host memory"}
+        inside = {
+            title
+            for title, check in checks.items()
+            if check["why"].startswith(f"In container {NAME}: ")
+        }
+        own = {
+            "training environment",
+            "verl",
+            "rollout engine",
+            "flash-attn",
+            "project directory",
+            "torch and the GPUs",
+            "host memory",
+        }
         assert own | {"open files", "shared memory", "Hugging Face token", "W&B key"} <= inside
         assert not inside & {"GPUs", "GPU health", "GPU memory", "disk", "B2 key", "clock"}
         assert f"{INSIDE}/.venv/bin/python3" in checks["training environment"]["why"]
@@ -52,5 +77,8 @@ async def test_every_check_says_which_side_was_asked(daemon: Daemon, tmp_path: P
 
         absent = (await asyncio.to_thread(console, *words, "nobody", "--json", timeout=200.0)).json
         states = {check["title"]: check["state"] for check in absent["checks"]}
-        assert [states[title] for title in ("container", "training environment", "shared memory", "verl")] == ["unknown"] * 4
+        assert [
+            states[title]
+            for title in ("container", "training environment", "shared memory", "verl")
+        ] == ["unknown"] * 4
         assert states["GPUs"] == checks["GPUs"]["state"], "the machine was looked at all the same"

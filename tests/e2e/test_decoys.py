@@ -1,4 +1,6 @@
-"""Processes that look like a run's and are not: never shown as its own, never in a plan, never signalled."""
+"""Processes that look like a run's and are not: never shown as its own, never in a plan, never
+signalled.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ LOOKS = ("launcher", "inference", "engine", "worker", "orchestrator", "rank")
 
 @dataclass
 class Cast:
-    """The run's own processes, and one decoy for each of them with exactly its command line or title."""
+    """The run's own processes, and one decoy for each of them with exactly its command line or
+    title.
+    """
 
     originals: dict[str, Process]
     decoys: dict[str, Process]
@@ -37,7 +41,11 @@ async def disguised(stage: Stage, looks: Sequence[str] = LOOKS) -> Cast:
     decoys = {}
     for name, original in originals.items():
         titled = len(original.cmdline) == 1 or original.title.startswith(("PRIME-RL::", "VLLM::"))
-        decoys[name] = await faults.start_decoy(stage.pod, ["python3"] if titled else original.cmdline, original.title if titled else None)
+        decoys[name] = await faults.start_decoy(
+            stage.pod,
+            ["python3"] if titled else original.cmdline,
+            original.title if titled else None,
+        )
         assert decoys[name].title.rstrip("\0 ") == original.title.rstrip("\0 ")
     return Cast(originals, decoys)
 
@@ -47,7 +55,12 @@ Injection = Callable[[Stage, Cast], Awaitable[None]]
 
 def shown(stage: Stage, run: str) -> set[int]:
     """The pids that telemetry has ever counted to the run."""
-    entries = [entry for record in stage.session.state.telemetry for entry in record.get("runs", []) if entry["run"] == run]
+    entries = [
+        entry
+        for record in stage.session.state.telemetry
+        for entry in record.get("runs", [])
+        if entry["run"] == run
+    ]
     return {component["pid"] for entry in entries for component in entry["components"]}
 
 
@@ -58,7 +71,11 @@ def named(value: Any) -> set[int]:
 
 def check_untouched(stage: Stage, cast: Cast, run: str) -> None:
     assert not shown(stage, run) & cast.pids, "a decoy was shown as a part of the run"
-    told = [r for r in journals.records(stage.pod.home) if r["type"] in ("action", "plan") and r.get("run") == run]
+    told = [
+        r
+        for r in journals.records(stage.pod.home)
+        if r["type"] in ("action", "plan") and r.get("run") == run
+    ]
     assert not named(told) & cast.pids, "a decoy was named by what was done to the run"
     for name, decoy in cast.decoys.items():
         assert tree.alive(decoy), f"the {name} decoy was killed"
@@ -76,8 +93,14 @@ async def test_decoys_survive_a_stop_unseen(trainer: str) -> None:
         cast = await disguised(stage)
         own = {p.pid for p in stage.pod.processes()} - cast.pids
         seen = len(stage.session.state.telemetry)
-        await stage.until(lambda: len(stage.session.state.telemetry) >= seen + 8, 120, "eight more samples")
-        await stage.until(lambda: {p.pid for p in cast.originals.values()} <= shown(stage, "demo"), 60, "the run's own in a sample")
+        await stage.until(
+            lambda: len(stage.session.state.telemetry) >= seen + 8, 120, "eight more samples"
+        )
+        await stage.until(
+            lambda: {p.pid for p in cast.originals.values()} <= shown(stage, "demo"),
+            60,
+            "the run's own in a sample",
+        )
         assert shown(stage, "demo") <= own
         await stage.must("stop", run="demo")
         assert not any(tree.alive(original) for original in cast.originals.values())
@@ -91,7 +114,9 @@ async def stop_the_engine(stage: Stage, cast: Cast) -> None:
 
 async def orphan_the_engine(stage: Stage, cast: Cast) -> None:
     faults.kill(cast.originals["inference"])
-    await stage.until(lambda: stage.session.state.runs["demo"].word == "failed", 180, "the end of the first run")
+    await stage.until(
+        lambda: stage.session.state.runs["demo"].word == "failed", 180, "the end of the first run"
+    )
     await stage.launch("second", output_dir="outputs-second", wait=False)
 
 
@@ -99,17 +124,29 @@ async def orphan_the_engine(stage: Stage, cast: Cast) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("failure", "trainer", "injection"),
-    [("vllm-silent-death", "prime-rl-2026-01", stop_the_engine), ("stale-gpu-process", "prime-rl", orphan_the_engine)],
+    [
+        ("vllm-silent-death", "prime-rl-2026-01", stop_the_engine),
+        ("stale-gpu-process", "prime-rl", orphan_the_engine),
+    ],
 )
-async def test_decoys_survive_a_recovery_unseen(failure: str, trainer: str, injection: Injection) -> None:
+async def test_decoys_survive_a_recovery_unseen(
+    failure: str, trainer: str, injection: Injection
+) -> None:
     async with staged(trainer) as stage:
         await train(stage)
-        # Not of the launcher: what looks like a launcher in the run's own directory is taken for a second run there, and rightly so.
+        # Not of the launcher: what looks like a launcher in the run's own directory is taken for a
+        # second run there, and rightly so.
         cast = await disguised(stage, LOOKS[1:])
         await injection(stage, cast)
         plan = await stage.plan(await stage.incident(failure, 180))
         assert not named(plan.plan["steps"]) & cast.pids
-        action = await stage.act("playbook", playbook=plan.playbook, run=plan.run, plan_hash=plan.plan_hash, confirm_run=plan.run)
+        action = await stage.act(
+            "playbook",
+            playbook=plan.playbook,
+            run=plan.run,
+            plan_hash=plan.plan_hash,
+            confirm_run=plan.run,
+        )
         assert (action.state, action.result.get("recovered")) == ("done", True), action.detail
         for run in {plan.run, "demo"}:
             check_untouched(stage, cast, run)

@@ -1,4 +1,6 @@
-"""A newer console asks the agent to leave in the middle of a recovery: it leaves between two steps, and its successor goes on."""
+"""A newer console asks the agent to leave in the middle of a recovery: it leaves between two steps,
+and its successor goes on.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,12 @@ NEWER = {"version": "999.0.0", "build": 1, "bundle": "newer"}
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(("event", "kind"), [("intent", "stop_run"), ("intent", "relaunch"), ("verifying", "")])
-async def test_an_agent_leaves_at_a_boundary_and_nothing_is_begun_twice(event: str, kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("event", "kind"), [("intent", "stop_run"), ("intent", "relaunch"), ("verifying", "")]
+)
+async def test_an_agent_leaves_at_a_boundary_and_nothing_is_begun_twice(
+    event: str, kind: str, tmp_path: Path
+) -> None:
     async with broken("step-desync/resume-ahead", "prime-rl-2026-01") as pod:
         session = pod.stage.session
         first = session.state.hello["pid"]
@@ -30,14 +36,22 @@ async def test_an_agent_leaves_at_a_boundary_and_nothing_is_begun_twice(event: s
         handover = await session.submit("handover", **NEWER)
         async with asyncio.timeout(240):
             action = await ended(pod.stage, key)
-        assert (action.state, action.result.get("recovered")) == ("done", True), f"{action.state}: {action.detail}"
+        assert (action.state, action.result.get("recovered")) == ("done", True), (
+            f"{action.state}: {action.detail}"
+        )
         told = pod.check_recovered(key, tmp_path)
         assert set(journals.acted_steps(told).values()) == {1}, "a step was cut off and begun again"
         assert [r["event"] for r in journals.of_action(pod.home, handover)][-1] == "done"
         agents = journals.agents(pod.home)
         assert agents[0] == first
         assert len(agents) == 2
-        left = next(r for r in journals.records(pod.home) if r["type"] == "agent" and r["event"] == "handover")
+        left = next(
+            r
+            for r in journals.records(pod.home)
+            if r["type"] == "agent" and r["event"] == "handover"
+        )
         before = [r for r in told if r["seq"] < left["seq"]]
-        assert set(journals.acted_steps(before)) == set(journals.finished_steps(before)), "it left in the middle of a step"
+        assert set(journals.acted_steps(before)) == set(journals.finished_steps(before)), (
+            "it left in the middle of a step"
+        )
         assert before[-1] is not told[-1], "it left when all was over"

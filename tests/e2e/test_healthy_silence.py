@@ -1,4 +1,5 @@
-"""A healthy practice run of the current generation raises nothing, and a real leak raises one incident.
+"""A healthy practice run of the current generation raises nothing, and a real leak raises one
+incident.
 
 Its rollouts are programs with a key in their command line, as the real ones are. BS4_SILENT_S sets
 for how many seconds the run is watched, 60 unless it is set; the long round takes five minutes.
@@ -31,7 +32,9 @@ def keys(pod: PracticePod) -> set[str]:
 
 def journals(pod: PracticePod) -> bytes:
     """Return all that the agent has written into its journal."""
-    files = [path for path in (pod.home / ".bs4").rglob("*") if path.is_file() and "journal" in str(path)]
+    files = [
+        path for path in (pod.home / ".bs4").rglob("*") if path.is_file() and "journal" in str(path)
+    ]
     assert files
     return b"".join(path.read_bytes() for path in files)
 
@@ -49,7 +52,9 @@ async def watch(stage: Stage, seconds: float) -> set[str]:
 
 
 async def silent(seconds: float) -> None:
-    """Watch a healthy run for `seconds`; fail unless it trains, starts programs and raises nothing."""
+    """Watch a healthy run for `seconds`; fail unless it trains, starts programs and raises
+    nothing.
+    """
     async with staged("prime-rl", step_seconds=1.0, pace=1.0) as stage:
         await stage.launch()
         await advance(stage, "demo", 3)
@@ -79,7 +84,9 @@ async def test_a_healthy_run_of_current_is_silent_for_five_minutes() -> None:
 @pytest.mark.long
 @pytest.mark.beside
 async def test_a_real_key_in_a_command_line_is_one_incident() -> None:
-    """A person starts the run by hand with a W&B key among the words, which `uv` keeps for all to read."""
+    """A person starts the run by hand with a W&B key among the words, which `uv` keeps for all to
+    read.
+    """
     async with staged("prime-rl", step_seconds=1.0, pace=1.0) as stage:
         command = stage.pod.launch_command("--env-vars.WANDB_API_KEY", WANDB_KEY)
         await stage.pod.spawn(command)

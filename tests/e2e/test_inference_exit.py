@@ -1,4 +1,6 @@
-"""An inference server that ends with another code than 0 is noticed by the launcher, which ends the run; the agent says why."""
+"""An inference server that ends with another code than 0 is noticed by the launcher, which ends the
+run; the agent says why.
+"""
 
 from __future__ import annotations
 
@@ -34,5 +36,11 @@ async def test_the_run_ends_within_half_a_minute_and_the_incident_says_so(traine
         assert faults.find(stage.pod, "launcher") == []
         incident = await stage.incident("inference-exited", NOTICED_S)
         assert (incident.run, incident.severity) == ("demo", "critical")
-        assert any(e["source"] == "launcher" and "Inference failed with exit code" in e["text"] for e in incident.evidence)
-        print(f"{trainer}: ended after {ended_s:.1f} s, incident after {time.monotonic() - killed:.1f} s")
+        assert any(
+            e["source"] == "launcher" and "Inference failed with exit code" in e["text"]
+            for e in incident.evidence
+        )
+        print(
+            f"{trainer}: ended after {ended_s:.1f} s, incident after "
+            f"{time.monotonic() - killed:.1f} s"
+        )

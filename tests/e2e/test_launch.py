@@ -1,4 +1,6 @@
-"""A launch, interrupted wherever it can be and made again: one attempt each time, nothing moved or started twice."""
+"""A launch, interrupted wherever it can be and made again: one attempt each time, nothing moved or
+started twice.
+"""
 
 from __future__ import annotations
 
@@ -32,20 +34,28 @@ async def ended(stage: Stage, key: str) -> Any:
 
 
 def attempts(stage: Stage, run: str = "demo") -> list[Path]:
-    """Attempts that were ever started, as they lie on the pod's disk: an agent that dies between the number and the spec loses a number."""
+    """Attempts that were ever started, as they lie on the pod's disk: an agent that dies between
+    the number and the spec loses a number.
+    """
     directories = (stage.pod.home / ".bs4" / "runs" / run / "attempts").glob("[0-9]*")
-    return sorted((path for path in directories if (path / "shim.json").exists()), key=lambda path: int(path.name))
+    return sorted(
+        (path for path in directories if (path / "shim.json").exists()),
+        key=lambda path: int(path.name),
+    )
 
 
 async def killed_at(stage: Stage, asked: Asked, moment: Moment) -> Any:
-    """A launch whose agent is killed at `moment`, and that is then asked for again as a person would: by the same command."""
+    """A launch whose agent is killed at `moment`, and that is then asked for again as a person
+    would: by the same command.
+    """
     view = await launch.plan(stage.session, asked)
     key = launch.key_of(view.plan_hash, asked.run)
     killing = asyncio.create_task(kill_agent_at(stage, lambda: key, moment))
     assert await launch.start(stage.session, view, confirmed=True) == key
     await killing
     await stage.session.synced(120.0)
-    # The same command again: what is under way is watched; confirming the same plan again is the same action.
+    # The same command again: what is under way is watched; confirming the same plan again is the
+    # same action.
     going = launch.under_way(stage.session.state, asked.run)
     assert going is None or going.key == key
     assert await launch.start(stage.session, view, confirmed=True) == key
@@ -54,7 +64,11 @@ async def killed_at(stage: Stage, asked: Asked, moment: Moment) -> Any:
 
 async def stop(stage: Stage) -> None:
     await stage.must("stop", run="demo")
-    await stage.until(lambda: stage.session.state.runs["demo"].view.attempt.ended_t is not None, 180, "the end of the attempt")
+    await stage.until(
+        lambda: stage.session.state.runs["demo"].view.attempt.ended_t is not None,
+        180,
+        "the end of the attempt",
+    )
 
 
 @pytest.mark.long
@@ -62,10 +76,15 @@ async def stop(stage: Stage) -> None:
 @pytest.mark.parametrize(
     ("trainer", "moments"),
     # Stopping the current generation takes long, so its every launch is dear.
-    [("prime-rl-2026-01", (at("intent", 0), at("step-done", 0), at("intent", 2))), ("prime-rl", (at("step-done", 0),))],
+    [
+        ("prime-rl-2026-01", (at("intent", 0), at("step-done", 0), at("intent", 2))),
+        ("prime-rl", (at("step-done", 0),)),
+    ],
     ids=["prime-rl-2026-01", "prime-rl"],
 )
-async def test_a_launch_that_is_interrupted_anywhere_starts_one_attempt(trainer: str, moments: tuple[Moment, ...], tmp_path: Path) -> None:
+async def test_a_launch_that_is_interrupted_anywhere_starts_one_attempt(
+    trainer: str, moments: tuple[Moment, ...], tmp_path: Path
+) -> None:
     async with staged(trainer) as stage:
         asked = Asked("demo", trainer, "configs/rl.toml")
 
@@ -89,10 +108,17 @@ async def test_a_launch_that_is_interrupted_anywhere_starts_one_attempt(trainer:
         await stage.until(lambda: [s for _, s in stage.steps() if s >= 11], 300, "two checkpoints")
         await stop(stage)
 
-        # From here on something lies in the way of every start: it is moved once, whoever dies meanwhile.
+        # From here on something lies in the way of every start: it is moved once, whoever dies
+        # meanwhile.
         for number, moment in enumerate(moments, 2):
             stray = (
-                (stage.pod.output_dir / "run_default" if trainer == "prime-rl-2026-01" else stage.pod.run_dir) / "rollouts" / "step_9999"
+                (
+                    stage.pod.output_dir / "run_default"
+                    if trainer == "prime-rl-2026-01"
+                    else stage.pod.run_dir
+                )
+                / "rollouts"
+                / "step_9999"
             )
             stray.mkdir(parents=True)
             (stray / "rollouts.bin").write_bytes(b"of a dead attempt")
@@ -102,7 +128,9 @@ async def test_a_launch_that_is_interrupted_anywhere_starts_one_attempt(trainer:
             assert moved
             action = await killed_at(stage, asked, moment)
             assert action.state == "done", action.detail
-            assert [int(path.name) for path in attempts(stage)][number - 1 :] == [action.result["attempt"]]
+            assert [int(path.name) for path in attempts(stage)][number - 1 :] == [
+                action.result["attempt"]
+            ]
             assert action.result["step"] >= view.plan["resume"]
             told = Counter(r["event"] for r in journals.of_action(stage.pod.home, action.key))
             assert (told["accepted"], told["done"]) == (1, 1)
@@ -110,7 +138,8 @@ async def test_a_launch_that_is_interrupted_anywhere_starts_one_attempt(trainer:
             assert len(list(trash.rglob(".*.bs4-moved.json"))) == len(moved)
             await stop(stage)
 
-        # Afresh: everything goes to the trash, and only after the name was typed; the next attempt begins at its first step.
+        # Afresh: everything goes to the trash, and only after the name was typed; the next attempt
+        # begins at its first step.
         afresh = launch.again(asked, fresh=True)
         view = await launch.plan(stage.session, afresh)
         assert launch.must_type(view)

@@ -1,4 +1,6 @@
-"""verl from an empty practice pod to its first step with one command and one confirmation; killed, and resumed without a lost step."""
+"""verl from an empty practice pod to its first step with one command and one confirmation; killed,
+and resumed without a lost step.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,9 @@ def test_from_an_empty_pod_to_a_first_step_then_killed_and_resumed() -> None:
         assert "-m verl.trainer.main_ppo" in command
         assert all(f" {word} " in command for word in WORDS)
         assert f"trainer.default_local_dir={pod.run_dir}/checkpoints" in command
-        assert [check for check in shown.json["checks"] if check["state"] in ("blocking", "unknown")] == []
+        assert [
+            check for check in shown.json["checks"] if check["state"] in ("blocking", "unknown")
+        ] == []
         unconfirmed = launched()
         assert unconfirmed.code == 4
         assert "confirm the plan with --yes" in unconfirmed.sentence
@@ -85,8 +89,14 @@ def test_from_an_empty_pod_to_a_first_step_then_killed_and_resumed() -> None:
         kept, trained = saved(pod), steps(pod, 1)
         assert kept >= 5
         assert trained == list(range(1, trained[-1] + 1))
-        # Ray's agents outlive the driver. They are ended by name of their run, and then the same command goes on.
-        assert practice("stop", "--pod", "bare", "--run", "demo", "--confirm", "demo", timeout=280.0).code == 0
+        # Ray's agents outlive the driver. They are ended by name of their run, and then the same
+        # command goes on.
+        assert (
+            practice(
+                "stop", "--pod", "bare", "--run", "demo", "--confirm", "demo", timeout=280.0
+            ).code
+            == 0
+        )
         resumed = launched("--yes")
         assert resumed.code == 0, resumed
         assert f"step {kept} is the newest that is complete" in resumed.out
@@ -96,5 +106,10 @@ def test_from_an_empty_pod_to_a_first_step_then_killed_and_resumed() -> None:
         first, second = attempts(pod)
         assert (first["launch"]["resume"], second["launch"]["resume"]) == (None, kept)
         assert first["launch"]["overrides"] == second["launch"]["overrides"] == list(WORDS)
-        assert f"trainer.resume_from_path={pod.run_dir}/checkpoints/global_step_{kept}" in second["argv"]
-        assert [Path(word).name for word in second["argv"] if word.startswith("hydra.run.dir=")] == ["2"]
+        assert (
+            f"trainer.resume_from_path={pod.run_dir}/checkpoints/global_step_{kept}"
+            in second["argv"]
+        )
+        assert [
+            Path(word).name for word in second["argv"] if word.startswith("hydra.run.dir=")
+        ] == ["2"]

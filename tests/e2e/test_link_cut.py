@@ -1,4 +1,6 @@
-"""The cable is pulled for half a minute in a flood of lines, and the agent is killed meanwhile: nothing is lost, nothing is done."""
+"""The cable is pulled for half a minute in a flood of lines, and the agent is killed meanwhile:
+nothing is lost, nothing is done.
+"""
 
 from __future__ import annotations
 
@@ -85,18 +87,39 @@ def furnish(pod: TestPod) -> Path:
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
-async def test_every_line_comes_once_and_in_order_and_nothing_is_done(pod: TestPod, tmp_path: Path) -> None:
+async def test_every_line_comes_once_and_in_order_and_nothing_is_done(
+    pod: TestPod, tmp_path: Path
+) -> None:
     home = furnish(pod)
     mirror = Mirror(tmp_path / "mirror")
     session = PodSession(PodState(pod.name), lambda: transport(pod, tmp_path), mirror, "tester")
     async with living(session):
-        body = {"run": "flood", "trainer": "prime-rl-2026-01", "config": "rl.toml", "cwd": "work", "output_dir": "out", "wait": False}
+        body = {
+            "run": "flood",
+            "trainer": "prime-rl-2026-01",
+            "config": "rl.toml",
+            "cwd": "work",
+            "output_dir": "out",
+            "wait": False,
+        }
         key = await session.submit("launch", **body)
-        await until(lambda: session.state.ledger.actions[key].ended if key in session.state.ledger.actions else False, 120, "the launch")
-        assert session.state.ledger.actions[key].state == "done", session.state.ledger.actions[key].detail
+        await until(
+            lambda: (
+                session.state.ledger.actions[key].ended
+                if key in session.state.ledger.actions
+                else False
+            ),
+            120,
+            "the launch",
+        )
+        assert session.state.ledger.actions[key].state == "done", session.state.ledger.actions[
+            key
+        ].detail
         reader = Reader(session)
         reading = asyncio.create_task(reader.follow(LINES))
-        await until(lambda: reader.lines > 2 * RATE or reading.done(), 60, "the first two seconds of lines")
+        await until(
+            lambda: reader.lines > 2 * RATE or reading.done(), 60, "the first two seconds of lines"
+        )
         agent = int(session.state.hello["pid"])
         before = len(journals.records(home))
 
@@ -112,9 +135,13 @@ async def test_every_line_comes_once_and_in_order_and_nothing_is_done(pod: TestP
             assert cut_at < since <= time.monotonic()
             over = max(cut_at + CUT_S, time.monotonic() + 5.0)
             while time.monotonic() < over:
-                assert (link.state in DOWN, link.since) == (True, since), "a retry must not hide that it is down, nor since when"
+                assert (link.state in DOWN, link.since) == (True, since), (
+                    "a retry must not hide that it is down, nor since when"
+                )
                 assert link.detail
-                assert session.state.worst()[0] == 3, "unknown, not critical: a link says nothing about the run"
+                assert session.state.worst()[0] == 3, (
+                    "unknown, not critical: a link says nothing about the run"
+                )
                 await asyncio.sleep(0.05)
         finally:
             pod.restore()
@@ -131,12 +158,19 @@ async def test_every_line_comes_once_and_in_order_and_nothing_is_done(pod: TestP
         assert int(session.state.hello["pid"]) != agent
         told = journals.records(home)[before:]
         assert [r for r in told if r["type"] in ("action", "incident", "plan")] == []
-        assert [r["event"] for r in told if r["type"] == "agent"][:1] in (["started"], ["restarted"])
+        assert [r["event"] for r in told if r["type"] == "agent"][:1] in (
+            ["started"],
+            ["restarted"],
+        )
         assert journals.problems(home, tmp_path) == []
         assert session.state.ledger.runs["flood"].attempt.state == "running"  # type: ignore[union-attr]
     files = (tmp_path / "mirror").rglob(f"{STREAM}/*.data")
-    kept = b"".join(path.read_bytes() for path in sorted(files, key=lambda p: [int(n) for n in p.stem.split(".")]))
+    kept = b"".join(
+        path.read_bytes()
+        for path in sorted(files, key=lambda p: [int(n) for n in p.stem.split(".")])
+    )
     assert kept == bytes(reader.data)
     print(
-        f"down was seen after {down_after:.1f} s; {back_after:.1f} s from the cable to the agent; {len(kept) / 1e6:.1f} MB, {LINES} lines"
+        f"down was seen after {down_after:.1f} s; {back_after:.1f} s from the cable to the "
+        f"agent; {len(kept) / 1e6:.1f} MB, {LINES} lines"
     )

@@ -1,4 +1,6 @@
-"""A rented pod is destroyed in mid-step: another is rented, the newest synced step restored, and the run goes on there as the same run."""
+"""A rented pod is destroyed in mid-step: another is rented, the newest synced step restored, and
+the run goes on there as the same run.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,19 @@ from bs4_console.demo import bare
 from tests.e2e import rented
 from tests.e2e.rented import INTERVAL, STORE, until
 
-pytestmark = [pytest.mark.long, pytest.mark.beside, pytest.mark.skipif(not bare.usable(), reason="a bare practice pod needs git")]
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.beside,
+    pytest.mark.skipif(not bare.usable(), reason="a bare practice pod needs git"),
+]
 
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("trainer", ["prime-rl-2026-01", "prime-rl"])
 def test_destroyed_in_mid_step_and_goes_on_elsewhere(trainer: str) -> None:
-    """What is in the store was brought there by the pod's own sync, and nothing else is left of the run."""
+    """What is in the store was brought there by the pod's own sync, and nothing else is left of the
+    run.
+    """
     with rented.rig(trainer) as at:
         at.meet()
         at.train()
@@ -25,7 +33,11 @@ def test_destroyed_in_mid_step_and_goes_on_elsewhere(trainer: str) -> None:
         assert looked.code == 0, looked
 
         reached = at.stand_still()
-        step = until(lambda: at.pointed() == at.complete() and at.pointed(), 240, "the newest complete set in the store")
+        step = until(
+            lambda: at.pointed() == at.complete() and at.pointed(),
+            240,
+            "the newest complete set in the store",
+        )
         lost, config = at.pod, at.pod.config_path.read_text()
         ids, tracked, orders = rented.given(lost), rented.tracked(lost), rented.ordered(lost)
         assert rented.rates(lost) == {rented.RATE}
@@ -41,7 +53,8 @@ def test_destroyed_in_mid_step_and_goes_on_elsewhere(trainer: str) -> None:
         assert machine.label.startswith("bs4-demo-")
         assert at.spent() == ["vast create"]
         new = at.metal.pods[machine.id]
-        # The current generation counts steps from 1: the set of step N holds it. January's is named by the next one.
+        # The current generation counts steps from 1: the set of step N holds it. January's is named
+        # by the next one.
         following = step if trainer == "prime-rl-2026-01" else step + 1
         assert at.steps(new)[0] == following, "it goes on right behind what was restored"
         assert 0 < reached - step <= INTERVAL
@@ -57,7 +70,9 @@ def test_destroyed_in_mid_step_and_goes_on_elsewhere(trainer: str) -> None:
         part = kept / "parts" / "trainer.toml"
         named = [str(part) if word == rented.PART else word for word in rented.ARGUMENTS]
         assert rented.launched(new)["overrides"][: len(named)] == named, "and its further arguments"
-        assert not (new.project / rented.PART).exists(), "this machine never had the file that they name"
+        assert not (new.project / rented.PART).exists(), (
+            "this machine never had the file that they name"
+        )
         assert rented.rates(new) == {rented.RATE}, "the trainer has read it"
         assert rented.WORD.items() <= rented.environment(new).items()
 
@@ -65,7 +80,17 @@ def test_destroyed_in_mid_step_and_goes_on_elsewhere(trainer: str) -> None:
         assert (
             rented.ordered(new)
             == orders
-            == [{"run": "demo", "to": STORE, "every": 0, "milestones": 10, "keep_remote": 3, "limit_mib": 64.0, "weights": False}]
+            == [
+                {
+                    "run": "demo",
+                    "to": STORE,
+                    "every": 0,
+                    "milestones": 10,
+                    "keep_remote": 3,
+                    "limit_mib": 64.0,
+                    "weights": False,
+                }
+            ]
         )
         until(lambda: at.pointed() > step, 240, "a step of the new machine in the store")
         again = at.recover("--once")

@@ -1,4 +1,6 @@
-"""What only looks like a lost pod: the way to it is cut for an hour, or it takes connections and says no word. Nothing is rented."""
+"""What only looks like a lost pod: the way to it is cut for an hour, or it takes connections and
+says no word. Nothing is rented.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,11 @@ from tests.e2e import journals, rented
 from tests.e2e.rented import Rig
 from tests.support.cable import cable
 
-pytestmark = [pytest.mark.long, pytest.mark.beside, pytest.mark.skipif(not bare.usable(), reason="a bare practice pod needs git")]
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.beside,
+    pytest.mark.skipif(not bare.usable(), reason="a bare practice pod needs git"),
+]
 TRAINER = "prime-rl"
 HOUR = 3600.0
 
@@ -43,14 +49,20 @@ class Clock:
 
 @contextlib.asynccontextmanager
 async def watching(at: Rig, clock: Clock, patch: pytest.MonkeyPatch) -> AsyncIterator[Controller]:
-    """The controller as `recover --watch` makes it, by another clock and with a lease that settles sooner."""
+    """The controller as `recover --watch` makes it, by another clock and with a lease that settles
+    sooner.
+    """
     for name, value in at.console.environment.items():
         patch.setenv(name, value)
     config = controller_config.read()["demo"]
-    async with recover.controller_of(argparse.Namespace(plan=None, moved=False, dry_run=False), config) as one:
+    async with recover.controller_of(
+        argparse.Namespace(plan=None, moved=False, dry_run=False), config
+    ) as one:
         one.clock, one.wall, one.sleep = clock, clock.wall, clock.sleep
         one.hands.clock = clock  # type: ignore[attr-defined]
-        one.lease = Lease(one.hands.store, config.layout, "tester", ttl_s=60.0, settle_s=1.0, margin_s=20.0)  # type: ignore[attr-defined]
+        one.lease = Lease(
+            one.hands.store, config.layout, "tester", ttl_s=60.0, settle_s=1.0, margin_s=20.0
+        )  # type: ignore[attr-defined]
         yield one
 
 
@@ -65,14 +77,24 @@ async def until(condition: Callable[[], Any], what: str) -> Any:
 
 
 def done_to(at: Rig) -> list[str]:
-    """Every action that anybody has begun on the pod, and every process life of its run and its agent."""
-    told = [r["action"] for r in journals.records(at.pod.home) if r["type"] == "action" and r["event"] == "accepted"]
-    attempts = sorted(path.parent.name for path in (at.pod.home / ".bs4/runs/demo/attempts").glob("*/shim.json"))
+    """Every action that anybody has begun on the pod, and every process life of its run and its
+    agent.
+    """
+    told = [
+        r["action"]
+        for r in journals.records(at.pod.home)
+        if r["type"] == "action" and r["event"] == "accepted"
+    ]
+    attempts = sorted(
+        path.parent.name for path in (at.pod.home / ".bs4/runs/demo/attempts").glob("*/shim.json")
+    )
     return [*told, *attempts, *map(str, journals.agents(at.pod.home))]
 
 
 @pytest.mark.timeout(900)
-async def test_an_hour_without_the_link_costs_nothing_and_rents_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_hour_without_the_link_costs_nothing_and_rents_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with rented.rig(TRAINER, step_seconds=0.3) as at:
         async with cable(at.pod.host, at.pod.port) as link:
             at.meet(link.port)
@@ -98,7 +120,9 @@ async def test_an_hour_without_the_link_costs_nothing_and_rents_nothing(monkeypa
                     pointed, step = at.pointed(), at.steps(at.pod)[-1]
                     await until(lambda step=step: at.steps(at.pod)[-1] > step, "another step")
                     if len(verdicts) in (1, 4):
-                        await until(lambda pointed=pointed: at.pointed() > pointed, "another upload")
+                        await until(
+                            lambda pointed=pointed: at.pointed() > pointed, "another upload"
+                        )
                     clock.ahead += 600.0
                 assert set(verdicts[1:]) == {"network-only"}, verdicts
                 assert set(verdicts) <= {"network-only", "unknown"}
@@ -106,7 +130,9 @@ async def test_an_hour_without_the_link_costs_nothing_and_rents_nothing(monkeypa
                 trained = at.steps(at.pod)[-1]
 
                 await link.plug_in()
-                async with asyncio.timeout(90):  # the pod's agent may not have read the newest line yet when it is looked at
+                async with asyncio.timeout(
+                    90
+                ):  # the pod's agent may not have read the newest line yet when it is looked at
                     while True:
                         back = await one.look()
                         assert back.verdict is not None
@@ -115,7 +141,11 @@ async def test_an_hour_without_the_link_costs_nothing_and_rents_nothing(monkeypa
                             break
                 state = await asyncio.to_thread(one.records.load)
                 assert state is not None
-                assert (state.phase, state.attempts, state.spent(0.0, clock.wall())) == ("watching", (), 0.0)
+                assert (state.phase, state.attempts, state.spent(0.0, clock.wall())) == (
+                    "watching",
+                    (),
+                    0.0,
+                )
             assert at.spent() == []
             assert list(at.cloud.market.rented) == [at.first.id]
             assert done_to(at) == untouched
@@ -127,9 +157,12 @@ async def test_an_hour_without_the_link_costs_nothing_and_rents_nothing(monkeypa
 
 @pytest.mark.timeout(600)
 async def test_a_machine_that_says_no_word_is_not_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It runs at the provider and takes connections: nothing is rented for it, and its run goes on."""
+    """It runs at the provider and takes connections: nothing is rented for it, and its run goes
+    on.
+    """
     with rented.rig(TRAINER, step_seconds=0.3) as at:
-        # Not by a stop of its SSH server: a test that is killed hard could not take that back, and the pod would stay for ever.
+        # Not by a stop of its SSH server: a test that is killed hard could not take that back, and
+        # the pod would stay for ever.
         async with cable(at.pod.host, at.pod.port) as link:
             at.meet(link.port)
             await asyncio.to_thread(at.train)
@@ -138,7 +171,9 @@ async def test_a_machine_that_says_no_word_is_not_replaced(monkeypatch: pytest.M
                 assert (await one.look()).exit_code == 0
                 untouched, step = done_to(at), at.steps(at.pod)[-1]
                 link.mute()
-                with monkeypatch.context() as brief:  # nothing will come, however long it is waited for
+                with (
+                    monkeypatch.context() as brief
+                ):  # nothing will come, however long it is waited for
                     brief.setattr(controller_hands, "LOOK_S", 3.0)
                     brief.setattr(controller_hands, "GREET_S", 1.0)
                     outcome = await one.look()

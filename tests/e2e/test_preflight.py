@@ -1,4 +1,6 @@
-"""A whole preflight on real practice pods: nothing against a healthy one, and everything named that was broken in one go."""
+"""A whole preflight on real practice pods: nothing against a healthy one, and everything named that
+was broken in one go.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,16 @@ from tests.support.services import KEY, TOKEN, Services, serving
 pytestmark = [pytest.mark.long, pytest.mark.beside]
 
 OLD, NEW = "prime-rl-2026-01", "prime-rl"
-#: What this machine decides and not the pod: its limits, the Python that the practice environment is made from, its disk.
-OF_THE_MACHINE = {"fd-limit-low", "stack", "disk-high", "disk-full", "disk-next-checkpoint", "dev-shm-full"}
+#: What this machine decides and not the pod: its limits, the Python that the practice environment
+#: is made from, its disk.
+OF_THE_MACHINE = {
+    "fd-limit-low",
+    "stack",
+    "disk-high",
+    "disk-full",
+    "disk-next-checkpoint",
+    "dev-shm-full",
+}
 HEALTHY = {
     OLD: {
         "seq_len = 512\n": "clean = false\n",
@@ -36,12 +46,17 @@ HEALTHY = {
         "[orchestrator]": '[orchestrator.renderer]\nname = "default"\n\n[orchestrator]',
     },
 }
-WANDB = {OLD: '\n[wandb]\nproject = "practice"\nname = "one"\n', NEW: '\n[monitors.wandb]\nproject = "practice"\nname = "one"\n'}
+WANDB = {
+    OLD: '\n[wandb]\nproject = "practice"\nname = "one"\n',
+    NEW: '\n[monitors.wandb]\nproject = "practice"\nname = "one"\n',
+}
 
 
 @contextlib.asynccontextmanager
 async def practising(trainer: str) -> AsyncIterator[tuple[Stage, Services]]:
-    """A healthy pod: a config that lint has nothing against, all credentials good, services that answer."""
+    """A healthy pod: a config that lint has nothing against, all credentials good, services that
+    answer.
+    """
     with serving() as services:
         services.models[MODEL] = {"gated": False}
         async with staged(trainer) as stage:
@@ -64,7 +79,9 @@ async def look(stage: Stage, services: Services, **more: object) -> Preflight:
     told = json.dumps([check.as_dict() for check in found.checks]) + json.dumps(dict(found.facts))
     assert TOKEN not in told
     assert KEY not in told
-    assert not [check for check in found.checks if check.state in ("warning", "blocking") and not check.fix]
+    assert not [
+        check for check in found.checks if check.state in ("warning", "blocking") and not check.fix
+    ]
     return found
 
 
@@ -73,8 +90,10 @@ def states(found: Preflight, state: str) -> set[str]:
 
 
 async def break_everything(stage: Stage, services: Services) -> None:
-    """As it comes about: a port taken, GPU memory left behind, an environment gone, another prime-rl installed, keys that expired, a config
-    that was edited, a model that lost its licence, a checkpoint on one side only, and a clock that is late."""
+    """As it comes about: a port taken, GPU memory left behind, an environment gone, another
+    prime-rl installed, keys that expired, a config that was edited, a model that lost its licence,
+    a checkpoint on one side only, and a clock that is late.
+    """
     pod = stage.pod
     await faults.hold_port(pod, pod.api_port)
     if pod.library is not None:
@@ -89,27 +108,51 @@ async def break_everything(stage: Stage, services: Services) -> None:
         config.write("\n[config]\nversion = 3\n")
     stubs.forget_model(stage)
     services.models[MODEL] = {"gated": "manual"}
-    step = pod.run_dir / ("run_default/checkpoints" if stage.trainer == OLD else "checkpoints") / "step_15" / "orchestrator"
+    step = (
+        pod.run_dir
+        / ("run_default/checkpoints" if stage.trainer == OLD else "checkpoints")
+        / "step_15"
+        / "orchestrator"
+    )
     step.mkdir(parents=True)
     (step / "progress.pt").write_bytes(b"x")
     services.date = 1_000_000_000.0
 
 
 BROKEN = {
-    "port-in-use", "env-not-installed", "P06", "hub-auth", "wandb-auth", "R15", "hub-gated", "clock",
+    "port-in-use",
+    "env-not-installed",
+    "P06",
+    "hub-auth",
+    "wandb-auth",
+    "R15",
+    "hub-gated",
+    "clock",
     "stale-checkpoint-deadlock",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("trainer", [OLD, NEW])
-async def test_a_healthy_pod_has_nothing_against_it_and_a_broken_one_all_that_is_broken(trainer: str) -> None:
+async def test_a_healthy_pod_has_nothing_against_it_and_a_broken_one_all_that_is_broken(
+    trainer: str,
+) -> None:
     async with practising(trainer) as (stage, services):
         found = await look(stage, services)
-        bad = {(check.id, check.state, check.why) for check in found.checks if check.state != "ok" and check.id not in OF_THE_MACHINE}
+        bad = {
+            (check.id, check.state, check.why)
+            for check in found.checks
+            if check.state != "ok" and check.id not in OF_THE_MACHINE
+        }
         assert bad == set()
-        assert {"launch", "port-in-use", "stale-gpu-process", "env-not-installed", "hub-auth", "model-not-found", "clock"} <= states(
-            found, "ok"
-        )
+        assert {
+            "launch",
+            "port-in-use",
+            "stale-gpu-process",
+            "env-not-installed",
+            "hub-auth",
+            "model-not-found",
+            "clock",
+        } <= states(found, "ok")
         assert not (stage.pod.run_dir / "logs").exists()  # it started nothing
         before = sorted(str(path) for path in stage.pod.project.rglob("*"))
 
@@ -117,7 +160,11 @@ async def test_a_healthy_pod_has_nothing_against_it_and_a_broken_one_all_that_is
         found = await look(stage, services)
         expected = BROKEN | ({"stale-gpu-process"} if stage.pod.library is not None else set())
         assert expected <= states(found, "blocking"), found.checks
-        held = next(check for check in found.checks if check.id == "port-in-use" and check.state == "blocking")
+        held = next(
+            check
+            for check in found.checks
+            if check.id == "port-in-use" and check.state == "blocking"
+        )
         assert str(stage.pod.api_port) in held.why
         added = set(map(str, stage.pod.project.rglob("*"))) - set(before) - await followed(stage)
         assert {Path(name).name for name in added} <= {
@@ -132,12 +179,18 @@ async def test_a_healthy_pod_has_nothing_against_it_and_a_broken_one_all_that_is
 
 
 async def followed(stage: Stage) -> set[str]:
-    """What the agent keeps of runs. None was launched, but a server that this test starts by hand is one to the agent, if it looks for such
-    starts before that server is killed: a matter of the machine's load."""
+    """What the agent keeps of runs. None was launched, but a server that this test starts by hand
+    is one to the agent, if it looks for such starts before that server is killed: a matter of the
+    machine's load.
+    """
     kept = stage.pod.project / ".bs4"
     if not kept.exists():
         return set()
-    await stage.until(lambda: {place.name for place in kept.iterdir()} <= set(stage.session.state.runs), 60, "its runs alone there")
+    await stage.until(
+        lambda: {place.name for place in kept.iterdir()} <= set(stage.session.state.runs),
+        60,
+        "its runs alone there",
+    )
     assert "demo" not in stage.session.state.runs
     return {str(path) for path in (kept, *kept.rglob("*"))}
 
@@ -148,9 +201,15 @@ async def test_what_cannot_be_asked_is_unknown_and_the_pod_alone_needs_no_config
         assert not {"launch", "config-rejected"} & {check.id for check in found.checks}
         (stage.pod.home / ".cache" / "huggingface" / "token").write_text(TOKEN)
         shutil.rmtree(stage.pod.project / ".venv")
-        found = await asyncio.wait_for(examine(stage.session, Wanted(NEW, "configs/rl.toml", "demo")), 240)
-        assert {"hub-auth", "stack", "env-not-installed"} <= states(found, "unknown")  # nobody answers where its services would be
+        found = await asyncio.wait_for(
+            examine(stage.session, Wanted(NEW, "configs/rl.toml", "demo")), 240
+        )
+        assert {"hub-auth", "stack", "env-not-installed"} <= states(
+            found, "unknown"
+        )  # nobody answers where its services would be
         assert "uv-missing" in states(found, "blocking")
-        gone = await asyncio.wait_for(examine(stage.session, Wanted(NEW, "configs/none.toml", "demo")), 240)
+        gone = await asyncio.wait_for(
+            examine(stage.session, Wanted(NEW, "configs/none.toml", "demo")), 240
+        )
         assert "config-rejected" in states(gone, "blocking")
         assert "config-rejected" in states(gone, "unknown")

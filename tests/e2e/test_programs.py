@@ -1,4 +1,6 @@
-"""`sft` and `eval`, launched and watched: good is a step that is done and a result that is there, and an end says why."""
+"""`sft` and `eval`, launched and watched: good is a step that is done and a result that is there,
+and an end says why.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +26,22 @@ def furnish(stage: Stage) -> None:
     for name in ("sft", "eval" if stage.trainer == OLD else "evals"):
         program = binaries / name
         text = PROGRAM.read_text().replace('GENERATION = "current"', f'GENERATION = "{generation}"')
-        program.write_text(f"#!/bin/sh\n'''exec' \"{binaries / 'python3'}\" \"$0\" \"$@\"\n' '''\n{text}")
+        program.write_text(
+            f"#!/bin/sh\n'''exec' \"{binaries / 'python3'}\" \"$0\" \"$@\"\n' '''\n{text}"
+        )
         program.chmod(0o755)
     for name in ("good", "dying", "silent"):
         Path(stage.pod.project / f"{name}.toml").write_text("max_steps = 1\n")
 
 
 async def launched(stage: Stage, component: str, config: str) -> ActionView:
-    asked = Asked(f"{component}-{config}", stage.trainer, f"{config}.toml", output_dir=f"outputs/{component}-{config}", component=component)
+    asked = Asked(
+        f"{component}-{config}",
+        stage.trainer,
+        f"{config}.toml",
+        output_dir=f"outputs/{component}-{config}",
+        component=component,
+    )
     view = await launch.plan(stage.session, asked)
     assert view.plan["steps"][-1]["title"].startswith("Wait for ")
     key = await launch.start(stage.session, view)
@@ -46,8 +56,12 @@ async def test_sft_and_eval_are_watched_to_their_first_step_and_result(trainer: 
     async with staged(trainer) as stage:
         furnish(stage)
         done = await launched(stage, "sft", "good")
-        assert (done.state, done.result.get("step")) == ("done", 0 if trainer == OLD else 1), done.detail
-        await stage.until(lambda: stage.session.state.runs["sft-good"].series("loss"), 120, "the step's record")
+        assert (done.state, done.result.get("step")) == ("done", 0 if trainer == OLD else 1), (
+            done.detail
+        )
+        await stage.until(
+            lambda: stage.session.state.runs["sft-good"].series("loss"), 120, "the step's record"
+        )
         await stage.until(lambda: ended(stage, "sft-good") is not None, 120, "the end of sft")
         end = ended(stage, "sft-good")
         assert end is not None
@@ -82,4 +96,6 @@ async def test_a_part_that_is_not_there_is_no_launch() -> None:
     async with staged(OLD) as stage:
         furnish(stage)
         with pytest.raises(NotApplicableError):
-            await launch.plan(stage.session, Asked("x", OLD, "good.toml", component="eval", processes=4))
+            await launch.plan(
+                stage.session, Asked("x", OLD, "good.toml", component="eval", processes=4)
+            )

@@ -1,4 +1,6 @@
-"""A restore whose console is killed, then its agent, then its link cut: every file is fetched once, and half of it is never a step."""
+"""A restore whose console is killed, then its agent, then its link cut: every file is fetched once,
+and half of it is never a step.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ class Gate:
 
     def __init__(self, server: B2Server, skip: int) -> None:
         self.reached, self._open = threading.Event(), threading.Event()
-        server.faults.add(Fault("stop", call="b2_download_file_by_name", name="/files/", skip=skip, on=self._hold))
+        server.faults.add(
+            Fault("stop", call="b2_download_file_by_name", name="/files/", skip=skip, on=self._hold)
+        )
 
     def _hold(self) -> None:
         self.reached.set()
@@ -48,14 +52,20 @@ class Gate:
 
 
 class Asked:
-    """How often each file of the step was asked for; its config, which every plan reads, left out."""
+    """How often each file of the step was asked for; its config, which every plan reads, left
+    out.
+    """
 
     def __init__(self, server: B2Server) -> None:
         self.count: Counter[str] = Counter()
         take = server.faults.take
 
         def counted(call: str, name: str) -> Fault | None:
-            if call == "b2_download_file_by_name" and f"/step_{STEP}/files/" in name and not name.endswith(".toml"):
+            if (
+                call == "b2_download_file_by_name"
+                and f"/step_{STEP}/files/" in name
+                and not name.endswith(".toml")
+            ):
                 self.count[name] += 1
             return take(call, name)
 
@@ -63,12 +73,18 @@ class Asked:
 
 
 def complete(stage: Stage) -> list[int]:
-    spec = LaunchSpec("demo", TRAINER, Path("configs/rl.toml"), stage.pod.project, stage.pod.output_dir)
+    spec = LaunchSpec(
+        "demo", TRAINER, Path("configs/rl.toml"), stage.pod.project, stage.pod.output_dir
+    )
     return [one.step for one in registry.get(TRAINER).checkpoints(spec) if one.complete]
 
 
 def restores(home: Path) -> list[str]:
-    told = [r for r in journals.records(home) if r["type"] == "action" and r["event"] == "accepted" and r["kind"] == "restore"]
+    told = [
+        r
+        for r in journals.records(home)
+        if r["type"] == "action" and r["event"] == "accepted" and r["kind"] == "restore"
+    ]
     return [r["action"] for r in told]
 
 
@@ -81,11 +97,26 @@ async def test_console_killed_agent_killed_and_link_cut(tmp_path: Path) -> None:
         server.bucket(PLACE.bucket)
         key = server.key()
         put_step(B2Store.open(PLACE.bucket, key.id, key.secret, at=server.url), PLACE, lost, STEP)
-        async with staged(TRAINER, env={"BS4_B2_REALM": server.url}) as stage, cable(stage.pod.host, stage.pod.port) as link:
+        async with (
+            staged(TRAINER, env={"BS4_B2_REALM": server.url}) as stage,
+            cable(stage.pod.host, stage.pod.port) as link,
+        ):
             pod, console = stage.pod, Console(tmp_path)
             store_credential("b2", {"key_id": key.id, "key": key.secret}, Home(pod.home / ".bs4"))
-            console.add(pod.name, "127.0.0.1", link.port, pod.user, pod.key_path, pod.known_host_key)
-            words = ["checkpoints", "restore", "--pod", pod.name, "--run", "demo", "--from", str(PLACE), "--yes"]
+            console.add(
+                pod.name, "127.0.0.1", link.port, pod.user, pod.key_path, pod.known_host_key
+            )
+            words = [
+                "checkpoints",
+                "restore",
+                "--pod",
+                pod.name,
+                "--run",
+                "demo",
+                "--from",
+                str(PLACE),
+                "--yes",
+            ]
             asked, gates = Asked(server), [Gate(server, 3), Gate(server, 5)]
             try:
                 # kill -9 of the console in the middle of the files: the pod goes on by itself.
@@ -96,7 +127,8 @@ async def test_console_killed_agent_killed_and_link_cut(tmp_path: Path) -> None:
                 (action,) = restores(pod.home)
                 assert complete(stage) == []
 
-                # kill -9 of the agent: what fetches is not its child, and goes on to the next files.
+                # kill -9 of the agent: what fetches is not its child, and goes on to the next
+                # files.
                 agent = tree.look(journals.agents(pod.home)[-1])
                 assert agent is not None
                 tree.send(agent, signal.SIGKILL)
@@ -107,7 +139,9 @@ async def test_console_killed_agent_killed_and_link_cut(tmp_path: Path) -> None:
                 # The same command again finds it under way; its link is cut, and comes back.
                 second = console.start(*words)
                 said = b""
-                while b"is under way" not in said:  # before, it would be its first connection that is cut
+                while (
+                    b"is under way" not in said
+                ):  # before, it would be its first connection that is cut
                     line = await asyncio.wait_for(asyncio.to_thread(second.stderr.readline), 120)
                     assert line, f"it ended and had said {said!r}"
                     said += line
@@ -124,8 +158,14 @@ async def test_console_killed_agent_killed_and_link_cut(tmp_path: Path) -> None:
             assert done.code == 0, done
 
             assert complete(stage) == [STEP]
-            here = {name: sha for name, sha in hashes(pod.output_dir).items() if f"step_{STEP}/" in name}
-            assert here == {name: sha for name, sha in hashes(lost.output_dir).items() if f"step_{STEP}/" in name}
+            here = {
+                name: sha for name, sha in hashes(pod.output_dir).items() if f"step_{STEP}/" in name
+            }
+            assert here == {
+                name: sha
+                for name, sha in hashes(lost.output_dir).items()
+                if f"step_{STEP}/" in name
+            }
             assert restores(pod.home)[0] == action
             assert set(asked.count.values()) == {1}, "no file of the step was fetched twice"
             assert journals.finished_steps(journals.of_action(pod.home, action)) == {0: 1, 1: 1}

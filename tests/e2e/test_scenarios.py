@@ -1,4 +1,6 @@
-"""The demo command keeps its word: unfixed it stays broken, without its playbook it fails, and what cannot happen says so."""
+"""The demo command keeps its word: unfixed it stays broken, without its playbook it fails, and what
+cannot happen says so.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,16 @@ MINIATURE = Path(demo.__file__).parent / "miniature"
 
 
 def command(*words: str, timeout: float = 280) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-c", "import sys; from bs4_console.cli.main import main; sys.exit(main())", "demo", *words]
-    return subprocess.run(argv, capture_output=True, text=True, timeout=timeout, check=False, stdin=subprocess.DEVNULL)
+    argv = [
+        sys.executable,
+        "-c",
+        "import sys; from bs4_console.cli.main import main; sys.exit(main())",
+        "demo",
+        *words,
+    ]
+    return subprocess.run(
+        argv, capture_output=True, text=True, timeout=timeout, check=False, stdin=subprocess.DEVNULL
+    )
 
 
 def test_a_scenario_that_cannot_happen_ends_with_2_and_says_where_it_can() -> None:
@@ -51,17 +61,29 @@ def test_random_is_decided_by_its_seed_and_fits_the_trainer() -> None:
         chosen = [choose("random", trainer, seed) for seed in range(60)]
         assert chosen == [choose("random", trainer, seed) for seed in range(60)]
         assert all(trainer in scenario.trainers for scenario in chosen)
-        assert {s.name for s in chosen} == {s.name for s in SCENARIOS.values() if trainer in s.trainers}
+        assert {s.name for s in chosen} == {
+            s.name for s in SCENARIOS.values() if trainer in s.trainers
+        }
     with pytest.raises(NotApplicableError):
         choose("step-desync", NEW)
 
 
 def test_no_scenario_is_named_in_the_miniature() -> None:
-    names = {word for name, scenario in SCENARIOS.items() for word in (*name.split("/"), scenario.failure) if "-" in word}
+    names = {
+        word
+        for name, scenario in SCENARIOS.items()
+        for word in (*name.split("/"), scenario.failure)
+        if "-" in word
+    }
     assert len(names) >= 4
     texts = {path: path.read_text() for path in MINIATURE.rglob("*.py")}
     assert texts
-    found = [(path.name, name) for path, text in texts.items() for name in names if name in text or name.replace("-", "_") in text]
+    found = [
+        (path.name, name)
+        for path, text in texts.items()
+        for name in names
+        if name in text or name.replace("-", "_") in text
+    ]
     assert found == []
 
 
@@ -87,20 +109,26 @@ def test_random_with_a_seed_plays_to_a_recovery() -> None:
     assert (report["recovered"], report["data_lost"]) == (True, 0)
 
 
-async def played_without(name: str, library: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+async def played_without(
+    name: str, library: Path, monkeypatch: pytest.MonkeyPatch
+) -> dict[str, Any]:
     """The scenario with an agent that was built from the playbooks in `library`."""
     root = assets.checkout()
     if root is None:
         pytest.skip("a bundle with other playbooks is built from a checkout")
     built = bundle.from_checkout(root, playbooks.compile_all(library))
-    monkeypatch.setattr(stage, "SshTransport", functools.partial(SshTransport, bundle=lambda: built))
+    monkeypatch.setattr(
+        stage, "SshTransport", functools.partial(SshTransport, bundle=lambda: built)
+    )
     return await play.play(SCENARIOS[name], SCENARIOS[name].trainers[0])
 
 
 @pytest.mark.long
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("deleted", [False, True], ids=["kept", "deleted"])
-async def test_the_playbook_file_is_what_detects_and_mends(deleted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_playbook_file_is_what_detects_and_mends(
+    deleted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     library = tmp_path / "playbooks"
     shutil.copytree(assets.find("playbooks"), library)
     if not deleted:

@@ -1,4 +1,6 @@
-"""A bare pod is set up while all that can be interrupted is: nothing is done twice, nothing half used, a second one refused."""
+"""A bare pod is set up while all that can be interrupted is: nothing is done twice, nothing half
+used, a second one refused.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +29,20 @@ TRAINER = "prime-rl-2026-01"
 
 def jobs(home: Path) -> list[list[str]]:
     """The command of each job that was made, without where its program lies."""
-    specs = sorted((home / ".bs4" / "setup").glob("[0-9]*/spec.json"), key=lambda path: int(path.parent.name))
+    specs = sorted(
+        (home / ".bs4" / "setup").glob("[0-9]*/spec.json"), key=lambda path: int(path.parent.name)
+    )
     argvs = [json.loads(path.read_text())["argv"] for path in specs]
     return [[Path(argv[0]).name, *argv[1:]] for argv in argvs]
 
 
 def begun(home: Path) -> list[str]:
     """The keys of all set-ups that were accepted."""
-    told = [r for r in journals.records(home) if r["type"] == "action" and r["event"] == "accepted" and r["kind"] == "setup"]
+    told = [
+        r
+        for r in journals.records(home)
+        if r["type"] == "action" and r["event"] == "accepted" and r["kind"] == "setup"
+    ]
     return [r["action"] for r in told]
 
 
@@ -52,14 +60,22 @@ async def reached(stage: Stage, title: str) -> None:
 
 
 def gates(stage: Stage, directory: Path, *names: str) -> None:
-    """From now on what stands for the network waits before `curl` and before each `uv NAME`, as long as directory/NAME is there."""
+    """From now on what stands for the network waits before `curl` and before each `uv NAME`, as
+    long as directory/NAME is there.
+    """
     for name in names:
         (directory / name).touch()
     curl, installer = stage.pod.root / "stubs" / "curl", stage.pod.root / "stubs" / "uv-installer"
-    curl.write_text(curl.read_text().replace("#!/bin/sh\n", f"#!/bin/sh\nwhile [ -e {directory}/curl ]; do sleep 0.1; done\n", 1))
+    curl.write_text(
+        curl.read_text().replace(
+            "#!/bin/sh\n", f"#!/bin/sh\nwhile [ -e {directory}/curl ]; do sleep 0.1; done\n", 1
+        )
+    )
     text, own = installer.read_text(), 'exec "$HOME/.local/share/uv/bin/uv"'
     assert own in text
-    installer.write_text(text.replace(own, f'while [ -e "{directory}/$1" ]; do sleep 0.1; done\n{own}'))
+    installer.write_text(
+        text.replace(own, f'while [ -e "{directory}/$1" ]; do sleep 0.1; done\n{own}')
+    )
 
 
 async def watching(process: subprocess.Popen[bytes]) -> None:
@@ -74,17 +90,23 @@ async def watching(process: subprocess.Popen[bytes]) -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
-@pytest.mark.skipif(not bare.usable(), reason="a bare practice pod is set up from a git repository, and there is no git")
+@pytest.mark.skipif(
+    not bare.usable(),
+    reason="a bare practice pod is set up from a git repository, and there is no git",
+)
 async def test_a_set_up_survives_its_console_and_its_agent(tmp_path: Path) -> None:
     async with staged(TRAINER, bare=True) as stage:
         pod, console = stage.pod, Console(tmp_path)
         gates(stage, tmp_path, "curl", "sync")
         console.add(pod.name, pod.host, pod.port, pod.user, pod.key_path, pod.known_host_key)
-        recipe = Recipe(TRAINER, environments=("primeintellect/reverse-text",), **pod.setup_recipe())
+        recipe = Recipe(
+            TRAINER, environments=("primeintellect/reverse-text",), **pod.setup_recipe()
+        )
         words = ["pods", "setup", pod.name, "--trainer", TRAINER, "--env", *recipe.environments]
         words += ["--repository", recipe.repository, "--revision", recipe.revision]
 
-        # A dead clone of an earlier life lies in the way; only a look at the plan, and nothing is done to it.
+        # A dead clone of an earlier life lies in the way; only a look at the plan, and nothing is
+        # done to it.
         half = pod.home / ".prime-rl.bs4-part"
         (half / ".git").mkdir(parents=True)
         (half / ".git" / "HEAD").write_text("ref: refs/heads/half\n")
@@ -92,7 +114,8 @@ async def test_a_set_up_survives_its_console_and_its_agent(tmp_path: Path) -> No
         assert shown["todo"] == 7
         assert (half.exists(), jobs(pod.home), begun(pod.home)) == (True, [], [])
 
-        # The console is interrupted; the next one finds what that one began, and loses its link (as a pod sees a kill -9).
+        # The console is interrupted; the next one finds what that one began, and loses its link (as
+        # a pod sees a kill -9).
         first = console.start(*words, "--yes")
         await reached(stage, "Install uv")
         first.send_signal(signal.SIGINT)
@@ -108,7 +131,11 @@ async def test_a_set_up_survives_its_console_and_its_agent(tmp_path: Path) -> No
         (tmp_path / "curl").unlink()
         title = "Install the training environment"
         await reached(stage, title)
-        await stage.until(lambda: key in stage.ledger.actions and stage.ledger.actions[key].steps, 60, "its steps here")
+        await stage.until(
+            lambda: key in stage.ledger.actions and stage.ledger.actions[key].steps,
+            60,
+            "its steps here",
+        )
         step = next(i for i, s in enumerate(stage.ledger.actions[key].steps) if s.title == title)
         killed, _ = await kill_agent_at(stage, lambda: key, at("intent", step))
         await stage.until(lambda: journals.agents(pod.home)[-1] != killed, 180, "another agent")
@@ -129,7 +156,9 @@ async def test_a_set_up_survives_its_console_and_its_agent(tmp_path: Path) -> No
         # What it was for.
         launched = await stage.launch()
         assert launched.result["step"] >= 0
-        spec = json.loads((pod.home / ".bs4" / "runs" / "demo" / "attempts" / "1" / "spec.json").read_text())
+        spec = json.loads(
+            (pod.home / ".bs4" / "runs" / "demo" / "attempts" / "1" / "spec.json").read_text()
+        )
         assert spec["env"]["VLLM_WORKER_MULTIPROC_METHOD"] == "spawn"
 
 
@@ -154,7 +183,9 @@ def _check_done_once(stage: Stage, key: str, half: Path, scratch: Path) -> None:
     ]
     assert not half.exists()
     told = journals.of_action(home, key)
-    assert [r["event"] for r in told if r["event"] in ("done", "failed", "interrupted", "plan-changed")] == ["done"]
+    assert [
+        r["event"] for r in told if r["event"] in ("done", "failed", "interrupted", "plan-changed")
+    ] == ["done"]
     assert journals.finished_steps(told) == dict.fromkeys(range(11), 1)
     assert journals.problems(home, scratch) == []
     assert (home / ".profile").read_text().count("# >>> bs4-console >>>") == 1

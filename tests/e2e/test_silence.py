@@ -1,4 +1,6 @@
-"""A side of a live practice run is held by a signal: no line is ever written about it, and it is found within three of the run's steps."""
+"""A side of a live practice run is held by a signal: no line is ever written about it, and it is
+found within three of the run's steps.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ from bs4_console.demo import faults
 from bs4_console.demo.scenarios import advance
 from bs4_console.demo.stage import Stage, staged
 
-#: Seconds of one step: long enough for three of them to be longer than the few seconds below which no silence counts.
+#: Seconds of one step: long enough for three of them to be longer than the few seconds below which
+#: no silence counts.
 STEP_S = 5.0
 
 pytestmark = pytest.mark.long

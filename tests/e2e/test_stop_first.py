@@ -1,4 +1,6 @@
-"""A start that hangs is seen by the launch that waits for it, and stopped while it waits, by the commands that a person types."""
+"""A start that hangs is seen by the launch that waits for it, and stopped while it waits, by the
+commands that a person types.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ from tests.e2e.killing import at, kill_agent_at
 pytestmark = [pytest.mark.beside, pytest.mark.long]
 
 TRAINER = "prime-rl"
-#: The engine loads for two seconds, in which its worker is paused; what detectors call too long is a 250th of the real time.
+#: The engine loads for two seconds, in which its worker is paused; what detectors call too long is
+#: a 250th of the real time.
 SETTINGS: dict[str, Any] = {"engine_seconds": 2.0, "pace": 0.004}
 
 
@@ -30,10 +33,24 @@ class Launch:
     """A `launch` in a process of its own whose output is read as it comes."""
 
     def __init__(self, console: Console, pod: str, *words: str) -> None:
-        start = ("launch", "configs/rl.toml", "--pod", pod, "--run", "demo", "--trainer", TRAINER, "--yes", "--no-preflight")
+        start = (
+            "launch",
+            "configs/rl.toml",
+            "--pod",
+            pod,
+            "--run",
+            "demo",
+            "--trainer",
+            TRAINER,
+            "--yes",
+            "--no-preflight",
+        )
         self.process = console.start(*start, *words)
         self.out, self.err = "", ""
-        self._readers = [threading.Thread(target=self._read, args=(name,), daemon=True) for name in ("out", "err")]
+        self._readers = [
+            threading.Thread(target=self._read, args=(name,), daemon=True)
+            for name in ("out", "err")
+        ]
         for reader in self._readers:
             reader.start()
 
@@ -57,18 +74,29 @@ class Launch:
 def known_to(stage: Stage, directory: Path) -> Console:
     """A console of its own that knows the pod."""
     console = Console(directory)
-    console.add(stage.pod.name, stage.pod.host, stage.pod.port, stage.pod.user, stage.pod.key_path, stage.pod.known_host_key)
+    console.add(
+        stage.pod.name,
+        stage.pod.host,
+        stage.pod.port,
+        stage.pod.user,
+        stage.pod.key_path,
+        stage.pod.known_host_key,
+    )
     return console
 
 
 async def hang(stage: Stage) -> None:
-    """Pause the orchestrator, which would give up, and the engine's worker while it loads: nothing moves, and nothing ends by itself."""
+    """Pause the orchestrator, which would give up, and the engine's worker while it loads: nothing
+    moves, and nothing ends by itself.
+    """
     for component in ("orchestrator", "worker"):
         faults.pause((await faults.wait_for(stage.pod, component, timeout=120))[0])
 
 
 async def stop(console: Console, pod: str) -> Result:
-    return await asyncio.to_thread(console, "stop", "--pod", pod, "--run", "demo", "--confirm", "demo")
+    return await asyncio.to_thread(
+        console, "stop", "--pod", pod, "--run", "demo", "--confirm", "demo"
+    )
 
 
 @pytest.mark.timeout(600)
@@ -79,7 +107,9 @@ async def test_a_start_that_hangs_is_seen_and_stopped_while_launch_waits(tmp_pat
         try:
             await hang(stage)
             found = (await stage.until(lambda: critical(stage), 300, "a critical incident"))[0]
-            await stage.until(lambda: "is accepted now" in launch.err, 60, "the incident where launch waits")
+            await stage.until(
+                lambda: "is accepted now" in launch.err, 60, "the incident where launch waits"
+            )
             assert launch.process.poll() is None, (launch.out, launch.err)
             assert f"critical on demo: {found.title} ({found.failure})." in launch.err
             assert f"`bs4-console stop --pod {name} --run demo` is accepted now" in launch.err
@@ -100,7 +130,9 @@ async def test_a_start_that_hangs_is_seen_and_stopped_while_launch_waits(tmp_pat
 
 
 @pytest.mark.timeout(600)
-async def test_an_agent_killed_after_the_cancel_stops_and_does_not_go_on_waiting(tmp_path: Path) -> None:
+async def test_an_agent_killed_after_the_cancel_stops_and_does_not_go_on_waiting(
+    tmp_path: Path,
+) -> None:
     async with staged(TRAINER, **SETTINGS) as stage:
         console = known_to(stage, tmp_path)
         launch = Launch(console, stage.pod.name, "--json")
@@ -119,13 +151,24 @@ async def test_an_agent_killed_after_the_cancel_stops_and_does_not_go_on_waiting
             end(launch.process)
         assert len(journals.agents(stage.pod.home)) == 2
         end_of_launch = launch.objects("action")[-1]
-        assert (end_of_launch["state"], end_of_launch["result"]["error"]) == ("interrupted", "cancelled")
-        await stage.until(lambda: stage.session.state.runs["demo"].view.attempt.ended_t is not None, 60, "the end of the attempt")
+        assert (end_of_launch["state"], end_of_launch["result"]["error"]) == (
+            "interrupted",
+            "cancelled",
+        )
+        await stage.until(
+            lambda: stage.session.state.runs["demo"].view.attempt.ended_t is not None,
+            60,
+            "the end of the attempt",
+        )
         assert len(stage.session.state.runs["demo"].view.attempts) == 1
 
 
 def critical(stage: Stage) -> list[IncidentView]:
-    return [incident for incident in stage.ledger.open_incidents("demo") if incident.severity == "critical"]
+    return [
+        incident
+        for incident in stage.ledger.open_incidents("demo")
+        if incident.severity == "critical"
+    ]
 
 
 def waiting(stage: Stage) -> str:

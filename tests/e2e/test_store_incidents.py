@@ -1,4 +1,6 @@
-"""A store that goes wrong under a run that trains: each trouble has its name on the pod, by what the sync itself was told."""
+"""A store that goes wrong under a run that trains: each trouble has its name on the pod, by what
+the sync itself was told.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ async def _named(stage: Stage, failure: str, word: str) -> IncidentView:
         found = [one for one in stage.ledger.open_incidents() if one.failure == failure]
         return next((one for one in found if word in str(one.evidence) + one.summary), None)
 
-    made: IncidentView = await stage.until(look, 180, f"{failure} that says {word!r} (open: {_open(stage)})")
+    made: IncidentView = await stage.until(
+        look, 180, f"{failure} that says {word!r} (open: {_open(stage)})"
+    )
     return made
 
 
@@ -49,12 +53,19 @@ async def _mended(stage: Stage, server: B2Server, **order: Any) -> int:
 async def test_what_the_store_answers_has_its_name_on_the_pod(tmp_path: Path) -> None:
     with B2Server(tmp_path / "b2") as server:
         server.bucket(BUCKET)
-        async with staged("prime-rl-2026-01", step_seconds=0.3, env={"BS4_B2_REALM": server.url}) as stage:
+        async with staged(
+            "prime-rl-2026-01", step_seconds=0.3, env={"BS4_B2_REALM": server.url}
+        ) as stage:
             await asyncio.to_thread(give_key, stage.pod, server, write=True, library=True)
             edit_config(stage, {"ckpt.interval": 2})
             await stage.launch(wait=False)
             await _mended(stage, server)
-            ours = {"object-store-auth", "object-store-throttled", "object-store-unreachable", "remote-checkpoint-partial"}
+            ours = {
+                "object-store-auth",
+                "object-store-throttled",
+                "object-store-unreachable",
+                "remote-checkpoint-partial",
+            }
             assert not ours & {one.failure for one in stage.ledger.open_incidents()}, _open(stage)
 
             # 503 to every call.
@@ -77,7 +88,10 @@ async def test_what_the_store_answers_has_its_name_on_the_pod(tmp_path: Path) ->
             # Somebody removes a file of a step that is in the store and here.
             step = await _mended(stage, server)
             [bucket] = [key for key, name in server.shelf.buckets.items() if name == BUCKET]
-            lost = f"{PREFIX}/{RUN}/steps/step_{step}/files/checkpoints/step_{step}/trainer/__0_0.distcp"
+            lost = (
+                f"{PREFIX}/{RUN}/steps/step_{step}/files/checkpoints/step_{step}/trainer/"
+                "__0_0.distcp"
+            )
             for version in server.shelf.versions(bucket, lost):
                 server.shelf.remove(version)
             await _named(stage, "remote-checkpoint-partial", f"step {step}")

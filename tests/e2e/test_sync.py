@@ -1,4 +1,6 @@
-"""A run that trains, and its checkpoints in a store over real HTTP: by the pod alone, whoever is killed."""
+"""A run that trains, and its checkpoints in a store over real HTTP: by the pod alone, whoever is
+killed.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,10 @@ def _workers(stage: Stage) -> list[int]:
             environment = (process / "environ").read_bytes()
         except OSError:
             continue
-        mine = f"HOME={stage.pod.home}".encode() in environment.split(b"\0") or home.encode() in environment
+        mine = (
+            f"HOME={stage.pod.home}".encode() in environment.split(b"\0")
+            or home.encode() in environment
+        )
         if b"bs4_agent.checkpoints.remote.worker" in words and mine:
             found.append(int(process.name))
     return found
@@ -63,7 +68,9 @@ async def test_a_run_is_in_the_store_whoever_is_killed(trainer: str, tmp_path: P
         server.bucket(BUCKET)
         key = server.key("listBuckets", "listFiles", "readFiles", "writeFiles")
         async with staged(trainer, step_seconds=STEP_S, env={"BS4_B2_REALM": server.url}) as stage:
-            store_credential("b2", {"key_id": key.id, "key": key.secret}, Home(stage.pod.home / ".bs4"))
+            store_credential(
+                "b2", {"key_id": key.id, "key": key.secret}, Home(stage.pod.home / ".bs4")
+            )
             await _bring(stage, tmp_path)
             edit_config(stage, {"ckpt.interval": 2})
             await stage.launch(wait=False)
@@ -88,12 +95,22 @@ async def test_a_run_is_in_the_store_whoever_is_killed(trainer: str, tmp_path: P
             async with asyncio.timeout(240):
                 while (pointed(server) or 0) <= (before or 0) + 2:
                     await asyncio.sleep(0.3)
-            await stage.until(lambda: len(journals.agents(stage.pod.home)) == 2, 120, "the second life of the agent")
+            await stage.until(
+                lambda: len(journals.agents(stage.pod.home)) == 2,
+                120,
+                "the second life of the agent",
+            )
 
             await stage.must("stop", run=RUN)
             whole = await stage.until(lambda: _newest(stage), 60, "a checkpoint")
-            await stage.until(lambda: stage.ledger.syncs[RUN].pointer == whole, 180, f"step {whole} in the store")
-            await stage.until(lambda: any("/logs/1/" in name for name in lying_in(server)), 120, "the logs of the attempt that ended")
+            await stage.until(
+                lambda: stage.ledger.syncs[RUN].pointer == whole, 180, f"step {whole} in the store"
+            )
+            await stage.until(
+                lambda: any("/logs/1/" in name for name in lying_in(server)),
+                120,
+                "the logs of the attempt that ended",
+            )
             assert pointed(server) == whole
             found = sync.status(stage.session.state, RUN)
             assert found is not None
@@ -110,9 +127,19 @@ def _newest(stage: Stage) -> int | None:
     found = []
     for place in (stage.pod.run_dir / "checkpoints").glob("step_*"):
         flat = place / "orchestrator" / "progress.pt"
-        apart = stage.pod.run_dir / "run_default" / "checkpoints" / place.name / "orchestrator" / "buffer" / "rollout_buffer.jsonl"
+        apart = (
+            stage.pod.run_dir
+            / "run_default"
+            / "checkpoints"
+            / place.name
+            / "orchestrator"
+            / "buffer"
+            / "rollout_buffer.jsonl"
+        )
         broadcast = stage.pod.run_dir / "run_default" / "broadcasts" / place.name / "STABLE"
-        if (place / "trainer" / ".metadata").exists() and (flat.exists() or (apart.exists() and broadcast.exists())):
+        if (place / "trainer" / ".metadata").exists() and (
+            flat.exists() or (apart.exists() and broadcast.exists())
+        ):
             found.append(int(place.name[5:]))
     return max(found, default=None)
 
@@ -120,7 +147,11 @@ def _newest(stage: Stage) -> int | None:
 def _compare(stage: Stage, bucket: dict[str, bytes], step: int) -> int:
     """Every file of the step in the store is byte for byte the one on the pod."""
     base = f"{PREFIX}/{RUN}/steps/step_{step}/files/"
-    names = [name for name in bucket if name.startswith(base) and f"/step_{step}/" in name[len(base) - 1 :]]
+    names = [
+        name
+        for name in bucket
+        if name.startswith(base) and f"/step_{step}/" in name[len(base) - 1 :]
+    ]
     for name in names:
         assert (stage.pod.output_dir / name[len(base) :]).read_bytes() == bucket[name], name
     return len(names)

@@ -1,4 +1,6 @@
-"""Every failure that can be practised, in every generation where it applies: broken by its mechanism, named, mended, training again."""
+"""Every failure that can be practised, in every generation where it applies: broken by its
+mechanism, named, mended, training again.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from bs4_console.demo.tries import TRIES
 RECORD = Path(__file__).resolve().parents[2] / "benchmarks" / "results" / "tries.json"
 #: What benchmarks/tries.py, which tries all, last saw recover: seconds by failure and trainer.
 PROVEN: dict[tuple[str, str], float] = {
-    (row["scenario"], row["trainer"]): row["wall_s"] for row in json.loads(RECORD.read_text())["tries"] if row["recovered"]
+    (row["scenario"], row["trainer"]): row["wall_s"]
+    for row in json.loads(RECORD.read_text())["tries"]
+    if row["recovered"]
 }
 #: The folder of a failure's playbook.
 FAMILY = {path.stem: path.parent.name for path in find("playbooks").rglob("*.yaml")}
@@ -26,7 +30,9 @@ pytestmark = pytest.mark.beside
 
 
 def generation(name: str) -> str:
-    """Return the trainer that a failure is tried on: the first that is known to recover, else the first."""
+    """Return the trainer that a failure is tried on: the first that is known to recover, else the
+    first.
+    """
     trainers = TRIES[name].trainers
     proven = [trainer for trainer in trainers if (name, trainer) in PROVEN]
     return (proven or trainers)[0]
@@ -54,8 +60,17 @@ def try_of(name: str) -> Any:
 
 
 def command(*words: str) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-c", "import sys; from bs4_console.cli.main import main; sys.exit(main())", "playbook", "try", *words]
-    return subprocess.run(argv, capture_output=True, text=True, timeout=600, check=False, stdin=subprocess.DEVNULL)
+    argv = [
+        sys.executable,
+        "-c",
+        "import sys; from bs4_console.cli.main import main; sys.exit(main())",
+        "playbook",
+        "try",
+        *words,
+    ]
+    return subprocess.run(
+        argv, capture_output=True, text=True, timeout=600, check=False, stdin=subprocess.DEVNULL
+    )
 
 
 def tried(name: str, trainer: str) -> dict[str, Any]:
@@ -85,7 +100,11 @@ def test_left_alone_it_stays_broken() -> None:
     done = command("rank-sigkill", "--no-fix", "--json")
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
-    assert (report["recovered"], report["fixed_by"], report["recovered_s"]) == (False, "nobody", None)
+    assert (report["recovered"], report["fixed_by"], report["recovered_s"]) == (
+        False,
+        "nobody",
+        None,
+    )
 
 
 @pytest.mark.long

@@ -1,7 +1,9 @@
-"""verl from an empty practice pod to a merged model by the keys of the real console in a real terminal: launched from the form, crashed
-from outside, mended by the playbook that the screen offers, merged by its key.
+"""verl from an empty practice pod to a merged model by the keys of the real console in a real
+terminal: launched from the form, crashed from outside, mended by the playbook that the screen
+offers, merged by its key.
 
-Each stage of the screen is kept as text below the test's own directory (`screens/`), to be looked at.
+Each stage of the screen is kept as text below the test's own directory (`screens/`), to be looked
+at.
 """
 
 from __future__ import annotations
@@ -31,7 +33,10 @@ from tests.e2e.test_launch_verl import attempts, gone, saved, steps
 pytestmark = [
     pytest.mark.beside,
     pytest.mark.long,
-    pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed; the screen was not tried in a real terminal"),
+    pytest.mark.skipif(
+        shutil.which("tmux") is None,
+        reason="tmux is not installed; the screen was not tried in a real terminal",
+    ),
 ]
 
 #: Seconds for what a person would wait for without a thought; a start and a recovery take longer.
@@ -44,22 +49,30 @@ _STEP = re.compile(r"^ step (\d+)", re.MULTILINE)
 
 @dataclass
 class Person:
-    """Looks at the terminal and presses keys. What is pressed must be offered there, but for what everybody knows (enter, tab, esc)."""
+    """Looks at the terminal and presses keys. What is pressed must be offered there, but for what
+    everybody knows (enter, tab, esc).
+    """
 
     terminal: Terminal
     album: Path
     _pictures: list[str] = field(default_factory=list)
 
     def sees(self, *wanted: str, seconds: float = SOON_S) -> str:
-        """The screen, once it shows all of it; words that the terminal's width has broken apart count too."""
-        return self.waits(lambda text: all(word in text or word in _joined(text) for word in wanted), seconds)
+        """The screen, once it shows all of it; words that the terminal's width has broken apart
+        count too.
+        """
+        return self.waits(
+            lambda text: all(word in text or word in _joined(text) for word in wanted), seconds
+        )
 
     def waits(self, condition: Callable[[str], object], seconds: float = SOON_S) -> str:
         return self.terminal.until(condition, seconds)
 
     def keeps(self, stage: str, text: str | None = None) -> None:
         self._pictures.append(stage)
-        (self.album / f"{len(self._pictures):02d}-{stage}.txt").write_text(text or self.terminal.shown())
+        (self.album / f"{len(self._pictures):02d}-{stage}.txt").write_text(
+            text or self.terminal.shown()
+        )
 
     def presses(self, key: str, offered: str) -> None:
         """`offered`: how the screen says what the key does."""
@@ -88,9 +101,17 @@ def shown_step(text: str) -> int:
 
 def opened(practice: Practice, terminal: Terminal) -> None:  # noqa: F811
     """The console as its own command starts it, with this person's directories."""
-    environment = [f"{name}={value}" for name, value in practice.console.environment.items() if name.startswith(("BS4_", "HOME", "USER"))]
+    environment = [
+        f"{name}={value}"
+        for name, value in practice.console.environment.items()
+        if name.startswith(("BS4_", "HOME", "USER"))
+    ]
     (practice.console.root / "home").mkdir(exist_ok=True)
-    program = [sys.executable, "-c", "import sys; from bs4_console.cli.main import main; sys.exit(main())"]
+    program = [
+        sys.executable,
+        "-c",
+        "import sys; from bs4_console.cli.main import main; sys.exit(main())",
+    ]
     script = practice.console.root / "console.sh"
     script.write_text(f"{shlex.join(['env', *environment, *program])}\necho left with $?\n")
     terminal.type(f"clear; sh {shlex.quote(str(script))}")
@@ -103,19 +124,28 @@ def launched(person: Person, pod: PracticePod) -> None:
     assert attempts(pod) == [], "nothing is started by looking"
     person.presses("W", "W launch")
     person.keeps("form", person.sees("Start a run on bare", "name of the run"))
-    person.fills(config="configs/rl.toml", run="demo", overrides=f"actor_rollout_ref.model.path={MODEL}")
+    person.fills(
+        config="configs/rl.toml", run="demo", overrides=f"actor_rollout_ref.model.path={MODEL}"
+    )
     person.keeps("form-filled", person.sees("configs/rl.toml", "demo", MODEL))
     person.terminal.press("Enter")
-    person.keeps("plan", person.sees("Start demo", "verl.trainer.main_ppo", "start it", seconds=LONG_S))
+    person.keeps(
+        "plan", person.sees("Start demo", "verl.trainer.main_ppo", "start it", seconds=LONG_S)
+    )
     assert attempts(pod) == [], "nothing is started before it was confirmed"
     person.presses("y", "y start it")
     person.keeps("starting", person.sees("demo on bare", "attempt 1"))
-    person.keeps("first-step", person.waits(lambda text: shown_step(text) >= 1 and "demo trains: step" in text, LONG_S))
+    person.keeps(
+        "first-step",
+        person.waits(lambda text: shown_step(text) >= 1 and "demo trains: step" in text, LONG_S),
+    )
 
 
 def crashed(person: Person, pod: PracticePod) -> int:
     """A GPU worker is killed some steps above a complete checkpoint. The step of that."""
-    person.keeps("training", person.waits(lambda text: shown_step(text) >= 7 and saved(pod) >= 5, LONG_S))
+    person.keeps(
+        "training", person.waits(lambda text: shown_step(text) >= 7 and saved(pod) >= 5, LONG_S)
+    )
     faults.kill(faults.find(pod, "ray-worker")[0])
     until(gone(pod, "launcher", "task-runner"), LONG_S)
     return saved(pod)
@@ -125,11 +155,15 @@ def mended(person: Person, newest: int) -> None:
     """The incident, its first line, the plan with its commands, the name typed, and the proof."""
     person.keeps("crashed", person.sees("A Ray worker died", "evidence and fix", seconds=LONG_S))
     person.presses("i", "i evidence and fix")
-    person.keeps("incident", person.sees("HOW IT IS KNOWN", "ActorDiedError", "THE FIX ray-worker-died"))
+    person.keeps(
+        "incident", person.sees("HOW IT IS KNOWN", "ActorDiedError", "THE FIX ray-worker-died")
+    )
     person.presses("p", "p make plan")
     person.keeps("fix", person.sees("PLAN ray-worker-died", "runs exactly this plan"))
     person.presses("r", "r run plan")
-    person.keeps("confirm-fix", person.sees("Run ray-worker-died on bare?", "To confirm, type demo"))
+    person.keeps(
+        "confirm-fix", person.sees("Run ray-worker-died on bare?", "To confirm, type demo")
+    )
     person.terminal.type("demo")
     person.terminal.press("Enter")
     person.keeps("mending", person.sees("ACTION ray-worker-died"))
@@ -142,12 +176,18 @@ def mended(person: Person, newest: int) -> None:
 def nothing_lost(pod: PracticePod, newest: int, before: list[int]) -> None:
     """By verl's own rows of each attempt, and by what the agent has written down of both starts."""
     again = steps(pod, 2)
-    assert steps(pod, 1) == before == list(range(1, before[-1] + 1)), "what was told before the crash is still there"
-    assert again == list(range(newest + 1, again[-1] + 1)), "the first step after the checkpoint, and from there each once"
+    assert steps(pod, 1) == before == list(range(1, before[-1] + 1)), (
+        "what was told before the crash is still there"
+    )
+    assert again == list(range(newest + 1, again[-1] + 1)), (
+        "the first step after the checkpoint, and from there each once"
+    )
     assert again[-1] > before[-1], "it trains past where it died"
     first, second = attempts(pod)
     assert (first["launch"]["resume"], second["launch"]["resume"]) == (None, newest)
-    assert f"trainer.resume_from_path={pod.run_dir}/checkpoints/global_step_{newest}" in second["argv"]
+    assert (
+        f"trainer.resume_from_path={pod.run_dir}/checkpoints/global_step_{newest}" in second["argv"]
+    )
     assert first["launch"]["overrides"] == second["launch"]["overrides"]
     assert (pod.run_dir / "checkpoints" / f"global_step_{newest}" / "actor").is_dir()
 
@@ -168,11 +208,19 @@ def merged(person: Person, pod: PracticePod) -> Path:
 
 
 def verified(pod: PracticePod, target: Path) -> None:
-    """By the action's own record: the merger's result was looked at before it was put there. And by a look of ours."""
-    (key,) = (r["action"] for r in journals.records(pod.home) if r["type"] == "action" and r.get("kind") == "merge")
+    """By the action's own record: the merger's result was looked at before it was put there. And by
+    a look of ours.
+    """
+    (key,) = (
+        r["action"]
+        for r in journals.records(pod.home)
+        if r["type"] == "action" and r.get("kind") == "merge"
+    )
     told = journals.of_action(pod.home, key)
     assert journals.finished_steps(told) == {0: 1, 1: 1}
-    assert next(r["detail"] for r in told if r["event"] == "step-done" and r["step"] == 0).endswith("verified")
+    assert next(r["detail"] for r in told if r["event"] == "step-done" and r["step"] == 0).endswith(
+        "verified"
+    )
     assert (told[-1]["event"], told[-1]["result"]["target"]) == ("done", str(target))
     assert lacking(target) == ""
     assert len(tensors.load(target)) == tensors.SIZE
@@ -183,7 +231,9 @@ def verified(pod: PracticePod, target: Path) -> None:
 def test_from_an_empty_pod_to_a_merged_model_by_keys(terminal: Terminal, tmp_path: Path) -> None:  # noqa: F811
     person = Person(terminal, tmp_path / "screens")
     person.album.mkdir()
-    with practising("verl", "bare", step_seconds=0.4, env={"BS4_MINIATURE_MERGE_SECONDS": "4"}) as practice:
+    with practising(
+        "verl", "bare", step_seconds=0.4, env={"BS4_MINIATURE_MERGE_SECONDS": "4"}
+    ) as practice:
         pod = practice.pod
         assert not (pod.home / ".bs4").exists(), "the pod is empty"
         (pod.project / MODEL).mkdir(parents=True)

@@ -1,4 +1,6 @@
-"""verl's SFT from the launch to a step and a checkpoint, one rank killed, and recovered by its playbook from the newest complete step."""
+"""verl's SFT from the launch to a step and a checkpoint, one rank killed, and recovered by its
+playbook from the newest complete step.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,12 @@ WORDS = ("trainer.max_ckpt_to_keep=3", "model.partial_pretrain=models/tiny-0.01B
 
 
 def steps(run: Path, attempt: int) -> list[int]:
-    """Of verl's own file of one attempt, its validations left out; the last line may be half written."""
-    rows = [json.loads(line) for line in (run / f"metrics.{attempt}.jsonl").read_text().split("\n")[:-1]]
+    """Of verl's own file of one attempt, its validations left out; the last line may be half
+    written.
+    """
+    rows = [
+        json.loads(line) for line in (run / f"metrics.{attempt}.jsonl").read_text().split("\n")[:-1]
+    ]
     return [row["step"] for row in rows if "train/loss" in row["data"]]
 
 
@@ -31,7 +37,17 @@ async def test_an_sft_from_its_launch_through_a_crash_to_its_next_steps(tmp_path
         pod, console = stage.pod, Console(tmp_path)
         console.add(pod.name, pod.host, pod.port, pod.user, pod.key_path, pod.known_host_key)
         (pod.project / "models" / "tiny-0.01B").mkdir(parents=True)
-        command = ("launch", "configs/sft.toml", "--pod", pod.name, "--run", "demo", "--yes", "--", *WORDS)
+        command = (
+            "launch",
+            "configs/sft.toml",
+            "--pod",
+            pod.name,
+            "--run",
+            "demo",
+            "--yes",
+            "--",
+            *WORDS,
+        )
         done = await asyncio.to_thread(console, *command, timeout=240.0)
         # Nobody said whose config it is, nor which part of a run it starts.
         assert done.code == 0, done
@@ -54,19 +70,36 @@ async def test_an_sft_from_its_launch_through_a_crash_to_its_next_steps(tmp_path
         assert before == list(range(1, before[-1] + 1))
         plan = await stage.plan(incident)
         assert plan.plan["resume"] == saved
-        body = {"playbook": plan.playbook, "run": "demo", "plan_hash": plan.plan_hash, "confirm_run": "demo"}
+        body = {
+            "playbook": plan.playbook,
+            "run": "demo",
+            "plan_hash": plan.plan_hash,
+            "confirm_run": "demo",
+        }
         action = await asyncio.wait_for(stage.act("playbook", **body), 240)
         assert (action.state, action.result["recovered"]) == ("done", True), action.detail
 
         again = steps(pod.run_dir, 2)
-        assert again[0] == saved + 1, "no step above the newest complete one is lost, none is done twice"
+        assert again[0] == saved + 1, (
+            "no step above the newest complete one is lost, none is done twice"
+        )
         assert steps(pod.run_dir, 1) == before
         (spec,) = (pod.home / ".bs4" / "runs" / "demo" / "attempts").glob("*2/spec.json")
         argv = json.loads(spec.read_text())["argv"]
         assert argv[argv.index("-m") + 1] == "torch.distributed.run"
         assert "verl.trainer.fsdp_sft_trainer" in argv
         assert f"trainer.resume_from_path={pod.run_dir}/checkpoints/global_step_{saved}" in argv
-        listed = await asyncio.to_thread(console, "checkpoints", "list", "--pod", pod.name, "--run", "demo", "--json", timeout=120.0)
+        listed = await asyncio.to_thread(
+            console,
+            "checkpoints",
+            "list",
+            "--pod",
+            pod.name,
+            "--run",
+            "demo",
+            "--json",
+            timeout=120.0,
+        )
         kept = {row["step"]: row["complete"] for row in listed.json["checkpoints"]}
         assert kept[saved] is True
 
@@ -75,8 +108,14 @@ async def test_an_sft_from_its_launch_through_a_crash_to_its_next_steps(tmp_path
 async def test_an_sft_that_comes_to_its_last_step_has_ended_well() -> None:
     async with staged("verl", step_seconds=0.1) as stage:
         words = [*WORDS, "trainer.total_training_steps=7"]
-        await stage.launch(config="configs/sft.toml", component="sft", overrides=words, preflight=False, wait=False)
-        await stage.until(lambda: (a := stage.session.state.runs["demo"].view.attempt) is not None and a.ended_t, 120, "its end")
+        await stage.launch(
+            config="configs/sft.toml", component="sft", overrides=words, preflight=False, wait=False
+        )
+        await stage.until(
+            lambda: (a := stage.session.state.runs["demo"].view.attempt) is not None and a.ended_t,
+            120,
+            "its end",
+        )
         attempt = stage.session.state.runs["demo"].view.attempt
         assert attempt is not None
         assert (attempt.good, attempt.code) == (True, 0), attempt.detail

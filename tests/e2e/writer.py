@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""A pod's `uv run rl @ config --output-dir DIR`: writes RATE numbered lines a second to the trainer's log, COUNT in all, then stays.
+"""A pod's `uv run rl @ config --output-dir DIR`: writes RATE numbered lines a second to the
+trainer's log, COUNT in all, then stays.
 
 Runs on the pod, from a directory in its PATH; whoever puts it there sets RATE and COUNT.
 """
@@ -22,7 +23,9 @@ def main() -> None:
             due = min(COUNT, int((time.monotonic() - began) * RATE))
             clock = time.strftime("%H:%M:%S")
             lines = b"".join(
-                b"%s    INFO line %08d of a log that is long enough to look real\n" % (clock.encode(), n) for n in range(number, due)
+                b"%s    INFO line %08d of a log that is long enough to look real\n"
+                % (clock.encode(), n)
+                for n in range(number, due)
             )
             # In two writes, so that readers meet unfinished lines too.
             log.write(lines[: len(lines) // 2])

@@ -1,4 +1,6 @@
-"""What an earlier version wrote is understood by this one: the same runs, incidents, actions, logs and findings."""
+"""What an earlier version wrote is understood by this one: the same runs, incidents, actions, logs
+and findings.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,11 @@ pytestmark = pytest.mark.parametrize("trainer", TRAINERS)
 
 def lines(directory: Path) -> list[dict[str, Any]]:
     """Return the records of one stream's segments, in order."""
-    found = [parse(line) for file in sorted(directory.glob("*.ndjson")) for line in file.read_bytes().splitlines()]
+    found = [
+        parse(line)
+        for file in sorted(directory.glob("*.ndjson"))
+        for line in file.read_bytes().splitlines()
+    ]
     return [record for record in found if record is not None]
 
 
@@ -41,7 +47,11 @@ def output(trainer: str, command: str) -> Any:
 
 def test_every_record_passes_the_check_of_today(trainer: str) -> None:
     state = DATA / trainer / "agent" / "state"
-    streams = {"journal": state / "journal", "telemetry": state / "telemetry", "steps/demo": state / "steps" / "demo"}
+    streams = {
+        "journal": state / "journal",
+        "telemetry": state / "telemetry",
+        "steps/demo": state / "steps" / "demo",
+    }
     for stream, directory in streams.items():
         found = lines(directory)
         assert len(found) > 20, stream
@@ -53,15 +63,28 @@ def test_the_journal_folds_to_what_it_did(trainer: str) -> None:
     ledger = Ledger(lines(DATA / trainer / "agent" / "state" / "journal"))
     then = json.loads((DATA / trainer / "summary.json").read_text())
     attempts = {
-        name: {str(number): [a.state, a.good, a.code, a.signal] for number, a in run.attempts.items()} for name, run in ledger.runs.items()
+        name: {
+            str(number): [a.state, a.good, a.code, a.signal] for number, a in run.attempts.items()
+        }
+        for name, run in ledger.runs.items()
     }
     assert attempts == {name: run["attempts"] for name, run in then["runs"].items()}
-    assert [run.trainer for run in ledger.runs.values()] == [run["trainer"] for run in then["runs"].values()]
-    incidents = sorted([i.failure, i.state, i.role, i.severity, i.playbook, i.attempt] for i in ledger.incidents.values())
+    assert [run.trainer for run in ledger.runs.values()] == [
+        run["trainer"] for run in then["runs"].values()
+    ]
+    incidents = sorted(
+        [i.failure, i.state, i.role, i.severity, i.playbook, i.attempt]
+        for i in ledger.incidents.values()
+    )
     assert incidents == then["incidents"]
-    actions = [[a.kind, a.state, [[step.title, step.state] for step in a.steps]] for a in ledger.actions.values()]
+    actions = [
+        [a.kind, a.state, [[step.title, step.state] for step in a.steps]]
+        for a in ledger.actions.values()
+    ]
     assert actions == then["actions"]
-    assert sorted([plan.playbook, plan.plan_hash] for plan in ledger.plans.values()) == then["plans"]
+    assert (
+        sorted([plan.playbook, plan.plan_hash] for plan in ledger.plans.values()) == then["plans"]
+    )
     assert {run: order.get("last") for run, order in ledger.orders.items()} == then["orders"]
 
 
@@ -88,7 +111,9 @@ async def test_a_mirror_opens_with_its_runs_and_logs(trainer: str, tmp_path: Pat
     state = session.state
     assert state.notes == {}
     then = json.loads((DATA / trainer / "summary.json").read_text())
-    assert sorted(i.failure for i in state.ledger.incidents.values()) == sorted(row[0] for row in then["incidents"])
+    assert sorted(i.failure for i in state.ledger.incidents.values()) == sorted(
+        row[0] for row in then["incidents"]
+    )
     run = state.runs["demo"]
     assert run.step is not None
     assert len(run.trainer_steps) > 5

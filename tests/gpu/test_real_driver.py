@@ -1,4 +1,6 @@
-"""What only a real NVIDIA driver can tell: `make test-gpu`. Elsewhere every test here is skipped and says so."""
+"""What only a real NVIDIA driver can tell: `make test-gpu`. Elsewhere every test here is skipped
+and says so.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +21,17 @@ from bs4_agent.telemetry.processes import ProcessTable
 
 pytestmark = [
     pytest.mark.gpu,
-    pytest.mark.skipif(shutil.which("nvidia-smi") is None, reason="no NVIDIA driver on this machine: the GPU tests were not run"),
+    pytest.mark.skipif(
+        shutil.which("nvidia-smi") is None,
+        reason="no NVIDIA driver on this machine: the GPU tests were not run",
+    ),
 ]
 
 GIB = 1 << 30
 HELD = 2 * GIB
 
-#: Takes memory through the driver's own API, so that no CUDA toolkit or torch is needed, and then waits.
+#: Takes memory through the driver's own API, so that no CUDA toolkit or torch is needed, and then
+#: waits.
 HOLDER = f"""
 import ctypes, signal
 cuda = ctypes.CDLL("libcuda.so.1")
@@ -40,9 +46,16 @@ signal.pause()
 
 def smi(query: str, fields: str) -> list[list[str]]:
     done = subprocess.run(
-        ["nvidia-smi", f"--query-{query}={fields}", "--format=csv,noheader,nounits"], capture_output=True, text=True, check=True
+        ["nvidia-smi", f"--query-{query}={fields}", "--format=csv,noheader,nounits"],
+        capture_output=True,
+        text=True,
+        check=True,
     )
-    return [[cell.strip() for cell in line.split(",")] for line in done.stdout.splitlines() if line.strip()]
+    return [
+        [cell.strip() for cell in line.split(",")]
+        for line in done.stdout.splitlines()
+        if line.strip()
+    ]
 
 
 @pytest.fixture
@@ -77,15 +90,23 @@ def test_the_telemetry_agrees_with_nvidia_smi(gpus):
 def attributed(gpus, table):
     sample = gpus.sample()
     snapshot = table.refresh()
-    return attribute(sample, snapshot, table.holders(Path("/dev"), nvml_pids(sample)), lambda identity: None)
+    return attribute(
+        sample, snapshot, table.holders(Path("/dev"), nvml_pids(sample)), lambda identity: None
+    )
 
 
 def test_memory_of_a_real_cuda_process_is_seen_and_freed_with_it(gpus, holder):
-    """What stale-gpu-process rests on: the holder is visible by its open device, and ending it by identity frees the memory."""
+    """What stale-gpu-process rests on: the holder is visible by its open device, and ending it by
+    identity frees the memory.
+    """
     table = ProcessTable(Scope.from_environment())
     seen = attributed(gpus, table)
-    procs = [proc for device in seen["devices"] for proc in device["procs"] if proc["pid"] == holder.pid]
-    assert procs, "the holder has the device open and must be listed, by NVML's pid or by its open device"
+    procs = [
+        proc for device in seen["devices"] for proc in device["procs"] if proc["pid"] == holder.pid
+    ]
+    assert procs, (
+        "the holder has the device open and must be listed, by NVML's pid or by its open device"
+    )
     assert procs[0]["visible"] is True
     if seen["pids"] == "local":
         assert procs[0]["mem"] >= HELD

@@ -1,4 +1,5 @@
-"""A pod that lies: a real SSH server whose agent speaks the real frames and says whatever a test wants.
+"""A pod that lies: a real SSH server whose agent speaks the real frames and says whatever a test
+wants.
 
 It is well behaved unless a field of `Lies` says otherwise. It listens on 127.0.0.1 only.
 """
@@ -32,30 +33,53 @@ def stamped(**fields: Any) -> dict[str, Any]:
 
 
 def lines(*records: dict[str, Any] | bytes) -> bytes:
-    """Return records as a stream holds them. Bytes stand for themselves, so that they need not be JSON."""
-    return b"".join((r if isinstance(r, bytes) else json.dumps(r).encode()) + b"\n" for r in records)
+    """Return records as a stream holds them. Bytes stand for themselves, so that they need not be
+    JSON.
+    """
+    return b"".join(
+        (r if isinstance(r, bytes) else json.dumps(r).encode()) + b"\n" for r in records
+    )
 
 
 def healthy_journal(run: str = "r1") -> list[dict[str, Any]]:
     """Return the journal of one run that trains."""
     return [
-        stamped(seq=0, type="run", event="registered", run=run, trainer="prime-rl", output_dir="/o", cwd="/c", argv=["x"]),
+        stamped(
+            seq=0,
+            type="run",
+            event="registered",
+            run=run,
+            trainer="prime-rl",
+            output_dir="/o",
+            cwd="/c",
+            argv=["x"],
+        ),
         stamped(seq=1, type="run", event="attempt-started", run=run, attempt=1),
     ]
 
 
 def healthy_telemetry(run: str = "r1") -> dict[str, Any]:
     host = {"cpu": 1.0, "cores": 4, "disks": []}
-    return stamped(gpus={"state": "ok", "devices": []}, host=host, runs=[{"run": run, "alive": True, "components": []}])
+    return stamped(
+        gpus={"state": "ok", "devices": []},
+        host=host,
+        runs=[{"run": run, "alive": True, "components": []}],
+    )
 
 
 @dataclass
 class Lies:
-    """What the pod sends. `pong` is what it answers to a ping, `logs` the bytes of each log stream."""
+    """What the pod sends. `pong` is what it answers to a ping, `logs` the bytes of each log
+    stream.
+    """
 
     journal: bytes = field(default_factory=lambda: lines(*healthy_journal()))
     telemetry: bytes = field(default_factory=lambda: lines(healthy_telemetry()))
-    steps: dict[str, bytes] = field(default_factory=lambda: {"r1": lines(stamped(attempt=1, side="trainer", step=1, time_s=1.0))})
+    steps: dict[str, bytes] = field(
+        default_factory=lambda: {
+            "r1": lines(stamped(attempt=1, side="trainer", step=1, time_s=1.0))
+        }
+    )
     logs: dict[str, bytes] = field(default_factory=dict)
     pong: dict[str, Any] = field(default_factory=dict)
     home: str = "evilhome1"
@@ -101,7 +125,9 @@ class EvilPod:
         return self
 
     def join(self, console: Console, name: str) -> None:
-        console.add(name, "127.0.0.1", self.port, "tester", self.user_key, keys.public_line(self.host_key))
+        console.add(
+            name, "127.0.0.1", self.port, "tester", self.user_key, keys.public_line(self.host_key)
+        )
 
     async def stop(self) -> None:
         """Close the server and cut all connections."""
@@ -136,7 +162,9 @@ class EvilPod:
         self._answers.add(task)
         task.add_done_callback(self._answers.discard)
 
-    async def _reply(self, process: asyncssh.SSHServerProcess[bytes], asked: dict[str, Any]) -> None:
+    async def _reply(
+        self, process: asyncssh.SSHServerProcess[bytes], asked: dict[str, Any]
+    ) -> None:
         header: dict[str, Any] = {"id": asked["id"], "ok": True}
         payload = b""
         if asked["call"] == "read":
@@ -153,7 +181,9 @@ class EvilPod:
 
     async def _read(self, asked: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
         data, cursor = self.lies.data(asked["stream"]), asked["cursor"]
-        offset = 0 if cursor == "start" else len(data) if cursor == "end" else int(cursor.split(":")[1])
+        offset = (
+            0 if cursor == "start" else len(data) if cursor == "end" else int(cursor.split(":")[1])
+        )
         piece = data[offset : offset + PIECE]
         if b"\n" in piece:
             piece = piece[: piece.rfind(b"\n") + 1]
@@ -161,11 +191,20 @@ class EvilPod:
             # As an agent does: an answer without news waits as long as it was asked to.
             await asyncio.sleep(min(asked.get("wait", 0.0), 20.0))
         end = offset + len(piece)
-        return {"start": f"1:{offset}", "next": f"1:{end}", "gap": None, "partial": False, "more": end < len(data)}, piece
+        return {
+            "start": f"1:{offset}",
+            "next": f"1:{end}",
+            "gap": None,
+            "partial": False,
+            "more": end < len(data),
+        }, piece
 
     def _query(self, stream: str, op: str) -> dict[str, Any]:
         if op == "list":
-            rows = [{"name": name, "kind": "log", "start": "1:0", "end": "1:0", "bytes": 0} for name in self.lies.streams]
+            rows = [
+                {"name": name, "kind": "log", "start": "1:0", "end": "1:0", "bytes": 0}
+                for name in self.lies.streams
+            ]
             return {"streams": rows, "next": None}
         if op == "stat":
             size = len(self.lies.data(stream))
@@ -197,7 +236,9 @@ class _Server(asyncssh.SSHServer):
 
 
 def odd_journals() -> Iterable[tuple[str, Lies]]:
-    """Yield the journals, telemetry and steps that ended or blanked the screen, by a name for each."""
+    """Yield the journals, telemetry and steps that ended or blanked the screen, by a name for
+    each.
+    """
     huge = b"9" * 400
     step = b'{"t":%.1f,"m":1,"b":"x","attempt":1,"side":"trainer","step":%s}'
 
@@ -208,25 +249,70 @@ def odd_journals() -> Iterable[tuple[str, Lies]]:
         good = stamped(attempt=1, side="trainer", step=1, time_s=1.0)
         return Lies(steps={"r1": lines(good, step % (time.time(), value))})
 
-    opened = {"type": "incident", "event": "opened", "run": "r1", "attempt": 1, "failure": "f", "severity": "critical"}
-    yield "an action's step is 1e12", journal(stamped(type="action", action="A", event="intent", step=10**12, kind="stop", run="r1"))
-    yield "an action's step is infinite", journal(b'{"t":1,"m":1,"b":"b","type":"action","action":"A","event":"intent","step":Infinity}')
+    opened = {
+        "type": "incident",
+        "event": "opened",
+        "run": "r1",
+        "attempt": 1,
+        "failure": "f",
+        "severity": "critical",
+    }
+    yield (
+        "an action's step is 1e12",
+        journal(
+            stamped(type="action", action="A", event="intent", step=10**12, kind="stop", run="r1")
+        ),
+    )
+    yield (
+        "an action's step is infinite",
+        journal(
+            b'{"t":1,"m":1,"b":"b","type":"action","action":"A","event":"intent","step":Infinity}'
+        ),
+    )
     yield "a time of 400 digits", journal(b'{"t":%s,"m":1,"b":"b","type":"note","run":"r1"}' % huge)
     yield (
         "two incidents, one with a text for its time",
         journal(stamped(**opened, incident="i1"), {**stamped(**opened, incident="i2"), "t": "zz"}),
     )
-    yield "an incident of objects", journal(stamped(**{**opened, "incident": "i1", "title": {"a": 1}, "severity": ["x"], "role": 5}))
+    yield (
+        "an incident of objects",
+        journal(
+            stamped(**{**opened, "incident": "i1", "title": {"a": 1}, "severity": ["x"], "role": 5})
+        ),
+    )
     yield "a run whose name is a number", journal(stamped(type="run", event="registered", run=7))
     yield "a run whose name is null", journal(stamped(type="run", event="registered", run=None))
-    yield "an attempt that is a text", journal(stamped(type="run", event="attempt-started", run="r1", attempt="zz"))
-    yield "a method's name for a type", journal(stamped(type="_init__"), stamped(type="sync", event="_init__", run="r1"))
-    yield "a record nested 90,000 deep", journal(b'{"t":1,"type":"note","run":"r1","x":' + b"[" * 90_000 + b"]" * 90_000 + b"}")
+    yield (
+        "an attempt that is a text",
+        journal(stamped(type="run", event="attempt-started", run="r1", attempt="zz")),
+    )
+    yield (
+        "a method's name for a type",
+        journal(stamped(type="_init__"), stamped(type="sync", event="_init__", run="r1")),
+    )
+    yield (
+        "a record nested 90,000 deep",
+        journal(b'{"t":1,"type":"note","run":"r1","x":' + b"[" * 90_000 + b"]" * 90_000 + b"}"),
+    )
     yield "a step that is a text", steps(b'"abc"')
     yield "a step that is NaN", steps(b"NaN")
     yield "a step that is a list", steps(b"[]")
     yield "a step of 1e30", steps(b"1" + b"0" * 30)
     yield "a step of 4,000 digits", steps(b"1" * 4000)
-    yield "telemetry of 400 digits", Lies(telemetry=lines(healthy_telemetry(), b'{"t":%s,"m":1,"b":"b"}' % huge))
-    yield "telemetry of lists", Lies(telemetry=lines(healthy_telemetry(), stamped(gpus=[1, 2], host=5, runs={})))
-    yield "GPUs of junk", Lies(telemetry=lines(healthy_telemetry(), stamped(gpus={"state": "ok", "devices": [1, None, {"index": "x"}]})))
+    yield (
+        "telemetry of 400 digits",
+        Lies(telemetry=lines(healthy_telemetry(), b'{"t":%s,"m":1,"b":"b"}' % huge)),
+    )
+    yield (
+        "telemetry of lists",
+        Lies(telemetry=lines(healthy_telemetry(), stamped(gpus=[1, 2], host=5, runs={}))),
+    )
+    yield (
+        "GPUs of junk",
+        Lies(
+            telemetry=lines(
+                healthy_telemetry(),
+                stamped(gpus={"state": "ok", "devices": [1, None, {"index": "x"}]}),
+            )
+        ),
+    )

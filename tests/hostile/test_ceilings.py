@@ -1,4 +1,6 @@
-"""How much a pod can make this machine keep and hold, and where it may write: up to a ceiling, and nowhere else."""
+"""How much a pod can make this machine keep and hold, and where it may write: up to a ceiling, and
+nowhere else.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,13 @@ def test_the_ceilings_are_those_of_the_table() -> None:
         "| crash report, unpacked | 64 MiB, 256 MiB |",
     ):
         assert row in table
-    sizes = (ceilings.DISK_BYTES, ceilings.JOURNAL_BYTES, ceilings.STEPS_BYTES, ceilings.GAPS_BYTES, ceilings.REPORT_BYTES)
+    sizes = (
+        ceilings.DISK_BYTES,
+        ceilings.JOURNAL_BYTES,
+        ceilings.STEPS_BYTES,
+        ceilings.GAPS_BYTES,
+        ceilings.REPORT_BYTES,
+    )
     assert [size // MIB for size in sizes] == [2048, 256, 256, 1, 64]
 
 
@@ -68,9 +76,16 @@ def test_over_its_ceiling_nothing_more_is_kept_and_nothing_held_is_deleted(
     line = b'{"t":1.0,"seq":1}' + b" " * 982 + b"\n"
     for number in range(30):
         mirror.append(stream, f"1:{number * 1000}", f"1:{number * 1000 + 1000}", line)
-    assert kept(tmp_path / "home1" / stream) - len((tmp_path / "home1" / stream / "1.spans").read_bytes()) <= 10_000
+    assert (
+        kept(tmp_path / "home1" / stream)
+        - len((tmp_path / "home1" / stream / "1.spans").read_bytes())
+        <= 10_000
+    )
     assert (tmp_path / "home1" / stream / "1.data").stat().st_size >= 8_000
-    assert any(word in sentence and "Nothing that is held was deleted." in sentence for sentence in mirror.over.values())
+    assert any(
+        word in sentence and "Nothing that is held was deleted." in sentence
+        for sentence in mirror.over.values()
+    )
     assert mirror.secure(stream) is None, "the agent must not be told that all of it is held"
     # Another console, or this one started again, counts what lies there.
     again = opened(tmp_path)
@@ -87,7 +102,9 @@ def test_a_place_far_beyond_makes_no_file_that_is_read_whole_for_ever(tmp_path: 
     assert list(mirror.over) == ["journal", "other"]
 
 
-def test_logs_count_by_their_length_and_not_by_what_their_holes_take(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_logs_count_by_their_length_and_not_by_what_their_holes_take(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(ceilings, "DISK_BYTES", 64 * MIB)
     mirror = opened(tmp_path)
     for number in range(1, 40):
@@ -95,11 +112,16 @@ def test_logs_count_by_their_length_and_not_by_what_their_holes_take(tmp_path: P
     assert kept(tmp_path) <= 65 * MIB
 
 
-def test_gaps_are_kept_up_to_a_ceiling_and_only_what_a_gap_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gaps_are_kept_up_to_a_ceiling_and_only_what_a_gap_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(ceilings, "GAPS_BYTES", 5_000)
     mirror = opened(tmp_path)
     for _ in range(1_000):
-        mirror.note_gap("journal", {"generation": 1, "from": 0, "to": None, "reason": "x" * 10_000, "more": "y" * 100_000})
+        mirror.note_gap(
+            "journal",
+            {"generation": 1, "from": 0, "to": None, "reason": "x" * 10_000, "more": "y" * 100_000},
+        )
     assert 0 < kept(tmp_path / "home1" / "journal") <= 5_000
     assert "gaps" in mirror.over
 
@@ -138,17 +160,35 @@ class OnePod:
 
 def record(stream: str, data: bytes = b"") -> dict[str, Any]:
     digest = hashlib.sha256(data).hexdigest()
-    return {"report": stream, "run": "r", "attempt": 1, "t": 1.0, "bytes": len(data), "sha256": digest, "missing": []}
+    return {
+        "report": stream,
+        "run": "r",
+        "attempt": 1,
+        "t": 1.0,
+        "bytes": len(data),
+        "sha256": digest,
+        "missing": [],
+    }
 
 
 @pytest.mark.parametrize(
-    "stream", ["report/../../../outside", "report//etc/passwd", "report/..", "report/.hidden", "other/x", "report/" + "x" * 300]
+    "stream",
+    [
+        "report/../../../outside",
+        "report//etc/passwd",
+        "report/..",
+        "report/.hidden",
+        "other/x",
+        "report/" + "x" * 300,
+    ],
 )
 def test_a_report_whose_name_is_a_path_is_not_listed(stream: str) -> None:
     assert reports.listed(OnePod(record(stream), b"")) == []  # type: ignore[arg-type]
 
 
-async def test_a_report_without_an_end_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_report_without_an_end_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(ceilings, "REPORT_BYTES", 4 * MIB)
     pod = OnePod(record("report/r.1"), b"x" * 262_144, endless=True)
     (one,) = reports.listed(pod)  # type: ignore[arg-type]
@@ -166,7 +206,9 @@ def test_a_report_of_a_run_whose_name_is_a_path_is_none(run: object, tmp_path: P
 
 
 @pytest.mark.parametrize("field", [{"t": "zz"}, {"t": 1e300}, {"attempt": "1"}, {"host": ["x"]}])
-def test_a_report_that_says_nonsense_of_itself_is_none(field: dict[str, object], tmp_path: Path) -> None:
+def test_a_report_that_says_nonsense_of_itself_is_none(
+    field: dict[str, object], tmp_path: Path
+) -> None:
     members = {**MEMBERS, "report.json": json.dumps({**HEAD, **field}).encode()}
     with pytest.raises(UsageError, match="is no crash report"):
         reports.load(archive(tmp_path / "report", members))
@@ -196,7 +238,13 @@ def test_a_report_with_a_gibibyte_of_zeros_costs_little_memory(kind: bytes, tmp_
         zeros = io.BytesIO(bytes(MIB)).getvalue()
         for _ in range(BOMB_MIB):
             file.write(zeros)
-    done = subprocess.run([sys.executable, "-c", OPEN, str(bomb)], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", OPEN, str(bomb)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     grown, _, sentence = done.stdout.partition(" ")
     assert "is no crash report" in sentence, done.stderr
     assert int(grown) < 2 * ceilings.REPORT_UNPACKED_BYTES // MIB

@@ -1,4 +1,6 @@
-"""Log lines of an honest agent that ended the screen, as the log view and the detail of a line take them apart."""
+"""Log lines of an honest agent that ended the screen, as the log view and the detail of a line take
+them apart.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +11,19 @@ from bs4_console.core.log_text import present
 
 DEEP = b"[" * 30_000 + b"]" * 30_000
 LINES = {
-    "nested 30,000 deep": b'INFO ok {"timestamp":"2026-01-01T00:00:00","level":"INFO","message":' + DEEP + b"}",
-    "JSON nested 30,000 deep": b'{"timestamp":"2026-01-01T00:00:00","level":"INFO","message":' + DEEP + b"}",
+    "nested 30,000 deep": b'INFO ok {"timestamp":"2026-01-01T00:00:00","level":"INFO","message":'
+    + DEEP
+    + b"}",
+    "JSON nested 30,000 deep": b'{"timestamp":"2026-01-01T00:00:00","level":"INFO","message":'
+    + DEEP
+    + b"}",
     "a list for a level": b'{"timestamp":[1],"level":"INFO","message":"x"}',
     "an object for a time": b'{"timestamp":{"a":1},"level":"ERROR"}',
     "nulls": b'{"timestamp":null,"level":"INFO","message":null}',
     "no time": b'{"level":"INFO","message":"x"}',
-    "a surrogate": b'{"timestamp":"x","level":"INFO","message":"\\ud800 \\u001b]52;c;aGk=\\u0007 \\u009b31m"}',
+    "a surrogate": (
+        b'{"timestamp":"x","level":"INFO","message":"\\ud800 \\u001b]52;c;aGk=\\u0007 \\u009b31m"}'
+    ),
     "NaN": b'{"timestamp":"2026-01-01T00:00:00","level":"INFO","message":NaN}',
 }
 

@@ -1,4 +1,6 @@
-"""Rows of a metrics file and lines of a log that no healthy trainer writes: the steps around them are recorded."""
+"""Rows of a metrics file and lines of a log that no healthy trainer writes: the steps around them
+are recorded.
+"""
 
 from __future__ import annotations
 
@@ -35,16 +37,31 @@ def recorded(directory: Path) -> list[dict[str, Any]]:
 
 
 def row(step: int, **values: object) -> bytes:
-    return json.dumps({"step": step, "time": START + step, "time/step": 1.0, "optim/lr": 1e-6, **values}).encode()
+    return json.dumps(
+        {"step": step, "time": START + step, "time/step": 1.0, "optim/lr": 1e-6, **values}
+    ).encode()
 
 
 @pytest.mark.parametrize(
     ("odd", "values"),
     [
-        (b'{"step":3,"time":1800000003.0,"time/step":1.0,"loss/mean":NaN,"optim/lr":1e-6}', {"loss": "nan"}),
-        (b'{"step":3,"time":1800000003.0,"time/step":1.0,"loss/mean":1e400,"optim/lr":1e-6}', {"loss": "inf"}),
-        (b'{"step":3,"time":1800000003.0,"time/step":1.0,"loss/mean":-%s,"optim/lr":1e-6}' % DIGITS, {"loss": "-inf"}),
-        (b'{"step":3,"time":1800000003.0,"time/step":1.0,"perf/mfu":1e308,"optim/lr":1e-6}', {"mfu": 1e308}),
+        (
+            b'{"step":3,"time":1800000003.0,"time/step":1.0,"loss/mean":NaN,"optim/lr":1e-6}',
+            {"loss": "nan"},
+        ),
+        (
+            b'{"step":3,"time":1800000003.0,"time/step":1.0,"loss/mean":1e400,"optim/lr":1e-6}',
+            {"loss": "inf"},
+        ),
+        (
+            b'{"step":3,"time":1800000003.0,"time/step":1.0,"loss/mean":-%s,"optim/lr":1e-6}'
+            % DIGITS,
+            {"loss": "-inf"},
+        ),
+        (
+            b'{"step":3,"time":1800000003.0,"time/step":1.0,"perf/mfu":1e308,"optim/lr":1e-6}',
+            {"mfu": 1e308},
+        ),
         (b'{"step":NaN,"time":1800000003.0,"time/step":1.0,"optim/lr":1e-6}', None),
         (b'{"step":1e400,"time":1800000003.0,"time/step":1.0,"optim/lr":1e-6}', None),
         (b'{"step":%s,"time":1800000003.0,"time/step":1.0,"optim/lr":1e-6}' % DIGITS, None),
@@ -52,7 +69,10 @@ def row(step: int, **values: object) -> bytes:
         (b'{"step":[],"time":1800000003.0,"time/step":1.0,"optim/lr":1e-6}', None),
         (b'{"step":3,"time":%s,"time/step":1.0,"optim/lr":1e-6}' % DIGITS, None),
         (b'{"step":3,"time":NaN,"time/step":1.0,"optim/lr":1e-6}', None),
-        (b'{"step":3,"time":1800000003.0,"time/step":1.0,"optim/lr":1e-6,"more":' + DEEP + b"}", None),
+        (
+            b'{"step":3,"time":1800000003.0,"time/step":1.0,"optim/lr":1e-6,"more":' + DEEP + b"}",
+            None,
+        ),
         (b"\xff\xfe{]", None),
     ],
     ids=range(13),
@@ -83,14 +103,20 @@ def test_an_odd_row_of_verls_file_logger_is_recorded(odd: bytes, tmp_path: Path)
 
 
 LINE = (
-    b"12:00:00 SUCCESS Step %s | Time: 0.40s | Loss: 0.0022 | Entropy: 0.4121 | Mismatch KL: 0.0007 | Grad. Norm: 0.1182 "
+    b"12:00:00 SUCCESS Step %s | Time: 0.40s | Loss: 0.0022 | Entropy: 0.4121 | Mismatch KL: "
+    b"0.0007 | Grad. Norm: 0.1182 "
     b"| LR: 3.00e-06 | Throughput: %s tokens/s | MFU: 12.3%% | Peak Mem.: 41.2 GiB"
 )
 
 
 def test_an_odd_number_in_a_step_line_is_recorded_and_later_steps_too(tmp_path: Path) -> None:
     steps = step_log(tmp_path, "prime-rl-2026-01")
-    for step, throughput in ((b"8", b"1e400"), (b"1" + b"0" * 30, b"100"), (b"9" * 5000, b"100"), (b"9", b"100")):
+    for step, throughput in (
+        (b"8", b"1e400"),
+        (b"1" + b"0" * 30, b"100"),
+        (b"9" * 5000, b"100"),
+        (b"9", b"100"),
+    ):
         steps.feed("trainer", LINE % (step, throughput), "1:0", 1, START)
     steps.flush()
     found = {record["step"]: record.get("throughput") for record in recorded(tmp_path)}
@@ -99,7 +125,12 @@ def test_an_odd_number_in_a_step_line_is_recorded_and_later_steps_too(tmp_path: 
 
 def test_a_record_that_can_never_be_written_is_dropped_and_said(tmp_path: Path) -> None:
     steps = step_log(tmp_path, "prime-rl")
-    steps._pending.extend([{"attempt": 1, "side": "trainer", "step": n, "loss": loss} for n, loss in ((1, float("nan")), (2, 0.5))])
+    steps._pending.extend(
+        [
+            {"attempt": 1, "side": "trainer", "step": n, "loss": loss}
+            for n, loss in ((1, float("nan")), (2, 0.5))
+        ]
+    )
     with pytest.raises(RecordNotJson, match="cannot be written"):
         steps.flush()
     steps.flush()
@@ -114,14 +145,16 @@ from bs4_agent.streams.segments import parse
 from bs4_agent.trainers import headers, registry
 from bs4_agent.trainers.steps import StepReader
 deep = b"[" * {levels} + b"]" * {levels}
-line = b'{{"timestamp": "2026-01-01T00:00:00", "level": "INFO", "message": "x", "extra": ' + deep + b"}}\\n"
+head = b'{{"timestamp": "2026-01-01T00:00:00", "level": "INFO", "message": "x", "extra": '
+line = head + deep + b"}}\\n"
 def work():
     assert parse(deep) is None
     headers.unwrapped('{{"log":"' + "[" * {levels})
     for name in registry.ids():
         registry.get(name).parse_line("trainer", line)
         reader = StepReader(registry.get(name), "run")
-        assert reader.feed_metrics(b'{{"step":1,"time":1,"time/step":1,"x":' + deep + b"}}", 1) == []
+        row = b'{{"step":1,"time":1,"time/step":1,"x":' + deep + b"}}"
+        assert reader.feed_metrics(row, 1) == []
     done.append(True)
 done = []
 threading.stack_size(256 * 1024)
@@ -144,8 +177,16 @@ def interpreter(version: str | None) -> str:
 
 @pytest.mark.parametrize("levels", [3_000, 30_000])
 @pytest.mark.parametrize("version", [None, "3.13"])
-def test_a_deeply_nested_line_ends_nothing_in_a_thread_as_small_as_the_agents(version: str | None, levels: int) -> None:
+def test_a_deeply_nested_line_ends_nothing_in_a_thread_as_small_as_the_agents(
+    version: str | None, levels: int
+) -> None:
     """Python 3.13.0 ended with a segmentation fault."""
     script = SMALL_STACK.format(agents=str(AGENTS), levels=levels)
-    done = subprocess.run([interpreter(version), "-I", "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [interpreter(version), "-I", "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert (done.returncode, done.stdout.strip()) == (0, "done"), done.stderr

@@ -1,4 +1,6 @@
-"""Odd rows under a real agent: a healthy run goes on being recorded, and nothing that may act by itself acts."""
+"""Odd rows under a real agent: a healthy run goes on being recorded, and nothing that may act by
+itself acts.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,16 @@ def odd_row(stage: Stage) -> None:
     """Write a row, or a step line, as no healthy trainer does."""
     if stage.trainer == "prime-rl":
         metrics = next(stage.pod.project.rglob("metrics.jsonl"))
-        row = b'{"step":3,"time":%.1f,"time/step":1.0,"loss/mean":NaN,"optim/lr":1e-6}\n' % time.time()
-        deep = b'{"step":4,"time":1,"time/step":1.0,"loss/mean":' + b"[" * 30_000 + b"]" * 30_000 + b"}\n"
+        row = (
+            b'{"step":3,"time":%.1f,"time/step":1.0,"loss/mean":NaN,"optim/lr":1e-6}\n'
+            % time.time()
+        )
+        deep = (
+            b'{"step":4,"time":1,"time/step":1.0,"loss/mean":'
+            + b"[" * 30_000
+            + b"]" * 30_000
+            + b"}\n"
+        )
         with metrics.open("ab") as file:
             file.write(row + deep)
         return
@@ -32,7 +42,9 @@ def odd_row(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("trainer", ["prime-rl-2026-01", "prime-rl"])
-async def test_a_healthy_run_survives_an_odd_row_while_stalls_are_mended_by_themselves(trainer: str) -> None:
+async def test_a_healthy_run_survives_an_odd_row_while_stalls_are_mended_by_themselves(
+    trainer: str,
+) -> None:
     async with staged(trainer) as stage:
         await stage.launch()
         await stage.must("mode", run="demo", playbook="run-stalled", mode="auto")
@@ -44,7 +56,9 @@ async def test_a_healthy_run_survives_an_odd_row_while_stalls_are_mended_by_them
         await stage.until(lambda: len(run.trainer_steps) >= reached, 150, f"{STEPS} recorded steps")
         # A loss that is NaN is one, and is said; it asks for nothing to be done.
         assert {incident.failure for incident in stage.ledger.incidents.values()} <= {"nan-loss"}
-        assert [action.kind for action in stage.ledger.actions.values() if action.kind == "playbook"] == []
+        assert [
+            action.kind for action in stage.ledger.actions.values() if action.kind == "playbook"
+        ] == []
         assert list(stage.ledger.runs["demo"].attempts) == [1]
         assert all(process.is_running() for process in processes)
         assert stage.ledger.faults == []

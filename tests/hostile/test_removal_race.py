@@ -1,4 +1,6 @@
-"""Somebody swaps directories of the trash for links while they are deleted: nothing outside the trash goes."""
+"""Somebody swaps directories of the trash for links while they are deleted: nothing outside the
+trash goes.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def swap(place: str, names: list[str], begun: Event, enough: Event) -> None:
 
 
 def moved_aside(root: Path, outside: Path) -> Path:
-    """Make a trash with one step of many directories, and a link to `outside` beside each; return the step."""
+    """Make a trash with one step of many directories, and a link to `outside` beside each; return
+    the step.
+    """
     step = root / ".bs4" / "run" / "trash" / KEY / "step_1"
     step.mkdir(parents=True)
     for number in range(DIRECTORIES):
@@ -41,7 +45,9 @@ def moved_aside(root: Path, outside: Path) -> Path:
 
 
 @pytest.mark.parametrize("number", range(ROUNDS))
-def test_no_link_is_followed_while_directories_are_swapped_for_links(number: int, tmp_path: Path) -> None:
+def test_no_link_is_followed_while_directories_are_swapped_for_links(
+    number: int, tmp_path: Path
+) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     for file in range(FILES):

@@ -1,4 +1,6 @@
-"""A pod that sends what no agent writes, beside a good one: the good one is judged and shown, the rotten one says what was refused."""
+"""A pod that sends what no agent writes, beside a good one: the good one is judged and shown, the
+rotten one says what was refused.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,10 @@ CASES = dict(odd_journals())
 
 @contextlib.asynccontextmanager
 async def two_pods(lies: Lies, directory: Path) -> AsyncIterator[tuple[EvilPod, EvilPod]]:
-    evil, good = EvilPod(lies, directory / "evil"), EvilPod(Lies(home="goodhome1"), directory / "good")
+    evil, good = (
+        EvilPod(lies, directory / "evil"),
+        EvilPod(Lies(home="goodhome1"), directory / "good"),
+    )
     await evil.start()
     await good.start()
     try:
@@ -44,8 +49,20 @@ async def two_pods(lies: Lies, directory: Path) -> AsyncIterator[tuple[EvilPod, 
 def session(name: str, pod: EvilPod, directory: Path) -> PodSession:
     known = HostKeys(directory / "known_hosts")
     known.pin(name, keys.public_line(pod.host_key))
-    entry = Pod(name, "127.0.0.1", port=pod.port, user="tester", identity_file=str(pod.user_key), ssh_config=False)
-    return PodSession(PodState(name, entry.address), lambda: SshTransport(entry, known), Mirror(directory / name), "tester")
+    entry = Pod(
+        name,
+        "127.0.0.1",
+        port=pod.port,
+        user="tester",
+        identity_file=str(pod.user_key),
+        ssh_config=False,
+    )
+    return PodSession(
+        PodState(name, entry.address),
+        lambda: SshTransport(entry, known),
+        Mirror(directory / name),
+        "tester",
+    )
 
 
 def shown(app: ConsoleApp) -> str:
@@ -69,18 +86,30 @@ async def test_check_has_a_verdict_for_each_pod(case: str, tmp_path: Path) -> No
         good.join(console, "good")
         found = await said_by(console, "check", "--json")
         assert {pod["pod"] for pod in found["pods"]} == {"evil", "good"}
-        assert next(pod for pod in found["pods"] if pod["pod"] == "good")["status"] in ("OK", "WARNING")
-        assert "r1" in [run["name"] for run in (await said_by(console, "runs", "list", "--json"))["runs"]]
+        assert next(pod for pod in found["pods"] if pod["pod"] == "good")["status"] in (
+            "OK",
+            "WARNING",
+        )
+        assert "r1" in [
+            run["name"] for run in (await said_by(console, "runs", "list", "--json"))["runs"]
+        ]
 
 
 @pytest.mark.parametrize("case", CASES)
-async def test_the_screen_shows_both_pods_now_and_at_the_next_start(case: str, tmp_path: Path) -> None:
+async def test_the_screen_shows_both_pods_now_and_at_the_next_start(
+    case: str, tmp_path: Path
+) -> None:
     async with two_pods(CASES[case], tmp_path) as (evil, good):
         for meeting in ("first", "from what was kept"):
             fleet = Fleet([session("evil", evil, tmp_path), session("good", good, tmp_path)])
             app = ConsoleApp(fleet)
             async with app.run_test(size=(140, 40)) as pilot:
-                await until(pilot, lambda fleet=fleet: all("r1" in pod.runs and pod.runs["r1"].trainer_steps for pod in fleet.pods))
+                await until(
+                    pilot,
+                    lambda fleet=fleet: all(
+                        "r1" in pod.runs and pod.runs["r1"].trainer_steps for pod in fleet.pods
+                    ),
+                )
                 await until(pilot, lambda app=app: "evil" in shown(app) and "good" in shown(app))
                 await pilot.press("question_mark")
                 await until(pilot, lambda app=app: "ON THIS" in shown(app).upper())
@@ -89,14 +118,21 @@ async def test_the_screen_shows_both_pods_now_and_at_the_next_start(case: str, t
                 if meeting == "first" and case != "a method's name for a type":
                     assert "were refused, the first because" in refused
                     state = fleet.sessions["evil"].state
-                    assert any("were refused" in phrase for phrase, _ in wrong(state, state.runs["r1"], app.clock))
+                    assert any(
+                        "were refused" in phrase
+                        for phrase, _ in wrong(state, state.runs["r1"], app.clock)
+                    )
                 assert fleet.sessions["good"].state.notes == {}
             # The second round reads what the first one kept, with the evil pod gone.
             await evil.stop()
 
 
-async def test_a_session_that_fails_says_so_and_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A defect of ours stands in for what nobody foresaw; before, the pod stayed "running, connected"."""
+async def test_a_session_that_fails_says_so_and_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A defect of ours stands in for what nobody foresaw; before, the pod stayed "running,
+    connected".
+    """
 
     def broken(self: object, header: object) -> None:
         raise OverflowError("int too large to convert to float")
@@ -111,12 +147,16 @@ async def test_a_session_that_fails_says_so_and_is_tried_again(tmp_path: Path, m
                 while state.link.attempts < 2 or not other.link.up:
                     await asyncio.sleep(0.02)
             assert state.link.state == "failed"
-            assert state.link.detail.startswith("The session of evil failed: OverflowError at test_rotten_pod.py:")
+            assert state.link.detail.startswith(
+                "The session of evil failed: OverflowError at test_rotten_pod.py:"
+            )
         finally:
             await fleet.stop()
 
 
-async def test_a_session_that_ends_is_said_on_its_pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_session_that_ends_is_said_on_its_pod(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with two_pods(Lies(), tmp_path) as (evil, _):
         fleet = Fleet([session("evil", evil, tmp_path)])
         one = fleet.sessions["evil"]
@@ -138,6 +178,9 @@ async def test_a_ping_that_is_no_time_is_an_error_of_that_pod(t: object, tmp_pat
     async with two_pods(Lies(pong={"t": t}), tmp_path) as (evil, _):
         one = session("evil", evil, tmp_path)
         life = asyncio.create_task(one.run_once())
-        with pytest.raises(ConsoleError, match="does not speak the agent's protocol: its answer to a ping holds no time"):
+        with pytest.raises(
+            ConsoleError,
+            match="does not speak the agent's protocol: its answer to a ping holds no time",
+        ):
             async with asyncio.timeout(30):
                 await life

@@ -31,7 +31,9 @@ TRAINERS = ("prime-rl", "prime-rl-2026-01", "verl")
 
 
 class LogCase(NamedTuple):
-    """One log of `tests/playbooks/cases/<family>/<id>.yaml`. `trainer` None: the first generation that the playbook applies to."""
+    """One log of `tests/playbooks/cases/<family>/<id>.yaml`. `trainer` None: the first generation
+    that the playbook applies to.
+    """
 
     failure: str
     expected: bool
@@ -53,7 +55,9 @@ def case_files() -> list[Path]:
 
 
 def all_log_cases() -> tuple[list[LogCase], list[str]]:
-    """(all cases, what is wrong with files that cannot be read): one broken file does not stop the others' tests."""
+    """(all cases, what is wrong with files that cannot be read): one broken file does not stop the
+    others' tests.
+    """
     cases: list[LogCase] = []
     broken: list[str] = []
     for path in case_files():
@@ -65,11 +69,17 @@ def all_log_cases() -> tuple[list[LogCase], list[str]]:
 
 
 def _read_cases(path: Path) -> list[LogCase]:
-    """The cases of one file; a key that nobody reads is an error, or a typing mistake would be a test that tests nothing."""
+    """The cases of one file; a key that nobody reads is an error, or a typing mistake would be a
+    test that tests nothing.
+    """
     data = yaml.load(path.read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
     if unknown := set(data) - {"positive", "negative"}:
         raise ValueError(f"keys that mean nothing: {sorted(unknown)}")
-    return [_log_case(path.stem, kind == "positive", row) for kind, rows in data.items() for row in rows or ()]
+    return [
+        _log_case(path.stem, kind == "positive", row)
+        for kind, rows in data.items()
+        for row in rows or ()
+    ]
 
 
 def _log_case(failure: str, expected: bool, row: dict[str, Any]) -> LogCase:
@@ -87,7 +97,9 @@ def facts_cases() -> list[case.FactsCase]:
 
 @functools.cache
 def library() -> Library:
-    """All valid playbooks. A broken file fails its own test and does not take everybody else's with it."""
+    """All valid playbooks. A broken file fails its own test and does not take everybody else's with
+    it.
+    """
     _, problems = lint()
     broken = {problem.file for problem in problems}
     if not broken:
@@ -116,7 +128,9 @@ def found_in_log(case: LogCase) -> list[str]:
     engine = Engine(list(library()), live=False)
     if trainer not in registry.ids():
         return _found_without_a_parser(engine, case, trainer)
-    run = offline.log_facts(io.BytesIO(case.log.encode()), f"{case.source}.log", case.source, trainer, engine)
+    run = offline.log_facts(
+        io.BytesIO(case.log.encode()), f"{case.source}.log", case.source, trainer, engine
+    )
     return _opened(engine, offline.as_facts([run]))
 
 
@@ -124,7 +138,15 @@ def _found_without_a_parser(engine: Engine, case: LogCase, trainer: str) -> list
     """A trainer that the agent cannot read yet: its lines are taken apart as any program's are."""
     for number, raw in enumerate(case.log.encode().splitlines(), 1):
         line = lines.parse(case.source, raw)
-        place = {"source": case.source, "stream": "", "cursor": "", "file": "log", "offset": number, "line": number, "text": line.text}
+        place = {
+            "source": case.source,
+            "stream": "",
+            "cursor": "",
+            "file": "log",
+            "offset": number,
+            "line": number,
+            "text": line.text,
+        }
         engine.feed("", 1, trainer, case.source, line, place)
     return _opened(engine, offline.as_facts([]))
 
@@ -132,8 +154,14 @@ def _found_without_a_parser(engine: Engine, case: LogCase, trainer: str) -> list
 def found_in_facts(case: case.FactsCase, tmp_path: Path) -> list[str]:
     """Ids of what the engine opens for these facts."""
     wants_directory = "tmp_path" in inspect.signature(case.build).parameters
-    return _opened(Engine(list(library())), case.build(tmp_path) if wants_directory else case.build())
+    return _opened(
+        Engine(list(library())), case.build(tmp_path) if wants_directory else case.build()
+    )
 
 
 def _opened(engine: Engine, facts: Facts) -> list[str]:
-    return [transition.finding.failure for transition in engine.evaluate(facts, complete=True) if transition.event == "opened"]
+    return [
+        transition.finding.failure
+        for transition in engine.evaluate(facts, complete=True)
+        if transition.event == "opened"
+    ]

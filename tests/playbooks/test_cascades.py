@@ -1,6 +1,8 @@
-"""Several logs of one run, as a crash leaves them: the one cause is named, and what followed from it in other processes is not.
+"""Several logs of one run, as a crash leaves them: the one cause is named, and what followed from
+it in other processes is not.
 
-Each log is only as long as the story needs. `dmesg.log` counts in dates, the others in times of day, which is how real ones differ.
+Each log is only as long as the story needs. `dmesg.log` counts in dates, the others in times of
+day, which is how real ones differ.
 """
 
 from __future__ import annotations
@@ -15,16 +17,21 @@ import pytest
 from bs4_console.core.diagnose import diagnose
 
 OOM_KILL = (
-    "[Wed Nov 12 10:11:12 2025] Memory cgroup out of memory: Killed process 4100 ({name}) total-vm:245123456kB, anon-rss:130123456kB, "
-    "file-rss:123456kB, shmem-rss:2048kB, UID:0 pgtables:301234kB oom_score_adj:0\n"
+    "[Wed Nov 12 10:11:12 2025] Memory cgroup out of memory: Killed process 4100 ({name}) "
+    "total-vm:245123456kB, anon-rss:130123456kB, file-rss:123456kB, shmem-rss:2048kB, UID:0 "
+    "pgtables:301234kB oom_score_adj:0\n"
 )
 WATCHDOG = (
-    "[rank0]:[E1112 10:21:12.5 ProcessGroupNCCL.cpp:616] [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=808, "
-    "OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600030 milliseconds before timing out.\n"
-    "[rank0]:[E1112 10:21:12.6 ProcessGroupNCCL.cpp:636] [Rank 0] To avoid data inconsistency, we are taking the entire process down.\n"
+    "[rank0]:[E1112 10:21:12.5 ProcessGroupNCCL.cpp:616] [Rank 0] Watchdog caught collective "
+    "operation timeout: WorkNCCL(SeqNum=808, "
+    "OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600030 milliseconds "
+    "before timing out.\n"
+    "[rank0]:[E1112 10:21:12.6 ProcessGroupNCCL.cpp:636] [Rank 0] To avoid data inconsistency, "
+    "we are taking the entire process down.\n"
 )
 ACTOR_DIED = (
-    "(raylet) A worker died or was killed while executing a task by an unexpected system error. To troubleshoot the problem, check the "
+    "(raylet) A worker died or was killed while executing a task by an unexpected system error. "
+    "To troubleshoot the problem, check the "
     "logs for the dead worker.\n"
     "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n"
 )
@@ -33,13 +40,19 @@ STORIES = {
     "a full disk ends the trainer, and the others wait for it in vain": (
         "disk-full",
         {
-            "trainer.log": "10:10:00    INFO Saving checkpoint at step 20\n10:10:31   ERROR Fatal error in train\n"
+            "trainer.log": "10:10:00    INFO Saving checkpoint at step 20\n10:10:31   ERROR "
+            "Fatal error in train\n"
             "Traceback (most recent call last):\n"
-            "OSError: [Errno 28] No space left on device: '/data/outputs/checkpoints/step_20/trainer/__0_0.distcp'\n",
-            "orchestrator.log": "10:11:20 WARNING Checkpoint step_20 did not become stable within 60 seconds\n"
-            "10:11:30   ERROR Fatal error in orchestrate\nTraceback (most recent call last):\nhttpx.ReadTimeout\n",
-            "inference.log": "(APIServer pid=1) INFO:     Application startup complete.\n(APIServer pid=1) INFO:     Shutting down\n"
-            "(APIServer pid=1) ERROR 11-12 10:11:40 [async_llm.py:480] AsyncLLM output_handler failed.\n",
+            "OSError: [Errno 28] No space left on device: "
+            "'/data/outputs/checkpoints/step_20/trainer/__0_0.distcp'\n",
+            "orchestrator.log": "10:11:20 WARNING Checkpoint step_20 did not become stable "
+            "within 60 seconds\n"
+            "10:11:30   ERROR Fatal error in orchestrate\nTraceback (most recent call last):\n"
+            "httpx.ReadTimeout\n",
+            "inference.log": "(APIServer pid=1) INFO:     Application startup complete.\n"
+            "(APIServer pid=1) INFO:     Shutting down\n"
+            "(APIServer pid=1) ERROR 11-12 10:11:40 [async_llm.py:480] AsyncLLM output_handler "
+            "failed.\n",
             "rl.log": "10:10:32   ERROR Error: Trainer failed with exit code 1\n",
         },
     ),
@@ -47,18 +60,26 @@ STORIES = {
         "host-oom-kill",
         {
             "dmesg.log": OOM_KILL.format(name="pt_main_thread"),
-            "trainer.log": "E1112 10:11:14.123000 4321 torch/distributed/elastic/multiprocessing/api.py:874] failed (exitcode: -9) "
-            "local_rank: 1 (pid: 4100) of binary: /app/.venv/bin/python3\n",
+            "trainer.log": (
+                "E1112 10:11:14.123000 4321 torch/distributed/elastic/multiprocessing/api.py:874] "
+                "failed (exitcode: -9) local_rank: 1 (pid: 4100) of binary: "
+                "/app/.venv/bin/python3\n"
+            ),
         },
     ),
     "one rank runs out of GPU memory, the others wait ten minutes for it": (
         "cuda-oom",
         {
-            "trainer.log": "[rank1]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 18.55 GiB.\n"
+            "trainer.log": "[rank1]: torch.OutOfMemoryError: CUDA out of memory. Tried to "
+            "allocate 18.55 "
+            "GiB.\n"
             + WATCHDOG
-            + "E1112 10:21:14.123000 4321 torch/distributed/elastic/multiprocessing/api.py:874] failed "
-            "(exitcode: -6) local_rank: 0 (pid: 41)\n",
-            "orchestrator.log": "10:21:30   ERROR Fatal error in orchestrate\nTraceback (most recent call last):\nhttpx.ReadTimeout\n",
+            + "E1112 10:21:14.123000 4321 torch/distributed/elastic/multiprocessing/api.py:874] "
+            "failed (exitcode: -6) local_rank: 0 (pid: 41)\n",
+            "orchestrator.log": (
+                "10:21:30   ERROR Fatal error in orchestrate\nTraceback (most recent call "
+                "last):\nhttpx.ReadTimeout\n"
+            ),
         },
     ),
     "verl's actor is killed by the kernel": (
@@ -67,16 +88,24 @@ STORIES = {
     ),
     "verl's actor aborts itself after its neighbour": (
         "nccl-timeout",
-        {"trainer.log": "".join(f"(WorkerDict pid=278) {line}\n" for line in WATCHDOG.splitlines()) + ACTOR_DIED},
+        {
+            "trainer.log": "".join(
+                f"(WorkerDict pid=278) {line}\n" for line in WATCHDOG.splitlines()
+            )
+            + ACTOR_DIED
+        },
     ),
     "the kernel ends a worker of vLLM, and rollouts fail": (
         "host-oom-kill",
         {
             "dmesg.log": OOM_KILL.format(name="VLLM::Worker"),
-            "inference.log": "(EngineCore_DP0 pid=300) ERROR 11-12 10:11:13 [multiproc_executor.py:230] Worker proc VllmWorker-1 died "
+            "inference.log": "(EngineCore_DP0 pid=300) ERROR 11-12 10:11:13 "
+            "[multiproc_executor.py:230] Worker proc VllmWorker-1 died "
             "unexpectedly, shutting down executor.\n"
-            "(EngineCore_DP0 pid=300) ERROR 11-12 10:11:13 [core.py:710] EngineCore encountered a fatal error.\n",
-            "orchestrator.log": "10:11:20   ERROR Fatal error in orchestrate\nTraceback (most recent call last):\n"
+            "(EngineCore_DP0 pid=300) ERROR 11-12 10:11:13 [core.py:710] EngineCore encountered "
+            "a fatal error.\n",
+            "orchestrator.log": "10:11:20   ERROR Fatal error in orchestrate\nTraceback (most "
+            "recent call last):\n"
             "openai.APIConnectionError: Connection error.\n",
         },
     ),
@@ -84,7 +113,9 @@ STORIES = {
 
 
 def write(directory: Path, logs: Mapping[str, str]) -> None:
-    """As if just after their last lines: those have no date, so whatever the hour of the test is must not decide on which day they are."""
+    """As if just after their last lines: those have no date, so whatever the hour of the test is
+    must not decide on which day they are.
+    """
     written = time.mktime((2026, 11, 12, 10, 30, 0, 0, 0, -1))
     for name, text in logs.items():
         (directory / name).write_text(text)
@@ -101,6 +132,14 @@ def test_the_cause_is_named_alone(story: str, tmp_path: Path) -> None:
 def test_a_store_that_was_slow_long_before_explains_nothing(tmp_path: Path) -> None:
     """What happened an hour before the disk was full is a story of its own."""
     _, logs = STORIES["a full disk ends the trainer, and the others wait for it in vain"]
-    early = "09:11:20 WARNING Checkpoint step_10 did not become stable within 60 seconds\n09:12:00    INFO Waiting for checkpoint 10\n"
-    write(tmp_path, {"orchestrator.log": early + logs["orchestrator.log"], "trainer.log": logs["trainer.log"]})
-    assert {"disk-full", "checkpoint-no-stable"} <= {finding["id"] for finding in diagnose([tmp_path])["findings"]}
+    early = (
+        "09:11:20 WARNING Checkpoint step_10 did not become stable within 60 seconds\n09:12:00   "
+        " INFO Waiting for checkpoint 10\n"
+    )
+    write(
+        tmp_path,
+        {"orchestrator.log": early + logs["orchestrator.log"], "trainer.log": logs["trainer.log"]},
+    )
+    assert {"disk-full", "checkpoint-no-stable"} <= {
+        finding["id"] for finding in diagnose([tmp_path])["findings"]
+    }

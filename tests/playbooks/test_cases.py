@@ -34,13 +34,17 @@ def test_playbook_is_valid(path: Path) -> None:
 @pytest.mark.parametrize("case", LOG_CASES, ids=str)
 def test_log(case: LogCase) -> None:
     found = found_in_log(case)
-    assert (case.failure in found) is case.expected, f"the engine found {found or 'nothing'} in this log of {case.source}"
+    assert (case.failure in found) is case.expected, (
+        f"the engine found {found or 'nothing'} in this log of {case.source}"
+    )
 
 
 @pytest.mark.parametrize("case", FACTS_CASES, ids=str)
 def test_facts(case: FactsCase, tmp_path: Path) -> None:
     found = found_in_facts(case, tmp_path)
-    assert (case.failure in found) is case.expected, f"the engine found {found or 'nothing'} in these facts"
+    assert (case.failure in found) is case.expected, (
+        f"the engine found {found or 'nothing'} in these facts"
+    )
 
 
 @pytest.mark.parametrize("playbook", list(library()), ids=lambda playbook: playbook.id)
@@ -50,7 +54,10 @@ def test_playbook_has_a_positive_and_a_negative_case(playbook: Playbook) -> None
         assert playbook.role == "maintenance"
         return
     kinds = {case.expected for case in (*LOG_CASES, *FACTS_CASES) if case.failure == playbook.id}
-    place = f"tests/playbooks/cases/{playbook.family}/{playbook.id}.yaml or tests/playbooks/facts/{playbook.family.replace('-', '_')}.py"
+    place = (
+        f"tests/playbooks/cases/{playbook.family}/{playbook.id}.yaml or "
+        f"tests/playbooks/facts/{playbook.family.replace('-', '_')}.py"
+    )
     assert kinds == {True, False}, f"write one that fires and one that nearly does, in {place}"
 
 
@@ -60,7 +67,11 @@ def test_every_signature_has_a_case_of_its_source() -> None:
     missing = []
     for playbook in library():
         for signature in playbook.signatures:
-            sources = [signature["source"]] if isinstance(signature["source"], str) else signature["source"]
+            sources = (
+                [signature["source"]]
+                if isinstance(signature["source"], str)
+                else signature["source"]
+            )
             if not any((playbook.id, source) in covered for source in sources):
                 missing.append(f"{playbook.id}: {'/'.join(sources)}: {signature['pattern'][:60]}")
     assert not missing, "\n".join(missing)
@@ -72,7 +83,9 @@ def test_every_case_file_can_be_read() -> None:
 
 @pytest.mark.parametrize("path", case_files(), ids=lambda path: path.stem)
 def test_cases_belong_to_a_playbook_of_the_same_family(path: Path) -> None:
-    assert path.stem in FILES, f"no playbook {path.stem}: {path.relative_to(HERE)} would never be noticed"
+    assert path.stem in FILES, (
+        f"no playbook {path.stem}: {path.relative_to(HERE)} would never be noticed"
+    )
     assert FILES[path.stem].parent.name == path.parent.name
     names = [case.name for case in LOG_CASES if case.failure == path.stem]
     assert len(names) == len(set(names)), "two cases have one name"

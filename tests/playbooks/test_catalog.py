@@ -1,4 +1,6 @@
-"""The catalog of known failures is complete: one file each, in its family, with its role; and what names another one names a real one."""
+"""The catalog of known failures is complete: one file each, in its family, with its role; and what
+names another one names a real one.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ def test_the_catalog_is_whole() -> None:
     assert len({failure for _, failure, _ in CATALOG}) == 173
 
 
-@pytest.mark.parametrize(("family", "failure", "role"), CATALOG, ids=[failure for _, failure, _ in CATALOG])
+@pytest.mark.parametrize(
+    ("family", "failure", "role"), CATALOG, ids=[failure for _, failure, _ in CATALOG]
+)
 def test_failure_has_its_file(family: str, failure: str, role: str) -> None:
     path = find("playbooks") / family / f"{failure}.yaml"
     assert path.is_file()
@@ -27,12 +31,18 @@ def test_failure_has_its_file(family: str, failure: str, role: str) -> None:
 def test_every_file_is_in_the_catalog_or_is_maintenance() -> None:
     known = {(family, failure) for family, failure, _ in CATALOG}
     others = [path for path in playbook_files() if (path.parent.name, path.stem) not in known]
-    assert [path for path in others if yaml.safe_load(path.read_text())["role"] != "maintenance"] == []
+    assert [
+        path for path in others if yaml.safe_load(path.read_text())["role"] != "maintenance"
+    ] == []
 
 
 def test_names_of_other_playbooks_are_real() -> None:
     ids = {playbook.id for playbook in library()}
-    wrong = [f"{playbook.id} explains {other}" for playbook in library() for other in playbook.explains - ids]
+    wrong = [
+        f"{playbook.id} explains {other}"
+        for playbook in library()
+        for other in playbook.explains - ids
+    ]
     for path in playbook_files():
         target = yaml.safe_load(path.read_text()).get("leads_to")
         if target is not None and target not in ids:

@@ -1,4 +1,6 @@
-"""Bundles for deploy tests: the real bootstrap and a real psutil of this machine, with a stub in place of the agent."""
+"""Bundles for deploy tests: the real bootstrap and a real psutil of this machine, with a stub in
+place of the agent.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,17 @@ from bs4_console.transport import bundle
 
 _ROOT = Path(__file__).resolve().parents[2]
 
-#: Says hello as one JSON line, then echoes lines: what was put where, and that the pipe works both ways.
+#: Says hello as one JSON line, then echoes lines: what was put where, and that the pipe works both
+#: ways.
 STUB = """
 import json, os, sys
 import psutil
 
 def main(arguments):
-    told = {"argv": arguments, "bundle": os.environ.get("BS4_BUNDLE"), "home": os.environ.get("BS4_HOME"), "psutil": psutil.__file__}
-    told |= {"pid": os.getpid(), "python": list(sys.version_info[:2]), "isolated": sys.flags.isolated}
+    told = {"argv": arguments, "bundle": os.environ.get("BS4_BUNDLE")}
+    told |= {"home": os.environ.get("BS4_HOME"), "psutil": psutil.__file__}
+    told |= {"pid": os.getpid(), "python": list(sys.version_info[:2])}
+    told["isolated"] = sys.flags.isolated
     print(json.dumps(told), flush=True)
     for line in sys.stdin:
         print("echo " + line, end="", flush=True)
@@ -28,9 +33,16 @@ def main(arguments):
 
 
 def stub(
-    *, main: str = STUB, version: str = "0.1.0", build: int = 1, unpacked: int | None = None, machine: str | None = None
+    *,
+    main: str = STUB,
+    version: str = "0.1.0",
+    build: int = 1,
+    unpacked: int | None = None,
+    machine: str | None = None,
 ) -> bundle.Bundle:
-    """A small bundle. `unpacked` overrides the honest size; `machine` puts psutil where only that machine finds it."""
+    """A small bundle. `unpacked` overrides the honest size; `machine` puts psutil where only that
+    machine finds it.
+    """
     agent = _ROOT / "agents" / "bs4_agent"
     members = {
         "playbooks.json": b'{"playbooks": []}',

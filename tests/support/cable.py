@@ -1,4 +1,6 @@
-"""A TCP cable between a console and a pod's sshd that can be pulled out: every connection through it is reset, and new ones are refused."""
+"""A TCP cable between a console and a pod's sshd that can be pulled out: every connection through
+it is reset, and new ones are refused.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,8 @@ import socket
 import struct
 from collections.abc import AsyncIterator
 
-#: SO_LINGER with 0 seconds: closing sends a reset, as a router does that has forgotten the connection.
+#: SO_LINGER with 0 seconds: closing sends a reset, as a router does that has forgotten the
+#: connection.
 _RESET = struct.pack("ii", 1, 0)
 
 
@@ -20,7 +23,8 @@ class Cable:
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
         self._carrying: set[asyncio.Task[None]] = set()
-        # Bound and never listening: while the cable is out nobody's outgoing connection gets its port.
+        # Bound and never listening: while the cable is out nobody's outgoing connection gets its
+        # port.
         self._place = socket.socket()
         self._place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._place.bind(("127.0.0.1", 0))
@@ -30,7 +34,9 @@ class Cable:
         self._speaking.set()
 
     async def plug_in(self) -> None:
-        self._server = await asyncio.start_server(self._carry, "127.0.0.1", self.port, reuse_address=True)
+        self._server = await asyncio.start_server(
+            self._carry, "127.0.0.1", self.port, reuse_address=True
+        )
 
     async def pull_out(self) -> None:
         """When it returns, nothing of any connection is left: neither a socket nor a task."""
@@ -68,7 +74,8 @@ class Cable:
         try:
             await self._join(reader, writer)
         except asyncio.CancelledError:
-            # By pull_out, or by the end of the loop. Nobody waits for a server's task: asyncio would log its end as a defect.
+            # By pull_out, or by the end of the loop. Nobody waits for a server's task: asyncio
+            # would log its end as a defect.
             writer.transport.abort()
         finally:
             self._writers.discard(writer)

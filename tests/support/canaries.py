@@ -1,4 +1,6 @@
-"""Secrets that must be nowhere: the forms in which they would be found, and a look at everything that could hold one."""
+"""Secrets that must be nowhere: the forms in which they would be found, and a look at everything
+that could hold one.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,21 @@ from pathlib import Path
 
 
 def forms(secret: str) -> list[bytes]:
-    """Plain, escaped for JSON, URLs and markup, in hexadecimal, and the part of its base64 that is the same whatever stands around it."""
+    """Plain, escaped for JSON, URLs and markup, in hexadecimal, and the part of its base64 that is
+    the same whatever stands around it.
+    """
     raw = secret.encode()
-    found = {raw, json.dumps(secret)[1:-1].encode(), html.escape(secret).encode(), raw.hex().encode()}
-    found |= {urllib.parse.quote(secret, safe="").encode(), urllib.parse.quote(secret).encode(), urllib.parse.quote_plus(secret).encode()}
+    found = {
+        raw,
+        json.dumps(secret)[1:-1].encode(),
+        html.escape(secret).encode(),
+        raw.hex().encode(),
+    }
+    found |= {
+        urllib.parse.quote(secret, safe="").encode(),
+        urllib.parse.quote(secret).encode(),
+        urllib.parse.quote_plus(secret).encode(),
+    }
     for shift in range(3):
         text = base64.b64encode(b"\0" * shift + raw)[4 if shift else 0 : -4]
         found |= {text, text.replace(b"+", b"-").replace(b"/", b"_")}
@@ -31,9 +44,13 @@ class Canaries:
 
     def within(self, data: bytes) -> list[str]:
         """The names of those that `data` holds in any form."""
-        return [name for name, shapes in self._forms.items() if any(shape in data for shape in shapes)]
+        return [
+            name for name, shapes in self._forms.items() if any(shape in data for shape in shapes)
+        ]
 
-    def within_files(self, roots: Iterable[Path], *, but: Collection[Path] = ()) -> dict[str, list[str]]:
+    def within_files(
+        self, roots: Iterable[Path], *, but: Collection[Path] = ()
+    ) -> dict[str, list[str]]:
         """Of every regular file below the roots that holds one, by path; links are not followed."""
         allowed = {path.resolve() for path in but}
         found = {}
@@ -46,7 +63,9 @@ class Canaries:
 
 
 class Lookout:
-    """Looks at the command line and the environment of every process of this machine, again and again, until the block ends."""
+    """Looks at the command line and the environment of every process of this machine, again and
+    again, until the block ends.
+    """
 
     def __init__(self, canaries: Canaries) -> None:
         self._canaries = canaries
@@ -77,7 +96,9 @@ class Lookout:
             self.passes += 1
 
     def _look(self, process: Path) -> None:
-        """The environment once for each program that a process becomes: that is all it can see of it, and reading is what takes time."""
+        """The environment once for each program that a process becomes: that is all it can see of
+        it, and reading is what takes time.
+        """
         try:
             command = (process / "cmdline").read_bytes()
             new = self._seen.get(process.name) != command

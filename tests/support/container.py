@@ -1,8 +1,9 @@
-"""A container as Docker makes one, without Docker: its own pid and mount namespace, our directories at other places inside.
+"""A container as Docker makes one, without Docker: its own pid and mount namespace, our directories
+at other places inside.
 
-Its first process only sleeps (`docker run -d IMAGE sleep infinity`). What is at /tmp here is not at /tmp there, but for our programs.
-`Docker` is its daemon and the program that talks to it: it speaks the real client's argv, and what it starts inside is the daemon's child
-and not the client's.
+Its first process only sleeps (`docker run -d IMAGE sleep infinity`). What is at /tmp here is not at
+/tmp there, but for our programs. `Docker` is its daemon and the program that talks to it: it speaks
+the real client's argv, and what it starts inside is the daemon's child and not the client's.
 """
 
 from __future__ import annotations
@@ -28,12 +29,17 @@ _CLIENT = Path(__file__).with_name("docker_client.py")
 
 
 class Container:
-    """`binds`: directories of ours by their place inside, which is below /mnt. `env`: what every program in there gets (`docker run -e`).
-    NotHere where such namespaces cannot be had."""
+    """`binds`: directories of ours by their place inside, which is below /mnt. `env`: what every
+    program in there gets (`docker run -e`). NotHere where such namespaces cannot be had.
+    """
 
-    def __init__(self, directory: Path, binds: Mapping[str, Path], env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, directory: Path, binds: Mapping[str, Path], env: Mapping[str, str] | None = None
+    ) -> None:
         self.env = dict(env or {})
-        if os.geteuid() != 0 or any(shutil.which(tool) is None for tool in ("unshare", "nsenter", "mount", "pivot_root")):
+        if os.geteuid() != 0 or any(
+            shutil.which(tool) is None for tool in ("unshare", "nsenter", "mount", "pivot_root")
+        ):
             raise NotHere("mount and pid namespaces need root and util-linux")
         root = directory / "rootfs"
         root.mkdir(parents=True)
@@ -43,29 +49,68 @@ class Container:
             f"mount --rbind / {root}",
             f"mount -t proc proc {root}/proc",
             f"mount -t tmpfs none {root}/mnt",
-            *(f"mkdir -p {root}{place}; mount --bind {shlex.quote(str(path))} {root}{place}" for place, path in binds.items()),
+            *(
+                f"mkdir -p {root}{place}; mount --bind {shlex.quote(str(path))} {root}{place}"
+                for place, path in binds.items()
+            ),
             # Last: it hides the directories that were just mounted from.
             f"mkdir {root}/mnt/.tmp; mount -t tmpfs -o mode=1777 none {root}/mnt/.tmp",
-            *(f"mkdir -p {root}/mnt/.{place}; mount --bind /{place} {root}/mnt/.{place}" for place in _programs_below_tmp()),
-            f"cd {root}; mkdir mnt/.old; pivot_root . mnt/.old; cd /; mount --move /mnt/.tmp /tmp; umount -l /mnt/.old",
-            f"echo up; exec env -i {shlex.join(f'{name}={value}' for name, value in self.env.items())} {shutil.which('sleep')} infinity",
+            *(
+                f"mkdir -p {root}/mnt/.{place}; mount --bind /{place} {root}/mnt/.{place}"
+                for place in _programs_below_tmp()
+            ),
+            (
+                f"cd {root}; mkdir mnt/.old; pivot_root . mnt/.old; cd /; mount --move /mnt/.tmp "
+                "/tmp; umount -l /mnt/.old"
+            ),
+            (
+                "echo up; exec env -i "
+                f"{shlex.join(f'{name}={value}' for name, value in self.env.items())} "
+                f"{shutil.which('sleep')} infinity"
+            ),
         ]
         namespaces = ["unshare", "--mount", "--pid", "--fork", "--kill-child=SIGKILL"]
         errors = (directory / "container.log").open("wb")
         with errors:
-            self._process = processes.spawn([*namespaces, "sh", "-c", "\n".join(lines)], stdout=subprocess.PIPE, stderr=errors)
+            self._process = processes.spawn(
+                [*namespaces, "sh", "-c", "\n".join(lines)], stdout=subprocess.PIPE, stderr=errors
+            )
         assert self._process.stdout is not None
         if self._process.stdout.readline() != b"up\n":
             self.close()
-            raise NotHere(f"no mount and pid namespaces here: {(directory / 'container.log').read_text().strip()}")
+            raise NotHere(
+                "no mount and pid namespaces here: "
+                f"{(directory / 'container.log').read_text().strip()}"
+            )
         self.init = _child_of(self._process.pid)
 
-    def start(self, argv: Sequence[str], *, cwd: str = "/", env: Mapping[str, str], **streams: Any) -> subprocess.Popen[bytes]:
-        """Run a command inside. The answer is nsenter's process, whose only child is the command."""
+    def start(
+        self, argv: Sequence[str], *, cwd: str = "/", env: Mapping[str, str], **streams: Any
+    ) -> subprocess.Popen[bytes]:
+        """Run a command inside. The answer is nsenter's process, whose only child is the
+        command.
+        """
         words = [f"{name}={value}" for name, value in {**self.env, **env}.items()]
-        enter = ["nsenter", "-t", str(self.init), "-m", "-p", "--", "env", f"--chdir={cwd}", *words, *argv]
-        bare = {name: value for name, value in os.environ.items() if name in ("PATH", "BS4_TEST_MARK", "LANG")}
-        return subprocess.Popen(enter, env=bare, start_new_session=True, **{"stdin": subprocess.DEVNULL, **streams})
+        enter = [
+            "nsenter",
+            "-t",
+            str(self.init),
+            "-m",
+            "-p",
+            "--",
+            "env",
+            f"--chdir={cwd}",
+            *words,
+            *argv,
+        ]
+        bare = {
+            name: value
+            for name, value in os.environ.items()
+            if name in ("PATH", "BS4_TEST_MARK", "LANG")
+        }
+        return subprocess.Popen(
+            enter, env=bare, start_new_session=True, **{"stdin": subprocess.DEVNULL, **streams}
+        )
 
     @property
     def output(self) -> Any:
@@ -83,7 +128,9 @@ class Container:
 
 
 class Docker:
-    """The daemon, with containers by name. `program` is a directory for the PATH of whoever calls `docker`."""
+    """The daemon, with containers by name. `program` is a directory for the PATH of whoever calls
+    `docker`.
+    """
 
     def __init__(self, directory: Path, containers: Mapping[str, Container]) -> None:
         self.containers = dict(containers)
@@ -129,16 +176,26 @@ class Docker:
             order = json.loads(data)
             self.asked.append(order["argv"])
             container = self.containers.get(order["container"])
-            answer: dict[str, Any] = {"error": f"Error response from daemon: No such container: {order['container']}", "code": 1}
+            answer: dict[str, Any] = {
+                "error": f"Error response from daemon: No such container: {order['container']}",
+                "code": 1,
+            }
             if container is not None and order["verb"] == "inspect":
                 finished = self.finished.get(order["container"], "0001-01-01T00:00:00Z")
-                answer = {"text": finished if "Finished" in order.get("format", "") else str(container.init), "code": 0}
+                answer = {
+                    "text": finished
+                    if "Finished" in order.get("format", "")
+                    else str(container.init),
+                    "code": 0,
+                }
             elif container is not None and order["verb"] == "logs":
                 answer = {"code": 0}
                 self._tell(order, descriptors[0])
             elif container is not None:
                 streams = dict(zip(("stdout", "stderr", "stdin"), descriptors, strict=False))
-                process = container.start(order["command"], cwd=order["cwd"], env=order["env"], **streams)
+                process = container.start(
+                    order["command"], cwd=order["cwd"], env=order["env"], **streams
+                )
                 code = process.wait()
                 answer = {"code": code if code >= 0 else 128 - code}
             for descriptor in descriptors:
@@ -152,7 +209,10 @@ class Docker:
             self._printed[name].append((moment(), line))
 
     def _tell(self, order: Mapping[str, Any], output: int) -> None:
-        since, until = _as_moment(order.get("since", "0")), _as_moment(order.get("until", "9999-12-31T00:00:00Z"))
+        since, until = (
+            _as_moment(order.get("since", "0")),
+            _as_moment(order.get("until", "9999-12-31T00:00:00Z")),
+        )
         for stamp, line in self.printed(order["container"]):
             if since <= stamp <= until:
                 os.write(output, (stamp.encode() + b" " if order.get("timestamps") else b"") + line)
@@ -170,7 +230,9 @@ def _as_moment(text: str) -> str:
 
 
 def _programs_below_tmp() -> list[str]:
-    """Where Python and this repository are, of those that a directory at /tmp would hide: they belong to the image."""
+    """Where Python and this repository are, of those that a directory at /tmp would hide: they
+    belong to the image.
+    """
     places = {sys.base_prefix, sys.prefix, str(Path(__file__).resolve().parents[2])}
     return sorted(place.lstrip("/") for place in places if Path(place).is_relative_to("/tmp"))
 

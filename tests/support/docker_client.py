@@ -1,4 +1,6 @@
-"""What stands for Docker's client: its argv as the real one takes it, and a wait for the exit code. `@SOCKET@` is the daemon's."""
+"""What stands for Docker's client: its argv as the real one takes it, and a wait for the exit code.
+`@SOCKET@` is the daemon's.
+"""
 
 import json
 import os
@@ -50,7 +52,9 @@ def parse(words):
         refuse(f"docker: '{verb}' is not a docker command.")
     order["container"] = words.pop(0) if words else ""
     order["command"] = words
-    if not re.fullmatch(r"[a-zA-Z0-9][a-zA-Z0-9_.-]+", order["container"]) or (verb == "exec" and not words):
+    if not re.fullmatch(r"[a-zA-Z0-9][a-zA-Z0-9_.-]+", order["container"]) or (
+        verb == "exec" and not words
+    ):
         refuse(f'"docker {verb}" requires at least {2 if verb == "exec" else 1} argument(s).')
     return order
 
@@ -59,7 +63,9 @@ def main():
     order = {**parse(sys.argv[1:]), "argv": sys.argv[1:]}
     with socket.socket(socket.AF_UNIX) as daemon:
         daemon.connect("@SOCKET@")
-        socket.send_fds(daemon, [json.dumps(order).encode()], [1, 2, *([0] if order.get("stdin") else [])])
+        socket.send_fds(
+            daemon, [json.dumps(order).encode()], [1, 2, *([0] if order.get("stdin") else [])]
+        )
         answer = json.loads(daemon.makefile().read())
     if "text" in answer:
         print(answer["text"])

@@ -1,4 +1,6 @@
-"""Pods where there is no sshd at all: an asyncssh server in a thread of the test run, running commands with the pod's own home."""
+"""Pods where there is no sshd at all: an asyncssh server in a thread of the test run, running
+commands with the pod's own home.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,12 @@ class EmbeddedPod(TestPod):
     def __init__(self, directory: Path, options: Options, key: Path, ca: Path) -> None:
         if options.needs_namespaces or options.sshd or options.max_sessions != 10:
             raise NotHere("this pod needs a real sshd; only the embedded server here")
-        self.name, self.address, self.port, self.user = f"pod{next(_numbers)}", "127.0.0.1", 0, "tester"
+        self.name, self.address, self.port, self.user = (
+            f"pod{next(_numbers)}",
+            "127.0.0.1",
+            0,
+            "tester",
+        )
         self.key, self._options = key, options
         self._directory = directory / self.name
         home = self._directory / "home"
@@ -34,7 +41,9 @@ class EmbeddedPod(TestPod):
         self.home = str(home)
         self.host_key, self.other_host_key = keys.host_keys(self._directory)
         self._authorized = self._directory / "authorized_keys"
-        self._authorized.write_text(f"{keys.public_line(key)}\ncert-authority {keys.public_line(ca)}\n")
+        self._authorized.write_text(
+            f"{keys.public_line(key)}\ncert-authority {keys.public_line(ca)}\n"
+        )
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name=self.name, daemon=True)
         self._thread.start()
@@ -54,40 +63,58 @@ class EmbeddedPod(TestPod):
             lambda: _Server(self._authorized, self._connections),
             self.address,
             self.port,
-            server_host_keys=[str(self._directory / name) for name in ("host_key", "host_key_ecdsa")],
+            server_host_keys=[
+                str(self._directory / name) for name in ("host_key", "host_key_ecdsa")
+            ],
             process_factory=self._serve,
             sftp_factory=self._options.sftp,
             encoding=None,
         )
 
     async def _serve(self, process: asyncssh.SSHServerProcess[bytes]) -> None:
-        """Run the command with its streams on the channel. (asyncssh's own `redirect` drops the whole connection when the client
-        closes a channel whose command still runs: KeyError in SSHProcess.feed_eof, 2.24.)"""
+        """Run the command with its streams on the channel. (asyncssh's own `redirect` drops the
+        whole connection when the client closes a channel whose command still runs: KeyError in
+        SSHProcess.feed_eof, 2.24.)
+        """
         task = asyncio.current_task()
         assert task is not None
         self._commands.add(task)
         task.add_done_callback(self._commands.discard)
         peer, here = process.get_extra_info("peername"), process.get_extra_info("sockname")
-        environment = {**self._environment(), "SSH_CONNECTION": f"{peer[0]} {peer[1]} {here[0]} {here[1]}"}
+        environment = {
+            **self._environment(),
+            "SSH_CONNECTION": f"{peer[0]} {peer[1]} {here[0]} {here[1]}",
+        }
         child = await asyncio.create_subprocess_exec(
-            "/bin/sh", "-c", process.command or "true", stdin=-1, stdout=-1, stderr=-1, cwd=self.home, env=environment
+            "/bin/sh",
+            "-c",
+            process.command or "true",
+            stdin=-1,
+            stdout=-1,
+            stderr=-1,
+            cwd=self.home,
+            env=environment,
         )
         assert child.stdin is not None
         assert child.stdout is not None
         assert child.stderr is not None
         feeding = asyncio.ensure_future(_copy(process.stdin, child.stdin))
         try:
-            await asyncio.gather(_copy(child.stdout, process.stdout), _copy(child.stderr, process.stderr))
+            await asyncio.gather(
+                _copy(child.stdout, process.stdout), _copy(child.stderr, process.stderr)
+            )
             code = await child.wait()
         finally:
-            # Also when the pod is closed over it: what asyncio keeps of a child must not outlive the loop.
+            # Also when the pod is closed over it: what asyncio keeps of a child must not outlive
+            # the loop.
             feeding.cancel()
             await asyncio.gather(feeding, return_exceptions=True)
             child.stdin.close()
             if child.returncode is None:
                 child.kill()
                 await child.wait()
-        # The client may have closed the channel meanwhile; an exception here would cost it the whole connection.
+        # The client may have closed the channel meanwhile; an exception here would cost it the
+        # whole connection.
         with contextlib.suppress(OSError):
             if code < 0:
                 process.exit_with_signal(signal.Signals(-code).name.removeprefix("SIG"))
@@ -95,7 +122,11 @@ class EmbeddedPod(TestPod):
                 process.exit(code)
 
     def _environment(self) -> dict[str, str]:
-        return {"HOME": self.home, "PATH": os.environ.get("PATH", os.defpath), "BS4_TEST_POD": str(self._directory)}
+        return {
+            "HOME": self.home,
+            "PATH": os.environ.get("PATH", os.defpath),
+            "BS4_TEST_POD": str(self._directory),
+        }
 
     def _do(self, work: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(60)
@@ -104,8 +135,18 @@ class EmbeddedPod(TestPod):
     def root(self) -> Path:
         return Path("/")
 
-    def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0) -> subprocess.CompletedProcess[bytes]:
-        return subprocess.run(argv, input=stdin, capture_output=True, timeout=timeout, check=False, env=self._environment(), cwd=self.home)
+    def run(
+        self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0
+    ) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(
+            argv,
+            input=stdin,
+            capture_output=True,
+            timeout=timeout,
+            check=False,
+            env=self._environment(),
+            cwd=self.home,
+        )
 
     def cut(self) -> None:
         raise NotHere("cutting a link needs network namespaces")
@@ -167,12 +208,16 @@ class _Server(asyncssh.SSHServer):
             self._connection.set_authorized_keys(str(self._authorized))
         return True
 
-    def connection_requested(self, dest_host: str, dest_port: int, orig_host: str, orig_port: int) -> bool:
+    def connection_requested(
+        self, dest_host: str, dest_port: int, orig_host: str, orig_port: int
+    ) -> bool:
         return True
 
 
 async def _copy(source: Any, target: Any) -> None:
-    """Until the source ends (then the target's end is told, where it is a pipe) or one side is gone."""
+    """Until the source ends (then the target's end is told, where it is a pipe) or one side is
+    gone.
+    """
     with contextlib.suppress(OSError, asyncssh.Error):
         while data := await source.read(65536):
             target.write(data)

@@ -1,4 +1,6 @@
-"""Which Python a test pod has: found on this machine, shown to the pod, the others taken out of its sight."""
+"""Which Python a test pod has: found on this machine, shown to the pod, the others taken out of its
+sight.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +13,22 @@ from pathlib import Path
 
 from tests.support.pod import ANY_PYTHON, NotHere
 
-#: Every place where the agent looks for a Python, as patterns below the pod's root. Home is the pod's own and empty.
+#: Every place where the agent looks for a Python, as patterns below the pod's root. Home is the
+#: pod's own and empty.
 _PLACES = (
-    "/usr/bin/python3*", "/usr/local/bin/python3*", "/bin/python3*",
-    "/opt/conda/bin/python3*", "/opt/*/bin/python3*", "/venv/*/bin/python3*",
-)  # fmt: skip
+    "/usr/bin/python3*",
+    "/usr/local/bin/python3*",
+    "/bin/python3*",
+    "/opt/conda/bin/python3*",
+    "/opt/*/bin/python3*",
+    "/venv/*/bin/python3*",
+)
 
 
 def find(version: str) -> Path:
-    """An interpreter of `version` ("3.8") on this machine, as its resolved executable; NotHere when there is none."""
+    """An interpreter of `version` ("3.8") on this machine, as its resolved executable; NotHere when
+    there is none.
+    """
     home = Path.home()
     patterns = (
         (Path("/usr/bin"), f"python{version}"),
@@ -49,13 +58,18 @@ def in_pod(version: str, root: Path) -> list[str]:
 def _system_has_one() -> bool:
     for candidate in ("/usr/bin/python3", "/usr/local/bin/python3"):
         test = [candidate, "-I", "-c", "import sys, ctypes; sys.exit(sys.version_info < (3, 10))"]
-        if os.access(candidate, os.X_OK) and subprocess.run(test, check=False, capture_output=True).returncode == 0:
+        if (
+            os.access(candidate, os.X_OK)
+            and subprocess.run(test, check=False, capture_output=True).returncode == 0
+        ):
             return True
     return False
 
 
 def _transplant(executable: Path, root: Path) -> list[str]:
-    """Bind the interpreter's whole prefix to /opt/python (homes are hidden) and link python3 to it; /usr is there already."""
+    """Bind the interpreter's whole prefix to /opt/python (homes are hidden) and link python3 to it;
+    /usr is there already.
+    """
     name = executable.name
     target = f"/usr/bin/{name}"
     lines = []
@@ -66,7 +80,11 @@ def _transplant(executable: Path, root: Path) -> list[str]:
         prefix = shlex.quote(str(executable.parent.parent))
         target = f"/opt/python/bin/{name}"
         lines.append(f"mkdir -p {root}/opt/python; mount --bind -o ro {prefix} {root}/opt/python")
-        # A shared libpython is found by an absolute path that no longer holds; /usr/lib is always searched.
-        lines.append(f"for so in {prefix}/lib/libpython*.so*; do ln -sf /opt/python/lib/$(basename $so) {root}/usr/lib/; done")
+        # A shared libpython is found by an absolute path that no longer holds; /usr/lib is always
+        # searched.
+        lines.append(
+            f"for so in {prefix}/lib/libpython*.so*; do ln -sf /opt/python/lib/$(basename "
+            f"$so) {root}/usr/lib/; done"
+        )
     lines.append(f"ln -sf {target} {root}/usr/local/bin/python3")
     return lines

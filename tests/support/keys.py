@@ -7,7 +7,9 @@ from pathlib import Path
 import asyncssh
 
 
-def private_key(path: Path, *, algorithm: str = "ssh-ed25519", passphrase: str | None = None, pem: bool = False) -> Path:
+def private_key(
+    path: Path, *, algorithm: str = "ssh-ed25519", passphrase: str | None = None, pem: bool = False
+) -> Path:
     """A new key pair at `path` and `path`.pub; the private half 0600."""
     key = asyncssh.generate_private_key(algorithm, comment=path.name)
     path.touch(mode=0o600)

@@ -1,8 +1,10 @@
-"""Pods as separate machines: own network, mounts, pids, IPC, host name, root file system and home; one real sshd each.
+"""Pods as separate machines: own network, mounts, pids, IPC, host name, root file system and home;
+one real sshd each.
 
-A `Switch` is one process in its own network and mount namespace: it holds the bridge, and a tmpfs with the pods' disks. Pods are children
-of its mount namespace. Everything hangs on processes that die with the test run (parent death signal), and the kernel takes networks,
-mounts and memory with the last of them: nothing is left behind even after `kill -9` of pytest.
+A `Switch` is one process in its own network and mount namespace: it holds the bridge, and a tmpfs
+with the pods' disks. Pods are children of its mount namespace. Everything hangs on processes that
+die with the test run (parent death signal), and the kernel takes networks, mounts and memory with
+the last of them: nothing is left behind even after `kill -9` of pytest.
 """
 
 from __future__ import annotations
@@ -25,7 +27,13 @@ from tests.support.pod import NotHere, Options, TestPod
 _TOOLS = ("unshare", "nsenter", "setpriv", "ip", "mount", "pivot_root")
 _ETC = Path("/etc/bs4-pod")
 _HOME = pwd.getpwuid(0).pw_dir
-_ENVIRONMENT = {"HOME": _HOME, "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "USER": "root", "LOGNAME": "root", "LANG": "C.UTF-8"}
+_ENVIRONMENT = {
+    "HOME": _HOME,
+    "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
+    "USER": "root",
+    "LOGNAME": "root",
+    "LANG": "C.UTF-8",
+}
 _numbers = itertools.count(1)
 
 
@@ -38,8 +46,15 @@ class Switch:
         self.disks = directory / "disks"
         self.disks.mkdir(parents=True)
         self._claim, self.subnet = _claim_subnet()
-        script = f"mount -t tmpfs -o mode=0700 none {shlex.quote(str(self.disks))} && echo up && exec sleep infinity"
-        self.process = processes.spawn(["unshare", "--net", "--mount", "sh", "-c", script], stdout=subprocess.PIPE, env=_ENVIRONMENT)
+        script = (
+            f"mount -t tmpfs -o mode=0700 none {shlex.quote(str(self.disks))} && echo up && exec "
+            "sleep infinity"
+        )
+        self.process = processes.spawn(
+            ["unshare", "--net", "--mount", "sh", "-c", script],
+            stdout=subprocess.PIPE,
+            env=_ENVIRONMENT,
+        )
         self.end = f"bs4h{self.process.pid}"
         assert self.process.stdout is not None
         if self.process.stdout.readline() != b"up\n":
@@ -55,7 +70,13 @@ class Switch:
                 f"addr add {self.gateway}/24 dev {end}",
                 f"link set {end} up",
             )
-            self.ip("link add br0 type bridge", "link set br0 up", "link set uplink master br0", "link set uplink up", "link set lo up")
+            self.ip(
+                "link add br0 type bridge",
+                "link set br0 up",
+                "link set uplink master br0",
+                "link set uplink up",
+                "link set lo up",
+            )
         except NotHere:
             self.close()
             raise
@@ -80,7 +101,12 @@ class NamespacedPod(TestPod):
         number = next(_numbers)
         if number > 250:
             raise NotHere("more than 250 pods in one test run; close some")
-        self.name, self.address, self.port, self.user = f"pod{number}", f"10.77.{switch.subnet}.{number + 1}", 22, "root"
+        self.name, self.address, self.port, self.user = (
+            f"pod{number}",
+            f"10.77.{switch.subnet}.{number + 1}",
+            22,
+            "root",
+        )
         self.key, self.home = key, _HOME
         # A fixed one: after a reboot our neighbour table would point to the old card for a minute.
         self._mac = f"02:77:00:00:{switch.subnet:02x}:{number:02x}"
@@ -102,16 +128,37 @@ class NamespacedPod(TestPod):
 
     def boot(self) -> None:
         """Power on without waiting for sshd, so that several pods come up at once."""
-        namespaces = ["unshare", "--mount", "--uts", "--ipc", "--pid", "--net", "--fork", "--kill-child=SIGKILL"]
+        namespaces = [
+            "unshare",
+            "--mount",
+            "--uts",
+            "--ipc",
+            "--pid",
+            "--net",
+            "--fork",
+            "--kill-child=SIGKILL",
+        ]
         with self._log.open("ab") as log:
             self._process = processes.spawn(
-                ["nsenter", "-t", str(self._switch.process.pid), "-m", "--", *namespaces, "bash", str(self._directory / "init.sh")],
+                [
+                    "nsenter",
+                    "-t",
+                    str(self._switch.process.pid),
+                    "-m",
+                    "--",
+                    *namespaces,
+                    "bash",
+                    str(self._directory / "init.sh"),
+                ],
                 stdout=log,
                 stderr=log,
                 env=_ENVIRONMENT,
             )
         pid = self._process.pid
-        _wait(lambda: _namespace(pid, "net") not in ("", _namespace(os.getpid(), "net")), "the pod's network namespace")
+        _wait(
+            lambda: _namespace(pid, "net") not in ("", _namespace(os.getpid(), "net")),
+            "the pod's network namespace",
+        )
         self._switch.ip(
             f"link add v{self._number} type veth peer name eth0 address {self._mac} netns {pid}",
             f"link set v{self._number} master br0",
@@ -137,9 +184,33 @@ class NamespacedPod(TestPod):
     def root(self) -> Path:
         return Path(f"/proc/{self.init}/root")
 
-    def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0) -> subprocess.CompletedProcess[bytes]:
-        enter = ["nsenter", "-t", str(self.init), "-m", "-u", "-i", "-p", "-n", "-r", "--", "sh", "-c", 'cd && exec "$@"', "sh"]
-        return subprocess.run([*enter, *argv], input=stdin, capture_output=True, timeout=timeout, check=False, env=_ENVIRONMENT)
+    def run(
+        self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0
+    ) -> subprocess.CompletedProcess[bytes]:
+        enter = [
+            "nsenter",
+            "-t",
+            str(self.init),
+            "-m",
+            "-u",
+            "-i",
+            "-p",
+            "-n",
+            "-r",
+            "--",
+            "sh",
+            "-c",
+            'cd && exec "$@"',
+            "sh",
+        ]
+        return subprocess.run(
+            [*enter, *argv],
+            input=stdin,
+            capture_output=True,
+            timeout=timeout,
+            check=False,
+            env=_ENVIRONMENT,
+        )
 
     def cut(self) -> None:
         self._switch.ip(f"link set v{self._number} down")
@@ -148,7 +219,9 @@ class NamespacedPod(TestPod):
         self._switch.ip(f"link set v{self._number} up")
 
     def kill(self) -> None:
-        """kill -9 of the pod's pid 1 takes its whole pid namespace (unshare --fork itself ignores SIGTERM)."""
+        """kill -9 of the pod's pid 1 takes its whole pid namespace (unshare --fork itself ignores
+        SIGTERM).
+        """
         if self._process is None:
             return
         for pid in _children(self._process.pid):
@@ -156,18 +229,32 @@ class NamespacedPod(TestPod):
         self._process.kill()
         self._process.wait()
         self._process = None
-        # The kernel unplugs a dead network namespace in its own time; the next boot wants the same name.
+        # The kernel unplugs a dead network namespace in its own time; the next boot wants the same
+        # name.
         _wait(lambda: not self._plugged(), "the end of the pod's network")
 
     def close(self) -> None:
         self.kill()
         inside = ["nsenter", "-t", str(self._switch.process.pid), "-m", "--"]
-        subprocess.run([*inside, "rm", "-rf", "--one-file-system", str(self._switch.disks / self.name)], check=False, capture_output=True)
+        subprocess.run(
+            [*inside, "rm", "-rf", "--one-file-system", str(self._switch.disks / self.name)],
+            check=False,
+            capture_output=True,
+        )
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def _plugged(self) -> bool:
         found = subprocess.run(
-            ["nsenter", "-t", str(self._switch.process.pid), "-n", "ip", "link", "show", f"v{self._number}"],
+            [
+                "nsenter",
+                "-t",
+                str(self._switch.process.pid),
+                "-n",
+                "ip",
+                "link",
+                "show",
+                f"v{self._number}",
+            ],
             capture_output=True,
             check=False,
         )
@@ -182,15 +269,27 @@ class NamespacedPod(TestPod):
             f"hostname {self.name}",
             f"mkdir -p {disk}/upper {disk}/work {root} {disk}/home",
             f"chmod 755 {disk}/upper; chmod 700 {disk}/home",
-            f"mount -t overlay overlay -o lowerdir=/,upperdir={disk}/upper,workdir={disk}/work {root}",
+            (
+                "mount -t overlay overlay -o "
+                f"lowerdir=/,upperdir={disk}/upper,workdir={disk}/work {root}"
+            ),
             f"mount --rbind /dev {root}/dev; mount -t tmpfs -o mode=1777 none {root}/dev/shm",
             f"mount -t proc proc {root}/proc; mount -t sysfs sysfs {root}/sys",
-            f"mount -t tmpfs -o mode=1777 none {root}/tmp; mount -t tmpfs -o mode=755 none {root}/run; mkdir {root}/run/sshd",
-            *(f"mkdir -p {root}{path}; mount --bind -o ro {path} {root}{path}" for path in options.bind),
+            (
+                f"mount -t tmpfs -o mode=1777 none {root}/tmp; mount -t tmpfs -o mode=755 none "
+                f"{root}/run; mkdir {root}/run/sshd"
+            ),
+            *(
+                f"mkdir -p {root}{path}; mount --bind -o ro {path} {root}{path}"
+                for path in options.bind
+            ),
             *interpreters.in_pod(options.python, root),
             *(f"rm -f {root}{path}" for path in options.hide),
             self._home_mount(f"{root}{_HOME}", f"{disk}/home"),
-            f"mkdir -p {root}{_ETC}; cp {self._directory}/etc/* {root}{_ETC}/; chmod 600 {root}{_ETC}/host_key*",
+            (
+                f"mkdir -p {root}{_ETC}; cp {self._directory}/etc/* {root}{_ETC}/; chmod 600 "
+                f"{root}{_ETC}/host_key*"
+            ),
             f"cd {root}; mkdir -p .old; pivot_root . .old; cd /; umount -l /.old; rmdir /.old",
             f"exec {sshd.binary()} -D -e -f {_ETC}/sshd_config",
         ]
@@ -198,7 +297,9 @@ class NamespacedPod(TestPod):
 
     def _home_mount(self, target: str, disk: str) -> str:
         options = self._options
-        flags = ["noexec"] * options.noexec_home + [f"size={options.home_size}"] * bool(options.home_size)
+        flags = ["noexec"] * options.noexec_home + [f"size={options.home_size}"] * bool(
+            options.home_size
+        )
         if not flags and not options.read_only_home:
             return f"mount --bind {disk} {target}"
         mount = f"mount -t tmpfs -o {','.join(['mode=0700', *flags])} none {target}"
@@ -216,7 +317,13 @@ def _require() -> None:
 
 def _ip(*commands: str, inside: int | None = None) -> None:
     enter = ["nsenter", "-t", str(inside), "-n", "--"] if inside else []
-    done = subprocess.run([*enter, "ip", "-batch", "-"], input="\n".join(commands), text=True, capture_output=True, check=False)
+    done = subprocess.run(
+        [*enter, "ip", "-batch", "-"],
+        input="\n".join(commands),
+        text=True,
+        capture_output=True,
+        check=False,
+    )
     if done.returncode != 0:
         raise NotHere(f"ip: {done.stderr.strip()}")
 
@@ -244,8 +351,12 @@ def _wait(condition: Callable[[], bool], what: str, timeout: float = 60.0) -> No
 
 
 def _claim_subnet() -> tuple[socket.socket, int]:
-    """A subnet that no other test run holds. The claim is an abstract socket name: it ends with its holder and leaves no file."""
-    routes = subprocess.run(["ip", "-4", "route", "show", "table", "all"], text=True, capture_output=True, check=False).stdout
+    """A subnet that no other test run holds. The claim is an abstract socket name: it ends with its
+    holder and leaves no file.
+    """
+    routes = subprocess.run(
+        ["ip", "-4", "route", "show", "table", "all"], text=True, capture_output=True, check=False
+    ).stdout
     for number in range(1, 255):
         if f"10.77.{number}." in routes:
             continue

@@ -1,4 +1,6 @@
-"""Pods without namespaces: one real sshd each on 127.0.0.x, with its own home by ForceCommand, as whoever runs the tests."""
+"""Pods without namespaces: one real sshd each on 127.0.0.x, with its own home by ForceCommand, as
+whoever runs the tests.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,13 @@ class PlainPod(TestPod):
         if options.needs_namespaces:
             raise NotHere("this pod needs namespaces (root, CAP_SYS_ADMIN); only plain sshd here")
         number = next(_numbers)
-        self.name, self.address, self.user = f"pod{number}", f"127.0.0.{number % 250 + 2}", pwd.getpwuid(os.getuid()).pw_name
-        # Bound and never listening: until sshd is up, and while it is down, nobody's outgoing connection gets its port.
+        self.name, self.address, self.user = (
+            f"pod{number}",
+            f"127.0.0.{number % 250 + 2}",
+            pwd.getpwuid(os.getuid()).pw_name,
+        )
+        # Bound and never listening: until sshd is up, and while it is down, nobody's outgoing
+        # connection gets its port.
         self._place = socket.socket()
         self._place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._place.bind((self.address, 0))
@@ -40,17 +47,28 @@ class PlainPod(TestPod):
         login = self._login_script()
         sftp = [f"Subsystem sftp {sshd.sftp_server()}"] if options.sftp else []
         plain = Options(max_sessions=options.max_sessions, sftp=False, sshd=options.sshd)
-        text = sshd.config(self._directory, self.port, plain, f"ListenAddress {self.address}", *sftp, f"ForceCommand {login}")
+        text = sshd.config(
+            self._directory,
+            self.port,
+            plain,
+            f"ListenAddress {self.address}",
+            *sftp,
+            f"ForceCommand {login}",
+        )
         (self._directory / "sshd_config").write_text(text)
         self._log = self._directory / "log"
         self._process: subprocess.Popen[bytes] | None = None
 
     def _login_script(self) -> Path:
-        """HOME is this pod's; BS4_TEST_POD marks every process started here, so that they can be found again at the end."""
+        """HOME is this pod's; BS4_TEST_POD marks every process started here, so that they can be
+        found again at the end.
+        """
         script = self._directory / "login.sh"
         script.write_text(
-            f"#!/bin/sh\nexport HOME={shlex.quote(self.home)} BS4_TEST_POD={shlex.quote(str(self._directory))}\ncd\n"
-            'if [ -n "$SSH_ORIGINAL_COMMAND" ]; then exec /bin/sh -c "$SSH_ORIGINAL_COMMAND"; fi\nexec /bin/sh -l\n'
+            f"#!/bin/sh\nexport HOME={shlex.quote(self.home)} "
+            f"BS4_TEST_POD={shlex.quote(str(self._directory))}\ncd\n"
+            'if [ -n "$SSH_ORIGINAL_COMMAND" ]; then exec /bin/sh -c "$SSH_ORIGINAL_COMMAND"; '
+            "fi\nexec /bin/sh -l\n"
         )
         script.chmod(0o755)
         return script
@@ -70,9 +88,19 @@ class PlainPod(TestPod):
     def root(self) -> Path:
         return Path("/")
 
-    def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0) -> subprocess.CompletedProcess[bytes]:
+    def run(
+        self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0
+    ) -> subprocess.CompletedProcess[bytes]:
         environment = {**os.environ, "HOME": self.home, "BS4_TEST_POD": str(self._directory)}
-        return subprocess.run(argv, input=stdin, capture_output=True, timeout=timeout, check=False, env=environment, cwd=self.home)
+        return subprocess.run(
+            argv,
+            input=stdin,
+            capture_output=True,
+            timeout=timeout,
+            check=False,
+            env=environment,
+            cwd=self.home,
+        )
 
     def cut(self) -> None:
         raise NotHere("cutting a link needs network namespaces")

@@ -16,9 +16,10 @@ ANY_PYTHON = "any"
 class Options:
     """How a pod differs from an ordinary one.
 
-    `python`: ANY_PYTHON, "" (none at all) or a version such as "3.8" (that one and no other). `home_size`: /root is a tmpfs of that
-    size ("1m"). `sshd`: further lines of sshd_config. `bind`: host directories that the pod sees read-only at the same path.
-    `hide`: files that it does not see.
+    `python`: ANY_PYTHON, "" (none at all) or a version such as "3.8" (that one and no other).
+    `home_size`: /root is a tmpfs of that size ("1m"). `sshd`: further lines of sshd_config. `bind`:
+    host directories that the pod sees read-only at the same path. `hide`: files that it does not
+    see.
     """
 
     python: str = ANY_PYTHON
@@ -33,7 +34,12 @@ class Options:
 
     @property
     def needs_namespaces(self) -> bool:
-        return self.python != ANY_PYTHON or self.noexec_home or self.read_only_home or bool(self.home_size or self.bind or self.hide)
+        return (
+            self.python != ANY_PYTHON
+            or self.noexec_home
+            or self.read_only_home
+            or bool(self.home_size or self.bind or self.hide)
+        )
 
 
 class NotHere(Exception):
@@ -41,7 +47,9 @@ class NotHere(Exception):
 
 
 class TestPod(abc.ABC):
-    """An SSH server to test against. `key` logs `user` in; `host_key` is the public line of its ed25519 host key."""
+    """An SSH server to test against. `key` logs `user` in; `host_key` is the public line of its
+    ed25519 host key.
+    """
 
     __test__ = False
 
@@ -59,15 +67,21 @@ class TestPod(abc.ABC):
     @property
     @abc.abstractmethod
     def root(self) -> Path:
-        """Where the pod's own / is seen from here ("/" when it shares ours): `pod.root / pod.home[1:]` is its home."""
+        """Where the pod's own / is seen from here ("/" when it shares ours): `pod.root /
+        pod.home[1:]` is its home.
+        """
 
     @abc.abstractmethod
-    def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0) -> subprocess.CompletedProcess[bytes]:
+    def run(
+        self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0
+    ) -> subprocess.CompletedProcess[bytes]:
         """Run something inside the pod without SSH. Does not raise on a non-zero exit."""
 
     @abc.abstractmethod
     def cut(self) -> None:
-        """Unplug the pod's cable: packets vanish, nothing is refused. NotHere without namespaces."""
+        """Unplug the pod's cable: packets vanish, nothing is refused. NotHere without
+        namespaces.
+        """
 
     @abc.abstractmethod
     def restore(self) -> None: ...

@@ -1,4 +1,5 @@
-"""The `pods` fixture: real pods to test against, as real as this machine allows, and a line at the end that says how real they were.
+"""The `pods` fixture: real pods to test against, as real as this machine allows, and a line at the
+end that says how real they were.
 
     def test_something(pods):
         first, second = pods(2)
@@ -34,15 +35,23 @@ _WORDS = {
 
 
 def sweep() -> None:
-    """Directories of test runs that were killed (their pid is in the name): all else of them ended with them."""
+    """Directories of test runs that were killed (their pid is in the name): all else of them ended
+    with them.
+    """
     for directory in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         pid = directory.name.removeprefix(_PREFIX).partition("-")[0]
-        if directory.stat().st_uid == os.getuid() and pid.isdecimal() and not psutil.pid_exists(int(pid)):
+        if (
+            directory.stat().st_uid == os.getuid()
+            and pid.isdecimal()
+            and not psutil.pid_exists(int(pid))
+        ):
             shutil.rmtree(directory, ignore_errors=True)
 
 
 class Pods:
-    """Makes pods. Calling it gives `n` new ones, running; they live until the test session ends, or until their `close()`."""
+    """Makes pods. Calling it gives `n` new ones, running; they live until the test session ends, or
+    until their `close()`.
+    """
 
     def __init__(self) -> None:
         # A short directory: unix socket paths below it must stay under 108 bytes.
@@ -57,7 +66,9 @@ class Pods:
         self.kind, self._make = self._choose()
 
     def __call__(self, n: int = 1, **options: Any) -> list[TestPod]:
-        """`options` are those of tests.support.pod.Options. Skips the test, with the reason, where such a pod cannot be had."""
+        """`options` are those of tests.support.pod.Options. Skips the test, with the reason, where
+        such a pod cannot be had.
+        """
         try:
             made = [self._make(Options(**options)) for _ in range(n)]
             self._all += made
@@ -70,12 +81,16 @@ class Pods:
 
     @property
     def cable(self) -> str:
-        """The network device of ours that leads to the pods ("" where they have no network of their own)."""
+        """The network device of ours that leads to the pods ("" where they have no network of their
+        own).
+        """
         return self._switch.end if self._switch is not None else ""
 
     def describe(self) -> str:
         what = _WORDS[self.kind] + ("s" if self.started != 1 and self.kind != "plain" else "")
-        return f"pods: {self.started} {what}" + (f" ({'; '.join(self.reasons)})" if self.reasons else "")
+        return f"pods: {self.started} {what}" + (
+            f" ({'; '.join(self.reasons)})" if self.reasons else ""
+        )
 
     def close(self) -> None:
         for pod in reversed(self._all):
@@ -127,7 +142,8 @@ def pods() -> Iterator[Pods]:
     """The session's pod maker."""
     maker = Pods()
     _session.append(maker)
-    # Ctrl-C twice skips fixture finalizers; this still runs then, and namespaced pods die with us in any case.
+    # Ctrl-C twice skips fixture finalizers; this still runs then, and namespaced pods die with us
+    # in any case.
     atexit.register(maker.close)
     yield maker
     maker.close()

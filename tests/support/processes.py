@@ -1,4 +1,6 @@
-"""Processes of tests: started so that they cannot outlive the run, found by a mark or by descent, ended one by one."""
+"""Processes of tests: started so that they cannot outlive the run, found by a mark or by descent,
+ended one by one.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +18,12 @@ _forker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="test-pods")
 
 
 def spawn(argv: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
-    """A process that dies with this one and that Ctrl-C at the terminal does not reach (the fixture ends it, in order).
+    """A process that dies with this one and that Ctrl-C at the terminal does not reach (the fixture
+    ends it, in order).
 
-    The kernel sends the death signal when the *thread* that forked ends, so one thread that lives as long as we do forks them all.
-    Where there is no setpriv (util-linux) only an orderly end is possible.
+    The kernel sends the death signal when the *thread* that forked ends, so one thread that lives
+    as long as we do forks them all. Where there is no setpriv (util-linux) only an orderly end is
+    possible.
     """
     dying = ["setpriv", "--pdeathsig", "KILL", "--"] if shutil.which("setpriv") else []
     settings: dict[str, Any] = {"stdin": subprocess.DEVNULL, "start_new_session": True, **options}

@@ -1,6 +1,8 @@
-"""A Docker daemon of this test run's own: its data, its socket and its containers lie in one directory, and end with it.
+"""A Docker daemon of this test run's own: its data, its socket and its containers lie in one
+directory, and end with it.
 
-No registry is asked: the image is a tar of empty directories, and the programs are this machine's, mounted read-only.
+No registry is asked: the image is a tar of empty directories, and the programs are this machine's,
+mounted read-only.
 """
 
 from __future__ import annotations
@@ -29,12 +31,34 @@ class Daemon:
     def __init__(self, directory: Path) -> None:
         missing = [name for name in ("docker", "dockerd") if shutil.which(name) is None]
         if missing or os.geteuid() != 0:
-            raise NotHere(f"no {' and no '.join(missing)} on this machine" if missing else "a Docker daemon needs root")
-        self.environment = {**os.environ, "DOCKER_HOST": f"unix://{directory}/docker.sock", "DOCKER_CONFIG": str(directory)}
+            raise NotHere(
+                f"no {' and no '.join(missing)} on this machine"
+                if missing
+                else "a Docker daemon needs root"
+            )
+        self.environment = {
+            **os.environ,
+            "DOCKER_HOST": f"unix://{directory}/docker.sock",
+            "DOCKER_CONFIG": str(directory),
+        }
         self._log = directory / "dockerd.log"
         self._names: list[str] = []
-        flags = ["--storage-driver=vfs", "--iptables=false", "--ip6tables=false", "--bridge=none", "--pidfile", str(directory / "pid")]
-        places = ["--data-root", str(directory / "data"), "--exec-root", str(directory / "exec"), "-H", self.environment["DOCKER_HOST"]]
+        flags = [
+            "--storage-driver=vfs",
+            "--iptables=false",
+            "--ip6tables=false",
+            "--bridge=none",
+            "--pidfile",
+            str(directory / "pid"),
+        ]
+        places = [
+            "--data-root",
+            str(directory / "data"),
+            "--exec-root",
+            str(directory / "exec"),
+            "-H",
+            self.environment["DOCKER_HOST"],
+        ]
         with self._log.open("wb") as log:
             self._process = processes.spawn(["dockerd", *flags, *places], stdout=log, stderr=log)
         deadline = time.monotonic() + _UP_S
@@ -42,28 +66,56 @@ class Daemon:
             if self._process.poll() is not None or time.monotonic() > deadline:
                 said = self._log.read_text(errors="replace").strip().splitlines()
                 self.close()
-                raise NotHere(f"dockerd does not come up here: {said[-1][:300] if said else 'it says nothing'}")
+                raise NotHere(
+                    "dockerd does not come up here: "
+                    f"{said[-1][:300] if said else 'it says nothing'}"
+                )
             time.sleep(0.1)
         self._import(directory / "image.tar")
 
     def ask(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
-            ["docker", *words], env=self.environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_ASK_S, check=False
+            ["docker", *words],
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_ASK_S,
+            check=False,
         )
         if check and done.returncode != 0:
             raise RuntimeError(f"docker {words[0]}: {done.stderr.strip()[-400:]}")
         return done
 
-    def run(self, name: str, binds: Mapping[str, Path], command: Sequence[str], env: Mapping[str, str] | None = None) -> None:
+    def run(
+        self,
+        name: str,
+        binds: Mapping[str, Path],
+        command: Sequence[str],
+        env: Mapping[str, str] | None = None,
+    ) -> None:
         """`docker run -d`. NotHere when no container can be started here."""
         own = {str(place): place for place in _programs()}
         mounts = [word for place, path in own.items() for word in ("-v", f"{path}:{place}:ro")]
         mounts += [word for place, path in binds.items() for word in ("-v", f"{path}:{place}")]
         given = [word for key, value in (env or {}).items() for word in ("-e", f"{key}={value}")]
         self._names.append(name)
-        done = self.ask("run", "-d", "--network=none", "--name", name, *given, *mounts, IMAGE, *command, check=False)
+        done = self.ask(
+            "run",
+            "-d",
+            "--network=none",
+            "--name",
+            name,
+            *given,
+            *mounts,
+            IMAGE,
+            *command,
+            check=False,
+        )
         if done.returncode != 0:
-            raise NotHere(f"dockerd starts no container here: {done.stderr.strip().splitlines()[-1][:300]}")
+            raise NotHere(
+                f"dockerd starts no container here: {done.stderr.strip().splitlines()[-1][:300]}"
+            )
 
     def close(self) -> None:
         if self._process.poll() is None:
@@ -102,4 +154,8 @@ def _programs() -> list[Path]:
         Path(__file__).resolve().parents[2],
         Path(sys.executable).resolve().parents[1],
     }
-    return sorted(place for place in wanted if not any(other != place and place.is_relative_to(other) for other in wanted))
+    return sorted(
+        place
+        for place in wanted
+        if not any(other != place and place.is_relative_to(other) for other in wanted)
+    )

@@ -1,4 +1,6 @@
-"""Steps put into a store as a sync would leave them, from files on disk: what tests of restore start from."""
+"""Steps put into a store as a sync would leave them, from files on disk: what tests of restore
+start from.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +29,19 @@ def put_step(
     point: bool = True,
     recorded: bool = False,
 ) -> Manifest:
-    """The whole of one local step, in the order of a sync: manifest, data, pointer. The config goes beside it as config/NAME, as an agent
-    had it that kept no record of launches; with `recorded` as it is now."""
+    """The whole of one local step, in the order of a sync: manifest, data, pointer. The config goes
+    beside it as config/NAME, as an agent had it that kept no record of launches; with `recorded` as
+    it is now.
+    """
     layout = Layout(place.prefix, spec.run)
     found = next(one for one in registry.get(spec.trainer).checkpoints(spec) if one.step == step)
     parts = {name: str(path.relative_to(spec.output_dir)) for name, path in found.parts.items()}
-    sources = {str(p.relative_to(spec.output_dir)): p for part in found.parts.values() for p in part.rglob("*") if p.is_file()}
+    sources = {
+        str(p.relative_to(spec.output_dir)): p
+        for part in found.parts.values()
+        for p in part.rglob("*")
+        if p.is_file()
+    }
     config, launch = f"config/{spec.config_path.name}", None
     if recorded:
         given = launch_record.config_files(spec, spec.output_dir)
@@ -41,12 +50,23 @@ def put_step(
     else:
         sources[config] = spec.config_path
     files = [File(name, path.stat().st_size, _sha1(path)) for name, path in sorted(sources.items())]
-    manifest = Manifest(spec.run, spec.trainer, step, 1, time.time(), files, parts, config, wandb or {}, launch)
+    manifest = Manifest(
+        spec.run, spec.trainer, step, 1, time.time(), files, parts, config, wandb or {}, launch
+    )
     store.write(layout.manifest(step), manifest.encode())
     for name, path in sources.items():
         store.upload(path, layout.file(step, name), _sha1(path))
     if point:
-        pointer = Pointer(step, spec.run, time.time(), layout.manifest(step), manifest.sha256, manifest.bytes, spec.trainer, manifest.wandb)
+        pointer = Pointer(
+            step,
+            spec.run,
+            time.time(),
+            layout.manifest(step),
+            manifest.sha256,
+            manifest.bytes,
+            spec.trainer,
+            manifest.wandb,
+        )
         store.write(layout.pointer, pointer.encode())
     return manifest
 

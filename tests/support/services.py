@@ -12,18 +12,29 @@ from dataclasses import dataclass, field
 from email.utils import formatdate
 from typing import Any
 
-TOKEN, KEY, KEY_ID, STORE_KEY = "hf_canary4711", "wandbcanary4711", "0042canary", "K004canary4711"  # nobody's
+TOKEN, KEY, KEY_ID, STORE_KEY = (
+    "hf_canary4711",
+    "wandbcanary4711",
+    "0042canary",
+    "K004canary4711",
+)  # nobody's
 CAPABLE = ["listFiles", "readFiles", "writeFiles", "deleteFiles"]
 
 
 @dataclass
 class Services:
-    """`models`: id -> what /api/models says of it. `statuses`: path -> status instead of the answer. `date`: of every answer, None: now."""
+    """`models`: id -> what /api/models says of it. `statuses`: path -> status instead of the
+    answer. `date`: of every answer, None: now.
+    """
 
     port: int = 0
     host: str = "127.0.0.1"
-    models: dict[str, dict[str, Any]] = field(default_factory=lambda: {"owner/small": {"gated": False}})
-    config: dict[str, Any] = field(default_factory=lambda: {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"})
+    models: dict[str, dict[str, Any]] = field(
+        default_factory=lambda: {"owner/small": {"gated": False}}
+    )
+    config: dict[str, Any] = field(
+        default_factory=lambda: {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}
+    )
     capabilities: list[str] = field(default_factory=lambda: list(CAPABLE))
     viewer: bool = True
     statuses: dict[str, int] = field(default_factory=dict)
@@ -47,15 +58,27 @@ class Services:
             return (200, {"name": "somebody"}) if authorization == f"Bearer {TOKEN}" else (401, {})
         if path == "/graphql":
             good = authorization == _basic("api", KEY)
-            return (200, {"data": {"viewer": {"id": "1"} if self.viewer else None}}) if good else (401, {})
+            return (
+                (200, {"data": {"viewer": {"id": "1"} if self.viewer else None}})
+                if good
+                else (401, {})
+            )
         if path == "/b2api/v3/b2_authorize_account":
             good = authorization == _basic(KEY_ID, STORE_KEY)
-            return (200, {"apiInfo": {"storageApi": {"capabilities": self.capabilities}}}) if good else (401, {})
+            return (
+                (200, {"apiInfo": {"storageApi": {"capabilities": self.capabilities}}})
+                if good
+                else (401, {})
+            )
         for model, info in self.models.items():
             if path == f"/api/models/{model}":
                 return 200, info
             if path == f"/{model}/resolve/main/config.json":
-                return (403, {}) if info.get("gated") and authorization != f"Bearer {TOKEN}" else (200, self.config)
+                return (
+                    (403, {})
+                    if info.get("gated") and authorization != f"Bearer {TOKEN}"
+                    else (200, self.config)
+                )
         return 404, {}
 
 

@@ -1,4 +1,6 @@
-"""What all real OpenSSH test servers share: their configuration, and how one waits until they answer."""
+"""What all real OpenSSH test servers share: their configuration, and how one waits until they
+answer.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ def binary() -> str:
 
 
 def sftp_server() -> str:
-    """The external program (a plain sshd's ForceCommand cannot run internal-sftp with another home)."""
+    """The external program (a plain sshd's ForceCommand cannot run internal-sftp with another
+    home).
+    """
     for place in ("/usr/lib/openssh", "/usr/libexec/openssh", "/usr/lib/ssh", "/usr/libexec"):
         if (Path(place) / "sftp-server").exists():
             return f"{place}/sftp-server"
@@ -39,7 +43,8 @@ def config(directory: Path, port: int, options: Options, *extra: str) -> str:
         "KbdInteractiveAuthentication no",
         "PermitRootLogin prohibit-password",
         "StrictModes no",
-        # Every command of ours starts a login: the default 10:30:100 would drop some when tests connect in parallel.
+        # Every command of ours starts a login: the default 10:30:100 would drop some when tests
+        # connect in parallel.
         "MaxStartups 100",
         f"MaxSessions {options.max_sessions}",
         *(["Subsystem sftp internal-sftp"] if options.sftp else []),
@@ -52,7 +57,8 @@ def config(directory: Path, port: int, options: Options, *extra: str) -> str:
 def wait_for_banner(address: str, port: int, log: Path, *, timeout: float = 60.0) -> None:
     """Return when the server greets; NotHere, with the end of its log, when it does not.
 
-    The log is awaited first: a packet sent before the pod's card is up is repeated only after a second.
+    The log is awaited first: a packet sent before the pod's card is up is repeated only after a
+    second.
     """
     deadline = time.monotonic() + timeout
     while b"Server listening" not in log.read_bytes() and time.monotonic() < deadline:

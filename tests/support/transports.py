@@ -14,7 +14,14 @@ from tests.support.pod import TestPod
 
 def describe(pod: TestPod, **changes: Any) -> Pod:
     """The inventory entry for a test pod, with its key; no ~/.ssh/config."""
-    entry = Pod(name=pod.name, host=pod.address, port=pod.port, user=pod.user, identity_file=str(pod.key), ssh_config=False)
+    entry = Pod(
+        name=pod.name,
+        host=pod.address,
+        port=pod.port,
+        user=pod.user,
+        identity_file=str(pod.key),
+        ssh_config=False,
+    )
     return replace(entry, **changes)
 
 
@@ -26,6 +33,10 @@ def trusting(directory: Path, *pods: TestPod) -> HostKeys:
     return hostkeys
 
 
-def transport(pod: TestPod, directory: Path, *, options: dict[str, Any] | None = None, **changes: Any) -> SshTransport:
-    """A transport that trusts the pod's key; `changes` change the inventory entry, `options` the transport."""
+def transport(
+    pod: TestPod, directory: Path, *, options: dict[str, Any] | None = None, **changes: Any
+) -> SshTransport:
+    """A transport that trusts the pod's key; `changes` change the inventory entry, `options` the
+    transport.
+    """
     return SshTransport(describe(pod, **changes), trusting(directory, pod), **(options or {}))

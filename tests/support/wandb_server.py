@@ -1,4 +1,6 @@
-"""W&B's API as far as the console asks it: GraphQL over real HTTP, with the state of its runs changed from outside."""
+"""W&B's API as far as the console asks it: GraphQL over real HTTP, with the state of its runs
+changed from outside.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ def stamp(t: float) -> str:
 
 @dataclass
 class WandbServer:
-    """`runs`: by (entity, project, id) what a Run's fields are. `fault`: an HTTP status for every answer. `delay_s`: before each."""
+    """`runs`: by (entity, project, id) what a Run's fields are. `fault`: an HTTP status for every
+    answer. `delay_s`: before each.
+    """
 
     base: str = ""
     entity: str = "team"
@@ -35,13 +39,24 @@ class WandbServer:
     headers: list[str] = field(default_factory=list)
 
     def put(
-        self, identity: str, state: str = "running", age_s: float = 5.0, step: int | None = 7, project: str = "proj", **more: Any
+        self,
+        identity: str,
+        state: str = "running",
+        age_s: float = 5.0,
+        step: int | None = 7,
+        project: str = "proj",
+        **more: Any,
     ) -> None:
         summary = {} if step is None else {"_step": step, "_timestamp": time.time() - age_s}
         self.runs[self.entity, project, identity] = {
-            "name": identity, "displayName": f"demo-{identity}", "state": state, "heartbeatAt": stamp(time.time() - age_s),
-            "historyLineCount": (step or 0) + 1, "summaryMetrics": json.dumps(summary), **more,
-        }  # fmt: skip
+            "name": identity,
+            "displayName": f"demo-{identity}",
+            "state": state,
+            "heartbeatAt": stamp(time.time() - age_s),
+            "historyLineCount": (step or 0) + 1,
+            "summaryMetrics": json.dumps(summary),
+            **more,
+        }
 
     def answer(self, authorization: str, body: dict[str, Any]) -> tuple[int, Any]:
         if authorization != "Basic " + base64.b64encode(f"api:{KEY}".encode()).decode():
@@ -69,7 +84,11 @@ def wandb_server() -> Iterator[WandbServer]:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             told.headers.append(str(self.headers))
             time.sleep(told.delay_s)
-            status, answer = told.answer(self.headers.get("Authorization", ""), json.loads(body)) if self.path == "/graphql" else (404, {})
+            status, answer = (
+                told.answer(self.headers.get("Authorization", ""), json.loads(body))
+                if self.path == "/graphql"
+                else (404, {})
+            )
             data = json.dumps(answer).encode() if told.raw is None else told.raw
             self.send_response(status)
             self.send_header("Content-Type", "application/json")

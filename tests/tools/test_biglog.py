@@ -18,7 +18,9 @@ def log(tmp_path: Path) -> Path:
     return path
 
 
-def test_an_agent_that_ends_by_itself_is_said_with_its_exit_code_and_last_words(tmp_path: Path, log: Path) -> None:
+def test_an_agent_that_ends_by_itself_is_said_with_its_exit_code_and_last_words(
+    tmp_path: Path, log: Path
+) -> None:
     home = Home(tmp_path / "home")
     with biglog.agent(home, log) as running:
         running.check()
@@ -41,5 +43,7 @@ def test_a_console_that_loses_its_agent_is_said(tmp_path: Path, log: Path) -> No
     with biglog.agent(home, log) as running:
         home.agent_record.rename(tmp_path / "agent.json")
         asyncio.run(lose())
-        with pytest.raises(SystemExit, match="the console lost the agent: bs4-agent: no agent runs on this pod"):
+        with pytest.raises(
+            SystemExit, match="the console lost the agent: bs4-agent: no agent runs on this pod"
+        ):
             running.check()

@@ -1,4 +1,6 @@
-"""`make score`: counted per class, with the misses named; and the real corpus, where it lies, meets the targets."""
+"""`make score`: counted per class, with the misses named; and the real corpus, where it lies, meets
+the targets.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ def test_hits_misses_and_false_findings(tmp_path):
 
 
 def test_rules_that_need_time_are_asked_twice(tmp_path):
-    good = score.score(corpus(tmp_path, ("12:00:00 INFO waiting for\n", "slow", "", "needs time: 60 s")), LIBRARY)["real"]
+    good = score.score(
+        corpus(tmp_path, ("12:00:00 INFO waiting for\n", "slow", "", "needs time: 60 s")), LIBRARY
+    )["real"]
     assert (good.hits, good.misses) == (1, [])
     hasty = library(playbook("slow", {"pattern": "waiting for", "last": True}))
     assert "fires just after the last line" in score.score(tmp_path, hasty)["real"].misses[0]

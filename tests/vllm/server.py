@@ -42,7 +42,13 @@ START_S = 420.0
 #: What a one-token probe may take, as the agent's own least.
 PATIENCE_S = 5.0
 _TOKENS = 8000
-_SETTINGS = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "VLLM_CPU_KVCACHE_SPACE": "1", "OMP_NUM_THREADS": "2"}
+_SETTINGS = {
+    "HF_HUB_OFFLINE": "1",
+    "VLLM_NO_USAGE_STATS": "1",
+    "DO_NOT_TRACK": "1",
+    "VLLM_CPU_KVCACHE_SPACE": "1",
+    "OMP_NUM_THREADS": "2",
+}
 
 
 class Server:
@@ -57,23 +63,58 @@ class Server:
         self.log = self.work / "inference.log"
         self.journal = ListJournal(root / "journal.ndjson")
         scope = Scope.from_environment()
-        self.runs = Runs(home, scope, self.journal, ProcessTable(scope), settle_s=0.2, snapshot_age_s=0.05)
+        self.runs = Runs(
+            home, scope, self.journal, ProcessTable(scope), settle_s=0.2, snapshot_age_s=0.05
+        )
         port = _free_port()
         self.url = f"http://127.0.0.1:{port}"
         entry = self.work / "rl"  # the name by which a launcher is known
         entry.write_bytes(Path(__file__).with_name("launcher.py").read_bytes())
-        serve = [str(vllm / "bin/vllm"), "serve", str(model), "--served-model-name", "tiny", "--host", "127.0.0.1", "--port", str(port)]
-        limits = ["--max-model-len", str(_TOKENS + 100), "--max-num-seqs", "8", "--enforce-eager", "--dtype", "float32"]
+        serve = [
+            str(vllm / "bin/vllm"),
+            "serve",
+            str(model),
+            "--served-model-name",
+            "tiny",
+            "--host",
+            "127.0.0.1",
+            "--port",
+            str(port),
+        ]
+        limits = [
+            "--max-model-len",
+            str(_TOKENS + 100),
+            "--max-num-seqs",
+            "8",
+            "--enforce-eager",
+            "--dtype",
+            "float32",
+        ]
         argv = [sys.executable, str(entry), str(self.log), *serve, *limits]
-        self.spec = LaunchSpec(RUN, TRAINER, Path("config.toml"), self.work, self.work / "out", env=_SETTINGS, argv=argv)
+        self.spec = LaunchSpec(
+            RUN,
+            TRAINER,
+            Path("config.toml"),
+            self.work,
+            self.work / "out",
+            env=_SETTINGS,
+            argv=argv,
+        )
         begun = time.monotonic()
         launch(self.runs, self.spec, key="start")
         until(self._up, START_S)
         self.seconds = time.monotonic() - begun
-        until(lambda: {"launcher", "inference", "engine", "worker"} <= {m.component for m in self.members() if m.alive})
+        until(
+            lambda: (
+                {"launcher", "inference", "engine", "worker"}
+                <= {m.component for m in self.members() if m.alive}
+            )
+        )
 
     def _up(self) -> bool:
-        assert self.code is None, f"vllm serve ended with {self.code}:\n{self.log.read_text(errors='replace')[-3000:]}"
+        assert self.code is None, (
+            f"vllm serve ended with {self.code}:\n{self.log.read_text(errors='replace')[-3000:]}"
+        )
         return self.healthy()
 
     @property
@@ -96,8 +137,9 @@ class Server:
         return member.identity
 
     def named(self) -> list[str]:
-        """What `diagnose --source inference` names in the log as it is now, causes first; without warnings, which depend on this machine's
-        limits."""
+        """What `diagnose --source inference` names in the log as it is now, causes first; without
+        warnings, which depend on this machine's limits.
+        """
         findings = diagnose([self.log], "inference", TRAINER)["findings"]
         return [finding["id"] for finding in findings if finding["role"] != "warning"]
 
@@ -108,7 +150,9 @@ class Server:
             read = offline.log_facts(handle, self.log.name, "inference", TRAINER, engine)
         # It was up: that is how the fixture knew.
         server = probe or ServerProbe(url=self.url, ever_ok_m=1.0)
-        run = replace(read, name=RUN, spec=self.spec, state="running", members=self.members(), server=server)
+        run = replace(
+            read, name=RUN, spec=self.spec, state="running", members=self.members(), server=server
+        )
         found = inference_silent(offline.as_facts([run]), run, {})
         return found[0] if found else None
 
@@ -130,7 +174,11 @@ class Server:
 
     def _long_answer(self) -> None:
         question = {"model": "tiny", "prompt": "hello", "max_tokens": _TOKENS, "ignore_eos": True}
-        request = urllib.request.Request(f"{self.url}/v1/completions", json.dumps(question).encode(), {"Content-Type": "application/json"})
+        request = urllib.request.Request(
+            f"{self.url}/v1/completions",
+            json.dumps(question).encode(),
+            {"Content-Type": "application/json"},
+        )
         try:
             with urllib.request.urlopen(request, timeout=100) as answer:
                 answer.read()
@@ -138,7 +186,9 @@ class Server:
             return
 
     def after(self, victim: str) -> dict[str, Any]:
-        """kill -9 the one `victim`; what happens then, in seconds from the kill, until the server, its engine and its worker are gone."""
+        """kill -9 the one `victim`; what happens then, in seconds from the kill, until the server,
+        its engine and its worker are gone.
+        """
         parts = {name: self.one(name) for name in ("inference", "engine", "worker")}
         seen: dict[str, Any] = {}
         assert parts[victim].send(signal.SIGKILL)
@@ -146,7 +196,9 @@ class Server:
         asking = threading.Thread(target=self._ask_on, args=(killed, seen), daemon=True)
         asking.start()
         while any(one.alive() for one in parts.values()) or self.code is None:
-            assert time.monotonic() - killed < 90, f"still there: {[name for name, one in parts.items() if one.alive()]}; {seen}"
+            assert time.monotonic() - killed < 90, (
+                f"still there: {[name for name, one in parts.items() if one.alive()]}; {seen}"
+            )
             answer = probes.health(self.url, 3.0)
             word = "200" if answer.ok else str(answer.status or answer.error)
             seen.setdefault(f"/health first answers {word}", time.monotonic() - killed)
@@ -202,7 +254,13 @@ class Servers:
 
 def make_model(vllm: Path, directory: Path) -> Path:
     script = Path(__file__).with_name("tiny_model.py")
-    done = subprocess.run([vllm / "bin/python", script, directory], capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(
+        [vllm / "bin/python", script, directory],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     return directory
 

@@ -1,7 +1,7 @@
 """Engine death, worker death, a hung engine and an orphaned one, on a real vLLM: `make test-vllm`.
 
-Everything is seen through the product: launch and membership, the probes, the prober, the detector of silent servers, diagnose. The order
-saves starts: a hung engine recovers.
+Everything is seen through the product: launch and membership, the probes, the prober, the detector
+of silent servers, diagnose. The order saves starts: a hung engine recovers.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ VLLM = Path(__file__).resolve().parents[2] / "build/vllm"
 pytestmark = [
     pytest.mark.vllm,
     pytest.mark.timeout(900),
-    pytest.mark.skipif(not (VLLM / READY).exists(), reason="vLLM is not installed in build/vllm: `make test-vllm` does it where it can"),
+    pytest.mark.skipif(
+        not (VLLM / READY).exists(),
+        reason="vLLM is not installed in build/vllm: `make test-vllm` does it where it can",
+    ),
 ]
 
 TESTS = ("Hung engine", "Engine death", "Worker death", "Orphaned engine")
@@ -51,7 +54,11 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
             yield servers
             servers.stop()
         finally:
-            until(lambda: [end_marked(mark), not [pid for pid in marked(mark) if pid != os.getpid()]][1])
+            until(
+                lambda: [end_marked(mark), not [pid for pid in marked(mark) if pid != os.getpid()]][
+                    1
+                ]
+            )
     if all(title in figures for title in TESTS):
         pages.write(figures, PATIENCE_S)
 
@@ -61,7 +68,9 @@ def server(servers: Servers) -> Server:
     return servers.running()
 
 
-def test_a_hung_engine_looks_idle_and_only_the_one_token_probe_shows_it(servers: Servers, server: Server) -> None:
+def test_a_hung_engine_looks_idle_and_only_the_one_token_probe_shows_it(
+    servers: Servers, server: Server
+) -> None:
     assert probes.one_token(server.url, 60.0).ok
     before = probes.metrics(server.url, 5.0)
     assert before["vllm:generation_tokens_total"] >= 1
@@ -128,10 +137,16 @@ def ends_silently(server: Server) -> None:
     finding = server.silent()
     assert finding is not None
     assert finding.failure == "vllm-silent-death"
-    assert [m.component for m in server.members() if m.alive and m.component in ("inference", "engine", "worker")] == []
+    assert [
+        m.component
+        for m in server.members()
+        if m.alive and m.component in ("inference", "engine", "worker")
+    ] == []
 
 
-def test_an_orphaned_engine_stays_the_runs_own_and_is_ended_with_it(servers: Servers, server: Server) -> None:
+def test_an_orphaned_engine_stays_the_runs_own_and_is_ended_with_it(
+    servers: Servers, server: Server
+) -> None:
     engine, worker = server.one("engine"), server.one("worker")
     assert server.one("inference").send(signal.SIGKILL)
     killed = time.monotonic()

@@ -1,7 +1,8 @@
-"""Writes a model of some hundred thousand random weights: `PYTHON tiny_model.py DIRECTORY`, with the Python that vLLM is installed for.
+"""Writes a model of some hundred thousand random weights: `PYTHON tiny_model.py DIRECTORY`, with
+the Python that vLLM is installed for.
 
-Made here, because nothing may be downloaded. A head of 64 numbers and no smaller: with 32 a worker of vLLM 0.32 on CPU died at the first
-request.
+Made here, because nothing may be downloaded. A head of 64 numbers and no smaller: with 32 a worker
+of vLLM 0.32 on CPU died at the first request.
 """
 
 from __future__ import annotations
@@ -17,11 +18,16 @@ _END = "<end>"
 
 
 def main(directory: Path) -> None:
-    vocabulary = {letter: number for number, letter in enumerate([*sorted(pre_tokenizers.ByteLevel.alphabet()), _END])}
+    vocabulary = {
+        letter: number
+        for number, letter in enumerate([*sorted(pre_tokenizers.ByteLevel.alphabet()), _END])
+    }
     letters = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
     letters.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     letters.decoder = decoders.ByteLevel()
-    PreTrainedTokenizerFast(tokenizer_object=letters, eos_token=_END, pad_token=_END).save_pretrained(directory)
+    PreTrainedTokenizerFast(
+        tokenizer_object=letters, eos_token=_END, pad_token=_END
+    ).save_pretrained(directory)
     torch.manual_seed(0)
     shape = LlamaConfig(
         vocab_size=len(vocabulary),

@@ -30,11 +30,18 @@ class Attempts:
         self._desk.start("", key, lambda: self._desk.journal_plan(key, launch_plan.NAME, run, make))
 
     def _tries(self, run: str) -> int:
-        """Launches of a run that have ended. Part of a plan's hash, from which a launch has its key: a new try is a new action."""
-        return sum(action.kind == "launch" and action.run == run and action.ended for action in self._desk.ledger.actions.values())
+        """Launches of a run that have ended. Part of a plan's hash, from which a launch has its
+        key: a new try is a new action.
+        """
+        return sum(
+            action.kind == "launch" and action.run == run and action.ended
+            for action in self._desk.ledger.actions.values()
+        )
 
     def launch(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
-        """By the hash of a plan that a person has confirmed, or (`plan_hash` absent) exactly as the body says, moving nothing aside."""
+        """By the hash of a plan that a person has confirmed, or (`plan_hash` absent) exactly as the
+        body says, moving nothing aside.
+        """
         if body.get("plan_hash") is not None:
             self._launch_planned(key, body, who)
             return
@@ -44,7 +51,10 @@ class Attempts:
         titles = [f"Start {spec.run}"]
         if body.get("wait", True) and spec.component == "rl":
             titles.append("Wait for the first step")
-        steps = [{"title": title, "command": command if index == 0 else ""} for index, title in enumerate(titles)]
+        steps = [
+            {"title": title, "command": command if index == 0 else ""}
+            for index, title in enumerate(titles)
+        ]
         with self._desk.holding(spec.run, key):
             self._desk.accept(key, body, who, spec.run, steps=steps)
             self._desk.start(spec.run, key, lambda: self._do_launch(key, body))
@@ -54,18 +64,38 @@ class Attempts:
         launch_plan.must_apply(view.plan)
         self._desk.must_live(view)
         if view.plan["typed_name"] and body.get("confirm_run") != view.run:
-            raise Refused(f"This start moves checkpoints of {view.run} aside; confirm it by typing the run's name.")
+            raise Refused(
+                f"This start moves checkpoints of {view.run} aside; confirm it by typing the "
+                "run's name."
+            )
         planned = {**body, "plan": view.plan}
         with self._desk.holding(view.run, key):
-            now = self._pod.plan_launch(view.plan["asked"], view.plan["record"], self._tries(view.run))
+            now = self._pod.plan_launch(
+                view.plan["asked"], view.plan["record"], self._tries(view.run)
+            )
             if now.hash != view.plan_hash:
-                raise PlanChanged(f"What a start of {view.run} would do has changed since the plan was made ({now.why}); make a new plan.")
-            steps = [{"title": step["title"], "command": step["command"]} for step in view.plan["steps"]]
-            self._desk.accept(key, planned, who, view.run, playbook=launch_plan.NAME, plan_hash=view.plan_hash, steps=steps)
+                raise PlanChanged(
+                    f"What a start of {view.run} would do has changed since the plan was "
+                    f"made ({now.why}); make a new plan."
+                )
+            steps = [
+                {"title": step["title"], "command": step["command"]} for step in view.plan["steps"]
+            ]
+            self._desk.accept(
+                key,
+                planned,
+                who,
+                view.run,
+                playbook=launch_plan.NAME,
+                plan_hash=view.plan_hash,
+                steps=steps,
+            )
             self._desk.start(view.run, key, lambda: self._do_launch(key, planned))
 
     def _do_launch(self, key: str, body: Mapping[str, Any]) -> None:
-        """Each step finds what an earlier life of the agent has done of it: moves and the attempt bear the action's key."""
+        """Each step finds what an earlier life of the agent has done of it: moves and the attempt
+        bear the action's key.
+        """
         event = self._desk.event
         plan: Mapping[str, Any] = body.get("plan") or {}
         spec = launch_plan.spec_in(plan) if plan else launching.spec_of(body)
@@ -73,22 +103,43 @@ class Attempts:
         step = 0
         turn.check()
         if plan.get("moves"):
-            if not self._pod.claimed(spec.run, key):  # an attempt of this action: everything was moved before, and what lies there is new
+            if not self._pod.claimed(
+                spec.run, key
+            ):  # an attempt of this action: everything was moved before, and what lies there is new
                 paths = [Path(path) for path in plan["moves"]]
-                event(key, spec.run, "intent", sync=True, step=0, targets=[{"path": str(path)} for path in paths])
-                event(key, spec.run, "step-done", sync=True, step=0, detail=self._pod.move_aside(spec, paths, key))
+                event(
+                    key,
+                    spec.run,
+                    "intent",
+                    sync=True,
+                    step=0,
+                    targets=[{"path": str(path)} for path in paths],
+                )
+                event(
+                    key,
+                    spec.run,
+                    "step-done",
+                    sync=True,
+                    step=0,
+                    detail=self._pod.move_aside(spec, paths, key),
+                )
             step = 1
             turn.check()
         event(key, spec.run, "intent", sync=True, step=step)
         attempt = self._pod.launch(spec, key)
         event(key, spec.run, "step-done", step=step, detail=f"attempt {attempt} runs")
         if not (plan.get("verify") if plan else body.get("wait", True) and spec.component == "rl"):
-            event(key, spec.run, "done", detail=f"{spec.run} was started", result={"attempt": attempt})
+            event(
+                key, spec.run, "done", detail=f"{spec.run} was started", result={"attempt": attempt}
+            )
             return
         event(key, spec.run, "intent", step=step + 1)
         with turn.rest():
             first = self._pod.wait_first_step(
-                spec.run, attempt, lambda text: event(key, spec.run, "intent", step=step + 1, detail=text), turn.pause
+                spec.run,
+                attempt,
+                lambda text: event(key, spec.run, "intent", step=step + 1, detail=text),
+                turn.pause,
             )
         if first is None:
             _, reached, does = launch_plan.AWAITED[spec.component]
@@ -96,7 +147,13 @@ class Attempts:
             event(key, spec.run, "done", detail=f"{spec.run} {does}", result={"attempt": attempt})
             return
         event(key, spec.run, "step-done", step=step + 1, detail=f"step {first} is done")
-        event(key, spec.run, "done", detail=f"{spec.run} trains", result={"attempt": attempt, "step": first})
+        event(
+            key,
+            spec.run,
+            "done",
+            detail=f"{spec.run} trains",
+            result={"attempt": attempt, "step": first},
+        )
 
     def resume_launch(self, action: ActionView) -> None:
         self._desk.hold(action.run, action.key)
@@ -109,6 +166,9 @@ class Attempts:
     def _do_adopt(self, key: str, body: Mapping[str, Any]) -> None:
         found = self._pod.adopt(body.get("pid"), str(body.get("run") or ""))
         adopted = [c for c in found if c["adopted"]]
-        detail = ", ".join(f"adopted pid {c['pid']} as {c['run']}" for c in adopted) or "no run was found that is not known already"
+        detail = (
+            ", ".join(f"adopted pid {c['pid']} as {c['run']}" for c in adopted)
+            or "no run was found that is not known already"
+        )
         run, event = (adopted[0]["run"], "done") if adopted else ("", "failed")
         self._desk.event(key, run, event, detail=detail, result={"candidates": found})

@@ -10,7 +10,8 @@ from typing import Any
 from bs4_agent.actions.desk import Desk
 from bs4_agent.errors import AgentError, Busy
 
-#: Seconds that a newer agent waits for the end of the step that is being carried out; then it is refused.
+#: Seconds that a newer agent waits for the end of the step that is being carried out; then it is
+#: refused.
 BOUNDARY_S = 60.0
 
 
@@ -30,25 +31,37 @@ class Departure:
             if at_once:
                 self._leave(key, body)
             else:
-                threading.Thread(target=self._leave_at_boundary, args=(key, body), name="handover", daemon=True).start()
+                threading.Thread(
+                    target=self._leave_at_boundary, args=(key, body), name="handover", daemon=True
+                ).start()
         except AgentError:
             self._stay()
             raise
 
     def _leave(self, key: str, body: Mapping[str, Any]) -> None:
-        """No step is under way and none begins any more: what is unfinished is in the journal, for the newer agent."""
+        """No step is under way and none begins any more: what is unfinished is in the journal, for
+        the newer agent.
+        """
         self._desk.event(key, "", "done")
         self._hand_over(body)
 
     def _leave_at_boundary(self, key: str, body: Mapping[str, Any]) -> None:
         try:
-            self._desk.event(key, "", "started", detail="waiting for the end of the step that is under way")
+            self._desk.event(
+                key, "", "started", detail="waiting for the end of the step that is under way"
+            )
             if self._desk.boundaries.hold(BOUNDARY_S):
                 self._leave(key, body)
                 return
-            self._desk.event(key, "", "busy", detail=f"a step takes longer than {BOUNDARY_S:.0f} s; this agent stays")
+            self._desk.event(
+                key,
+                "",
+                "busy",
+                detail=f"a step takes longer than {BOUNDARY_S:.0f} s; this agent stays",
+            )
         except AgentError:
-            traceback.print_exc()  # the journal cannot be written, so whoever waits for this action gives up by himself
+            # the journal cannot be written, so whoever waits for this action gives up by himself
+            traceback.print_exc()
         self._stay()
 
     def _stay(self) -> None:

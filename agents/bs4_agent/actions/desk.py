@@ -1,4 +1,6 @@
-"""What every action shares: who holds which run, the thread it works on, and its records in the journal."""
+"""What every action shares: who holds which run, the thread it works on, and its records in the
+journal.
+"""
 
 from __future__ import annotations
 
@@ -52,14 +54,29 @@ class Desk:
         self._threads: list[threading.Thread] = []
 
     def accept(self, key: str, body: Mapping[str, Any], who: str, run: str, **fields: Any) -> None:
-        self.book("action", sync=True, action=key, kind=body.get("kind"), who=who, run=run, event="accepted", body=dict(body), **fields)
+        self.book(
+            "action",
+            sync=True,
+            action=key,
+            kind=body.get("kind"),
+            who=who,
+            run=run,
+            event="accepted",
+            body=dict(body),
+            **fields,
+        )
 
     def event(self, key: str, run: str, event: str, *, sync: bool = False, **fields: Any) -> None:
         self.book("action", sync=sync, action=key, run=run, event=event, **fields)
 
     def unreadable(self, key: str, run: str, error: Exception) -> None:
         """An earlier life's plan, from another version: that action cannot be gone on with."""
-        self.event(key, run, "interrupted", detail=f"its plan cannot be read any more ({error}); make a new one")
+        self.event(
+            key,
+            run,
+            "interrupted",
+            detail=f"its plan cannot be read any more ({error}); make a new one",
+        )
 
     # Plans
 
@@ -68,28 +85,45 @@ class Desk:
         try:
             plan = make()
         except AgentError as error:
-            self.book("plan", action=key, playbook=playbook, run=run, plan_hash="", refused=error.message)
+            self.book(
+                "plan", action=key, playbook=playbook, run=run, plan_hash="", refused=error.message
+            )
             self.event(key, run, "failed", detail=error.message, result={"error": error.type})
             return None
         expires_t = time.time() + plan.expires_m - time.monotonic()
         self.book(
-            "plan", action=key, playbook=playbook, run=run, attempt=plan.attempt, plan_hash=plan.hash, expires_m=plan.expires_m,
-            expires_t=expires_t, plan=plan.as_dict(),
-        )  # fmt: skip
+            "plan",
+            action=key,
+            playbook=playbook,
+            run=run,
+            attempt=plan.attempt,
+            plan_hash=plan.hash,
+            expires_m=plan.expires_m,
+            expires_t=expires_t,
+            plan=plan.as_dict(),
+        )
         self.event(key, run, "done", result={"plan_hash": plan.hash})
         return plan
 
     def kept_plan(self, plan_hash: object, command: str) -> PlanView:
-        """The journalled plan that somebody confirms. Refused when there is none; `command` makes one."""
+        """The journalled plan that somebody confirms. Refused when there is none; `command` makes
+        one.
+        """
         view = self.ledger.plans.get(str(plan_hash))
         if view is None or view.refused:
-            raise Refused(f"No plan has the hash {str(plan_hash)[:16]!r}; make one with `{command}` and confirm that.")
+            raise Refused(
+                f"No plan has the hash {str(plan_hash)[:16]!r}; make one with `{command}` "
+                "and confirm that."
+            )
         return view
 
     def must_live(self, view: PlanView) -> None:
         """PlanExpired for one that is too old to be confirmed."""
         if view.boot != boot_id() or time.monotonic() > view.expires_m:
-            raise PlanExpired("The plan is older than 15 minutes (or the pod was rebooted since); make a new plan.")
+            raise PlanExpired(
+                "The plan is older than 15 minutes (or the pod was rebooted since); make a "
+                "new plan."
+            )
 
     # Who holds what
 
@@ -103,7 +137,9 @@ class Desk:
             self._take(run, key)
 
     def succeed(self, run: str, key: str) -> None:
-        """Let this stop hold `run`: now, or as soon as the present holder lets go. Busy when another stop does or will."""
+        """Let this stop hold `run`: now, or as soon as the present holder lets go. Busy when
+        another stop does or will.
+        """
         with self._released:
             present = self._heirs.get(run) or self._holding.get(run)
             if present is None:
@@ -128,9 +164,17 @@ class Desk:
         return self._turns[key]
 
     def cancel(self, key: str, stop: str, who: str) -> None:
-        """Journal that `stop` ends action `key` early, then end it. Nothing is written about an action that has ended."""
+        """Journal that `stop` ends action `key` early, then end it. Nothing is written about an
+        action that has ended.
+        """
         if not self.ledger.actions[key].cancelled_by:
-            self.book.append_unless_ended(key, event="cancel", who=who, stop=stop, detail=f"{who} stops this run; the action ends early")
+            self.book.append_unless_ended(
+                key,
+                event="cancel",
+                who=who,
+                stop=stop,
+                detail=f"{who} stops this run; the action ends early",
+            )
         turn = self._turns.get(key)
         if turn is not None:
             turn.cancel(who)
@@ -139,7 +183,9 @@ class Desk:
         self.event(key, run, "interrupted", detail=error.message, result={"error": error.type})
 
     def let_go(self, run: str, key: str) -> None:
-        """The action neither holds `run` any more nor waits for it; a stop that waits for it holds it from now on."""
+        """The action neither holds `run` any more nor waits for it; a stop that waits for it holds
+        it from now on.
+        """
         with self._released:
             self._turns.pop(key, None)
             if self._heirs.get(run) == key:
@@ -156,7 +202,9 @@ class Desk:
 
     @contextlib.contextmanager
     def holding(self, run: str, key: str) -> Iterator[None]:
-        """`hold`, until the work that is started in the block ends; an error in the block lets go."""
+        """`hold`, until the work that is started in the block ends; an error in the block lets
+        go.
+        """
         self.hold(run, key)
         try:
             yield
@@ -168,7 +216,9 @@ class Desk:
         return run in self._holding
 
     def _let_rotation_pass(self, run: str) -> None:
-        """The disk guard holds a run for the renames of a rotation, some milliseconds: nobody is refused for that."""
+        """The disk guard holds a run for the renames of a rotation, some milliseconds: nobody is
+        refused for that.
+        """
         deadline = time.monotonic() + ROTATION_S
         while (holder := self._holding.get(run)) is not None and time.monotonic() < deadline:
             action = self.ledger.actions.get(holder)
@@ -179,14 +229,27 @@ class Desk:
     # Work
 
     def start(self, run: str, key: str, work: Callable[[], object]) -> None:
-        """`work` on a thread of its own; at its end the run is let go. `run` "": nothing is held."""
-        thread = threading.Thread(target=self._guarded, args=(run, key, work), name=f"action {key}", daemon=True)
+        """`work` on a thread of its own; at its end the run is let go. `run` "": nothing is
+        held.
+        """
+        thread = threading.Thread(
+            target=self._guarded, args=(run, key, work), name=f"action {key}", daemon=True
+        )
         self._threads = [t for t in self._threads if t.is_alive()] + [thread]
         thread.start()
 
-    def own(self, run: str, who: str, body: Mapping[str, Any], steps: Sequence[Mapping[str, str]], work: Callable[[str], None]) -> str:
-        """An action that nobody submits: `work(key)` on the caller's thread, under the run's hold, journalled like any other. Its key, ""
-        when it failed. Busy when the run is held: ask again later."""
+    def own(
+        self,
+        run: str,
+        who: str,
+        body: Mapping[str, Any],
+        steps: Sequence[Mapping[str, str]],
+        work: Callable[[str], None],
+    ) -> str:
+        """An action that nobody submits: `work(key)` on the caller's thread, under the run's hold,
+        journalled like any other. Its key, "" when it failed. Busy when the run is held: ask again
+        later.
+        """
         key = ulid()
         with self.lock, self.holding(run, key):
             self.accept(key, body, who, run, steps=list(steps))
@@ -205,9 +268,13 @@ class Desk:
             self.end_cancelled(key, run, error)
         except AgentError as error:
             self.event(key, run, "failed", detail=error.message, result={"error": error.type})
-        except Exception as error:  # noqa: BLE001 (a defect of ours must end the action visibly, never leave it running for ever)
+        except Exception as error:  # noqa: BLE001
+            # A defect of ours must end the action visibly, never leave it running for ever.
             traceback.print_exc()
-            detail = f"the agent has a defect here ({type(error).__name__}: {error}); its traceback is in ~/.bs4/agent.log"
+            detail = (
+                f"the agent has a defect here ({type(error).__name__}: {error}); its traceback "
+                "is in ~/.bs4/agent.log"
+            )
             self.event(key, run, "failed", detail=detail[:500], result={"error": "defect"})
         finally:
             self.let_go(run, key)
@@ -217,6 +284,8 @@ def _busy(held: str, action: ActionView) -> str:
     """Who works on what is held, at what and since when, and what can be done meanwhile."""
     since = time.strftime("%H:%M:%S", time.localtime(action.accepted_t))
     sentence = f"{held} is busy: {action.what} by {action.who} since {since}. Wait for it to end"
-    if action.kind == "stop" or held != action.run:  # a set-up or a merge does not hold the run itself
+    if (
+        action.kind == "stop" or held != action.run
+    ):  # a set-up or a merge does not hold the run itself
         return f"{sentence}."
     return f"{sentence}, or end it with the run: `bs4-console stop` is accepted meanwhile."

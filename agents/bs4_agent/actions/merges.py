@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 
 def hold_of(run: str) -> str:
-    """What a merge holds while it works: not the run, which may train on and be recovered. No run can be called so."""
+    """What a merge holds while it works: not the run, which may train on and be recovered. No run
+    can be called so.
+    """
     return f"the merge of {run}"
 
 
@@ -43,7 +45,11 @@ class Merges:
         asked = merge.Asked.read(body["merge"])
         self._desk.accept(key, body, who, asked.run, playbook=merge_action.NAME)
         self._desk.start(
-            "", key, lambda: self._desk.journal_plan(key, merge_action.NAME, asked.run, lambda: merge_action.make(self.work, asked))
+            "",
+            key,
+            lambda: self._desk.journal_plan(
+                key, merge_action.NAME, asked.run, lambda: merge_action.make(self.work, asked)
+            ),
         )
 
     def accept(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
@@ -51,14 +57,27 @@ class Merges:
 
         view = self._desk.kept_plan(body.get("plan_hash"), "checkpoints merge --plan")
         if view.playbook != merge_action.NAME:
-            raise Refused("That is no plan of a merge; make one with `checkpoints merge --plan` and confirm that.")
+            raise Refused(
+                "That is no plan of a merge; make one with `checkpoints merge --plan` and "
+                "confirm that."
+            )
         self._desk.must_live(view)
         plan = merge_action.MergePlan.from_dict(view.plan)
         with self._desk.holding(hold_of(view.run), key):
             if merge_action.make(self.work, plan.prepared.asked).hash != view.plan_hash:
-                raise PlanChanged(f"What a merge of {view.run} would do has changed since the plan was made; make a new plan.")
+                raise PlanChanged(
+                    f"What a merge of {view.run} would do has changed since the plan was "
+                    "made; make a new plan."
+                )
             steps = [{"title": s.title, "command": s.command} for s in plan.steps]
-            self._desk.accept(key, {**body, "plan": plan.as_dict()}, who, view.run, plan_hash=view.plan_hash, steps=steps)
+            self._desk.accept(
+                key,
+                {**body, "plan": plan.as_dict()},
+                who,
+                view.run,
+                plan_hash=view.plan_hash,
+                steps=steps,
+            )
             self._desk.start(hold_of(view.run), key, lambda: self._carry_out(key, plan))
 
     def _carry_out(self, key: str, plan: MergePlan, before: ActionView | None = None) -> None:
@@ -75,4 +94,6 @@ class Merges:
             self._desk.unreadable(action.key, action.run, error)
             return
         self._desk.hold(hold_of(action.run), action.key)
-        self._desk.start(hold_of(action.run), action.key, lambda: self._carry_out(action.key, plan, action))
+        self._desk.start(
+            hold_of(action.run), action.key, lambda: self._carry_out(action.key, plan, action)
+        )

@@ -1,4 +1,6 @@
-"""What stays in force after it was said: modes of playbooks, standing orders, notes. Nothing is done at once, so nothing is held."""
+"""What stays in force after it was said: modes of playbooks, standing orders, notes. Nothing is
+done at once, so nothing is held.
+"""
 
 from __future__ import annotations
 
@@ -27,32 +29,44 @@ class Orders:
         if mode not in MODES:
             raise BadRequest(f"{mode!r} is no mode; choose {', '.join(MODES)}.")
         if mode == "auto" and not playbook.automatic:
-            raise Refused(f"{playbook.id} is never automatic: a person must look first. Choose ask.")
+            raise Refused(
+                f"{playbook.id} is never automatic: a person must look first. Choose ask."
+            )
         self._desk.accept(key, body, who, run)
         self._desk.book("mode", sync=True, run=run, playbook=playbook.id, mode=mode, who=who)
         self._desk.event(key, run, "done", detail=f"{playbook.id} is in mode {mode} for {run}")
 
     def keep(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
-        """How many checkpoints of the run stay. The disk guard carries it out from now on, also after a restart."""
+        """How many checkpoints of the run stay. The disk guard carries it out from now on, also
+        after a restart.
+        """
         from bs4_agent.checkpoints import orders  # the idle daemon has no order
 
         run, fields = self._run(body), orders.asked(body)
         self._desk.accept(key, body, who, run)
         self._desk.book("order", sync=True, run=run, who=who, **fields)
         said = (
-            f"the {fields['last']} newest complete checkpoints of {run} stay" if fields["last"] else f"nothing of {run} is freed any more"
+            f"the {fields['last']} newest complete checkpoints of {run} stay"
+            if fields["last"]
+            else f"nothing of {run} is freed any more"
         )
         self._desk.event(key, run, "done", detail=said)
         self.on_keep()
 
     def sync(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
-        """Where the run's checkpoints are copied to. Carried out from now on, also after a restart."""
+        """Where the run's checkpoints are copied to. Carried out from now on, also after a
+        restart.
+        """
         from bs4_agent.checkpoints import sync_order  # nobody pays for it who does not sync
 
         run, fields = self._run(body), sync_order.asked(body)
         self._desk.accept(key, body, who, run)
         self._desk.book("sync", sync=True, run=run, event="ordered", who=who, **fields)
-        said = f"{run} is synced to {fields['to']}" if fields["to"] else f"{run} is not synced any more"
+        said = (
+            f"{run} is synced to {fields['to']}"
+            if fields["to"]
+            else f"{run} is not synced any more"
+        )
         self._desk.event(key, run, "done", detail=said)
         self.on_sync()
 

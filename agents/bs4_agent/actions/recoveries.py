@@ -1,4 +1,6 @@
-"""Playbooks: planned, confirmed by hash, carried out, and by their mode also without anybody there."""
+"""Playbooks: planned, confirmed by hash, carried out, and by their mode also without anybody
+there.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,13 @@ from bs4_agent.playbooks.compiled import Library
 from bs4_agent.playbooks.runner import Runner
 from bs4_agent.pod import Pod
 
-#: Recoveries of a run without a new step before no more are tried: the same fix does not work the third time.
+#: Recoveries of a run without a new step before no more are tried: the same fix does not work the
+#: third time.
 RECOVERY_LIMIT = 2
 #: Seconds for which a recovery waits for what an earlier life of the agent had begun on its run.
 LATER_S = 2 * 3600.0
-#: Seconds after the end of a run in which an incident may open that is about that end: the last lines are read, holds run out.
+#: Seconds after the end of a run in which an incident may open that is about that end: the last
+#: lines are read, holds run out.
 END_S = 120.0
 #: The most dangerous step that mode auto may take when not all targets are proved ours.
 _AUTO_DANGERS = ("none", "restart")
@@ -34,43 +38,67 @@ class Recoveries:
         playbook = self._library.get(str(body.get("playbook")))
         run = self._pod.runs.get(str(body.get("run"))).name
         self._desk.accept(key, body, who, run, playbook=playbook.id)
-        self._desk.start("", key, lambda: self._make(key, playbook.id, run, str(body.get("incident", ""))))
+        self._desk.start(
+            "", key, lambda: self._make(key, playbook.id, run, str(body.get("incident", "")))
+        )
 
     def _make(self, key: str, playbook_id: str, run: str, incident: str) -> plans.Plan | None:
         playbook = self._library.get(playbook_id)
-        return self._desk.journal_plan(key, playbook_id, run, lambda: plans.make(self._pod, playbook, run, key, incident))
+        return self._desk.journal_plan(
+            key, playbook_id, run, lambda: plans.make(self._pod, playbook, run, key, incident)
+        )
 
     def accept(self, key: str, body: Mapping[str, Any], who: str, payload: bytes = b"") -> None:
         playbook = self._library.get(str(body.get("playbook")))
         plan = self._confirmed(body, playbook.id)
         if playbook.typed_name and body.get("confirm_run") != plan.run:
-            raise Refused(f"{playbook.id} moves everything {plan.run} has written; confirm it by typing the run's name.")
+            raise Refused(
+                f"{playbook.id} moves everything {plan.run} has written; confirm it by "
+                "typing the run's name."
+            )
         self._check_limit(plan.run)
         with self._desk.holding(plan.run, key):
             self._desk.accept(
-                key, {**body, "plan": plan.as_dict()}, who, plan.run, playbook=playbook.id, plan_hash=plan.hash, incident=plan.incident,
+                key,
+                {**body, "plan": plan.as_dict()},
+                who,
+                plan.run,
+                playbook=playbook.id,
+                plan_hash=plan.hash,
+                incident=plan.incident,
                 steps=[{"title": s.title, "command": s.command} for s in plan.steps],
-            )  # fmt: skip
+            )
             self._desk.start(plan.run, key, lambda: self._carry_out(key, plan, None))
 
     def _confirmed(self, body: Mapping[str, Any], playbook_id: str) -> plans.Plan:
         view = self._desk.kept_plan(body.get("plan_hash"), "playbook plan")
         if view.playbook != playbook_id:
-            raise Refused(f"That plan is of {view.playbook}, not of {playbook_id}; make a new plan.")
+            raise Refused(
+                f"That plan is of {view.playbook}, not of {playbook_id}; make a new plan."
+            )
         self._desk.must_live(view)
         attempt = self._pod.runs.get(view.run).attempt
         if (attempt.number if attempt else 0) != view.attempt:
-            raise PlanChanged(f"{view.run} has started another attempt since the plan was made; make a new plan.")
+            raise PlanChanged(
+                f"{view.run} has started another attempt since the plan was made; make a new plan."
+            )
         return plans.Plan.from_dict(view.plan, self._library.get(playbook_id), view.expires_m)
 
     def _check_limit(self, run: str) -> None:
         last_step = self._pod.last_step_t(run)
         tried = [
-            a for a in self._desk.ledger.actions.values()
-            if a.kind == "playbook" and a.run == run and a.state == "failed" and a.accepted_t > last_step
-        ]  # fmt: skip
+            a
+            for a in self._desk.ledger.actions.values()
+            if a.kind == "playbook"
+            and a.run == run
+            and a.state == "failed"
+            and a.accepted_t > last_step
+        ]
         if len(tried) >= RECOVERY_LIMIT:
-            raise Refused(f"{len(tried)} recoveries of {run} brought no new step. Look at its logs and start it by hand once it can work.")
+            raise Refused(
+                f"{len(tried)} recoveries of {run} brought no new step. Look at its logs and "
+                "start it by hand once it can work."
+            )
 
     def _carry_out(self, key: str, plan: plans.Plan, before: ActionView | None) -> None:
         turn = self._desk.turn(key)
@@ -80,7 +108,9 @@ class Recoveries:
 
     def resume(self, action: ActionView) -> None:
         try:
-            plan = plans.Plan.from_dict(action.body["plan"], self._library.get(action.playbook), 0.0)
+            plan = plans.Plan.from_dict(
+                action.body["plan"], self._library.get(action.playbook), 0.0
+            )
         except (KeyError, AgentError) as error:
             self._desk.unreadable(action.key, action.run, error)
             return
@@ -88,12 +118,15 @@ class Recoveries:
         self._desk.start(action.run, action.key, lambda: self._carry_out(action.key, plan, action))
 
     def opened(self, incident: str, run: str, playbook_id: str | None) -> None:
-        """An incident was opened: mode ask prepares the plan, mode auto carries it out. Only what the playbook's rules allow."""
+        """An incident was opened: mode ask prepares the plan, mode auto carries it out. Only what
+        the playbook's rules allow.
+        """
         mode = self._desk.ledger.mode(run, playbook_id) if playbook_id else "observe"
         if mode == "observe" or playbook_id is None:
             return
         if any(kind == "restore_set" for kind, _ in self._library.get(playbook_id).fix):
-            # The plan asks a store, and an action of before the restart may still be ending: neither may hold the watch up.
+            # The plan asks a store, and an action of before the restart may still be ending:
+            # neither may hold the watch up.
             self._desk.start("", ulid(), lambda: self._later(incident, run, playbook_id, mode))
             return
         self._act_by_mode(incident, run, playbook_id, mode)
@@ -106,16 +139,30 @@ class Recoveries:
         self._act_by_mode(incident, run, playbook_id, mode)
 
     def _act_by_mode(self, incident: str, run: str, playbook_id: str, mode: str) -> None:
-        """Plan, and with mode auto act. When that is refused (the run was stopped, another action holds it, two recoveries brought no new
-        step), write a note into the journal that says why, and leave the incident to a person."""
+        """Plan, and with mode auto act. When that is refused (the run was stopped, another action
+        holds it, two recoveries brought no new step), write a note into the journal that says why,
+        and leave the incident to a person.
+        """
         try:
             self._by_mode(incident, run, playbook_id, mode)
         except AgentError as error:
-            self._desk.book("note", sync=True, run=run, text=f"{playbook_id} was not carried out: {error.message}", who=f"mode {mode}")
+            self._desk.book(
+                "note",
+                sync=True,
+                run=run,
+                text=f"{playbook_id} was not carried out: {error.message}",
+                who=f"mode {mode}",
+            )
 
     def _by_mode(self, incident: str, run: str, playbook_id: str, mode: str) -> None:
         key, who = ulid(), f"mode {mode}"
-        self._desk.accept(key, {"kind": "plan", "playbook": playbook_id, "run": run, "incident": incident}, who, run, playbook=playbook_id)
+        self._desk.accept(
+            key,
+            {"kind": "plan", "playbook": playbook_id, "run": run, "incident": incident},
+            who,
+            run,
+            playbook=playbook_id,
+        )
         plan = self._make(key, playbook_id, run, incident)
         playbook = self._library.get(playbook_id)
         if mode != "auto" or plan is None or not playbook.automatic:
@@ -123,23 +170,36 @@ class Recoveries:
         proved = all("dead_run" in target for step in plan.steps for target in step.targets)
         if playbook.danger in _AUTO_DANGERS or proved:
             confirmed = ulid()
-            body = {"key": confirmed, "kind": "playbook", "playbook": playbook_id, "run": run, "plan_hash": plan.hash}
+            body = {
+                "key": confirmed,
+                "kind": "playbook",
+                "playbook": playbook_id,
+                "run": run,
+                "plan_hash": plan.hash,
+            }
             with self._desk.lock:
                 self._refuse_stopped(run)
                 self._refuse_ended(plan)
                 self.accept(confirmed, body, who)
 
     def _refuse_stopped(self, run: str) -> None:
-        """Refused when somebody has asked for a stop of the run: nothing but a person starts it again."""
+        """Refused when somebody has asked for a stop of the run: nothing but a person starts it
+        again.
+        """
         stop = stopped_since(self._desk.ledger, run)
         if stop is not None:
-            raise Refused(f"{stop.who} has stopped {run}. Start it again with `bs4-console launch` when it is to go on.")
+            raise Refused(
+                f"{stop.who} has stopped {run}. Start it again with `bs4-console launch` "
+                "when it is to go on."
+            )
 
     def _refuse_ended(self, plan: plans.Plan) -> None:
-        """Raise Refused when the plan would start a run again that was over by itself before anybody could accept the plan.
+        """Raise Refused when the plan would start a run again that was over by itself before
+        anybody could accept the plan.
 
-        An incident that opens with the end of its run (the launcher names the child that failed) is what mode auto is for. A run that
-        finished, that fell apart after its incident had opened, or that had been over for long is a person's to start again.
+        An incident that opens with the end of its run (the launcher names the child that failed) is
+        what mode auto is for. A run that finished, that fell apart after its incident had opened,
+        or that had been over for long is a person's to start again.
         """
         if not any(step.kind == "relaunch" for step in plan.steps):
             return
@@ -150,8 +210,14 @@ class Recoveries:
         attempt = view.attempt if view is not None else None
         incident = self._desk.ledger.incidents.get(plan.incident)
         if facts.good_end:
-            raise Refused(f"{plan.run} has finished. Start it again with `bs4-console launch` when it is to go on.")
+            raise Refused(
+                f"{plan.run} has finished. Start it again with `bs4-console launch` when it "
+                "is to go on."
+            )
         if attempt is None or attempt.ended_t is None or incident is None:
             return
         if not attempt.ended_t <= incident.opened_t <= attempt.ended_t + END_S:
-            raise Refused(f"{plan.run} has ended by itself. Look at it, then confirm the plan or start it with `bs4-console launch`.")
+            raise Refused(
+                f"{plan.run} has ended by itself. Look at it, then confirm the plan or start "
+                "it with `bs4-console launch`."
+            )

@@ -46,8 +46,12 @@ class Restorals:
         run = plan.asked.run
         with self._desk.holding(run, key):
             steps = [{"title": s.title, "command": s.command} for s in plan.steps]
-            self._desk.accept(key, {**body, "plan": plan.as_dict()}, who, run, plan_hash=plan.hash, steps=steps)
-            self._desk.start(run, key, lambda: self.work.carry_out(key, plan, self._desk.turn(key).rest))
+            self._desk.accept(
+                key, {**body, "plan": plan.as_dict()}, who, run, plan_hash=plan.hash, steps=steps
+            )
+            self._desk.start(
+                run, key, lambda: self.work.carry_out(key, plan, self._desk.turn(key).rest)
+            )
 
     def resume(self, action: ActionView) -> None:
         from bs4_agent.checkpoints.restore_action import RestorePlan
@@ -59,4 +63,6 @@ class Restorals:
             return
         self._desk.hold(action.run, action.key)
         rest = self._desk.turn(action.key).rest
-        self._desk.start(action.run, action.key, lambda: self.work.carry_out(action.key, plan, rest, action))
+        self._desk.start(
+            action.run, action.key, lambda: self.work.carry_out(action.key, plan, rest, action)
+        )

@@ -1,4 +1,6 @@
-"""Making a bare pod ready: a plan, its confirmation with the secrets it needs, and its work, which outlives the agent."""
+"""Making a bare pod ready: a plan, its confirmation with the secrets it needs, and its work, which
+outlives the agent.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ HOLD = "the set-up of this pod"
 
 
 class SetUpActions:
-    """`log`: gives the stream of what set-ups run; the daemon gives the one that consoles can read."""
+    """`log`: gives the stream of what set-ups run; the daemon gives the one that consoles can
+    read.
+    """
 
     def __init__(self, desk: Desk, pod: Pod) -> None:
         self._desk, self._pod = desk, pod
@@ -34,9 +38,15 @@ class SetUpActions:
 
         runs, pod = self._pod.runs, self._pod
         return SetUps(
-            runs.home, self.log(), self._desk.book, self._desk.ledger, pod.boot_id, pod.hard_nofile, list(runs.agent_restart or ()),
+            runs.home,
+            self.log(),
+            self._desk.book,
+            self._desk.ledger,
+            pod.boot_id,
+            pod.hard_nofile,
+            list(runs.agent_restart or ()),
             self._desk.boundaries.rest,
-        )  # fmt: skip
+        )
 
     def plan(self, key: str, body: Mapping[str, Any], who: str) -> None:
         from bs4_agent.setup import plan, recipe
@@ -53,7 +63,9 @@ class SetUpActions:
             try:
                 plan = self.work.confirmed(key, body, payload)
                 steps = [{"title": s.title, "command": s.command} for s in plan.steps]
-                self._desk.accept(key, {**body, "plan": plan.as_dict()}, who, "", plan_hash=plan.hash, steps=steps)
+                self._desk.accept(
+                    key, {**body, "plan": plan.as_dict()}, who, "", plan_hash=plan.hash, steps=steps
+                )
             except AgentError:
                 self.work.forget(key)
                 raise

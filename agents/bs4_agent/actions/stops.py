@@ -1,4 +1,6 @@
-"""Stopping a run. A stop is accepted whatever else is being done to the run: it ends that early and goes first."""
+"""Stopping a run. A stop is accepted whatever else is being done to the run: it ends that early and
+goes first.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ from bs4_agent.pod import Pod
 
 #: Seconds that a stop waits for the end of the step that another action is in.
 STEP_S = 30.0
-#: Kinds of actions that hold a run and that a stop ends early. A rotation holds it for one short step and is only waited for.
+#: Kinds of actions that hold a run and that a stop ends early. A rotation holds it for one short
+#: step and is only waited for.
 _CANCELLED = frozenset({"launch", "playbook", "restore"})
 
 
@@ -25,7 +28,13 @@ class Stops:
         run = self._pod.runs.get(str(body.get("run"))).name
         self._desk.succeed(run, key)
         try:
-            self._desk.accept(key, body, who, run, steps=[{"title": f"Stop {run}", "command": self._pod.stop_command(run)}])
+            self._desk.accept(
+                key,
+                body,
+                who,
+                run,
+                steps=[{"title": f"Stop {run}", "command": self._pod.stop_command(run)}],
+            )
             self._desk.start(run, key, lambda: self._carry_out(key, run, who))
         except BaseException:
             self._desk.let_go(run, key)
@@ -33,10 +42,14 @@ class Stops:
 
     def resume(self, action: ActionView) -> None:
         self._desk.hold(action.run, action.key)
-        self._desk.start(action.run, action.key, lambda: self._carry_out(action.key, action.run, action.who))
+        self._desk.start(
+            action.run, action.key, lambda: self._carry_out(action.key, action.run, action.who)
+        )
 
     def cancel_interrupted(self) -> None:
-        """After a start of the agent: end what unfinished stops were to end, so that it is not resumed."""
+        """After a start of the agent: end what unfinished stops were to end, so that it is not
+        resumed.
+        """
         for stop in self._desk.ledger.unfinished("stop"):
             for action in list(self._desk.ledger.actions.values()):
                 if action.run == stop.run and action.kind in _CANCELLED and not action.ended:
@@ -55,7 +68,9 @@ class Stops:
         event(key, run, "done", detail=detail)
 
     def _take_over(self, key: str, run: str, who: str) -> bool:
-        """Whether the stop holds the run. False when a step of another action did not end in time; the stop is refused then."""
+        """Whether the stop holds the run. False when a step of another action did not end in time;
+        the stop is refused then.
+        """
         before = self._desk.holder(run)
         if before is None or before.key == key:
             return True
@@ -66,17 +81,26 @@ class Stops:
         with self._desk.boundaries.rest():
             taken = self._desk.await_turn(run, key, STEP_S)
         if not taken:
-            detail = f"{doing} has not ended within {STEP_S:.0f} s. Nothing follows that step any more; stop {run} again once it has ended."
-            self._desk.event(key, run, "refused", sync=True, detail=detail, result={"error": Busy.type})
+            detail = (
+                f"{doing} has not ended within {STEP_S:.0f} s. Nothing follows that step any "
+                f"more; stop {run} again once it has ended."
+            )
+            self._desk.event(
+                key, run, "refused", sync=True, detail=detail, result={"error": Busy.type}
+            )
         return taken
 
 
 def stopped_since(ledger: Ledger, run: str) -> ActionView | None:
-    """The newest stop of `run`, when somebody has asked for it since the newest attempt began; it may still be under way."""
+    """The newest stop of `run`, when somebody has asked for it since the newest attempt began; it
+    may still be under way.
+    """
     view = ledger.runs.get(run)
     if view is None or view.attempt is None:
         return None
-    stops = [action for action in ledger.actions.values() if action.kind == "stop" and action.run == run]
+    stops = [
+        action for action in ledger.actions.values() if action.kind == "stop" and action.run == run
+    ]
     newest = max(stops, key=lambda action: action.accepted_t, default=None)
     if newest is None or (newest.ended and newest.updated_t < view.attempt.started_t):
         return None
@@ -84,7 +108,13 @@ def stopped_since(ledger: Ledger, run: str) -> ActionView | None:
 
 
 def _doing(action: ActionView) -> str:
-    """The step that an action is in, as a phrase: step 2 (Wait for the first step) of the launch by alice."""
+    """The step that an action is in, as a phrase: step 2 (Wait for the first step) of the launch by
+    alice.
+    """
     number = next((i for i, step in enumerate(action.steps, 1) if step.state == "running"), None)
-    where = "the present step" if number is None else f"step {number} ({action.steps[number - 1].title})"
+    where = (
+        "the present step"
+        if number is None
+        else f"step {number} ({action.steps[number - 1].title})"
+    )
     return f"{where} of the {action.what} by {action.who}"

@@ -1,4 +1,6 @@
-"""Where actions come in: each kind with who takes it, who plans it, and who goes on with it after a start of the agent."""
+"""Where actions come in: each kind with who takes it, who plans it, and who goes on with it after a
+start of the agent.
+"""
 
 from __future__ import annotations
 
@@ -21,19 +23,31 @@ from bs4_agent.playbooks.compiled import Library, digest
 from bs4_agent.pod import Pod
 from bs4_agent.streams.segments import SegmentStream
 
-#: Told key, body, who and the payload, under the desk's lock: refuses, or journals `accepted` and starts the work.
+#: Told key, body, who and the payload, under the desk's lock: refuses, or journals `accepted` and
+#: starts the work.
 Take = Callable[[str, Mapping[str, Any], str, bytes], None]
 
 
 class Actions:
-    """`submit` answers at once; the work happens on a thread of its own and is read from the journal."""
+    """`submit` answers at once; the work happens on a thread of its own and is read from the
+    journal.
+    """
 
     def __init__(
-        self, pod: Pod, library: Library, book: Book, journal: SegmentStream, hand_over: Callable[[Mapping[str, Any]], None]
+        self,
+        pod: Pod,
+        library: Library,
+        book: Book,
+        journal: SegmentStream,
+        hand_over: Callable[[Mapping[str, Any]], None],
     ) -> None:
         self.desk = desk = Desk(book)
         self._journal = journal
-        self._bodies = {key: digest(_identity(action.body)) for key, action in desk.ledger.actions.items() if action.body}
+        self._bodies = {
+            key: digest(_identity(action.body))
+            for key, action in desk.ledger.actions.items()
+            if action.body
+        }
         self.recoveries = Recoveries(desk, pod, library)
         self.orders = Orders(desk, pod, library)
         self.set_ups = SetUpActions(desk, pod)
@@ -43,23 +57,43 @@ class Actions:
         pod.restoring = lambda: self.restorals.work.restoring
         attempts, departure = Attempts(desk, pod), Departure(desk, hand_over)
         self._kinds: Mapping[str, Take] = {
-            "plan": self._plan, "playbook": self.recoveries.accept, "launch": attempts.launch, "stop": self.stops.accept,
-            "adopt": attempts.adopt, "mode": self.orders.mode, "keep": self.orders.keep, "sync": self.orders.sync,
-            "note": self.orders.note, "setup": self.set_ups.accept, "setup-stop": self.set_ups.stop, "restore": self.restorals.accept,
-            "merge": self.merges.accept, "handover": departure.accept, "release": self._release,
-        }  # fmt: skip
-        #: By the field of a `plan` that says what is to be planned; without any of them it is a playbook.
+            "plan": self._plan,
+            "playbook": self.recoveries.accept,
+            "launch": attempts.launch,
+            "stop": self.stops.accept,
+            "adopt": attempts.adopt,
+            "mode": self.orders.mode,
+            "keep": self.orders.keep,
+            "sync": self.orders.sync,
+            "note": self.orders.note,
+            "setup": self.set_ups.accept,
+            "setup-stop": self.set_ups.stop,
+            "restore": self.restorals.accept,
+            "merge": self.merges.accept,
+            "handover": departure.accept,
+            "release": self._release,
+        }
+        #: By the field of a `plan` that says what is to be planned; without any of them it is a
+        #: playbook.
         self._plans = {
-            "launch": attempts.plan_launch, "setup": self.set_ups.plan, "restore": self.restorals.plan, "merge": self.merges.plan,
-        }  # fmt: skip
+            "launch": attempts.plan_launch,
+            "setup": self.set_ups.plan,
+            "restore": self.restorals.plan,
+            "merge": self.merges.plan,
+        }
         self._resumes: Mapping[str, Callable[[ActionView], None]] = {
-            "playbook": self.recoveries.resume, "launch": attempts.resume_launch, "stop": self.stops.resume,
-            "setup": self.set_ups.resume, "restore": self.restorals.resume, "merge": self.merges.resume,
+            "playbook": self.recoveries.resume,
+            "launch": attempts.resume_launch,
+            "stop": self.stops.resume,
+            "setup": self.set_ups.resume,
+            "restore": self.restorals.resume,
+            "merge": self.merges.resume,
             "rotate": lambda action: None,  # what a rotation has moved aside the disk guard frees
-        }  # fmt: skip
+        }
 
     def submit(self, body: Mapping[str, Any], who: str, payload: bytes = b"") -> dict[str, Any]:
-        """Accept one action. KeyReused, Busy, BadRequest, UnknownPlaybook, PlanExpired, Refused say why not; nothing was done then.
+        """Accept one action. KeyReused, Busy, BadRequest, UnknownPlaybook, PlanExpired, Refused say
+        why not; nothing was done then.
 
         `payload`: the secrets of a set-up; everything else of an action is journalled.
         """
@@ -68,19 +102,25 @@ class Actions:
             raise BadRequest("An action needs a key of 26 characters (a ULID); send one.")
         take = self._kinds.get(str(kind))
         if take is None:
-            raise BadRequest(f"There is no action {kind!r}; this agent knows {', '.join(self._kinds)}.")
+            raise BadRequest(
+                f"There is no action {kind!r}; this agent knows {', '.join(self._kinds)}."
+            )
         with self.desk.lock:
             known = self._bodies.get(key)
             if known == digest(_identity(body)):
                 return {"action": key, "state": "accepted"}
             if known is not None:
-                raise KeyReused(f"Action key {key} was used for something else already; make a new one.")
+                raise KeyReused(
+                    f"Action key {key} was used for something else already; make a new one."
+                )
             take(key, body, who, payload)
             self._bodies[key] = digest(_identity(body))
         return {"action": key, "state": "accepted"}
 
     def resume(self) -> None:
-        """After a start of the agent: finish what an earlier life began, or say that it was interrupted."""
+        """After a start of the agent: finish what an earlier life began, or say that it was
+        interrupted.
+        """
         self.set_ups.forget_ended()
         self.stops.cancel_interrupted()
         for action in list(self.desk.ledger.actions.values()):
@@ -88,16 +128,26 @@ class Actions:
                 continue
             go_on = self._resumes.get(action.kind)
             if go_on is None:
-                self.desk.event(action.key, action.run, "interrupted", detail="the agent was restarted; ask again")
+                self.desk.event(
+                    action.key,
+                    action.run,
+                    "interrupted",
+                    detail="the agent was restarted; ask again",
+                )
             else:
                 go_on(action)
 
     def _plan(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
-        plan = next((plan for field, plan in self._plans.items() if body.get(field) is not None), self.recoveries.plan)
+        plan = next(
+            (plan for field, plan in self._plans.items() if body.get(field) is not None),
+            self.recoveries.plan,
+        )
         plan(key, body, who)
 
     def _release(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
-        """A console holds the journal up to `cursor`. Not journalled: it says nothing about the pod, and comes with every segment."""
+        """A console holds the journal up to `cursor`. Not journalled: it says nothing about the
+        pod, and comes with every segment.
+        """
         self._journal.release(str(body.get("cursor")))
 
 

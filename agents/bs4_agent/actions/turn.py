@@ -1,4 +1,6 @@
-"""The turn of one action at what it holds: when another agent may go on with it, and when a stop ends it early."""
+"""The turn of one action at what it holds: when another agent may go on with it, and when a stop
+ends it early.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from bs4_agent.errors import Cancelled
 
 
 class Turn:
-    """Created when an action begins to hold a run. `cancel` may be called from any thread, the rest by the action's own."""
+    """Created when an action begins to hold a run. `cancel` may be called from any thread, the rest
+    by the action's own.
+    """
 
     def __init__(self, boundaries: Boundaries) -> None:
         self._boundaries = boundaries
@@ -19,7 +23,9 @@ class Turn:
         self._by = ""
 
     def cancel(self, who: str) -> None:
-        """End the action at its next boundary, or in the wait that it is in. `who` is named in its journal."""
+        """End the action at its next boundary, or in the wait that it is in. `who` is named in its
+        journal.
+        """
         self._by = who
         self._cancelled.set()
 
@@ -30,7 +36,9 @@ class Turn:
 
     @contextmanager
     def rest(self) -> Iterator[None]:
-        """Mark a boundary (see `Boundaries.rest`). Raise Cancelled at its end when the action is to end."""
+        """Mark a boundary (see `Boundaries.rest`). Raise Cancelled at its end when the action is to
+        end.
+        """
         with self._boundaries.rest():
             yield
         self.check()

@@ -1,6 +1,8 @@
-"""What a part of a checkpoint must hold beside its marker: a marker says that the writer came to its end, not that the bytes are there.
+"""What a part of a checkpoint must hold beside its marker: a marker says that the writer came to
+its end, not that the bytes are there.
 
-Nothing is loaded and no pickle is opened: names, sizes and the headers that formats put at the front of their files.
+Nothing is loaded and no pickle is opened: names, sizes and the headers that formats put at the
+front of their files.
 """
 
 from __future__ import annotations
@@ -24,20 +26,33 @@ _INDEX = "model.safetensors.index.json"
 
 
 def wanting(part: str, directory: Path) -> str:
-    """What is missing in a part whose markers are there, as a phrase; "" when its files say that it can be loaded.
+    """What is missing in a part whose markers are there, as a phrase; "" when its files say that it
+    can be loaded.
 
-    `part`: trainer, orchestrator, broadcast, weights, and verl's actor, critic, model; others have no known content. OSError as the
-    disk gives it, but for files that vanish meanwhile, which are missing.
+    `part`: trainer, orchestrator, broadcast, weights, and verl's actor, critic, model; others have
+    no known content. OSError as the disk gives it, but for files that vanish meanwhile, which are
+    missing.
     """
-    look = {"trainer": _shards, "orchestrator": _progress, "broadcast": _weights, "weights": _weights}.get(part)
+    look = {
+        "trainer": _shards,
+        "orchestrator": _progress,
+        "broadcast": _weights,
+        "weights": _weights,
+    }.get(part)
     look = _ranks if part in ("actor", "critic", "model") else look
     return "" if look is None else look(directory)
 
 
 def _shards(directory: Path) -> str:
-    """DCP names every shard in `.metadata` (a pickle, which is searched and not opened). A shard is what torch.save wrote for one tensor or
-    object after the other (torch 2.13, looked at), so that its last bytes end an archive."""
-    found = {entry.name: _size(entry) for entry in _listed(directory) if _SHARD.fullmatch(entry.name.encode("utf-8", "surrogateescape"))}
+    """DCP names every shard in `.metadata` (a pickle, which is searched and not opened). A shard is
+    what torch.save wrote for one tensor or object after the other (torch 2.13, looked at), so that
+    its last bytes end an archive.
+    """
+    found = {
+        entry.name: _size(entry)
+        for entry in _listed(directory)
+        if _SHARD.fullmatch(entry.name.encode("utf-8", "surrogateescape"))
+    }
     metadata = directory / ".metadata"
     size = _size(metadata)
     if not size:
@@ -48,14 +63,20 @@ def _shards(directory: Path) -> str:
         return f"{empty[0]} is empty"
     if cut := next(filter(None, (_torn(directory / name) for name in sorted(found))), ""):
         return cut
-    named = {match.decode() for match in _SHARD.findall(_read(metadata))} if size <= _METADATA_MOST else set()
+    named = (
+        {match.decode() for match in _SHARD.findall(_read(metadata))}
+        if size <= _METADATA_MOST
+        else set()
+    )
     lost = sorted(named - set(found))
     return f"{lost[0]} is named in .metadata and not there" if lost else ""
 
 
 def _ranks(directory: Path) -> str:
-    """verl: a file of each kind (model, optim, extra_state) for every rank of the world that wrote them, or a whole Hugging Face export
-    (its SFT trainer up to 0.5), or Megatron's dist_ckpt. An adapter beside them must be one."""
+    """verl: a file of each kind (model, optim, extra_state) for every rank of the world that wrote
+    them, or a whole Hugging Face export (its SFT trainer up to 0.5), or Megatron's dist_ckpt. An
+    adapter beside them must be one.
+    """
     found: dict[tuple[str, int], dict[int, Path]] = {}
     for path in _listed(directory):
         if (match := _RANK.fullmatch(path.name)) is not None:
@@ -65,7 +86,8 @@ def _ranks(directory: Path) -> str:
         if (directory / "dist_ckpt").is_dir():
             return "" if _listed(directory / "dist_ckpt") else "dist_ckpt is empty"
         return _weights(directory) if not found else "no model_world_size_* file"
-    # A run that went on with another number of GPUs wrote its steps anew: the files of one step are of one world.
+    # A run that went on with another number of GPUs wrote its steps anew: the files of one step are
+    # of one world.
     for (kind, world), ranks in sorted(found.items()):
         lost = next((rank for rank in range(world) if rank not in ranks), None)
         if lost is not None:
@@ -82,7 +104,9 @@ def _ranks(directory: Path) -> str:
 
 
 def _torn(path: Path) -> str:
-    """torch saves zip archives, whose directory is written last: one that begins as a zip and does not end as one was cut off."""
+    """torch saves zip archives, whose directory is written last: one that begins as a zip and does
+    not end as one was cut off.
+    """
     try:
         with path.open("rb") as handle:
             begins = handle.read(4)
@@ -93,7 +117,9 @@ def _torn(path: Path) -> str:
         return f"{path.name} vanished"
     if not size:
         return f"{path.name} is empty"
-    return f"{path.name} is cut off" if _ZIP.startswith(begins) and ends[:4] != b"PK\x05\x06" else ""
+    return (
+        f"{path.name} is cut off" if _ZIP.startswith(begins) and ends[:4] != b"PK\x05\x06" else ""
+    )
 
 
 def _progress(directory: Path) -> str:
@@ -101,7 +127,9 @@ def _progress(directory: Path) -> str:
 
 
 def _weights(directory: Path) -> str:
-    """A model or an adapter: at least one file of weights, none empty, each safetensors file as long as its own header says."""
+    """A model or an adapter: at least one file of weights, none empty, each safetensors file as
+    long as its own header says.
+    """
     files = [path for path in _below(directory) if path.suffix in _WEIGHTS]
     if not files:
         return "no weights"
@@ -116,7 +144,9 @@ def _weights(directory: Path) -> str:
 
 
 def _short(path: Path) -> str:
-    """safetensors: 8 bytes of length (little endian), a JSON header with the offsets of every tensor, the tensors."""
+    """safetensors: 8 bytes of length (little endian), a JSON header with the offsets of every
+    tensor, the tensors.
+    """
     size = _size(path) or 0
     try:
         with path.open("rb") as handle:
@@ -124,7 +154,11 @@ def _short(path: Path) -> str:
             if not 2 <= length <= min(size - 8, _HEADER_MOST):
                 return f"{path.name} is cut off in its header"
             header = loads(handle.read(length))
-        ends = [int(entry["data_offsets"][1]) for name, entry in header.items() if name != "__metadata__"]
+        ends = [
+            int(entry["data_offsets"][1])
+            for name, entry in header.items()
+            if name != "__metadata__"
+        ]
     except FileNotFoundError:
         return f"{path.name} vanished"
     except (ValueError, KeyError, TypeError, IndexError, AttributeError):

@@ -1,7 +1,9 @@
-"""When the disk is full: from the sizes of the checkpoints and the pace of the steps, not from two looks at the disk.
+"""When the disk is full: from the sizes of the checkpoints and the pace of the steps, not from two
+looks at the disk.
 
-Between two saves a disk hardly moves and then jumps by a whole set, so a slope through its readings says "never" for twenty minutes and
-"in three" at the wrong moment. What comes is known: sets of this size, one every so many steps, and who removes which of them.
+Between two saves a disk hardly moves and then jumps by a whole set, so a slope through its readings
+says "never" for twenty minutes and "in three" at the wrong moment. What comes is known: sets of
+this size, one every so many steps, and who removes which of them.
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ from typing import Any
 
 from bs4_agent.checkpoints.sets import StepSet, complete_sets
 
-#: Saves that are looked ahead; a run has hundreds. The guard asks every five seconds, and this many cost a millisecond.
+#: Saves that are looked ahead; a run has hundreds. The guard asks every five seconds, and this many
+#: cost a millisecond.
 _FURTHEST = 2000
 #: Complete sets whose sizes and distances count.
 _RECENT = 9
@@ -21,8 +24,10 @@ _RECENT = 9
 
 @dataclass(frozen=True)
 class Limits:
-    """What removes old sets: the order's `keep` (all parts, but for the steps that are a multiple of `milestones`), or the trainer's own
-    `own_keep` for the `own_parts` that it cleans, milestones or not."""
+    """What removes old sets: the order's `keep` (all parts, but for the steps that are a multiple
+    of `milestones`), or the trainer's own `own_keep` for the `own_parts` that it cleans, milestones
+    or not.
+    """
 
     keep: int | None = None
     milestones: int = 0
@@ -42,10 +47,12 @@ class Limits:
 
 @dataclass(frozen=True)
 class Forecast:
-    """`set_bytes` of one checkpoint; one comes every `every_steps` steps, `every_s` seconds, the next at wall second `next_t`.
+    """`set_bytes` of one checkpoint; one comes every `every_steps` steps, `every_s` seconds, the
+    next at wall second `next_t`.
 
-    `room`: how many more fit beside what is there now. `to_come` until max_steps. `full_t`: wall second of the save that no longer fits,
-    `full_step` its step. None where it is not known, and for `full_t` also where every save that is to come fits (`lasts`).
+    `room`: how many more fit beside what is there now. `to_come` until max_steps. `full_t`: wall
+    second of the save that no longer fits, `full_step` its step. None where it is not known, and
+    for `full_t` also where every save that is to come fits (`lasts`).
     """
 
     set_bytes: int | None = None
@@ -72,8 +79,10 @@ def forecast(
     goal: int | None = None,
     live: bool = True,
 ) -> Forecast:
-    """`interval`: steps between two saves by the config, `step_s`: median seconds of a step by the log (both measured from the sets where
-    they are not known). `goal`: max_steps. `live`: False for a run that saves nothing any more."""
+    """`interval`: steps between two saves by the config, `step_s`: median seconds of a step by the
+    log (both measured from the sets where they are not known). `goal`: max_steps. `live`: False for
+    a run that saves nothing any more.
+    """
     recent = complete_sets(sets)[:_RECENT]
     if not recent:
         return Forecast(every_steps=interval)
@@ -84,27 +93,43 @@ def forecast(
     pace = step_s or _pace(recent)
     every_s = every_steps * pace if every_steps and pace else None
     next_t = recent[0].t + every_s if every_s is not None else None
-    to_come = max(0, -(-(goal - recent[0].step) // every_steps)) if goal is not None and every_steps else None
+    to_come = (
+        max(0, -(-(goal - recent[0].step) // every_steps))
+        if goal is not None and every_steps
+        else None
+    )
     room = free // size if free is not None and size else None
     known = Forecast(size, every_steps, every_s, next_t, room, to_come)
     if not live or free is None or not size:
         return known
     furthest = _FURTHEST if to_come is None else min(to_come + 1, _FURTHEST)
-    saves = _first_that_does_not_fit(sets, recent[0], size, free, limits or Limits(), every_steps or 1, furthest)
+    saves = _first_that_does_not_fit(
+        sets, recent[0], size, free, limits or Limits(), every_steps or 1, furthest
+    )
     if saves is None or (to_come is not None and saves > to_come):
         return replace(known, lasts=True)
     if next_t is None or every_s is None or not every_steps:
         return known
-    return replace(known, full_t=next_t + (saves - 1) * every_s, full_step=recent[0].step + saves * every_steps)
+    return replace(
+        known, full_t=next_t + (saves - 1) * every_s, full_step=recent[0].step + saves * every_steps
+    )
 
 
 def _first_that_does_not_fit(
-    sets: Sequence[StepSet], newest: StepSet, size: int, free: int, limits: Limits, every: int, furthest: int
+    sets: Sequence[StepSet],
+    newest: StepSet,
+    size: int,
+    free: int,
+    limits: Limits,
+    every: int,
+    furthest: int,
 ) -> int | None:
-    """1 for the very next save, None when none of the `furthest` next is it. Trainer and guard remove an old set only after the new one is
-    whole, so every save needs its whole size."""
+    """1 for the very next save, None when none of the `furthest` next is it. Trainer and guard
+    remove an old set only after the new one is whole, so every save needs its whole size.
+    """
     per_part = {name: part.bytes for name, part in newest.parts.items()}
-    # How many more of each part will stay before its limit begins to remove one for each that comes.
+    # How many more of each part will stay before its limit begins to remove one for each that
+    # comes.
     growing = {name: _left(sets, name, limits.of(name)) for name in per_part}
     taken = 0
     for save in range(1, furthest + 1):
@@ -115,18 +140,30 @@ def _first_that_does_not_fit(
             leaves = newest.step + (save - (limits.of(name) or 0)) * every
             if left is None or save <= left or limits.stays(name, leaves):
                 taken += amount
-        if not limits.milestones and all(left is not None and save > left for left in growing.values()):
+        if not limits.milestones and all(
+            left is not None and save > left for left in growing.values()
+        ):
             return None
     return None
 
 
 def _left(sets: Sequence[StepSet], name: str, limit: int | None) -> int | None:
-    return None if limit is None else max(0, limit - sum(name in one.parts for one in sets if one.complete))
+    return (
+        None
+        if limit is None
+        else max(0, limit - sum(name in one.parts for one in sets if one.complete))
+    )
 
 
 def _pace(recent: Sequence[StepSet]) -> float | None:
-    """Seconds a step between complete sets; the median, so that a night in which nothing ran does not count."""
-    gaps = [(a.t - b.t) / (a.step - b.step) for a, b in pairwise(recent) if a.step > b.step and a.t > b.t]
+    """Seconds a step between complete sets; the median, so that a night in which nothing ran does
+    not count.
+    """
+    gaps = [
+        (a.t - b.t) / (a.step - b.step)
+        for a, b in pairwise(recent)
+        if a.step > b.step and a.t > b.t
+    ]
     return _median(gaps)
 
 

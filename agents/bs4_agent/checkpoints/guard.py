@@ -1,7 +1,8 @@
 """The disk guard: carries out the standing orders of this pod's runs, and says when it cannot.
 
-Nothing here is loaded before the first order. It frees only what an order of the user lets go, only what was moved aside first, and never
-one of the two newest complete sets; when it is not sure, it frees nothing and the journal says why.
+Nothing here is loaded before the first order. It frees only what an order of the user lets go, only
+what was moved aside first, and never one of the two newest complete sets; when it is not sure, it
+frees nothing and the journal says why.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ from bs4_agent.telemetry.host import disk_usage
 LOOK_S, RESTING_S = 5.0, 60.0
 #: Saves that come fast are looked at four times each, but never more often than this.
 HURRIED_S = 0.1
-#: While nobody knows yet how fast they come. A look at a run without checkpoints costs less than a millisecond.
+#: While nobody knows yet how fast they come. A look at a run without checkpoints costs less than a
+#: millisecond.
 YOUNG_S, YOUNG_LOOK_S = 300.0, 0.5
 #: After a rotation that failed.
 RETRY_S = 60.0
@@ -87,16 +89,25 @@ class Guard:
             self._woken.clear()
 
     def finish(self) -> None:
-        """What was begun and not ended: an earlier life of the agent was killed, or the journal was full for a moment."""
+        """What was begun and not ended: an earlier life of the agent was killed, or the journal was
+        full for a moment.
+        """
         for action in self._book.ledger.unfinished("rotate"):
             trashes = [Path(place) for place in action.body.get("trash", ())]
             if any((place / action.key).exists() for place in trashes):
                 self._free(action.key, action.run, trashes)
             else:
-                self._event(action.key, action.run, "interrupted", detail="it ended before anything was moved")
+                self._event(
+                    action.key,
+                    action.run,
+                    "interrupted",
+                    detail="it ended before anything was moved",
+                )
 
     def round(self) -> float | None:
-        """One look at every run with an order. Seconds until the next one, None while there is no order."""
+        """One look at every run with an order. Seconds until the next one, None while there is no
+        order.
+        """
         pause = None
         self._rounds += 1
         with contextlib.suppress(SpoolFull):
@@ -113,7 +124,12 @@ class Guard:
                 self._say(run, "refused", error.message)
                 wait = RETRY_S
             except OSError as error:
-                self._say(run, "refused", f"{error.filename or 'Its disk'} cannot be read ({error.strerror}); look at the disk.")
+                self._say(
+                    run,
+                    "refused",
+                    f"{error.filename or 'Its disk'} cannot be read ({error.strerror}); look "
+                    "at the disk.",
+                )
                 wait = RETRY_S
             pause = wait if pause is None else min(pause, wait)
         return pause
@@ -126,9 +142,18 @@ class Guard:
         own = self._own_cleaning(run, look.sets)
         decision = Decision()
         if own is not None:
-            decision = decide(look.sets, order, own, verify, lambda one: self._busy(name, order, one, pause), emergency=look.emergency)
+            decision = decide(
+                look.sets,
+                order,
+                own,
+                verify,
+                lambda one: self._busy(name, order, one, pause),
+                emergency=look.emergency,
+            )
         if decision.refused:
-            self._say(name, "refused", f"{decision.refused}. Nothing is freed; look at those checkpoints.")
+            self._say(
+                name, "refused", f"{decision.refused}. Nothing is freed; look at those checkpoints."
+            )
         trying = bool(decision.free) and time.monotonic() >= self._not_before.get(name, 0.0)
         freed = trying and self._rotate(look, decision)
         coming = _NOT_QUIET in decision.spared.values()
@@ -143,26 +168,42 @@ class Guard:
         if look.emergency:
             self._say(name, "emergency", _plight(look, decision))
         elif said is not None and said["event"] != "relieved":
-            self._say(name, "relieved", f"{size(look.free)} are free and the next checkpoint needs {size(look.need)}")
+            self._say(
+                name,
+                "relieved",
+                f"{size(look.free)} are free and the next checkpoint needs {size(look.need)}",
+            )
 
     def _look(self, run: Run, order: Order) -> _Look:
         trainer = self._pod.runs.trainer(run)
         sets = step_sets(trainer, run.spec)
         usage = disk_usage(trainer.layout(run.spec).trainer_checkpoints)
         if usage["free"] is None:
-            raise Refused(f"The disk of {run.name}'s checkpoints does not answer, so nothing is freed there; look at the mount.")
+            raise Refused(
+                f"The disk of {run.name}'s checkpoints does not answer, so nothing is freed "
+                "there; look at the mount."
+            )
         form = shape(trainer, run.spec, tuple(run.attempt.argv) if run.attempt else ())
         seen = forecast(
-            sets, usage["free"], limits=form.limits(order), interval=form.interval, goal=form.goal, live=run.live,
+            sets,
+            usage["free"],
+            limits=form.limits(order),
+            interval=form.interval,
+            goal=form.goal,
+            live=run.live,
             step_s=self._pod.follower.recent(run.name).median_step_s(),
-        )  # fmt: skip
+        )
         newest = max((one.step for one in sets if one.complete), default=None)
-        begun = sum(one.bytes for one in sets if newest is not None and one.step > newest and one.checkpoint)
+        begun = sum(
+            one.bytes for one in sets if newest is not None and one.step > newest and one.checkpoint
+        )
         need = max(0, int(MARGIN * (seen.set_bytes or 0)) - begun) if run.live else 0
         return _Look(run, order, sets, usage["free"], need, seen)
 
     def _pause(self, look: _Look) -> float:
-        """Four looks between two saves, as soon as it is known how far apart they are: in a real run that is LOOK_S."""
+        """Four looks between two saves, as soon as it is known how far apart they are: in a real
+        run that is LOOK_S.
+        """
         attempt, every = look.run.attempt, look.forecast.every_s
         if not look.run.live or attempt is None:
             return RESTING_S
@@ -171,18 +212,32 @@ class Guard:
         return YOUNG_LOOK_S if time.monotonic() - attempt.started_m < YOUNG_S else LOOK_S
 
     def _own_cleaning(self, run: Run, sets: list[StepSet]) -> OwnCleaning | None:
-        """What the trainer deletes itself. None before its first step: it may be about to read any of its checkpoints. Refused where it
-        cannot be known."""
+        """What the trainer deletes itself. None before its first step: it may be about to read any
+        of its checkpoints. Refused where it cannot be known.
+        """
         attempt = run.attempt
         refuse_beside(self._pod.runs, run.spec)
         if attempt is None or not run.live:
             return OwnCleaning(None)
-        saved = [one.step for one in sets if "trainer" in one.parts and one.parts["trainer"].whole and _since(one, attempt.started_t)]
-        if not saved and self._pod.follower.recent(run.name, attempt.number).side("trainer").last_step is None:
+        saved = [
+            one.step
+            for one in sets
+            if "trainer" in one.parts
+            and one.parts["trainer"].whole
+            and _since(one, attempt.started_t)
+        ]
+        if (
+            not saved
+            and self._pod.follower.recent(run.name, attempt.number).side("trainer").last_step
+            is None
+        ):
             return None
         form = shape(self._pod.runs.trainer(run), run.spec, tuple(attempt.argv))
         if not form.known:
-            raise Refused(f"The config of {run.name} cannot be read, so it is not known what its trainer deletes itself; nothing is freed.")
+            raise Refused(
+                f"The config of {run.name} cannot be read, so it is not known what its "
+                "trainer deletes itself; nothing is freed."
+            )
         return OwnCleaning(form.own_keep, sorted(saved), form.own_roots)
 
     def _busy(self, run: str, order: Order, one: StepSet, pause: float) -> str:
@@ -199,20 +254,30 @@ class Guard:
         return "" if quiet > 0.0 and quiet >= min(pause, LOOK_S) * 0.9 else _NOT_QUIET
 
     def _in_store(self, run: str, one: StepSet) -> bool:
-        """Whether this very set was verified in the store, and nobody was seen to remove it from there since."""
+        """Whether this very set was verified in the store, and nobody was seen to remove it from
+        there since.
+        """
         view = self._book.ledger.syncs.get(run)
         saved = None if view is None else view.done.get(one.step)
         return saved is not None and one.t <= saved + 1.0
 
     def _observe(self, look: _Look) -> None:
-        """Begin to watch the sets that will be let go next, so that they are known to be quiet when their turn comes."""
+        """Begin to watch the sets that will be let go next, so that they are known to be quiet when
+        their turn comes.
+        """
         there = {one.step for one in look.sets}
-        self._prints = {key: seen for key, seen in self._prints.items() if key[0] != look.run.name or key[1] in there}
+        self._prints = {
+            key: seen
+            for key, seen in self._prints.items()
+            if key[0] != look.run.name or key[1] in there
+        }
         for one in complete_sets(look.sets)[1 : look.order.last + 2]:
             self._quiet_s(look.run.name, one)
 
     def _quiet_s(self, run: str, one: StepSet) -> float:
-        """For how long a step is known not to have changed; 0 when an earlier look did not see it as it is."""
+        """For how long a step is known not to have changed; 0 when an earlier look did not see it
+        as it is.
+        """
         now, seen = time.monotonic(), _print(one)
         known = self._prints.get((run, one.step))
         if known is None or known[0] != seen:
@@ -222,26 +287,42 @@ class Guard:
     def _rotate(self, look: _Look, decision: Decision) -> bool:
         run, home = look.run, self._pod.runs.home
         chosen = list(decision.free[:_MOST])
-        used = readers([path.resolve() for one in chosen for path in one.directories], self._pod.table.snapshot(1.0))
-        chosen = [one for one in chosen if not any(path.resolve() in used for path in one.directories)]
+        used = readers(
+            [path.resolve() for one in chosen for path in one.directories],
+            self._pod.table.snapshot(1.0),
+        )
+        chosen = [
+            one for one in chosen if not any(path.resolve() in used for path in one.directories)
+        ]
         with ExitStack() as locks:
-            chosen = [one for one in chosen if not locks.enter_context(alone(home, run.name, one.step))]
+            chosen = [
+                one for one in chosen if not locks.enter_context(alone(home, run.name, one.step))
+            ]
             wanted = removal.moves(self._pod.runs, run, chosen)
             if not wanted:
                 return False
             trashes = list(dict.fromkeys(one.trash for one in wanted))
             body = {
-                "kind": "rotate", "run": run.name, "order": {"last": look.order.last, "at_least": look.order.at_least},
-                "emergency": look.emergency, "steps": [one.step for one in chosen], "kept": list(decision.kept),
+                "kind": "rotate",
+                "run": run.name,
+                "order": {"last": look.order.last, "at_least": look.order.at_least},
+                "emergency": look.emergency,
+                "steps": [one.step for one in chosen],
+                "kept": list(decision.kept),
                 "trash": [str(place) for place in trashes],
-            }  # fmt: skip
+            }
             titles = [
-                {"title": f"Move {_steps(chosen)} aside", "command": f"mv {shlex.join(str(one.source) for one in wanted)} {trashes[0]}/"},
+                {
+                    "title": f"Move {_steps(chosen)} aside",
+                    "command": f"mv {shlex.join(str(one.source) for one in wanted)} {trashes[0]}/",
+                },
                 {"title": "Free what was moved aside for good", "command": ""},
             ]
             who = f"keep-last {look.order.last} by {look.order.who}"
             try:
-                key = self._actions.desk.own(run.name, who, body, titles, lambda key: self._move(key, look, wanted, chosen))
+                key = self._actions.desk.own(
+                    run.name, who, body, titles, lambda key: self._move(key, look, wanted, chosen)
+                )
             except Busy:
                 return False  # a person or a playbook is at this run: that comes first
         for one in chosen:
@@ -251,7 +332,9 @@ class Guard:
             return False
         return True
 
-    def _move(self, key: str, look: _Look, wanted: list[removal.Move], chosen: list[StepSet]) -> None:
+    def _move(
+        self, key: str, look: _Look, wanted: list[removal.Move], chosen: list[StepSet]
+    ) -> None:
         run = look.run.name
         self._refuse_changed(look, chosen)
         self._event(key, run, "intent", sync=True, step=0, targets=removal.targets(wanted, chosen))
@@ -261,39 +344,62 @@ class Guard:
             trashes = list(dict.fromkeys(one.trash for one in wanted))
             if not any((place / key).exists() for place in trashes):
                 raise
-            # Nobody looks at the trash of an action that has ended: what is aside already would lie there for ever.
+            # Nobody looks at the trash of an action that has ended: what is aside already would lie
+            # there for ever.
             self._event(key, run, "intent", sync=True, step=1, command=_freeing(trashes, key))
             freed = removal.free(trashes, key)
-            raise StepFailed(f"{error.message} What was aside already was freed ({size(freed)}).") from error
+            raise StepFailed(
+                f"{error.message} What was aside already was freed ({size(freed)})."
+            ) from error
         self._event(key, run, "step-done", step=0, detail=f"{len(wanted)} directories are aside")
 
     def _refuse_changed(self, look: _Look, chosen: list[StepSet]) -> None:
-        """Decided anew under the run's hold: since the look a start may have begun that reads one of them, or one was written again.
-        All or nothing: the action names its steps already. The next look decides about the others."""
+        """Decided anew under the run's hold: since the look a start may have begun that reads one
+        of them, or one was written again. All or nothing: the action names its steps already. The
+        next look decides about the others.
+        """
         name, order = look.run.name, look.order
         if Order.of(self._book.ledger.orders.get(name)) != order:
             raise Refused(f"The order for {name} has changed since the look; nothing was moved.")
 
         def unsaved(one: StepSet) -> str:
-            return _NOT_SAVED if order.synced and one.complete and not self._in_store(name, one) else ""
+            return (
+                _NOT_SAVED
+                if order.synced and one.complete and not self._in_store(name, one)
+                else ""
+            )
 
         now = self._look(self._pod.runs.get(name), order)
         own = self._own_cleaning(now.run, now.sets)
-        free = () if own is None else decide(now.sets, order, own, verify, unsaved, emergency=now.emergency).free
+        free = (
+            ()
+            if own is None
+            else decide(now.sets, order, own, verify, unsaved, emergency=now.emergency).free
+        )
         permitted = {one.step for one in free if self._quiet_s(name, one) > 0.0}
         if changed := [one for one in chosen if one.step not in permitted]:
-            raise Refused(f"Something has changed about {_steps(changed)} of {name} since the look; nothing was moved.")
+            raise Refused(
+                f"Something has changed about {_steps(changed)} of {name} since the look; "
+                "nothing was moved."
+            )
 
     def _free(self, key: str, run: str, trashes: list[Path]) -> bool:
-        """Outside the run's hold: what lies aside is in nobody's way, and deleting 50 GB may take a minute."""
+        """Outside the run's hold: what lies aside is in nobody's way, and deleting 50 GB may take a
+        minute.
+        """
         try:
             self._event(key, run, "intent", sync=True, step=1, command=_freeing(trashes, key))
             freed = removal.free(trashes, key)
             self._event(key, run, "step-done", step=1, detail=f"{size(freed)} freed")
             steps = self._book.ledger.actions[key].body.get("steps", [])
             left = _free_bytes(trashes)
-            said = f"{size(freed)} freed for good: step{'s' if len(steps) != 1 else ''} {', '.join(map(str, steps))}"
-            self._event(key, run, "done", detail=said, result={"freed": freed, "steps": steps, "free": left})
+            said = (
+                f"{size(freed)} freed for good: step{'s' if len(steps) != 1 else ''} "
+                f"{', '.join(map(str, steps))}"
+            )
+            self._event(
+                key, run, "done", detail=said, result={"freed": freed, "steps": steps, "free": left}
+            )
         except SpoolFull:
             return False  # left as it is: the next life, or the next rotation's trash, finishes it
         except AgentError as error:
@@ -301,7 +407,9 @@ class Guard:
             return False
         return True
 
-    def _event(self, key: str, run: str, event: str, *, sync: bool = False, **fields: object) -> None:
+    def _event(
+        self, key: str, run: str, event: str, *, sync: bool = False, **fields: object
+    ) -> None:
         self._book("action", sync=sync, action=key, run=run, event=event, **fields)
 
     def _say(self, run: str, event: str, detail: str) -> None:
@@ -326,7 +434,8 @@ def _print(one: StepSet) -> _Print:
     while pending:
         directory = pending.pop()
         try:
-            newest = max(newest, os.stat(directory).st_mtime_ns)  # noqa: PTH116  a Path an entry would double the cost
+            # A Path an entry would double the cost.
+            newest = max(newest, os.stat(directory).st_mtime_ns)  # noqa: PTH116
             with os.scandir(directory) as found:
                 for entry in found:
                     entries += 1
@@ -346,12 +455,19 @@ def _plight(look: _Look, decision: Decision) -> str:
     if decision.kept:
         text += f" Complete sets that must stay: {', '.join(map(str, sorted(decision.kept)))}."
     sizes = {one.step: one.bytes for one in look.sets}
-    reasons = [f"step {step} ({size(sizes[step])}): {why}" for step, why in sorted(decision.spared.items()) if why != _NOT_QUIET]
+    reasons = [
+        f"step {step} ({size(sizes[step])}): {why}"
+        for step, why in sorted(decision.spared.items())
+        if why != _NOT_QUIET
+    ]
     if reasons:
         text += f" Left alone: {'; '.join(reasons[:6])}."
     if look.order.at_least > 2 and len(complete_sets(look.sets)) > 2:
         text += f" `checkpoints keep --last {look.order.last} --at-least 2` would let more go."
-    return text + " A larger disk or fewer parts kept would help; the run will fail at its next save otherwise."
+    return (
+        text + " A larger disk or fewer parts kept would help; the run will fail at its next save "
+        "otherwise."
+    )
 
 
 def _freeing(trashes: list[Path], key: str) -> str:

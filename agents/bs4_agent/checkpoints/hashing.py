@@ -1,4 +1,5 @@
-"""SHA-1 of checkpoint files, each read once: what is known of a file holds as long as its size, times and inode are the same.
+"""SHA-1 of checkpoint files, each read once: what is known of a file holds as long as its size,
+times and inode are the same.
 
 B2 compares SHA-1, so that is what a manifest needs. Runs in the sync's own process.
 """
@@ -15,7 +16,8 @@ from bs4_agent.errors import StepFailed
 from bs4_agent.runs.files import read_json, write_json
 
 _BLOCK = 1 << 20
-#: Two keep up with any link a pod has (each does more than 500 MB/s), and leave the cores to the run.
+#: Two keep up with any link a pod has (each does more than 500 MB/s), and leave the cores to the
+#: run.
 THREADS = 2
 #: Entries that stay in the memory of one run.
 _KEPT = 20_000
@@ -23,7 +25,9 @@ _KEPT = 20_000
 
 @dataclass(frozen=True)
 class Stamp:
-    """What a file was when it was read. Times in ns; `changed` is the inode's, which no program can set back."""
+    """What a file was when it was read. Times in ns; `changed` is the inode's, which no program can
+    set back.
+    """
 
     size: int
     modified: int
@@ -38,7 +42,9 @@ class Stamp:
 
 
 class Hashes:
-    """SHA-1 by path, remembered in a file of the agent's home between two lives of the sync: 13 GB are not read again after a kill."""
+    """SHA-1 by path, remembered in a file of the agent's home between two lives of the sync: 13 GB
+    are not read again after a kill.
+    """
 
     def __init__(self, memory: Path) -> None:
         self._memory = memory
@@ -48,11 +54,17 @@ class Hashes:
             if isinstance(row, list) and len(row) == 5:
                 self._known[path] = Stamp(*(int(number) for number in row[:4])), str(row[4])
 
-    def of(self, paths: Iterable[Path], progress: Callable[[int], None] | None = None) -> dict[Path, tuple[Stamp, str]]:
-        """Every path's stamp and SHA-1. StepFailed for one that is written to while it is read, OSError for one that is gone."""
+    def of(
+        self, paths: Iterable[Path], progress: Callable[[int], None] | None = None
+    ) -> dict[Path, tuple[Stamp, str]]:
+        """Every path's stamp and SHA-1. StepFailed for one that is written to while it is read,
+        OSError for one that is gone.
+        """
         wanted = list(paths)
         with ThreadPoolExecutor(THREADS, "hash") as pool:
-            found = dict(zip(wanted, pool.map(lambda path: self._one(path, progress), wanted), strict=True))
+            found = dict(
+                zip(wanted, pool.map(lambda path: self._one(path, progress), wanted), strict=True)
+            )
         self._known |= {str(path): result for path, result in found.items()}
         self._save()
         return found
@@ -69,9 +81,15 @@ class Hashes:
                 if progress is not None:
                     progress(len(block))
         if Stamp.of(path) != before:
-            raise StepFailed(f"{path} is being written to, so its step is not uploaded now; it is looked at again by itself.")
+            raise StepFailed(
+                f"{path} is being written to, so its step is not uploaded now; it is looked "
+                "at again by itself."
+            )
         return before, digest.hexdigest()
 
     def _save(self) -> None:
-        rows = {path: [s.size, s.modified, s.changed, s.inode, sha1] for path, (s, sha1) in list(self._known.items())[-_KEPT:]}
+        rows = {
+            path: [s.size, s.modified, s.changed, s.inode, sha1]
+            for path, (s, sha1) in list(self._known.items())[-_KEPT:]
+        }
         write_json(self._memory, rows)

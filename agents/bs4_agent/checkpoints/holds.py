@@ -1,7 +1,9 @@
-"""Who needs a step's files to stay: an upload holds the step while it reads, the disk guard takes it alone before it moves it.
+"""Who needs a step's files to stay: an upload holds the step while it reads, the disk guard takes
+it alone before it moves it.
 
-Locks of the kernel on small files in the agent's home: they end with their holder, however that ends, so none is ever stale and no pid
-has to be believed. A holder takes its hold first and looks whether the step is (still) complete afterwards.
+Locks of the kernel on small files in the agent's home: they end with their holder, however that
+ends, so none is ever stale and no pid has to be believed. A holder takes its hold first and looks
+whether the step is (still) complete afterwards.
 """
 
 from __future__ import annotations
@@ -17,15 +19,18 @@ from bs4_agent.errors import Busy
 from bs4_agent.paths import Home
 
 _WHO_MOST = 200
-#: Seconds that a hold waits for the guard, whose looks take the lock for an instant and whose moves for some milliseconds.
+#: Seconds that a hold waits for the guard, whose looks take the lock for an instant and whose moves
+#: for some milliseconds.
 _PATIENCE_S = 1.0
 
 
 @contextmanager
 def hold(home: Home, run: str, step: int, who: str) -> Iterator[None]:
-    """Keep the guard away from `step`, beside other holders. `who` is for people ("upload to b2://...").
+    """Keep the guard away from `step`, beside other holders. `who` is for people ("upload to
+    b2://...").
 
-    Busy while the guard has it: it is being moved away, so take another one. OSError where the home's filesystem has no locks.
+    Busy while the guard has it: it is being moved away, so take another one. OSError where the
+    home's filesystem has no locks.
     """
     fd = _shared(home, run, step)
     try:
@@ -41,14 +46,18 @@ def _shared(home: Home, run: str, step: int) -> int:
         fd = _open(home, run, step)
         try:
             fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            # The guard takes the name away with the step: a lock on a file without a name keeps nobody out.
+            # The guard takes the name away with the step: a lock on a file without a name keeps
+            # nobody out.
             if _same(fd, _path(home, run, step)):
                 return fd
         except BlockingIOError:
             pass
         os.close(fd)
         if time.monotonic() > deadline:
-            raise Busy(f"Step {step} of {run} is being removed under its keep-last order; take a newer one.")
+            raise Busy(
+                f"Step {step} of {run} is being removed under its keep-last order; take a "
+                "newer one."
+            )
         time.sleep(0.05)
 
 
@@ -61,7 +70,9 @@ def _same(fd: int, path: Path) -> bool:
 
 @contextmanager
 def alone(home: Home, run: str, step: int) -> Iterator[str]:
-    """Take `step` for its removal. Gives "" when nobody holds it, and nobody can until the block ends; otherwise who does."""
+    """Take `step` for its removal. Gives "" when nobody holds it, and nobody can until the block
+    ends; otherwise who does.
+    """
     fd = _open(home, run, step)
     try:
         try:

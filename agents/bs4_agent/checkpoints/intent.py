@@ -1,7 +1,9 @@
-"""The last word of an agent that is told to leave: where each living run stood, written within a second, and nothing else done.
+"""The last word of an agent that is told to leave: where each living run stood, written within a
+second, and nothing else done.
 
-RunPod gives about five seconds between SIGTERM and SIGKILL. An upload that begins then is torn, and a trainer that is ended then saves
-nothing: so no upload is begun, and nothing of the run is touched. Whoever resumes it reads here what there was.
+RunPod gives about five seconds between SIGTERM and SIGKILL. An upload that begins then is torn, and
+a trainer that is ended then saves nothing: so no upload is begun, and nothing of the run is
+touched. Whoever resumes it reads here what there was.
 """
 
 from __future__ import annotations
@@ -20,18 +22,25 @@ from bs4_agent.runs.files import read_passing, write_json
 from bs4_agent.runs.model import Run
 from bs4_agent.runs.registry import Runs
 
-#: Seconds for looking at the files; a network disk that does not answer in time leaves `local_step` unknown.
+#: Seconds for looking at the files; a network disk that does not answer in time leaves `local_step`
+#: unknown.
 LOOK_S = 0.6
 NAME = "intent.json"
 
 
-def write(home: Home, runs: Runs, ledger: Ledger, record: Recorder, signal: str) -> list[dict[str, Any]]:
-    """One entry a living run: `run`, `attempt`, `local_step` (the newest that verifies), `local_known` (False: the disk did not answer in
-    time), `remote_step` (the newest that was verified in the store). First what is in memory, then the files."""
+def write(
+    home: Home, runs: Runs, ledger: Ledger, record: Recorder, signal: str
+) -> list[dict[str, Any]]:
+    """One entry a living run: `run`, `attempt`, `local_step` (the newest that verifies),
+    `local_known` (False: the disk did not answer in time), `remote_step` (the newest that was
+    verified in the store). First what is in memory, then the files.
+    """
     living = [run for run in runs.all() if run.live and run.attempt is not None]
     entries = [_entry(run, ledger) for run in living]
     _keep(home, signal, entries)
-    looking = threading.Thread(target=_look, args=(runs, living, entries), name="intent", daemon=True)
+    looking = threading.Thread(
+        target=_look, args=(runs, living, entries), name="intent", daemon=True
+    )
     looking.start()
     looking.join(LOOK_S)
     entries = [dict(entry) for entry in entries]
@@ -41,7 +50,9 @@ def write(home: Home, runs: Runs, ledger: Ledger, record: Recorder, signal: str)
 
 
 def of(home: Home, run: str, attempt: int) -> Mapping[str, Any] | None:
-    """What was written of this attempt when the agent was last told to leave, with `t`; None when that was another time."""
+    """What was written of this attempt when the agent was last told to leave, with `t`; None when
+    that was another time.
+    """
     told = read_passing(home.root / NAME) or {}
     for entry in told.get("runs") or ():
         if (entry.get("run"), entry.get("attempt")) == (run, attempt):
@@ -53,7 +64,13 @@ def _entry(run: Run, ledger: Ledger) -> dict[str, Any]:
     synced = ledger.syncs.get(run.name)
     remote = synced.pointer if synced is not None else None
     number = run.attempt.number if run.attempt is not None else 0
-    return {"run": run.name, "attempt": number, "local_step": None, "local_known": False, "remote_step": remote}
+    return {
+        "run": run.name,
+        "attempt": number,
+        "local_step": None,
+        "local_known": False,
+        "remote_step": remote,
+    }
 
 
 def _keep(home: Home, signal: str, entries: list[dict[str, Any]]) -> None:
@@ -61,7 +78,11 @@ def _keep(home: Home, signal: str, entries: list[dict[str, Any]]) -> None:
 
 
 def _look(runs: Runs, living: list[Run], entries: list[dict[str, Any]]) -> None:
-    from bs4_agent.checkpoints.sets import complete_sets, step_sets, verify  # only an agent that leaves looks at content
+    from bs4_agent.checkpoints.sets import (
+        complete_sets,
+        step_sets,
+        verify,
+    )  # only an agent that leaves looks at content
 
     deadline = time.monotonic() + LOOK_S
     for run, entry in zip(living, entries, strict=True):

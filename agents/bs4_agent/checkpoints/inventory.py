@@ -1,7 +1,8 @@
 """Which checkpoints exist, which of them are whole on every side, and what lies above a step.
 
-Nothing in prime-rl asks whether a checkpoint is complete: both generations resolve "latest" by directory name. What counts here is each
-writer's last-written marker, and the content that it promises: a marker alone proves nothing.
+Nothing in prime-rl asks whether a checkpoint is complete: both generations resolve "latest" by
+directory name. What counts here is each writer's last-written marker, and the content that it
+promises: a marker alone proves nothing.
 """
 
 from __future__ import annotations
@@ -19,21 +20,26 @@ _STEP = re.compile(r"(?:global_)?step_(\d{1,12})")
 #: A pointer file holds one number; what is longer is none.
 _POINTER_BYTES = 64
 
-#: Size, newest mtime and what is wanting of parts that have their marker, by directory and its mtime: a finished checkpoint is never
-#: written again, and walking a full run on a network disk every few seconds would cost more than everything else the agent does.
+#: Size, newest mtime and what is wanting of parts that have their marker, by directory and its
+#: mtime: a finished checkpoint is never written again, and walking a full run on a network disk
+#: every few seconds would cost more than everything else the agent does.
 _sizes: dict[Path, tuple[int, tuple[int, float, str]]] = {}
 _SIZES_MAX = 4096
 _SETTLED_S = 60.0
 
 
 def inventory(trainer: Trainer, spec: LaunchSpec) -> list[Checkpoint]:
-    """Every step of the run found in any part, newest last. Cheap enough for every few seconds: markers are looked at each time (a
-    resume rests on them), sizes only where they can have changed."""
+    """Every step of the run found in any part, newest last. Cheap enough for every few seconds:
+    markers are looked at each time (a resume rests on them), sizes only where they can have
+    changed.
+    """
     return scan(trainer.parts(spec))
 
 
 def scan(rules: Sequence[PartRule]) -> list[Checkpoint]:
-    """The checkpoints that consist of `rules`. Directories that vanish meanwhile (a trainer's keep_last) count as absent."""
+    """The checkpoints that consist of `rules`. Directories that vanish meanwhile (a trainer's
+    keep_last) count as absent.
+    """
     roots = {rule.root: step_directories(rule.root) for rule in rules}
     steps = sorted({step for found in roots.values() for step in found})
     named = {rule.pointer: pointed(rule.pointer) for rule in rules if rule.pointer is not None}
@@ -41,8 +47,9 @@ def scan(rules: Sequence[PartRule]) -> list[Checkpoint]:
 
 
 def pointed(pointer: Path) -> int | None:
-    """The step that a pointer file names; None where there is no such file, -1 where it names none (a kill or a full disk while it was
-    written leaves it empty)."""
+    """The step that a pointer file names; None where there is no such file, -1 where it names none
+    (a kill or a full disk while it was written leaves it empty).
+    """
     try:
         with pointer.open("rb") as handle:
             said = handle.read(_POINTER_BYTES).strip()
@@ -57,8 +64,10 @@ def newest_resumable(checkpoints: Iterable[Checkpoint]) -> Checkpoint | None:
 
 
 def above(checkpoints: Iterable[Checkpoint], step: int) -> dict[str, list[Path]]:
-    """The step directories above `step` by part, oldest first, each exactly once: in the current generation's flat layout both halves of
-    a checkpoint share one directory, which is then under "trainer". Empty ones are included: a trainer sees them too."""
+    """The step directories above `step` by part, oldest first, each exactly once: in the current
+    generation's flat layout both halves of a checkpoint share one directory, which is then under
+    "trainer". Empty ones are included: a trainer sees them too.
+    """
     found: dict[str, list[Path]] = {}
     for checkpoint in sorted(checkpoints, key=lambda c: c.step):
         if checkpoint.step > step:
@@ -68,8 +77,9 @@ def above(checkpoints: Iterable[Checkpoint], step: int) -> dict[str, list[Path]]
 
 
 def step_directories(root: Path) -> dict[int, Path]:
-    """`root/step_N` (verl: `root/global_step_N`) for every N, whatever is inside. A step directory that is a link to
-    another disk is one too: the trainers follow it."""
+    """`root/step_N` (verl: `root/global_step_N`) for every N, whatever is inside. A step directory
+    that is a link to another disk is one too: the trainers follow it.
+    """
     found: dict[int, Path] = {}
     try:
         with os.scandir(root) as entries:
@@ -83,7 +93,10 @@ def step_directories(root: Path) -> dict[int, Path]:
 
 
 def _checkpoint(
-    step: int, rules: Sequence[PartRule], roots: Mapping[Path, Mapping[int, Path]], named: Mapping[Path, int | None]
+    step: int,
+    rules: Sequence[PartRule],
+    roots: Mapping[Path, Mapping[int, Path]],
+    named: Mapping[Path, int | None],
 ) -> Checkpoint:
     parts: dict[str, Path] = {}
     missing: list[str] = []
@@ -101,7 +114,11 @@ def _checkpoint(
         size, mtime, why = measure(rule.name, part, rule.markers)
         if rule.pointer is not None:
             why = why or _behind(
-                rule.pointer, named[rule.pointer], step, newest_step=max(roots[rule.root]), directory=roots[rule.root][step]
+                rule.pointer,
+                named[rule.pointer],
+                step,
+                newest_step=max(roots[rule.root]),
+                directory=roots[rule.root][step],
             )
         if why and rule.required:
             missing.append(rule.name)
@@ -111,22 +128,30 @@ def _checkpoint(
     return Checkpoint(step, parts, missing, not missing, total, newest, directories, lacking)
 
 
-def _behind(pointer: Path, named: int | None, step: int, *, newest_step: int, directory: Path) -> str:
+def _behind(
+    pointer: Path, named: int | None, step: int, *, newest_step: int, directory: Path
+) -> str:
     """Why the pointer file says that this step was not finished, "" where it does not say so.
 
-    One that is empty was being written for the newest step, which then does not count. Without one a step counts when its data loader's
-    state (`data.pt`, `data_0.pt`) is there: it is the last file before the pointer, and older writers without either say nothing.
+    One that is empty was being written for the newest step, which then does not count. Without one
+    a step counts when its data loader's state (`data.pt`, `data_0.pt`) is there: it is the last
+    file before the pointer, and older writers without either say nothing.
     """
     if named is None:
-        return "" if any(directory.glob("data*.pt")) or not any(directory.parent.glob("*step_*/data*.pt")) else "no data.pt"
+        return (
+            ""
+            if any(directory.glob("data*.pt")) or not any(directory.parent.glob("*step_*/data*.pt"))
+            else "no data.pt"
+        )
     if named < 0:
         return f"{pointer.name} names no step" if step == newest_step else ""
     return f"{pointer.name} names step {named}" if step > named else ""
 
 
 def measure(name: str, part: Path, markers: Sequence[str]) -> tuple[int, float, str]:
-    """(bytes, newest mtime, why it does not count or "") of one part. Its markers are looked at each time, the rest where it can have
-    changed."""
+    """(bytes, newest mtime, why it does not count or "") of one part. Its markers are looked at
+    each time, the rest where it can have changed.
+    """
     try:
         stamp = part.stat().st_mtime_ns
     except FileNotFoundError:
@@ -137,7 +162,8 @@ def measure(name: str, part: Path, markers: Sequence[str]) -> tuple[int, float, 
         return known[1]
     size, newest = size_of(part)
     measured = size, newest, f"no {absent}" if absent is not None else wanting(name, part)
-    # A marker appears when its writing begins, and a file that grows in a subdirectory does not touch this one's mtime.
+    # A marker appears when its writing begins, and a file that grows in a subdirectory does not
+    # touch this one's mtime.
     if absent is None and newest and time.time() - newest > _SETTLED_S:
         if len(_sizes) >= _SIZES_MAX:
             _sizes.clear()
@@ -146,7 +172,9 @@ def measure(name: str, part: Path, markers: Sequence[str]) -> tuple[int, float, 
 
 
 def size_of(directory: Path) -> tuple[int, float]:
-    """Bytes of all files below `directory` and the newest mtime. Links are counted as links: what they point to is not the run's."""
+    """Bytes of all files below `directory` and the newest mtime. Links are counted as links: what
+    they point to is not the run's.
+    """
     total, newest = 0, 0.0
     pending = [str(directory)]
     while pending:

@@ -1,6 +1,8 @@
-"""The record of a launch, made on the pod: what of it may travel, and the config files that it names.
+"""The record of a launch, made on the pod: what of it may travel, and the config files that it
+names.
 
-What has the form of a key stays: it would lie in the store and in journals. A new machine has its keys from the console's own 0600 files.
+What has the form of a key stays: it would lie in the store and in journals. A new machine has its
+keys from the console's own 0600 files.
 """
 
 from __future__ import annotations
@@ -20,9 +22,11 @@ from bs4_agent.trainers import settings
 from bs4_agent.trainers.base import LaunchSpec
 from bs4_agent.trainers.settings import UNKNOWN_CONFIG, BadConfig
 
-#: Which devices, network cards and interpreter a machine has is its own: with another one's a run does not start, or trains elsewhere.
+#: Which devices, network cards and interpreter a machine has is its own: with another one's a run
+#: does not start, or trains elsewhere.
 _MACHINES = re.compile(
-    r"(?:CUDA|NVIDIA|HIP|ROCR)_VISIBLE_DEVICES|CUDA_(?:HOME|PATH)|(?:NCCL|GLOO|TP)_SOCKET_IFNAME|NCCL_IB_\w+|VIRTUAL_ENV|UV_PROJECT_ENVIRONMENT"
+    r"(?:CUDA|NVIDIA|HIP|ROCR)_VISIBLE_DEVICES|CUDA_(?:HOME|PATH)|(?:NCCL|GLOO|"
+    r"TP)_SOCKET_IFNAME|NCCL_IB_\w+|VIRTUAL_ENV|UV_PROJECT_ENVIRONMENT"
 )
 #: A further config file that is larger is none; and more of them than this are no launch.
 _FILE_BYTES, _FILES = 1 << 20, 64
@@ -37,7 +41,9 @@ def of(spec: LaunchSpec) -> Launched:
     env = {name: value for name, value in given.items() if name not in (*held, *bound)}
     left_out += [f"the variable {name}, which holds what looks like a key" for name in held]
     left_out += [f"the variable {name}, which is of its machine" for name in bound]
-    left_out += [f"the container {spec.container}, which is of its machine"] if spec.container else []
+    left_out += (
+        [f"the container {spec.container}, which is of its machine"] if spec.container else []
+    )
     return Launched(overrides, env, spec.component, spec.processes, left_out=left_out)
 
 
@@ -47,7 +53,9 @@ def without_keys(words: Sequence[str]) -> tuple[list[str], list[str]]:
     left_out = []
     for option in _options(words):
         if kind := secret_held(" ".join(option)):
-            left_out.append(f"the option {option[0].partition('=')[0]}, which holds what looks like {kind}")
+            left_out.append(
+                f"the option {option[0].partition('=')[0]}, which holds what looks like {kind}"
+            )
         else:
             kept += option
     return kept, left_out
@@ -67,8 +75,10 @@ def _options(words: Sequence[str]) -> Iterator[list[str]]:
 
 @dataclass(frozen=True)
 class ConfigFiles:
-    """`main`: what the config is called in a manifest, "" where it is not there. `files`: name in the manifest -> the file, the config
-    among them. `named` is `files` of Launched, `left_out` as there."""
+    """`main`: what the config is called in a manifest, "" where it is not there. `files`: name in
+    the manifest -> the file, the config among them. `named` is `files` of Launched, `left_out` as
+    there.
+    """
 
     main: str = ""
     files: Mapping[str, Path] = field(default_factory=dict)
@@ -77,12 +87,17 @@ class ConfigFiles:
 
 
 def config_files(spec: LaunchSpec, output_dir: Path) -> ConfigFiles:
-    """The config, the files behind each `@` of the options, and those that they include (`toml_files`), as they lie to each other.
+    """The config, the files behind each `@` of the options, and those that they include
+    (`toml_files`), as they lie to each other.
 
     BadRequest when the config itself has a name that no store takes.
     """
     main = None if spec.config == UNKNOWN_CONFIG else _lexical(spec.cwd, spec.config)
-    words = {word: _lexical(spec.cwd, word) for before, word in zip(spec.overrides, spec.overrides[1:], strict=False) if before == "@"}
+    words = {
+        word: _lexical(spec.cwd, word)
+        for before, word in zip(spec.overrides, spec.overrides[1:], strict=False)
+        if before == "@"
+    }
     found = _Walk()
     if main is not None and spec.config_path.is_file():
         found.files[main] = spec.config_path
@@ -92,12 +107,17 @@ def config_files(spec: LaunchSpec, output_dir: Path) -> ConfigFiles:
     names = _names(found, main, output_dir)
     named = {word: names[path] for word, path in words.items() if path in names}
     return ConfigFiles(
-        names.get(main, "") if main is not None else "", {name: found.files[path] for path, name in names.items()}, named, found.left_out
-    )  # fmt: skip
+        names.get(main, "") if main is not None else "",
+        {name: found.files[path] for path, name in names.items()},
+        named,
+        found.left_out,
+    )
 
 
 class _Walk:
-    """`files`: where a file seems to lie, by the names alone -> as it is read. A copy lies so to the others as this one seems to."""
+    """`files`: where a file seems to lie, by the names alone -> as it is read. A copy lies so to
+    the others as this one seems to.
+    """
 
     def __init__(self) -> None:
         self.files: dict[Path, Path] = {}
@@ -107,7 +127,9 @@ class _Walk:
         if place in self.files:
             return
         try:
-            good = file.is_file() and file.stat().st_size <= _FILE_BYTES and len(self.files) < _FILES
+            good = (
+                file.is_file() and file.stat().st_size <= _FILE_BYTES and len(self.files) < _FILES
+            )
             text = file.read_text("utf-8", "replace") if good else ""
         except OSError:
             good = False
@@ -124,19 +146,30 @@ class _Walk:
         try:
             more = settings.load_toml(file).get("toml_files")
         except BadConfig:
-            return  # it goes as it is: the trainer said what is wrong with it, or reads it as something else
+            # it goes as it is: the trainer said what is wrong with it, or reads it as something
+            # else
+            return
         for name in more if isinstance(more, list) else ():
             if Path(str(name)).is_absolute():
-                self.left_out.append(f"the config file {name}, which {place.name} includes by its place on that machine")
+                self.left_out.append(
+                    f"the config file {name}, which {place.name} includes by its place on "
+                    "that machine"
+                )
             else:
                 self.add(_lexical(place.parent, str(name)), file.parent / str(name))
 
 
 def _names(found: _Walk, main: Path | None, output_dir: Path) -> dict[Path, str]:
-    """By place, the name in the manifest. A config that stands alone keeps the one that it has below the output directory."""
+    """By place, the name in the manifest. A config that stands alone keeps the one that it has
+    below the output directory.
+    """
     if main is not None and list(found.files) == [main]:
         inside = main.is_relative_to(output_dir) and found.files[main].is_relative_to(output_dir)
-        return {main: checked(main.relative_to(output_dir).as_posix() if inside else f"{CONFIGS}/{main.name}")}
+        return {
+            main: checked(
+                main.relative_to(output_dir).as_posix() if inside else f"{CONFIGS}/{main.name}"
+            )
+        }
     names: dict[Path, str] = {}
     root = os.path.commonpath([path.parent for path in found.files]) if found.files else ""
     for path in found.files:

@@ -1,4 +1,6 @@
-"""A merge as an action: its plan with a hash, its two steps, and going on with it after a kill -9."""
+"""A merge as an action: its plan with a hash, its two steps, and going on with it after a kill
+-9.
+"""
 
 from __future__ import annotations
 
@@ -30,20 +32,36 @@ class MergePlan:
     def steps(self) -> list[Planned]:
         one = self.prepared
         lines = [" ".join(argv) for argv in one.commands]
-        what = f"Merge step {one.step} of {one.asked.run}: {len(one.files)} files, {one.bytes / 1e9:.2f} GB"
+        what = (
+            f"Merge step {one.step} of {one.asked.run}: {len(one.files)} files, "
+            f"{one.bytes / 1e9:.2f} GB"
+        )
         shown = {"cwd": str(one.cwd), "staging": str(one.staging)}
         place = f"mv {one.staging}/model {one.target}"
         return [
             Planned("merge", what, "; ".join(lines), self._parameters(), [], shown),
-            Planned("place", f"Put it into {one.target} when it is whole", place, {"target": str(one.target)}, [], {"cwd": str(one.cwd)}),
+            Planned(
+                "place",
+                f"Put it into {one.target} when it is whole",
+                place,
+                {"target": str(one.target)},
+                [],
+                {"cwd": str(one.cwd)},
+            ),
         ]
 
     def _parameters(self) -> dict[str, Any]:
         one = self.prepared
         return {
-            "asked": one.asked.body(), "step": one.step, "source": str(one.source), "target": str(one.target), "inside": one.inside,
-            "commands": [list(argv) for argv in one.commands], "cwd": str(one.cwd), "files": {k: list(v) for k, v in one.files.items()},
-        }  # fmt: skip
+            "asked": one.asked.body(),
+            "step": one.step,
+            "source": str(one.source),
+            "target": str(one.target),
+            "inside": one.inside,
+            "commands": [list(argv) for argv in one.commands],
+            "cwd": str(one.cwd),
+            "files": {k: list(v) for k, v in one.files.items()},
+        }
 
     @property
     def hash(self) -> str:
@@ -92,7 +110,13 @@ class Merge:
     def check(self, context: MergeContext, planned: Planned) -> Sequence[Mapping[str, Any]]:
         return []  # the worker looks, while it holds the step
 
-    def act(self, context: MergeContext, planned: Planned, targets: Sequence[Mapping[str, Any]], say: Callable[[str], None]) -> str:
+    def act(
+        self,
+        context: MergeContext,
+        planned: Planned,
+        targets: Sequence[Mapping[str, Any]],
+        say: Callable[[str], None],
+    ) -> str:
         return context.merging.merge(context.prepared, context.action, say)
 
 
@@ -103,7 +127,13 @@ class Place:
     def check(self, context: MergeContext, planned: Planned) -> Sequence[Mapping[str, Any]]:
         return [{"path": str(context.prepared.target)}]
 
-    def act(self, context: MergeContext, planned: Planned, targets: Sequence[Mapping[str, Any]], say: Callable[[str], None]) -> str:
+    def act(
+        self,
+        context: MergeContext,
+        planned: Planned,
+        targets: Sequence[Mapping[str, Any]],
+        say: Callable[[str], None],
+    ) -> str:
         return context.merging.place(context.prepared, context.action)
 
 
@@ -111,14 +141,27 @@ STEPS: Mapping[str, Any] = {"merge": Merge(), "place": Place()}
 
 
 class MergeRunner(StepRunner):
-    def __init__(self, merging: Merging, record: Recorder, key: str, plan: MergePlan, rest: Rest) -> None:
+    def __init__(
+        self, merging: Merging, record: Recorder, key: str, plan: MergePlan, rest: Rest
+    ) -> None:
         context = MergeContext(merging, plan.prepared, key)
-        super().__init__(record, key, plan.prepared.asked.run, plan.steps, rest, kinds=STEPS, context=context)
+        super().__init__(
+            record, key, plan.prepared.asked.run, plan.steps, rest, kinds=STEPS, context=context
+        )
         self._merging, self._plan = merging, plan
 
     def _verify(self) -> bool:
         one = self._plan.prepared
         whole = self._merging.placed(one, self._key)
-        detail = f"step {one.step} is merged into {one.target}" if whole else f"{one.target} is not there any more"
-        self._event("done" if whole else "failed", sync=True, detail=detail, result={"step": one.step, "target": str(one.target)})
+        detail = (
+            f"step {one.step} is merged into {one.target}"
+            if whole
+            else f"{one.target} is not there any more"
+        )
+        self._event(
+            "done" if whole else "failed",
+            sync=True,
+            detail=detail,
+            result={"step": one.step, "target": str(one.target)},
+        )
         return whole

@@ -1,4 +1,6 @@
-"""Whether a directory is a whole Hugging Face model: what a merge has written is put in its place only when it is."""
+"""Whether a directory is a whole Hugging Face model: what a merge has written is put in its place
+only when it is.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,13 @@ _HEADER_MOST = 64 * 1024 * 1024
 
 
 def lacking(directory: Path) -> str:
-    """What is missing, as a phrase; "" when nothing is: config.json names a model, every safetensors file is as long as its header says,
-    every shard that the index names is there and holds the tensors that it is said to hold."""
-    if not _object(directory / _CONFIG).get("model_type") and not _object(directory / _CONFIG).get("architectures"):
+    """What is missing, as a phrase; "" when nothing is: config.json names a model, every
+    safetensors file is as long as its header says, every shard that the index names is there and
+    holds the tensors that it is said to hold.
+    """
+    if not _object(directory / _CONFIG).get("model_type") and not _object(directory / _CONFIG).get(
+        "architectures"
+    ):
         return f"{_CONFIG} is not there or names no model"
     if why := wanting("weights", directory):
         return why
@@ -34,12 +40,21 @@ def _unheld(directory: Path, index: dict[str, object]) -> str:
     if not isinstance(placed, dict):
         return ""
     held = {name: _tensors(directory / name) for name in {str(value) for value in placed.values()}}
-    lost = next((f"{tensor} is not in {name}" for tensor, name in placed.items() if tensor not in held[str(name)]), "")
+    lost = next(
+        (
+            f"{tensor} is not in {name}"
+            for tensor, name in placed.items()
+            if tensor not in held[str(name)]
+        ),
+        "",
+    )
     return f"{lost}, where {_INDEX} has it" if lost else ""
 
 
 def _tensors(path: Path) -> frozenset[str]:
-    """Names of the tensors in one safetensors file, from its header; none where it cannot be read."""
+    """Names of the tensors in one safetensors file, from its header; none where it cannot be
+    read.
+    """
     try:
         with path.open("rb") as handle:
             length = int.from_bytes(handle.read(8), "little")

@@ -1,7 +1,9 @@
-"""The program that merges: it holds the step, runs the trainer's own merger beside the target, and looks at what came out.
+"""The program that merges: it holds the step, runs the trainer's own merger beside the target, and
+looks at what came out.
 
-A process of its own under a shim, so that it outlives the agent and the console. Its standard output is the log. What it has to say goes
-into the answer file: `{"bytes", "files"}`, or `{"error": {"type", "message"}}`.
+A process of its own under a shim, so that it outlives the agent and the console. Its standard
+output is the log. What it has to say goes into the answer file: `{"bytes", "files"}`, or `{"error":
+{"type", "message"}}`.
 
     python -m bs4_agent.checkpoints.merge_worker ORDER ANSWER
 """
@@ -30,8 +32,8 @@ from bs4_agent.runs.files import read_json, write_json
 FAILED = 1
 #: In the staging directory: whose it is; locked while somebody writes there.
 OWNER = "owner.json"
-#: In the staging directory: what is put in its place, what an adapter is merged into, and a stand-in for the checkpoint where verl's merger
-#: writes into what it reads.
+#: In the staging directory: what is put in its place, what an adapter is merged into, and a
+#: stand-in for the checkpoint where verl's merger writes into what it reads.
 MODEL, BASE, INPUT = "model", "base", "input"
 #: In the merged directory: where it comes from.
 RECEIPT = "bs4-merge.json"
@@ -60,7 +62,9 @@ def _merge(home: Home, order: Mapping[str, Any]) -> dict[str, Any]:
     staging, source = Path(order["staging"]), Path(order["source"])
     staging.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not (staging / OWNER).exists() and any(staging.iterdir()):
-        raise Busy(f"{staging} holds what no merge of ours has put there; move it aside, then merge again.")
+        raise Busy(
+            f"{staging} holds what no merge of ours has put there; move it aside, then merge again."
+        )
     owner = os.open(staging / OWNER, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:
@@ -73,7 +77,8 @@ def _merge(home: Home, order: Mapping[str, Any]) -> dict[str, Any]:
             try:
                 return _done(order, staging, source, owner)
             except (AgentError, OSError):
-                # Our own half of a model: it takes the disk that the run needs, and making it again takes nothing but time.
+                # Our own half of a model: it takes the disk that the run needs, and making it again
+                # takes nothing but time.
                 shutil.rmtree(staging)
                 raise
     finally:
@@ -91,10 +96,22 @@ def _done(order: Mapping[str, Any], staging: Path, source: Path, owner: int) -> 
     if order["inside"]:
         (staging / INPUT / "huggingface").rename(model)
     if not model.is_dir():
-        raise StepFailed(f"The merger ended well and wrote nothing to {model}; look at its output with `pods setup POD --log`.")
+        raise StepFailed(
+            f"The merger ended well and wrote nothing to {model}; look at its output with "
+            "`pods setup POD --log`."
+        )
     if why := lacking(model):
-        raise StepFailed(f"What the merger wrote is not whole ({why}) and was not put in its place; look at its output.")
-    receipt = {"run": order["run"], "step": order["step"], "from": str(source), "commands": order["commands"], "key": order["key"]}
+        raise StepFailed(
+            f"What the merger wrote is not whole ({why}) and was not put in its place; look "
+            "at its output."
+        )
+    receipt = {
+        "run": order["run"],
+        "step": order["step"],
+        "from": str(source),
+        "commands": order["commands"],
+        "key": order["key"],
+    }
     write_json(model / RECEIPT, receipt)
     _sync(model)
     files = [path for path in model.rglob("*") if path.is_file()]
@@ -104,9 +121,14 @@ def _done(order: Mapping[str, Any], staging: Path, source: Path, owner: int) -> 
 
 
 def stamp(source: Path) -> dict[str, list[int]]:
-    """Name -> [bytes, mtime in ns] of the files that a merge reads: a checkpoint is never written twice."""
+    """Name -> [bytes, mtime in ns] of the files that a merge reads: a checkpoint is never written
+    twice.
+    """
     entries = [*source.glob("model_world_size_*_rank_*.pt"), *source.glob("lora_adapter/*")]
-    return {str(p.relative_to(source)): [p.stat().st_size, p.stat().st_mtime_ns] for p in sorted(entries)}
+    return {
+        str(p.relative_to(source)): [p.stat().st_size, p.stat().st_mtime_ns]
+        for p in sorted(entries)
+    }
 
 
 def _refuse_changed(order: Mapping[str, Any], source: Path) -> None:
@@ -115,15 +137,26 @@ def _refuse_changed(order: Mapping[str, Any], source: Path) -> None:
     except FileNotFoundError:
         now = {}
     if now != order["files"]:
-        raise PlanChanged(f"Step {order['step']} of {order['run']} is not there any more as it was planned; make a new plan.")
+        raise PlanChanged(
+            f"Step {order['step']} of {order['run']} is not there any more as it was "
+            "planned; make a new plan."
+        )
 
 
 def _run(argv: Sequence[str], order: Mapping[str, Any], owner: int, which: str) -> None:
     print(f"$ {shlex.join(argv)}", flush=True)  # noqa: T201
     # No GPU: a context on one would take memory from whoever trains there.
-    own = {**os.environ, **order["environment"], "CUDA_VISIBLE_DEVICES": "", "PYTHONUNBUFFERED": "1"}
-    # It holds the lock with us: where only we are killed, nobody else may write there while it still does.
-    with subprocess.Popen(argv, cwd=order["cwd"], env=own, stdin=subprocess.DEVNULL, pass_fds=(owner,)) as merger:
+    own = {
+        **os.environ,
+        **order["environment"],
+        "CUDA_VISIBLE_DEVICES": "",
+        "PYTHONUNBUFFERED": "1",
+    }
+    # It holds the lock with us: where only we are killed, nobody else may write there while it
+    # still does.
+    with subprocess.Popen(
+        argv, cwd=order["cwd"], env=own, stdin=subprocess.DEVNULL, pass_fds=(owner,)
+    ) as merger:
         try:
             code = _waited(merger, Path(order["staging"]), which)
         except BaseException:
@@ -132,7 +165,10 @@ def _run(argv: Sequence[str], order: Mapping[str, Any], owner: int, which: str) 
     if code != 0:
         how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
         hint = " (the host's memory may have been too small)" if code == -9 else ""
-        raise StepFailed(f"`{shlex.join(argv)[:200]}` {how}{hint}; its last words stand above, in `pods setup POD --log`.")
+        raise StepFailed(
+            f"`{shlex.join(argv)[:200]}` {how}{hint}; its last words stand above, in `pods "
+            "setup POD --log`."
+        )
 
 
 def _waited(merger: subprocess.Popen[bytes], staging: Path, which: str) -> int:
@@ -149,11 +185,15 @@ def _waited(merger: subprocess.Popen[bytes], staging: Path, which: str) -> int:
 
 
 def _stopped(number: int, frame: object) -> None:
-    raise StepFailed("The merge was stopped, and what it had written is gone; merge again when you want it.")
+    raise StepFailed(
+        "The merge was stopped, and what it had written is gone; merge again when you want it."
+    )
 
 
 def _stand_in(source: Path, place: Path) -> None:
-    """What the merger of 0.2 may write into: links to the ranks' files, and copies of the small ones."""
+    """What the merger of 0.2 may write into: links to the ranks' files, and copies of the small
+    ones.
+    """
     place.mkdir()
     for path in source.glob("model_world_size_*_rank_*.pt"):
         (place / path.name).symlink_to(path)
@@ -180,7 +220,10 @@ def _sync(directory: Path) -> None:
 def _failure(error: AgentError | OSError) -> dict[str, str]:
     if isinstance(error, AgentError):
         return error.as_dict()
-    message = f"{error.filename or 'A file'} of the pod cannot be used: {error.strerror}; put that right, then merge again."
+    message = (
+        f"{error.filename or 'A file'} of the pod cannot be used: {error.strerror}; put that "
+        "right, then merge again."
+    )
     return {"type": "step-failed", "message": message}
 
 

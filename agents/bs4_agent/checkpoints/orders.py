@@ -1,4 +1,6 @@
-"""A standing order of a user for one run: how many checkpoints stay, and that older ones may be freed for good."""
+"""A standing order of a user for one run: how many checkpoints stay, and that older ones may be
+freed for good.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +10,18 @@ from typing import Any
 
 from bs4_agent.errors import BadRequest
 
-#: The two newest complete sets are never freed, whatever is ordered: the newest one may prove unreadable when it is needed.
+#: The two newest complete sets are never freed, whatever is ordered: the newest one may prove
+#: unreadable when it is needed.
 LEAST = 2
 
 
 @dataclass(frozen=True)
 class Order:
-    """`last`: complete sets that stay. `at_least`: how many while the disk cannot take the next one (the same, unless the user said less).
-    `milestones`: steps that are a multiple of it stay too, 0 for none. `synced`: a complete set goes only when it was verified in the
-    store. `who` gave it, as claimed."""
+    """`last`: complete sets that stay. `at_least`: how many while the disk cannot take the next one
+    (the same, unless the user said less). `milestones`: steps that are a multiple of it stay too, 0
+    for none. `synced`: a complete set goes only when it was verified in the store. `who` gave it,
+    as claimed.
+    """
 
     last: int
     at_least: int
@@ -30,21 +35,29 @@ class Order:
         if record is None or record.get("last") is None:
             return None
         return cls(
-            int(record["last"]), int(record["at_least"]), int(record.get("milestones") or 0), str(record.get("who", "")),
+            int(record["last"]),
+            int(record["at_least"]),
+            int(record.get("milestones") or 0),
+            str(record.get("who", "")),
             bool(record.get("synced")),
-        )  # fmt: skip
+        )
 
     def milestone(self, step: int) -> bool:
         return self.milestones > 0 and step > 0 and step % self.milestones == 0
 
 
 def asked(body: Mapping[str, Any]) -> dict[str, int | bool | None]:
-    """The fields of an `order` record that an action's body asks for; BadRequest says what is wrong with it."""
+    """The fields of an `order` record that an action's body asks for; BadRequest says what is wrong
+    with it.
+    """
     if body.get("off"):
         return {"last": None, "at_least": None, "milestones": None, "synced": None}
     last, milestones = body.get("last"), body.get("milestones") or 0
     if type(last) is not int or last < LEAST:
-        raise BadRequest(f"keep takes `last`, a number of at least {LEAST}: the two newest complete checkpoints are never freed.")
+        raise BadRequest(
+            f"keep takes `last`, a number of at least {LEAST}: the two newest complete "
+            "checkpoints are never freed."
+        )
     if type(milestones) is not int or milestones < 0:
         raise BadRequest("`milestones` is a number of steps; every multiple of it is kept.")
     least = body.get("at_least", last)
@@ -52,5 +65,7 @@ def asked(body: Mapping[str, Any]) -> dict[str, int | bool | None]:
         raise BadRequest(f"`at_least` is a number from {LEAST} to `last` ({last}).")
     synced = body.get("synced") or False
     if not isinstance(synced, bool):
-        raise BadRequest("`synced` is true or false: whether what goes must lie verified in the store.")
+        raise BadRequest(
+            "`synced` is true or false: whether what goes must lie verified in the store."
+        )
     return {"last": last, "at_least": least, "milestones": milestones, "synced": synced}

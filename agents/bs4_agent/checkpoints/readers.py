@@ -1,4 +1,6 @@
-"""Which processes have files of a directory open or mapped: somebody loads them, copies them, or writes them."""
+"""Which processes have files of a directory open or mapped: somebody loads them, copies them, or
+writes them.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +13,12 @@ from bs4_agent import containers
 
 
 def readers(directories: Collection[Path], processes: Mapping[int, Any]) -> dict[Path, int]:
-    """Directory -> a pid of `processes` that has something below it open or mapped; directories that nobody uses are left out.
+    """Directory -> a pid of `processes` that has something below it open or mapped; directories
+    that nobody uses are left out.
 
-    Weights are mapped with their descriptor closed, so both are looked at. Costs some milliseconds a hundred processes: for the moment
-    before something is moved, not for every look. Processes of other users hide both.
+    Weights are mapped with their descriptor closed, so both are looked at. Costs some milliseconds
+    a hundred processes: for the moment before something is moved, not for every look. Processes of
+    other users hide both.
     """
     found: dict[Path, int] = {}
     for pid in processes:
@@ -28,7 +32,9 @@ def readers(directories: Collection[Path], processes: Mapping[int, Any]) -> dict
 
 
 def _called(pid: int, directories: Collection[Path]) -> dict[str, Path]:
-    """The directories by the names that the kernel tells of a process's files: ours, and in a container the container's."""
+    """The directories by the names that the kernel tells of a process's files: ours, and in a
+    container the container's.
+    """
     wanted = {f"{directory}/": directory for directory in directories}
     try:
         view = containers.View.of(pid)
@@ -42,7 +48,8 @@ def _called(pid: int, directories: Collection[Path]) -> dict[str, Path]:
 
 def _open_below(pid: int, wanted: Mapping[str, Path]) -> set[str]:
     try:
-        descriptors = os.listdir(f"/proc/{pid}/fd")  # noqa: PTH208  a Path an entry would double the cost
+        # A Path an entry would double the cost.
+        descriptors = os.listdir(f"/proc/{pid}/fd")  # noqa: PTH208
     except OSError:
         return set()
     found: set[str] = set()

@@ -1,4 +1,6 @@
-"""Aside and then gone: how a rotation takes steps away. One rename each, below names that no trainer looks at, and only then deletion."""
+"""Aside and then gone: how a rotation takes steps away. One rename each, below names that no
+trainer looks at, and only then deletion.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ _SWAPPED_MOST = 100
 
 @dataclass(frozen=True)
 class Move:
-    """One step directory (`source`, links resolved) and the trash on its own filesystem that it goes to, under `name`."""
+    """One step directory (`source`, links resolved) and the trash on its own filesystem that it
+    goes to, under `name`.
+    """
 
     step: int
     source: Path
@@ -38,23 +42,37 @@ class Move:
 
 
 def moves(runs: Runs, run: Run, sets: Sequence[StepSet]) -> list[Move]:
-    """Where each directory of `sets` would go. Refused for what is not the run's own, is a link, or is a mount."""
+    """Where each directory of `sets` would go. Refused for what is not the run's own, is a link, or
+    is a mount.
+    """
     output_dir = runs.trainer(run.spec).layout(run.spec).output_dir
     found = []
     for one in sets:
         for directory in one.directories:
             source = own_path(runs, run, directory)
-            found.append(Move(one.step, source, _trash(source, output_dir, run.name), below(directory, output_dir)))
+            found.append(
+                Move(
+                    one.step,
+                    source,
+                    _trash(source, output_dir, run.name),
+                    below(directory, output_dir),
+                )
+            )
     return found
 
 
 def _trash(source: Path, output_dir: Path, run: str) -> Path:
-    """Beside output_dir, or beside the tree itself where that is another filesystem (a checkpoint directory on a disk of its own)."""
+    """Beside output_dir, or beside the tree itself where that is another filesystem (a checkpoint
+    directory on a disk of its own).
+    """
     device = source.lstat().st_dev
     for base in (storage(output_dir, run), storage(source.parent, run)):
         if _device(base) == device:
             return base / "trash"
-    raise Refused(f"{source} is a filesystem of its own, so it cannot be moved aside by a rename; free it by hand.")
+    raise Refused(
+        f"{source} is a filesystem of its own, so it cannot be moved aside by a rename; free "
+        "it by hand."
+    )
 
 
 def _device(path: Path) -> int:
@@ -62,22 +80,32 @@ def _device(path: Path) -> int:
 
 
 def move(wanted: Sequence[Move], key: str) -> None:
-    """Move all aside; StepFailed when the filesystem would not. What was moved before that stays aside."""
+    """Move all aside; StepFailed when the filesystem would not. What was moved before that stays
+    aside.
+    """
     for one in wanted:
         target = one.trash / key / one.name
         if mount := _mounted_below(one.source):
-            raise StepFailed(f"{mount} is mounted below {one.source}, and what lies there is not the run's; unmount it first.")
+            raise StepFailed(
+                f"{mount} is mounted below {one.source}, and what lies there is not the "
+                "run's; unmount it first."
+            )
         try:
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             rename(one.source, target)
         except FileNotFoundError:
             continue  # its own trainer was faster
         except OSError as error:
-            raise StepFailed(f"{one.source} could not be moved to {target} ({error.strerror}); it was left where it is.") from error
+            raise StepFailed(
+                f"{one.source} could not be moved to {target} ({error.strerror}); it was "
+                "left where it is."
+            ) from error
 
 
 def _mounted_below(directory: Path) -> str | None:
-    """A mount of whatever kind: deleting goes through it, also where it is of the same filesystem."""
+    """A mount of whatever kind: deleting goes through it, also where it is of the same
+    filesystem.
+    """
     root = os.path.realpath(directory)
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as lines:
         for line in lines:
@@ -88,7 +116,9 @@ def _mounted_below(directory: Path) -> str | None:
 
 
 def free(trashes: Sequence[Path], key: str) -> int:
-    """Delete for good what `key` has moved aside, and return the bytes that this freed. Can be repeated. StepFailed as the disk says."""
+    """Delete for good what `key` has moved aside, and return the bytes that this freed. Can be
+    repeated. StepFailed as the disk says.
+    """
     if len(key) != 26:
         raise Refused(f"{key!r} is no action's key; nothing was deleted.")
     freed = 0
@@ -101,13 +131,17 @@ def free(trashes: Sequence[Path], key: str) -> int:
         except FileNotFoundError:
             continue  # nothing was ever moved there
         except OSError as error:
-            raise StepFailed(f"{trash / key} could not be deleted ({error.strerror}); delete it by hand.") from error
+            raise StepFailed(
+                f"{trash / key} could not be deleted ({error.strerror}); delete it by hand."
+            ) from error
     return freed
 
 
 @contextlib.contextmanager
 def _opened(trash: Path) -> Iterator[int]:
-    """Give a descriptor of a run's trash. `.bs4`, the run's directory and `trash` may not be links: OSError if one is."""
+    """Give a descriptor of a run's trash. `.bs4`, the run's directory and `trash` may not be links:
+    OSError if one is.
+    """
     with contextlib.ExitStack() as stack:
         directory = os.open(trash.parents[2], os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         stack.callback(os.close, directory)
@@ -118,10 +152,12 @@ def _opened(trash: Path) -> Iterator[int]:
 
 
 def _remove(parent: int, name: str, device: int) -> int:
-    """Delete `name` below the open directory `parent` with all that is in it; return the bytes of files that had no other name.
+    """Delete `name` below the open directory `parent` with all that is in it; return the bytes of
+    files that had no other name.
 
-    Everything is reached from a descriptor of the directory that holds it, and no link is followed, also
-    when somebody puts one in the place of a directory meanwhile. OSError for what lies on another device.
+    Everything is reached from a descriptor of the directory that holds it, and no link is followed,
+    also when somebody puts one in the place of a directory meanwhile. OSError for what lies on
+    another device.
     """
     for _ in range(_SWAPPED_MOST):
         try:
@@ -136,7 +172,13 @@ def _remove(parent: int, name: str, device: int) -> int:
             return 0  # two lives of the agent may be at it for a moment
         except OSError as error:
             # It was another kind of thing a moment ago, or something was put into it: look again.
-            if error.errno not in (errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENOTEMPTY, errno.EPERM):
+            if error.errno not in (
+                errno.ENOTDIR,
+                errno.EISDIR,
+                errno.ELOOP,
+                errno.ENOTEMPTY,
+                errno.EPERM,
+            ):
                 raise
             last = error
     raise last

@@ -47,7 +47,9 @@ def shape(trainer: Trainer, spec: LaunchSpec, argv: tuple[str, ...] = ()) -> Sha
         # 2026-01 writes down the orchestrator's settings only, and it is the trainer that deletes.
         written = around.of_files(spec, layout)[0] or {}
         flat = written if any(key.startswith("trainer.") for key in written) else None
-    cleaned = {str(root) for root in (layout.trainer_checkpoints, layout.weights) if root is not None}
+    cleaned = {
+        str(root) for root in (layout.trainer_checkpoints, layout.weights) if root is not None
+    }
     parts = {rule.name for rule in trainer.parts(spec) if str(rule.root) in cleaned}
     parts |= {"weights"} if layout.weights is not None else set()
     found = flat or {}
@@ -70,16 +72,23 @@ def report(
     live: bool = False,
     step_s: float | None = None,
 ) -> dict[str, Any]:
-    """`run`, `trainer`, `output_dir`, `checkpoints` (newest last), `resumable` (the newest complete step), `loose` (weights and broadcasts
-    of other steps), `disk`, `forecast`, `order`, `config`. Sizes in bytes, times as wall seconds, unknown is None.
+    """`run`, `trainer`, `output_dir`, `checkpoints` (newest last), `resumable` (the newest complete
+    step), `loose` (weights and broadcasts of other steps), `disk`, `forecast`, `order`, `config`.
+    Sizes in bytes, times as wall seconds, unknown is None.
     """
     sets = step_sets(trainer, spec)
     layout = trainer.layout(spec)
     form = shape(trainer, spec, argv)
     usage = disk_usage(layout.trainer_checkpoints)
     seen = forecast(
-        sets, usage["free"], limits=form.limits(order), interval=form.interval, step_s=step_s, goal=form.goal, live=live
-    )  # fmt: skip
+        sets,
+        usage["free"],
+        limits=form.limits(order),
+        interval=form.interval,
+        step_s=step_s,
+        goal=form.goal,
+        live=live,
+    )
     loose = [one for one in sets if not one.checkpoint]
     whole = complete_sets(sets)
     return {
@@ -111,7 +120,13 @@ def as_dict(one: StepSet) -> dict[str, Any]:
         "complete": one.complete,
         "missing": dict(one.missing),
         "parts": [
-            {"name": part.name, "path": str(part.path), "bytes": part.bytes, "complete": part.whole, "why": part.why}
+            {
+                "name": part.name,
+                "path": str(part.path),
+                "bytes": part.bytes,
+                "complete": part.whole,
+                "why": part.why,
+            }
             for part in one.parts.values()
         ],
         "bytes": one.bytes,
@@ -121,7 +136,9 @@ def as_dict(one: StepSet) -> dict[str, Any]:
 
 
 def answer(pod: Pod, op: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The query `checkpoints`/`list` {`run`, `after` (step)}: `report` of a run of this pod, by pages; `next` is the rest's arguments."""
+    """The query `checkpoints`/`list` {`run`, `after` (step)}: `report` of a run of this pod, by
+    pages; `next` is the rest's arguments.
+    """
     if op != "list":
         raise BadRequest(f"{op[:40]!r} is no question about checkpoints; ask list.")
     after = arguments.get("after", -1)
@@ -139,15 +156,21 @@ def answer(pod: Pod, op: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         step_s=pod.follower.recent(run.name).median_step_s(),
     )
     said = view.guard.get(run.name)
-    found["guard"] = None if said is None else {key: said.get(key) for key in ("event", "detail", "t")}
+    found["guard"] = (
+        None if said is None else {key: said.get(key) for key in ("event", "detail", "t")}
+    )
     rest = [one for one in found["checkpoints"] if one["step"] > after]
     found["checkpoints"] = rest[:_PAGE]
-    found["next"] = {"run": run.name, "after": rest[_PAGE - 1]["step"]} if len(rest) > _PAGE else None
+    found["next"] = (
+        {"run": run.name, "after": rest[_PAGE - 1]["step"]} if len(rest) > _PAGE else None
+    )
     return found
 
 
 def _config(spec: LaunchSpec, layout: RunLayout) -> list[dict[str, Any]]:
-    """The configs without which nobody knows what to resume: as given, and as the launcher resolved them."""
+    """The configs without which nobody knows what to resume: as given, and as the launcher resolved
+    them.
+    """
     places = [] if spec.config == UNKNOWN_CONFIG else [spec.config_path]
     configs = layout.run_dir / "configs"
     places += sorted([*configs.glob("*.json"), *configs.glob("*.toml")])

@@ -1,4 +1,6 @@
-"""Where a restored step belongs under the trainer that will resume it, and putting it there: one rename a directory, no overwriting."""
+"""Where a restored step belongs under the trainer that will resume it, and putting it there: one
+rename a directory, no overwriting.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ from bs4_agent.runs.files import sync_directory
 from bs4_agent.runs.trash import rename
 from bs4_agent.trainers.base import LaunchSpec, Trainer
 
-#: Optional parts go first and the trainer's own last: while any of it is missing nobody can take the step for whole.
+#: Optional parts go first and the trainer's own last: while any of it is missing nobody can take
+#: the step for whole.
 _ORDER = ("weights", "broadcast", "orchestrator", "trainer")
 #: Below the staging directory: what belongs to no part.
 _BESIDE = "beside"
@@ -32,8 +35,10 @@ class Directory:
 
 @dataclass(frozen=True)
 class Placement:
-    """All of a set under one run: `directories` in the order in which they are put, `targets` its files, `beside` where what belongs to
-    no part goes, `configs` among it: where each of the set's goes."""
+    """All of a set under one run: `directories` in the order in which they are put, `targets` its
+    files, `beside` where what belongs to no part goes, `configs` among it: where each of the set's
+    goes.
+    """
 
     staging: Path
     directories: Sequence[Directory]
@@ -44,17 +49,22 @@ class Placement:
     @property
     def extra(self) -> Sequence[Target]:
         """Those of `targets` that go to `beside`."""
-        return [target for target in self.targets if self.staging / _BESIDE in target.staged.parents]
+        return [
+            target for target in self.targets if self.staging / _BESIDE in target.staged.parents
+        ]
 
 
 def placement(trainer: Trainer, spec: LaunchSpec, found: RemoteSet) -> Placement:
-    """Where everything of `found` goes. Refused when a part has no place under this generation, or lies on another filesystem."""
+    """Where everything of `found` goes. Refused when a part has no place under this generation, or
+    lies on another filesystem.
+    """
     base, name = storage(spec.output_dir, spec.run), f"step_{found.step}"
     staging, beside = base / "restore" / f"{name}-{found.identity[:12]}", base / "restored" / name
     places = _places(trainer, spec)
     roots: dict[Path, Path] = {}
     targets = []
-    # One by itself lies where a person looks for it; several keep their places to each other, by which they include each other.
+    # One by itself lies where a person looks for it; several keep their places to each other, by
+    # which they include each other.
     names = found.configs
     configs = {path: beside / (Path(path).name if len(names) == 1 else path) for path in names}
     for file in found.files:
@@ -65,25 +75,48 @@ def placement(trainer: Trainer, spec: LaunchSpec, found: RemoteSet) -> Placement
             continue
         if part not in places:
             raise Refused(
-                f"{spec.trainer} keeps no {part} part, which step {found.step} of {found.run} has; restore it with its own trainer."
+                f"{spec.trainer} keeps no {part} part, which step {found.step} of "
+                f"{found.run} has; restore it with its own trainer."
             )
         root, sub = places[part]
         _refuse_other_disk(root, base)
         tree = roots.setdefault(root, staging / f"tree-{len(roots)}")
         below = Path(f"step_{found.step}", *PurePosixPath(sub).parts, *inside.parts)
         targets.append(Target(file, tree / below, root / below))
-    order = sorted(roots, key=lambda root: max(_turn(part) for part, (where, _) in places.items() if where == root))
-    return Placement(staging, [Directory(roots[root] / name, root / name) for root in order], targets, beside, configs)
+    order = sorted(
+        roots,
+        key=lambda root: max(_turn(part) for part, (where, _) in places.items() if where == root),
+    )
+    return Placement(
+        staging,
+        [Directory(roots[root] / name, root / name) for root in order],
+        targets,
+        beside,
+        configs,
+    )
 
 
 def local(trainer: Trainer, spec: LaunchSpec, step: int) -> StepSet | None:
     """The step as it lies here, when it is whole, content and all."""
-    return next((one for one in step_sets(trainer, spec) if one.step == step and one.complete and not verify(one)), None)
+    return next(
+        (
+            one
+            for one in step_sets(trainer, spec)
+            if one.step == step and one.complete and not verify(one)
+        ),
+        None,
+    )
 
 
 def in_the_way(where: Placement) -> list[Path]:
-    """What lies where the set is to be put, and has not come from it: empty directories too, as a trainer sees them."""
-    return [one.final for one in where.directories if os.path.lexists(one.final) and os.path.lexists(one.staged)]
+    """What lies where the set is to be put, and has not come from it: empty directories too, as a
+    trainer sees them.
+    """
+    return [
+        one.final
+        for one in where.directories
+        if os.path.lexists(one.final) and os.path.lexists(one.staged)
+    ]
 
 
 def clashing(where: Placement) -> list[Path]:
@@ -92,7 +125,8 @@ def clashing(where: Placement) -> list[Path]:
 
 
 def put(where: Placement, aside: Callable[[Path], Path]) -> list[Path]:
-    """Rename each directory to its place; what is in the way goes `aside` first. Again after a kill: only what is not there yet.
+    """Rename each directory to its place; what is in the way goes `aside` first. Again after a
+    kill: only what is not there yet.
 
     PlanChanged when a directory is neither staged nor in its place.
     """
@@ -111,7 +145,9 @@ def put(where: Placement, aside: Callable[[Path], Path]) -> list[Path]:
 
 
 def put_beside(where: Placement) -> None:
-    """The config, and what else belongs to no part, beside the run's trash and archive: a person's own config is never touched."""
+    """The config, and what else belongs to no part, beside the run's trash and archive: a person's
+    own config is never touched.
+    """
     for target in where.extra:
         if target.present is not None and target.staged.exists():
             target.present.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -153,6 +189,11 @@ def _part_of(found: RemoteSet, path: str) -> tuple[str | None, PurePosixPath]:
 
 def _refuse_other_disk(root: Path, base: Path) -> None:
     """One rename must be able to put it there."""
-    here, there = (next(path for path in (one, *one.parents) if path.exists()) for one in (root, base))
+    here, there = (
+        next(path for path in (one, *one.parents) if path.exists()) for one in (root, base)
+    )
     if here.stat().st_dev != there.stat().st_dev:
-        raise Refused(f"{root} is on another filesystem than {base}, so nothing can be put there in one rename; give another --output-dir.")
+        raise Refused(
+            f"{root} is on another filesystem than {base}, so nothing can be put there in "
+            "one rename; give another --output-dir."
+        )

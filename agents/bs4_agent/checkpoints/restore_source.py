@@ -1,4 +1,5 @@
-"""Which step of a run a new pod can start from: what a store holds, judged by the newest pointer, the manifests and one listing.
+"""Which step of a run a new pod can start from: what a store holds, judged by the newest pointer,
+the manifests and one listing.
 
 Runs in a process of its own (`restore_worker.py`): the agent speaks no TLS.
 """
@@ -23,8 +24,10 @@ from bs4_agent.checkpoints.remote.store import Store
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """`path` relative to the output directory that it came from, `name` whole, as the store has it. `sha1` None: the store has none for it
-    (a large file of another program), so only its size can be compared."""
+    """`path` relative to the output directory that it came from, `name` whole, as the store has it.
+    `sha1` None: the store has none for it (a large file of another program), so only its size can
+    be compared.
+    """
 
     path: str
     name: str
@@ -35,8 +38,9 @@ class RemoteFile:
 
 @dataclass(frozen=True)
 class RemoteSet:
-    """One step that can be restored. `parts`, `config`, `wandb`, `launch` as in a manifest. `identity`: SHA-256 of the manifest's bytes, of
-    the listing where another program wrote it."""
+    """One step that can be restored. `parts`, `config`, `wandb`, `launch` as in a manifest.
+    `identity`: SHA-256 of the manifest's bytes, of the listing where another program wrote it.
+    """
 
     step: int
     run: str
@@ -55,8 +59,14 @@ class RemoteSet:
 
     @property
     def configs(self) -> list[str]:
-        """The files that the run was started with: its config first, then those that its launch names and those that they include."""
-        more = [file.path for file in self.files if file.path.startswith(f"{CONFIGS}/") and file.path != self.config]
+        """The files that the run was started with: its config first, then those that its launch
+        names and those that they include.
+        """
+        more = [
+            file.path
+            for file in self.files
+            if file.path.startswith(f"{CONFIGS}/") and file.path != self.config
+        ]
         return ([self.config] if self.config else []) + more
 
     def as_dict(self) -> dict[str, Any]:
@@ -64,7 +74,9 @@ class RemoteSet:
             "step": self.step,
             "run": self.run,
             "trainer": self.trainer,
-            "files": [[file.path, file.name, file.size, file.sha1, file.sha256] for file in self.files],
+            "files": [
+                [file.path, file.name, file.size, file.sha1, file.sha256] for file in self.files
+            ],
             "parts": dict(self.parts),
             "identity": self.identity,
             "config": self.config,
@@ -85,13 +97,17 @@ class RemoteSet:
             data["config"],
             data["wandb"],
             data["created_t"],
-            None if data.get("launch") is None else Launched.from_dict(data["launch"]),  # notes of an older agent have none
+            None
+            if data.get("launch") is None
+            else Launched.from_dict(data["launch"]),  # notes of an older agent have none
         )
 
 
 @dataclass(frozen=True)
 class Found:
-    """`chosen` None: no step can be restored. `skipped`: (step, why) of what is newer or was asked for; `pointed`: the pointer's step."""
+    """`chosen` None: no step can be restored. `skipped`: (step, why) of what is newer or was asked
+    for; `pointed`: the pointer's step.
+    """
 
     chosen: RemoteSet | None
     skipped: Sequence[tuple[int, str]] = ()
@@ -99,32 +115,50 @@ class Found:
 
     def as_dict(self) -> dict[str, Any]:
         chosen = None if self.chosen is None else self.chosen.as_dict()
-        return {"chosen": chosen, "skipped": [list(one) for one in self.skipped], "pointed": self.pointed}
+        return {
+            "chosen": chosen,
+            "skipped": [list(one) for one in self.skipped],
+            "pointed": self.pointed,
+        }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Found:
         chosen = None if data["chosen"] is None else RemoteSet.from_dict(data["chosen"])
-        return cls(chosen, [(int(step), str(why)) for step, why in data["skipped"]], data["pointed"])
+        return cls(
+            chosen, [(int(step), str(why)) for step, why in data["skipped"]], data["pointed"]
+        )
 
 
 def kept_config(notes: Path, found: RemoteSet, path: str) -> Path:
-    """Where one of `found.configs` is kept on the pod before all of the set is: what the trainer writes where, its config says."""
-    return notes / f"{found.identity}.config" if found.configs == [path] else notes / f"{found.identity}.configs" / path
+    """Where one of `found.configs` is kept on the pod before all of the set is: what the trainer
+    writes where, its config says.
+    """
+    return (
+        notes / f"{found.identity}.config"
+        if found.configs == [path]
+        else notes / f"{found.identity}.configs" / path
+    )
 
 
 def find(store: Store, place: Place, run: str, step: int | None = None) -> Found:
     """The newest step of `run` that is whole in the store, or exactly `step`.
 
-    Whole: its manifest can be read (and is the one that the pointer names, where it names this step), and every file of it is listed with
-    that size and SHA-1. A step above the pointer's is passed over unless it is asked for: it was never verified there, or the run was set
-    back since. Raises StoreAuth, StoreUnreachable, StoreThrottled, NotThere (no such bucket).
+    Whole: its manifest can be read (and is the one that the pointer names, where it names this
+    step), and every file of it is listed with that size and SHA-1. A step above the pointer's is
+    passed over unless it is asked for: it was never verified there, or the run was set back since.
+    Raises StoreAuth, StoreUnreachable, StoreThrottled, NotThere (no such bucket).
     """
     layout = Layout(place.prefix, run)
     left = look(store, layout)
     pointer = left.pointer
     pointed = None if pointer is None else pointer.step
     skipped: list[tuple[int, str]] = [(-1, left.pointer_why)] if left.pointer_why else []
-    if pointer is not None and pointer.manifest and step is None and left.step(pointer.step) is None:
+    if (
+        pointer is not None
+        and pointer.manifest
+        and step is None
+        and left.step(pointer.step) is None
+    ):
         skipped.append((pointer.step, f"{layout.pointer} names it, and nothing of it is there"))
     for one in sorted(left.steps, key=lambda one: -one.step):
         if step is not None and one.step != step:
@@ -144,20 +178,38 @@ def _doubted(one: RemoteStep, pointer: Pointer | None, *, asked: bool) -> str:
     if one.step == pointer.step and one.manifest.sha256 != pointer.manifest_sha256:
         return "its manifest is not the one that the pointer names (another SHA-256)"
     if one.step > pointer.step and not asked:
-        return f"the pointer names step {pointer.step}, so this one was not verified there yet or is of a time before"
+        return (
+            f"the pointer names step {pointer.step}, so this one was not verified there yet or "
+            "is of a time before"
+        )
     return ""
 
 
 def _set(layout: Layout, one: RemoteStep, manifest: Manifest) -> RemoteSet:
-    files = [RemoteFile(file.path, layout.file(one.step, file.path), file.size, file.sha1, file.sha256) for file in manifest.files]
+    files = [
+        RemoteFile(file.path, layout.file(one.step, file.path), file.size, file.sha1, file.sha256)
+        for file in manifest.files
+    ]
     return RemoteSet(
-        one.step, manifest.run, manifest.trainer, files, manifest.parts, manifest.sha256, manifest.config, manifest.wandb,
-        manifest.created_t, manifest.launch,
-    )  # fmt: skip
+        one.step,
+        manifest.run,
+        manifest.trainer,
+        files,
+        manifest.parts,
+        manifest.sha256,
+        manifest.config,
+        manifest.wandb,
+        manifest.created_t,
+        manifest.launch,
+    )
 
 
-def _older_layout(store: Store, layout: Layout, step: int | None, skipped: list[tuple[int, str]]) -> RemoteSet | None:
-    """The newest whole step, or `step`, of what the scripts before us left: without a manifest, so what is listed is all that is known."""
+def _older_layout(
+    store: Store, layout: Layout, step: int | None, skipped: list[tuple[int, str]]
+) -> RemoteSet | None:
+    """The newest whole step, or `step`, of what the scripts before us left: without a manifest, so
+    what is listed is all that is known.
+    """
     try:
         left = seeds.read(store, layout)
     except StoreDamaged:
@@ -173,18 +225,28 @@ def _older_layout(store: Store, layout: Layout, step: int | None, skipped: list[
 
 
 def _seed_set(layout: Layout, one: seeds.SeedStep, left: seeds.SeedRun) -> RemoteSet:
-    """These scripts kept the content of a checkpoint directory, with or without the directory `trainer` around the shards."""
+    """These scripts kept the content of a checkpoint directory, with or without the directory
+    `trainer` around the shards.
+    """
     top = f"checkpoints/step_{one.step}"
     bare = ".metadata" in one.files
     files = [
-        RemoteFile(f"{top}/trainer/{name}" if bare else f"{top}/{name}", entry.name, entry.size, entry.sha1)
+        RemoteFile(
+            f"{top}/trainer/{name}" if bare else f"{top}/{name}", entry.name, entry.size, entry.sha1
+        )
         for name, entry in sorted(one.files.items())
     ]
-    parts = {part: f"{top}/{part}" for part in ("trainer", "orchestrator") if any(f.path.startswith(f"{top}/{part}/") for f in files)}
+    parts = {
+        part: f"{top}/{part}"
+        for part in ("trainer", "orchestrator")
+        if any(f.path.startswith(f"{top}/{part}/") for f in files)
+    }
     config = ""
     if left.config is not None:
         config = "config.toml"
         files.append(RemoteFile(config, left.config.name, left.config.size, left.config.sha1))
-    identity = manifests.digest(repr([(file.name, file.size, file.sha1) for file in files]).encode())
+    identity = manifests.digest(
+        repr([(file.name, file.size, file.sha1) for file in files]).encode()
+    )
     wandb = left.pointer.wandb if left.pointer is not None else {}
     return RemoteSet(one.step, layout.run, "", files, parts, identity, config, wandb)

@@ -1,7 +1,9 @@
-"""The program that talks to the store for a restore: `find` says which step can be restored, `fetch` brings it into the staging directory.
+"""The program that talks to the store for a restore: `find` says which step can be restored,
+`fetch` brings it into the staging directory.
 
-A process of its own: b2sdk and TLS would cost the agent more memory than it has, and the key is read here, from its 0600 file, and by
-nobody else. What it has to say goes into the answer file: `{"error": {"type", "message", "passing"}}`, or what was asked for.
+A process of its own: b2sdk and TLS would cost the agent more memory than it has, and the key is
+read here, from its 0600 file, and by nobody else. What it has to say goes into the answer file:
+`{"error": {"type", "message", "passing"}}`, or what was asked for.
 
     python -m bs4_agent.checkpoints.restore_worker find b2://BUCKET/PREFIX RUN ANSWER [STEP]
     python -m bs4_agent.checkpoints.restore_worker fetch REQUEST ANSWER
@@ -56,7 +58,10 @@ def _find(home: Home, arguments: Sequence[str]) -> dict[str, Any]:
     if (chosen := found.chosen) is not None:
         names = {file.path: file.name for file in chosen.files}
         for path in chosen.configs:
-            _keep(kept_config(Path(arguments[2]).parent, chosen, path), store.read(names[path], _CONFIG_BYTES))
+            _keep(
+                kept_config(Path(arguments[2]).parent, chosen, path),
+                store.read(names[path], _CONFIG_BYTES),
+            )
     return found.as_dict()
 
 
@@ -65,8 +70,13 @@ def _fetch(home: Home, arguments: Sequence[str]) -> dict[str, Any]:
     if order is None:
         raise StepFailed(f"{arguments[0]} is not there; make a new plan.")
     store = open_store(home, {"to": order["from"]})
-    targets = [Target(RemoteFile(*row[:5]), Path(row[5]), None if row[6] is None else Path(row[6])) for row in order["targets"]]
-    return {"fetched": fetch(store, targets, Path(order["staging"]), order["identity"], _Told().say)}
+    targets = [
+        Target(RemoteFile(*row[:5]), Path(row[5]), None if row[6] is None else Path(row[6]))
+        for row in order["targets"]
+    ]
+    return {
+        "fetched": fetch(store, targets, Path(order["staging"]), order["identity"], _Told().say)
+    }
 
 
 class _Told:
@@ -81,13 +91,20 @@ class _Told:
             return
         self._said = now
         rate = done / max(now - self._began, 0.001)
-        print(f"{files} of {of_files} files, {done / 1e9:.2f} of {total / 1e9:.2f} GB, {rate / 1e6:.0f} MB/s", flush=True)  # noqa: T201
+        progress = (
+            f"{files} of {of_files} files, {done / 1e9:.2f} of {total / 1e9:.2f} GB, "
+            f"{rate / 1e6:.0f} MB/s"
+        )
+        print(progress, flush=True)  # noqa: T201
 
 
 def _failure(error: AgentError | OSError) -> dict[str, Any]:
     if isinstance(error, AgentError):
         return {**error.as_dict(), "passing": isinstance(error, StoreError) and error.passing}
-    message = f"{error.filename or 'A file'} of the pod cannot be used: {error.strerror}; put that right, then restore again."
+    message = (
+        f"{error.filename or 'A file'} of the pod cannot be used: {error.strerror}; put that "
+        "right, then restore again."
+    )
     return {"type": "step-failed", "message": message, "passing": False}
 
 

@@ -1,4 +1,6 @@
-"""Which steps an order lets go of: a pure decision over what was seen. When it cannot be sure, it names nothing and says why."""
+"""Which steps an order lets go of: a pure decision over what was seen. When it cannot be sure, it
+names nothing and says why.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +13,11 @@ from bs4_agent.checkpoints.sets import StepSet, complete_sets
 
 @dataclass(frozen=True)
 class OwnCleaning:
-    """What the trainer deletes by itself while it lives. Taking such a directory away under it ends it: its rmtree finds nothing there.
+    """What the trainer deletes by itself while it lives. Taking such a directory away under it ends
+    it: its rmtree finds nothing there.
 
-    `keep`: its keep_last, None when it deletes nothing. `saved`: the steps that it has saved whole in its present life, oldest first.
-    `roots` are the trees it cleans.
+    `keep`: its keep_last, None when it deletes nothing. `saved`: the steps that it has saved whole
+    in its present life, oldest first. `roots` are the trees it cleans.
     """
 
     keep: int | None
@@ -22,15 +25,19 @@ class OwnCleaning:
     roots: frozenset[str] = frozenset()
 
     def leaves_to_us(self, step: int) -> bool:
-        """Whether the trainer has done with `step`. What it found at its start it deletes after its first save, and that is over for sure
-        once it has saved again; what it has saved itself is its own to delete."""
+        """Whether the trainer has done with `step`. What it found at its start it deletes after its
+        first save, and that is over for sure once it has saved again; what it has saved itself is
+        its own to delete.
+        """
         return self.keep is None or (len(self.saved) > 1 and step < self.saved[0])
 
 
 @dataclass(frozen=True)
 class Decision:
-    """`free`: what may go, oldest first. `kept`: the complete sets that stay and were verified. `spared`: old steps that are left alone
-    for now -> why. `refused`: why nothing at all is freed, "" otherwise."""
+    """`free`: what may go, oldest first. `kept`: the complete sets that stay and were verified.
+    `spared`: old steps that are left alone for now -> why. `refused`: why nothing at all is freed,
+    "" otherwise.
+    """
 
     free: Sequence[StepSet] = ()
     kept: Sequence[int] = ()
@@ -49,8 +56,8 @@ def decide(
 ) -> Decision:
     """What `order` permits now: steps older than the newest sets that verify here.
 
-    `verified(set)` gives why a complete set cannot be relied on, `busy(set)` why one must be left alone; "" where nothing is wrong.
-    `emergency`: the disk cannot take the next checkpoint.
+    `verified(set)` gives why a complete set cannot be relied on, `busy(set)` why one must be left
+    alone; "" where nothing is wrong. `emergency`: the disk cannot take the next checkpoint.
     """
     wanted = max(LEAST, order.at_least if emergency else order.last)
     whole = complete_sets(sets)
@@ -58,7 +65,9 @@ def decide(
         return Decision(kept=[one.step for one in whole])
     old, spared = _old(sets, whole[:wanted], order, own)
     if not old:
-        return Decision(kept=[one.step for one in whole[:wanted]], spared=spared)  # no file needs to be opened for this
+        return Decision(
+            kept=[one.step for one in whole[:wanted]], spared=spared
+        )  # no file needs to be opened for this
     kept: list[StepSet] = []
     doubts: list[str] = []
     for one in whole:
@@ -70,7 +79,10 @@ def decide(
             kept.append(one)
     steps = [one.step for one in kept]
     if len(kept) < wanted:
-        refused = f"{len(kept)} of {wanted} checkpoints that must stay can be verified; in doubt: {', '.join(doubts[:5])}"
+        refused = (
+            f"{len(kept)} of {wanted} checkpoints that must stay can be verified; in doubt: "
+            f"{', '.join(doubts[:5])}"
+        )
         return Decision(kept=steps, refused=refused)
     old, spared = _old(sets, kept, order, own)
     free = []
@@ -82,8 +94,12 @@ def decide(
     return Decision(free, steps, spared)
 
 
-def _old(sets: Sequence[StepSet], kept: Sequence[StepSet], order: Order, own: OwnCleaning) -> tuple[list[StepSet], dict[int, str]]:
-    """(what is older than all that stays, what of it stays nevertheless). Newer ones are being written, or are one of the two newest."""
+def _old(
+    sets: Sequence[StepSet], kept: Sequence[StepSet], order: Order, own: OwnCleaning
+) -> tuple[list[StepSet], dict[int, str]]:
+    """(what is older than all that stays, what of it stays nevertheless). Newer ones are being
+    written, or are one of the two newest.
+    """
     oldest, oldest_t = min(one.step for one in kept), min(one.t for one in kept)
     old: list[StepSet] = []
     spared: dict[int, str] = {}
@@ -93,9 +109,12 @@ def _old(sets: Sequence[StepSet], kept: Sequence[StepSet], order: Order, own: Ow
         if one.complete and order.milestone(one.step):
             spared[one.step] = "a milestone"
         elif one.t > oldest_t:
-            # A run that was set back counts upwards again below what it has left behind: its newest work has low numbers.
+            # A run that was set back counts upwards again below what it has left behind: its newest
+            # work has low numbers.
             spared[one.step] = f"written after step {oldest}, although its number is lower"
-        elif not own.leaves_to_us(one.step) and any(str(path.parent) in own.roots for path in one.directories):
+        elif not own.leaves_to_us(one.step) and any(
+            str(path.parent) in own.roots for path in one.directories
+        ):
             spared[one.step] = "the trainer's own keep_last deletes it"
         else:
             old.append(one)

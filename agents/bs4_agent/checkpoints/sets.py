@@ -1,4 +1,6 @@
-"""Everything on disk that belongs to one step: what a resume needs, and the weights and broadcasts that lie around it."""
+"""Everything on disk that belongs to one step: what a resume needs, and the weights and broadcasts
+that lie around it.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,8 @@ from bs4_agent.checkpoints.content import wanting
 from bs4_agent.checkpoints.inventory import inventory, measure, step_directories
 from bs4_agent.trainers.base import LaunchSpec, PartRule, Trainer
 
-#: Parts of a step of which there is one between two checkpoints too: alone they are no checkpoint that somebody began.
+#: Parts of a step of which there is one between two checkpoints too: alone they are no checkpoint
+#: that somebody began.
 LOOSE = frozenset({"broadcast", "weights"})
 #: Last-written marker of a part that a generation does not need for a resume.
 _MARKERS: Mapping[str, Sequence[str]] = {"broadcast": ("STABLE",), "weights": ()}
@@ -18,7 +21,9 @@ _MARKERS: Mapping[str, Sequence[str]] = {"broadcast": ("STABLE",), "weights": ()
 
 @dataclass(frozen=True)
 class Part:
-    """One part of a step. `why`: why it does not count, "" when it is whole. `t`: wall second of its newest file."""
+    """One part of a step. `why`: why it does not count, "" when it is whole. `t`: wall second of
+    its newest file.
+    """
 
     name: str
     path: Path
@@ -33,8 +38,10 @@ class Part:
 
 @dataclass(frozen=True)
 class StepSet:
-    """`complete`: a resume of its generation can start from it. `missing` names the parts that are needed and not there whole, with the
-    reason. `directories` are the step directories themselves, each once: what is moved is these."""
+    """`complete`: a resume of its generation can start from it. `missing` names the parts that are
+    needed and not there whole, with the reason. `directories` are the step directories themselves,
+    each once: what is moved is these.
+    """
 
     step: int
     complete: bool
@@ -61,7 +68,9 @@ def step_sets(trainer: Trainer, spec: LaunchSpec) -> list[StepSet]:
     """Every step of the run that has anything on disk, oldest first."""
     rules = {rule.name: rule for rule in trainer.parts(spec)}
     known = {c.step: c for c in inventory(trainer, spec)}
-    extra = {name: step_directories(root) for name, root in _extra(trainer, spec, rules.values()).items()}
+    extra = {
+        name: step_directories(root) for name, root in _extra(trainer, spec, rules.values()).items()
+    }
     found = []
     for step in sorted({*known, *(step for steps in extra.values() for step in steps)}):
         checkpoint = known.get(step)
@@ -69,9 +78,14 @@ def step_sets(trainer: Trainer, spec: LaunchSpec) -> list[StepSet]:
         directories: list[Path] = []
         missing: dict[str, str] = {}
         if checkpoint is not None:
-            parts = {name: _part(name, path, rules[name].markers) for name, path in checkpoint.parts.items()}
+            parts = {
+                name: _part(name, path, rules[name].markers)
+                for name, path in checkpoint.parts.items()
+            }
             directories = list(checkpoint.directories.values())
-            missing = {name: checkpoint.lacking.get(name, "not there") for name in checkpoint.missing}
+            missing = {
+                name: checkpoint.lacking.get(name, "not there") for name in checkpoint.missing
+            }
         else:
             missing = {rule.name: "not there" for rule in rules.values() if rule.required}
         for name, steps in extra.items():
@@ -88,7 +102,9 @@ def complete_sets(sets: Iterable[StepSet]) -> list[StepSet]:
 
 
 def verify(one: StepSet) -> str:
-    """Why a set that counts as complete cannot be relied on, "" when it can: its files are looked at again, nothing is remembered."""
+    """Why a set that counts as complete cannot be relied on, "" when it can: its files are looked
+    at again, nothing is remembered.
+    """
     if not one.complete:
         name, why = next(iter(one.missing.items()))
         return f"{name}: {why}"
@@ -96,7 +112,11 @@ def verify(one: StepSet) -> str:
         if not part.path.is_dir():
             return f"{part.name}: gone"
         if part.name not in LOOSE or part.whole:
-            absent = [marker for marker in _MARKERS.get(part.name, ()) if not (part.path / marker).exists()]
+            absent = [
+                marker
+                for marker in _MARKERS.get(part.name, ())
+                if not (part.path / marker).exists()
+            ]
             if why := f"no {absent[0]}" if absent else wanting(part.name, part.path):
                 return f"{part.name}: {why}"
     return ""

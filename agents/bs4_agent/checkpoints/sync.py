@@ -1,7 +1,9 @@
-"""The standing orders to sync, carried out by the agent: also with the console shut, and after a kill of the worker or of the agent.
+"""The standing orders to sync, carried out by the agent: also with the console shut, and after a
+kill of the worker or of the agent.
 
-Nothing here is loaded before the first order. The bytes are moved by a process of its own (`remote/worker.py`), one a run; here is decided
-when it is started, what it is told to do, and its NDJSON becomes the journal's `sync` records.
+Nothing here is loaded before the first order. The bytes are moved by a process of its own
+(`remote/worker.py`), one a run; here is decided when it is started, what it is told to do, and its
+NDJSON becomes the journal's `sync` records.
 """
 
 from __future__ import annotations
@@ -34,18 +36,22 @@ from bs4_agent.workers import spawn
 
 #: Seconds between two looks for a new checkpoint. A look costs what the disk guard's does.
 LOOK_S = 5.0
-#: Seconds before the next try after failures in a row; what needs a person (a key, a cap) is tried as seldom as the last.
+#: Seconds before the next try after failures in a row; what needs a person (a key, a cap) is tried
+#: as seldom as the last.
 BACK_OFF_S = (5.0, 15.0, 60.0, 180.0, 600.0)
-#: Failures in a row, some five minutes, after which the sync counts as dead; and the seconds that an upload may take before it is late.
+#: Failures in a row, some five minutes, after which the sync counts as dead; and the seconds that
+#: an upload may take before it is late.
 DEAD_AFTER, INTERVAL_S = 4, 1800.0
 _NEVER_S = 1e9
-#: Seconds after which the store is listed although nothing new is to be uploaded: somebody else may remove what is there.
+#: Seconds after which the store is listed although nothing new is to be uploaded: somebody else may
+#: remove what is there.
 LISTED_S = 3600.0
 #: A worker that has said nothing for so long is ended: b2sdk's own timeouts are 128 s a try.
 SILENT_S = 1800.0
 #: Seconds between two progress records, so that an upload of an hour makes 60.
 PROGRESS_S = 60.0
-#: Milestones that one job takes on after the newest step, so that the next newest one waits no longer than this.
+#: Milestones that one job takes on after the newest step, so that the next newest one waits no
+#: longer than this.
 _BACKLOG = 1
 #: Files of one job that are no checkpoint. What is left comes with the next one.
 _OTHERS = 200
@@ -103,26 +109,46 @@ class Syncs:
             except AgentError as error:
                 self._failed(run, {"error": error.type, "detail": error.message, "passing": False})
             except OSError as error:
-                text = f"{error.filename or 'Its disk'} cannot be read ({error.strerror}); look at the disk."
+                text = (
+                    f"{error.filename or 'Its disk'} cannot be read ({error.strerror}); look at "
+                    "the disk."
+                )
                 self._failed(run, {"error": "disk", "detail": text, "passing": True})
 
     def told(self) -> ConsoleFacts | None:
         """What the store and the workers said, for the detectors; None without an order."""
-        syncs = [(run, view) for run, view in list(self._book.ledger.syncs.items()) if view.order.get("to")]
+        syncs = [
+            (run, view)
+            for run, view in list(self._book.ledger.syncs.items())
+            if view.order.get("to")
+        ]
         remote = [row for run, view in syncs for row in view.remote(run)]
         return (
-            ConsoleFacts(sync=self.facts(), remote=remote if any(view.listed is not None for _, view in syncs) else None) if syncs else None
+            ConsoleFacts(
+                sync=self.facts(),
+                remote=remote if any(view.listed is not None for _, view in syncs) else None,
+            )
+            if syncs
+            else None
         )
 
     def facts(self) -> list[dict[str, Any]]:
-        """A row a synced run: `run`, `alive` (it is not failing), `pointer`, `interval_s`, `removed`, and what `SyncView.told` gives."""
+        """A row a synced run: `run`, `alive` (it is not failing), `pointer`, `interval_s`,
+        `removed`, and what `SyncView.told` gives.
+        """
         rows = []
         for run, view in list(self._book.ledger.syncs.items()):
             if view.order.get("to"):
                 failing = view.failures >= DEAD_AFTER
-                # An order for every N steps is behind on purpose, and an upload that moves may take as long as its bandwidth makes it.
+                # An order for every N steps is behind on purpose, and an upload that moves may take
+                # as long as its bandwidth makes it.
                 waits = bool(view.order.get("every")) or view.step is not None
-                row = {"run": run, "alive": not failing, "pointer": view.pointer, "interval_s": _NEVER_S if waits else INTERVAL_S}
+                row = {
+                    "run": run,
+                    "alive": not failing,
+                    "pointer": view.pointer,
+                    "interval_s": _NEVER_S if waits else INTERVAL_S,
+                }
                 rows.append(row | view.told())
         return rows
 
@@ -136,18 +162,31 @@ class Syncs:
         unseen = view.pointer is not None and time.time() - view.listed_t > LISTED_S
         if not steps and not others and not unseen:
             return
-        # Where a run was set back, what an earlier life has left above it is saved too, but never pointed to.
-        ahead = bool(steps) and newest is whole[0] and (view.pointer is None or steps[0].step > view.pointer)
+        # Where a run was set back, what an earlier life has left above it is saved too, but never
+        # pointed to.
+        ahead = (
+            bool(steps)
+            and newest is whole[0]
+            and (view.pointer is None or steps[0].step > view.pointer)
+        )
         job = {
-            "run": name, "to": order.to, "home": str(self._pod.runs.home.root), "spec": spec_as_dict(run.spec),
+            "run": name,
+            "to": order.to,
+            "home": str(self._pod.runs.home.root),
+            "spec": spec_as_dict(run.spec),
             "attempt": run.attempt.number if run.attempt is not None else 0,
             "resumed": run.attempt.resume if run.attempt is not None else None,
-            "wandb": self._wandb(name), "launch": launch_record.of(run.spec).as_dict(), "steps": [one.step for one in steps],
-            "weights": order.weights, "rate": order.rate,
+            "wandb": self._wandb(name),
+            "launch": launch_record.of(run.spec).as_dict(),
+            "steps": [one.step for one in steps],
+            "weights": order.weights,
+            "rate": order.rate,
             "point": ahead or (bool(steps) and steps[0] is newest),
-            "keep_remote": order.keep_remote, "milestones": order.milestones,
-            "others": {key: str(path) for key, path in list(others.items())[:_OTHERS]}, "look": bool(steps) or unseen,
-        }  # fmt: skip
+            "keep_remote": order.keep_remote,
+            "milestones": order.milestones,
+            "others": {key: str(path) for key, path in list(others.items())[:_OTHERS]},
+            "look": bool(steps) or unseen,
+        }
         self._start(name, order, job)
 
     def _start(self, name: str, order: SyncOrder, body: Mapping[str, Any]) -> None:
@@ -155,10 +194,16 @@ class Syncs:
         with log.open("ab") as errors:
             process = subprocess.Popen(
                 command(self._pod.runs.home, "bs4_agent.checkpoints.remote.worker"),
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, start_new_session=True,
-            )  # fmt: skip
-        with contextlib.suppress(psutil.Error, OSError):  # it has ended already, or this kernel does not let us
-            # The run comes first: the last of the best-effort priorities for the disk (idle would starve). It is inherited by its threads.
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                start_new_session=True,
+            )
+        with contextlib.suppress(
+            psutil.Error, OSError
+        ):  # it has ended already, or this kernel does not let us
+            # The run comes first: the last of the best-effort priorities for the disk (idle would
+            # starve). It is inherited by its threads.
             psutil.Process(process.pid).ionice(psutil.IOPRIO_CLASS_BE, 7)
         job = _Job(process, order)
         with self._lock:
@@ -182,7 +227,11 @@ class Syncs:
         if not job.ending and not ended_well:
             failures = self._book.ledger.syncs[name].failures
             last = self._book.ledger.syncs[name].failed or {}
-            pause = BACK_OFF_S[-1] if not last.get("passing", True) else BACK_OFF_S[min(max(failures, 1), len(BACK_OFF_S)) - 1]
+            pause = (
+                BACK_OFF_S[-1]
+                if not last.get("passing", True)
+                else BACK_OFF_S[min(max(failures, 1), len(BACK_OFF_S)) - 1]
+            )
             self._not_before[name] = time.monotonic() + pause
         with self._lock:
             self._jobs.pop(name, None)
@@ -203,21 +252,34 @@ class Syncs:
         self._book("sync", run=name, event=event, to=job.order.to, **fields)
 
     def _failed(self, name: str, fields: Mapping[str, Any]) -> None:
-        """Once a change: a store that is away for a day makes a record an hour, not one every ten minutes."""
+        """Once a change: a store that is away for a day makes a record an hour, not one every ten
+        minutes.
+        """
         view = self._book.ledger.syncs[name]
         before, now = view.failed, time.time()
-        self._not_before[name] = time.monotonic() + BACK_OFF_S[min(view.failures, len(BACK_OFF_S) - 1)]
-        if before is not None and before.get("detail") == fields["detail"] and now - before["t"] < 3600.0 and view.failures > 4:
+        self._not_before[name] = (
+            time.monotonic() + BACK_OFF_S[min(view.failures, len(BACK_OFF_S) - 1)]
+        )
+        if (
+            before is not None
+            and before.get("detail") == fields["detail"]
+            and now - before["t"] < 3600.0
+            and view.failures > 4
+        ):
             return
         with contextlib.suppress(SpoolFull):
             self._book("sync", run=name, event="failed", to=view.order.get("to"), **fields)
 
     def _wandb(self, name: str) -> dict[str, str]:
         run = self._book.ledger.runs.get(name)
-        return {str(row["side"]): str(row["id"]) for row in (run.tracked if run is not None else ())}
+        return {
+            str(row["side"]): str(row["id"]) for row in (run.tracked if run is not None else ())
+        }
 
     def _others(self, run: Run) -> dict[str, Path]:
-        """Logs of attempts that ended, and crash reports: name below the run's place in the bucket -> file."""
+        """Logs of attempts that ended, and crash reports: name below the run's place in the bucket
+        -> file.
+        """
         home, found = self._pod.runs.home, {}
         layout = Layout("", run.name)
         for number in attempt_numbers(home.run(run.name)):
@@ -230,7 +292,9 @@ class Syncs:
             if newest:
                 for source in self._pod.runs.trainer(run).log_sources(run.spec):
                     if source.path.is_file():
-                        found[layout.log(number, f"{source.source}.log")[len(layout.root) :]] = source.path
+                        found[layout.log(number, f"{source.source}.log")[len(layout.root) :]] = (
+                            source.path
+                        )
         for path in sorted(home.reports.glob(f"{run.name}.*.report.tar.gz")):
             if path.name.removeprefix(f"{run.name}.").split(".")[0].isdigit():
                 found[layout.report(path.name)[len(layout.root) :]] = path
@@ -298,25 +362,48 @@ _EVENTS = frozenset(
 
 
 def present(whole: Sequence[StepSet], attempt: Attempt | None) -> StepSet | None:
-    """The step that saves the run: the newest there is; where `attempt` was resumed below what an earlier life has left there, the newest
-    that it has saved itself. `whole`: newest first. `attempt`: the one that lives, or None."""
+    """The step that saves the run: the newest there is; where `attempt` was resumed below what an
+    earlier life has left there, the newest that it has saved itself. `whole`: newest first.
+    `attempt`: the one that lives, or None.
+    """
     newest = next(iter(whole), None)
-    if newest is None or attempt is None or attempt.resume is None or newest.step <= attempt.resume or newest.t >= attempt.started_t:
+    if (
+        newest is None
+        or attempt is None
+        or attempt.resume is None
+        or newest.step <= attempt.resume
+        or newest.t >= attempt.started_t
+    ):
         return newest
     return next((one for one in whole if one.t >= attempt.started_t), newest)
 
 
-def wanted(whole: Sequence[StepSet], newest: StepSet | None, order: SyncOrder, view: SyncView, *, live: bool) -> list[StepSet]:
-    """The steps of the next job, `newest` first: that is the one that saves the run. Then milestones that were passed over, newest first.
+def wanted(
+    whole: Sequence[StepSet],
+    newest: StepSet | None,
+    order: SyncOrder,
+    view: SyncView,
+    *,
+    live: bool,
+) -> list[StepSet]:
+    """The steps of the next job, `newest` first: that is the one that saves the run. Then
+    milestones that were passed over, newest first.
 
     `whole`: newest first. A step counts as uploaded while nothing was written to it since.
     """
-    missing = [one for one in whole if view.done.get(one.step) is None or one.t > view.done[one.step] + 1.0]
+    missing = [
+        one for one in whole if view.done.get(one.step) is None or one.t > view.done[one.step] + 1.0
+    ]
     if newest is None or not missing:
         return []
     chosen: list[StepSet] = []
     last = max((step for step in view.done if step <= newest.step), default=None)
-    due = last is None or newest.step - last >= order.every or order.milestone(newest.step) or not live
+    due = (
+        last is None
+        or newest.step - last >= order.every
+        or order.milestone(newest.step)
+        or not live
+    )
     if newest in missing and due:
         chosen.append(newest)
     backlog = [one for one in missing if order.milestone(one.step) and one is not newest]
@@ -325,4 +412,7 @@ def wanted(whole: Sequence[StepSet], newest: StepSet | None, order: SyncOrder, v
 
 def _ending(code: int) -> str:
     what = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
-    return f"The process that uploads {what}; it is started again by itself (its last words are in ~/.bs4/agent.log)."
+    return (
+        f"The process that uploads {what}; it is started again by itself (its last words are in "
+        "~/.bs4/agent.log)."
+    )

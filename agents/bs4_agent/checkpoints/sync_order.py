@@ -1,4 +1,6 @@
-"""A standing order to sync: where a run's checkpoints are copied to, how often, and what stays there."""
+"""A standing order to sync: where a run's checkpoints are copied to, how often, and what stays
+there.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,12 @@ _MIB = 1024 * 1024
 
 @dataclass(frozen=True)
 class SyncOrder:
-    """`every`: steps between two uploads, at least (0: each newest complete one). `milestones`: multiples of it are uploaded and stay.
-    `keep_remote`: complete steps that stay in the store, None to remove nothing from the pod. `limit_mib`: bandwidth in MiB/s, None for
-    none. `weights`: whether parts go too that no resume needs. `once`: it ends with the first upload. `who` gave it, as claimed."""
+    """`every`: steps between two uploads, at least (0: each newest complete one). `milestones`:
+    multiples of it are uploaded and stay. `keep_remote`: complete steps that stay in the store,
+    None to remove nothing from the pod. `limit_mib`: bandwidth in MiB/s, None for none. `weights`:
+    whether parts go too that no resume needs. `once`: it ends with the first upload. `who` gave it,
+    as claimed.
+    """
 
     to: str
     every: int = 0
@@ -34,9 +39,15 @@ class SyncOrder:
             return None
         limit, keep = record.get("limit_mib"), record.get("keep_remote")
         return cls(
-            str(record["to"]), int(record.get("every") or 0), int(record.get("milestones") or 0), None if keep is None else int(keep),
-            None if limit is None else float(limit), bool(record.get("weights")), bool(record.get("once")), str(record.get("who", "")),
-        )  # fmt: skip
+            str(record["to"]),
+            int(record.get("every") or 0),
+            int(record.get("milestones") or 0),
+            None if keep is None else int(keep),
+            None if limit is None else float(limit),
+            bool(record.get("weights")),
+            bool(record.get("once")),
+            str(record.get("who", "")),
+        )
 
     @property
     def rate(self) -> int | None:
@@ -48,8 +59,12 @@ class SyncOrder:
 
 
 def asked(body: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of the journal's record that an action's body asks for; BadRequest says what is wrong with it."""
-    fields: dict[str, Any] = dict.fromkeys(("to", "every", "milestones", "keep_remote", "limit_mib", "weights", "once"))
+    """The fields of the journal's record that an action's body asks for; BadRequest says what is
+    wrong with it.
+    """
+    fields: dict[str, Any] = dict.fromkeys(
+        ("to", "every", "milestones", "keep_remote", "limit_mib", "weights", "once")
+    )
     if body.get("off"):
         return fields
     fields["to"] = str(Place.parse(str(body.get("to") or "")))
@@ -60,9 +75,19 @@ def asked(body: Mapping[str, Any]) -> dict[str, Any]:
         fields[name] = value
     keep = body.get("keep_remote")
     if keep is not None and (type(keep) is not int or keep < 2):
-        raise BadRequest("`keep_remote` is a number of at least 2: the newest one may prove unreadable when it is needed.")
+        raise BadRequest(
+            "`keep_remote` is a number of at least 2: the newest one may prove unreadable "
+            "when it is needed."
+        )
     limit = body.get("limit_mib")
-    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, (int, float)) or not 0 < limit < 100_000):
+    if limit is not None and (
+        isinstance(limit, bool) or not isinstance(limit, (int, float)) or not 0 < limit < 100_000
+    ):
         raise BadRequest("`limit_mib` is a bandwidth in MiB per second, more than 0.")
-    fields |= {"keep_remote": keep, "limit_mib": limit, "weights": bool(body.get("weights")), "once": bool(body.get("once"))}
+    fields |= {
+        "keep_remote": keep,
+        "limit_mib": limit,
+        "weights": bool(body.get("weights")),
+        "once": bool(body.get("once")),
+    }
     return fields

@@ -1,4 +1,6 @@
-"""The files of one complete step as they are uploaded: what a resume needs, under the names that a new pod puts them back by."""
+"""The files of one complete step as they are uploaded: what a resume needs, under the names that a
+new pod puts them back by.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +33,10 @@ class LocalFile:
 
 @dataclass(frozen=True)
 class LocalSet:
-    """`t`: wall second at which the set was last written to. `parts` as in a manifest; `data` the files of these parts, `beside` configs.
-    `configs`: those among `beside` (or `data`) that the run was started with."""
+    """`t`: wall second at which the set was last written to. `parts` as in a manifest; `data` the
+    files of these parts, `beside` configs. `configs`: those among `beside` (or `data`) that the run
+    was started with.
+    """
 
     step: int
     t: float
@@ -55,10 +59,16 @@ class LocalSet:
         return sum(file.size for file in self.files)
 
 
-def local_set(trainer: Trainer, spec: LaunchSpec, one: StepSet, *, weights: bool = False) -> LocalSet:
-    """`one`, which must be complete. Refused for a part outside the output directory, or one that holds what is no file."""
+def local_set(
+    trainer: Trainer, spec: LaunchSpec, one: StepSet, *, weights: bool = False
+) -> LocalSet:
+    """`one`, which must be complete. Refused for a part outside the output directory, or one that
+    holds what is no file.
+    """
     layout = trainer.layout(spec)
-    needed = {rule.name for rule in trainer.parts(spec) if rule.required} | (OPTIONAL if weights else set())
+    needed = {rule.name for rule in trainer.parts(spec) if rule.required} | (
+        OPTIONAL if weights else set()
+    )
     parts: dict[str, str] = {}
     data: dict[str, LocalFile] = {}
     for name, part in sorted(one.parts.items()):
@@ -68,7 +78,9 @@ def local_set(trainer: Trainer, spec: LaunchSpec, one: StepSet, *, weights: bool
         for file in _below(part.path, parts[name]):
             data[file.name] = file  # a part inside another one is uploaded once
     if not data:
-        raise Refused(f"Step {one.step} of {spec.run} has no files to upload; look at its directories.")
+        raise Refused(
+            f"Step {one.step} of {spec.run} has no files to upload; look at its directories."
+        )
     beside, configs = _configs(spec, layout)
     extra = [file for file in beside if file.name not in data]
     t = max(one.parts[name].t for name in parts)
@@ -76,10 +88,15 @@ def local_set(trainer: Trainer, spec: LaunchSpec, one: StepSet, *, weights: bool
 
 
 def wandb_ids(trainer: Trainer, spec: LaunchSpec) -> dict[str, str]:
-    """W&B's run ids by side: as each side's own log says them; where it says none (offline, not yet started), as its launch gave them."""
+    """W&B's run ids by side: as each side's own log says them; where it says none (offline, not yet
+    started), as its launch gave them.
+    """
     found = tracking.given(spec)
     for source in trainer.log_sources(spec):
-        if source.source in ("trainer", "orchestrator") and (tracked := address(source.path, source.source)) is not None:
+        if (
+            source.source in ("trainer", "orchestrator")
+            and (tracked := address(source.path, source.source)) is not None
+        ):
             found[source.source] = tracked.id
     return found
 
@@ -88,11 +105,16 @@ def _relative(path: Path, layout: RunLayout) -> str:
     try:
         return checked(path.relative_to(layout.output_dir).as_posix())
     except ValueError:
-        raise Refused(f"{path} lies outside the run's output directory {layout.output_dir}, so no other pod could put it back.") from None
+        raise Refused(
+            f"{path} lies outside the run's output directory {layout.output_dir}, so no "
+            "other pod could put it back."
+        ) from None
 
 
 def _below(directory: Path, name: str) -> list[LocalFile]:
-    """Every regular file, links to files followed. A link to a directory or a device would be missing in the copy: Refused."""
+    """Every regular file, links to files followed. A link to a directory or a device would be
+    missing in the copy: Refused.
+    """
     found: list[LocalFile] = []
     with os.scandir(directory) as entries:
         for entry in sorted(entries, key=lambda one: one.name):
@@ -102,13 +124,18 @@ def _below(directory: Path, name: str) -> list[LocalFile]:
                 continue
             status = entry.stat()
             if not stat.S_ISREG(status.st_mode):
-                raise Refused(f"{path} is no regular file, so this step cannot be copied whole; replace it by what it stands for.")
+                raise Refused(
+                    f"{path} is no regular file, so this step cannot be copied whole; "
+                    "replace it by what it stands for."
+                )
             found.append(LocalFile(path, checked(inner), status.st_size))
     return found
 
 
 def _configs(spec: LaunchSpec, layout: RunLayout) -> tuple[list[LocalFile], ConfigFiles]:
-    """The configs without which nobody knows what to resume: as given, and as the launcher resolved them."""
+    """The configs without which nobody knows what to resume: as given, and as the launcher resolved
+    them.
+    """
     found: dict[str, LocalFile] = {}
     resolved = layout.run_dir / "configs"
     for path in sorted([*resolved.glob("*.json"), *resolved.glob("*.toml")]):

@@ -1,4 +1,6 @@
-"""The fold of the journal's `sync` records of one run: what is ordered, what is in the store, how the last upload went."""
+"""The fold of the journal's `sync` records of one run: what is ordered, what is in the store, how
+the last upload went.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,16 @@ _STEPS_KEPT = 500
 #: Events that change the view; each has a method of its own.
 FOLDED = frozenset(
     {
-        *("ordered", "finished", "started", "progress", "pointed", "step-done", "pruned", "skipped"),
+        *(
+            "ordered",
+            "finished",
+            "started",
+            "progress",
+            "pointed",
+            "step-done",
+            "pruned",
+            "skipped",
+        ),
         *("vanished", "listed", "unlisted", "others", "failed"),
     }
 )
@@ -21,9 +32,11 @@ FOLDED = frozenset(
 
 @dataclass
 class SyncView:
-    """`order`: the last order's record (`to` None: taken back). `done`: step -> wall second of the set that was verified there. `pointer`:
-    the step that latest.json was last seen to name. `last`: the newest record, `failed`: the last failure since the last success, None
-    when there is none. `logs`: names that were uploaded. `failures`: in a row."""
+    """`order`: the last order's record (`to` None: taken back). `done`: step -> wall second of the
+    set that was verified there. `pointer`: the step that latest.json was last seen to name. `last`:
+    the newest record, `failed`: the last failure since the last success, None when there is none.
+    `logs`: names that were uploaded. `failures`: in a row.
+    """
 
     order: Record = field(default_factory=dict)
     place: str = ""
@@ -46,12 +59,16 @@ class SyncView:
     held: str = ""
     """Why the pointer was not moved to the newest uploaded step, "" when it was."""
     skipped: dict[int, str] = field(default_factory=dict)
-    """Steps that the worker would not upload since its last success -> why; `rounds`: how often in a row."""
+    """Steps that the worker would not upload since its last success -> why; `rounds`: how often in
+    a row.
+    """
     rounds: int = 0
     vanished: list[int] = field(default_factory=list)
     """Steps that were taken away under their upload since the last success."""
     listed: dict[int, Record] | None = None
-    """What the store listed last, step -> what is wrong with it ({} for a whole one); None before the first listing. `listed_t`: when."""
+    """What the store listed last, step -> what is wrong with it ({} for a whole one); None before
+    the first listing. `listed_t`: when.
+    """
     listed_t: float = 0.0
 
     def apply(self, record: Record) -> None:
@@ -62,28 +79,47 @@ class SyncView:
             getattr(self, "_" + event.replace("-", "_"))(record)
 
     def told(self) -> Record:
-        """Of the row that detectors get: how it failed, what it skipped, what vanished, whether the store was listed."""
+        """Of the row that detectors get: how it failed, what it skipped, what vanished, whether the
+        store was listed.
+        """
         failed, skipped = self.failed or {}, self.skipped
         return {
-            "removed": list(self.removed), "detail": failed.get("detail", ""), "error": failed.get("error", ""), "failures": self.failures,
-            "skipped": sorted(skipped), "why": skipped[max(skipped)] if skipped else "", "rounds": self.rounds,
-            "vanished": list(self.vanished), "listed": self.listed is not None,
-        }  # fmt: skip
+            "removed": list(self.removed),
+            "detail": failed.get("detail", ""),
+            "error": failed.get("error", ""),
+            "failures": self.failures,
+            "skipped": sorted(skipped),
+            "why": skipped[max(skipped)] if skipped else "",
+            "rounds": self.rounds,
+            "vanished": list(self.vanished),
+            "listed": self.listed is not None,
+        }
 
     def remote(self, run: str) -> list[Record]:
         """A row a step of the last listing, as ConsoleFacts.remote has them."""
         return [
             {
-                "run": run, "prefix": self.place, "step": step, "files": row.get("files"), "local_files": row.get("of"),
-                "missing": row.get("missing", ""), "uploading": step == self.step,
+                "run": run,
+                "prefix": self.place,
+                "step": step,
+                "files": row.get("files"),
+                "local_files": row.get("of"),
+                "missing": row.get("missing", ""),
+                "uploading": step == self.step,
             }
             for step, row in (self.listed or {}).items()
-        ]  # fmt: skip
+        ]
 
     def _ordered(self, record: Record) -> None:
         if record.get("to") and record["to"] != self.place:
             # Another place: nothing of it is known yet.
-            self.done, self.pointer, self.pointed_t, self.logs, self.removed = {}, None, None, set(), []
+            self.done, self.pointer, self.pointed_t, self.logs, self.removed = (
+                {},
+                None,
+                None,
+                set(),
+                [],
+            )
             self.listed, self.listed_t = None, 0.0
         self.order, self.place = record, str(record.get("to") or self.place)
         self.failed, self.failures, self.held = None, 0, ""
@@ -120,18 +156,27 @@ class SyncView:
         for step in record["steps"]:
             self.done.pop(step, None)
         if self.listed is not None:
-            self.listed = {step: row for step, row in self.listed.items() if step not in record["steps"]}
+            self.listed = {
+                step: row for step, row in self.listed.items() if step not in record["steps"]
+            }
 
     def _skipped(self, record: Record) -> None:
-        self.skipped, self.rounds = {**self.skipped, record["step"]: str(record["detail"])}, self.rounds + 1
+        self.skipped, self.rounds = (
+            {**self.skipped, record["step"]: str(record["detail"])},
+            self.rounds + 1,
+        )
 
     def _vanished(self, record: Record) -> None:
         self.vanished = [*self.vanished, record["step"]][-_STEPS_KEPT:]
 
     def _listed(self, record: Record) -> None:
-        """The store's own word: what is not whole there counts as never uploaded, so that it is uploaded again where it is wanted."""
+        """The store's own word: what is not whole there counts as never uploaded, so that it is
+        uploaded again where it is wanted.
+        """
         whole = set(record["steps"])
-        self.listed = {step: {} for step in record["steps"]} | {row["step"]: row for row in record["torn"]}
+        self.listed = {step: {} for step in record["steps"]} | {
+            row["step"]: row for row in record["torn"]
+        }
         self.listed_t = record["t"]
         self.done = {step: t for step, t in self.done.items() if step in whole}
         if record["pointer"] is not None:

@@ -1,4 +1,6 @@
-"""The ids of a run at W&B as each generation is given them: by options in 2026-01, by PRL_RUN_ID in the current one."""
+"""The ids of a run at W&B as each generation is given them: by options in 2026-01, by PRL_RUN_ID in
+the current one.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ _VARIABLE = "PRL_RUN_ID"
 
 
 def given(spec: LaunchSpec) -> dict[str, str]:
-    """The ids that a launch of `spec` gives its run, by side; those of the config itself are not among them, as it is saved anyway.
+    """The ids that a launch of `spec` gives its run, by side; those of the config itself are not
+    among them, as it is saved anyway.
 
     A run that is tracked offline, or has only just begun, says them nowhere else.
     """
@@ -26,16 +29,22 @@ def given(spec: LaunchSpec) -> dict[str, str]:
 
 
 def untracked(spec: LaunchSpec) -> tuple[tuple[str, ...], dict[str, str]]:
-    """(further arguments, additions to the environment) of `spec` less the ids of `given`. verl's ids stay: nothing else has them."""
+    """(further arguments, additions to the environment) of `spec` less the ids of `given`. verl's
+    ids stay: nothing else has them.
+    """
     words = settings.without(spec.overrides, [f"{side}.wandb.id" for side in SIDES])
     return tuple(words), {name: value for name, value in spec.env.items() if name != _VARIABLE}
 
 
 def with_tracking(spec: LaunchSpec, wandb: Mapping[str, str]) -> LaunchSpec:
-    """The spec with the ids `wandb`, in the form of its generation; what its config or its options say stands."""
+    """The spec with the ids `wandb`, in the form of its generation; what its config or its options
+    say stands.
+    """
     if spec.trainer == launcher.CURRENT:
         identity = next((wandb[side] for side in SIDES if wandb.get(side)), "")
-        return dataclasses.replace(spec, env={_VARIABLE: identity, **spec.env}) if identity else spec
+        return (
+            dataclasses.replace(spec, env={_VARIABLE: identity, **spec.env}) if identity else spec
+        )
     current = settings.of(spec, watching=True)
     words = list(spec.overrides)
     for side in SIDES:

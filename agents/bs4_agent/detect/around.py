@@ -1,6 +1,8 @@
-"""Single looks at what lies around a run: settings, processes' limits, W&B directories, caches, adapters, archives.
+"""Single looks at what lies around a run: settings, processes' limits, W&B directories, caches,
+adapters, archives.
 
-Each answers None where it cannot know. Of a process's environment only names are kept, of one value only a digest.
+Each answers None where it cannot know. Of a process's environment only names are kept, of one value
+only a digest.
 """
 
 from __future__ import annotations
@@ -15,7 +17,14 @@ from typing import Any
 
 from bs4_agent import containers
 from bs4_agent.detect import wandb_files
-from bs4_agent.detect.surroundings import Adapter, DatasetCache, EnvironmentVersion, ProcessFacts, Surroundings, WandbDirectory
+from bs4_agent.detect.surroundings import (
+    Adapter,
+    DatasetCache,
+    EnvironmentVersion,
+    ProcessFacts,
+    Surroundings,
+    WandbDirectory,
+)
 from bs4_agent.digest import sha256
 from bs4_agent.paths import storage
 from bs4_agent.runs.files import LISTED_MOST, listed, mtime, read_passing, write_json
@@ -25,25 +34,45 @@ from bs4_agent.trainers import settings, verl_settings
 from bs4_agent.trainers.base import LaunchSpec, RunLayout, Trainer
 from bs4_agent.trainers.settings import UNKNOWN_CONFIG, BadConfig, parse_arguments
 
-_COMPONENTS = ("launcher", "trainer", "rank", "orchestrator", "inference", "engine", "worker", "env-server")
+_COMPONENTS = (
+    "launcher",
+    "trainer",
+    "rank",
+    "orchestrator",
+    "inference",
+    "engine",
+    "worker",
+    "env-server",
+)
 _MAX_PROCESSES = 64
-#: Names that a run which continues another one must keep: the key of the lineage and where the settings have it.
+#: Names that a run which continues another one must keep: the key of the lineage and where the
+#: settings have it.
 _LINEAGE = {
     "model.name": ("model.name", "trainer.model.name"),
     "lora_name": ("orchestrator.lora_name", "orchestrator.model.lora.name"),
     "wandb.name": ("wandb.name", "monitors.wandb.name"),
 }
-#: `# env: owner/name@1.2.3`, `# environment: name==1.2.3`, `# env_version = "1.2.3"` in the comments at the top of a config.
-_NAMED = re.compile(r"^#\s*env(?:ironment)?\s*[:=]\s*([A-Za-z0-9_./-]{1,100}?)(?:@|==)v?(\d[\w.]{0,30})", re.IGNORECASE | re.MULTILINE)
-_VERSION = re.compile(r"^#\s*env(?:ironment)?[_ -]version\s*[:=]\s*\"?v?(\d[\w.]{0,30})", re.IGNORECASE | re.MULTILINE)
+#: `# env: owner/name@1.2.3`, `# environment: name==1.2.3`, `# env_version = "1.2.3"` in the
+#: comments at the top of a config.
+_NAMED = re.compile(
+    r"^#\s*env(?:ironment)?\s*[:=]\s*([A-Za-z0-9_./-]{1,100}?)(?:@|==)v?(\d[\w.]{0,30})",
+    re.IGNORECASE | re.MULTILINE,
+)
+_VERSION = re.compile(
+    r"^#\s*env(?:ironment)?[_ -]version\s*[:=]\s*\"?v?(\d[\w.]{0,30})", re.IGNORECASE | re.MULTILINE
+)
 _HEADER = 8192
 
 
 def flat_settings(spec: LaunchSpec, argv: Sequence[str] = ()) -> dict[str, Any] | None:
-    """The settings as flat dotted keys, the words of `argv` (what was really started) laid over them; None where the config is unknown.
-    An empty table is there as True: `[ckpt]` alone switches checkpoints on."""
+    """The settings as flat dotted keys, the words of `argv` (what was really started) laid over
+    them; None where the config is unknown. An empty table is there as True: `[ckpt]` alone switches
+    checkpoints on.
+    """
     if spec.trainer == "verl":
-        return verl_settings.flat(spec, argv) or None  # Hydra's words, whether there is a file behind them or not
+        return (
+            verl_settings.flat(spec, argv) or None
+        )  # Hydra's words, whether there is a file behind them or not
     if spec.config == UNKNOWN_CONFIG:
         return None
     try:
@@ -59,23 +88,39 @@ def flat_settings(spec: LaunchSpec, argv: Sequence[str] = ()) -> dict[str, Any] 
 
 
 def of_files(spec: LaunchSpec, layout: RunLayout) -> tuple[dict[str, Any] | None, Surroundings]:
-    """(settings, surroundings) as far as a finished run's directory tells: the configs that its launcher wrote, a refusal, W&B runs."""
-    flat: dict[str, Any] = verl_settings.overrides(verl_settings.recorded(layout.run_dir)) if spec.trainer == "verl" else {}
+    """(settings, surroundings) as far as a finished run's directory tells: the configs that its
+    launcher wrote, a refusal, W&B runs.
+    """
+    flat: dict[str, Any] = (
+        verl_settings.overrides(verl_settings.recorded(layout.run_dir))
+        if spec.trainer == "verl"
+        else {}
+    )
     for component in ("trainer", "orchestrator", "inference"):
         written = read_passing(layout.run_dir / "configs" / f"{component}.json")
         flat.update(flatten(written, component + ".") if written else {})
     try:
-        flat.update(flatten(settings.load_toml(layout.run_dir / "configs" / "orch.toml"), "orchestrator."))
+        flat.update(
+            flatten(settings.load_toml(layout.run_dir / "configs" / "orch.toml"), "orchestrator.")
+        )
     except BadConfig:
         pass  # the current generation writes none, and 2026-01 may have died before it did
     rejected, rejected_t = text_file(layout.run_dir / "configs" / "error.txt")
     known = flat or None
     local = wandb_directories(spec, layout)
-    return known, Surroundings(time.time(), wandb=local, adapters=adapters(spec, known), rejected=rejected, rejected_t=rejected_t)
+    return known, Surroundings(
+        time.time(),
+        wandb=local,
+        adapters=adapters(spec, known),
+        rejected=rejected,
+        rejected_t=rejected_t,
+    )
 
 
 def flatten(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """`{"a": {"b": 1}, "c": [{"d": 2}]}` -> `{"a.b": 1, "c.0.d": 2}`; lists of plain values stay lists, what is null is left out."""
+    """`{"a": {"b": 1}, "c": [{"d": 2}]}` -> `{"a.b": 1, "c.0.d": 2}`; lists of plain values stay
+    lists, what is null is left out.
+    """
     flat: dict[str, Any] = {}
     for key, value in data.items():
         name = f"{prefix}{key}"
@@ -109,7 +154,9 @@ def _process(member: Member) -> ProcessFacts:
         cwd = None
     if not member.identity.alive():  # the pid may be somebody else's by now
         return ProcessFacts(member.identity, member.component)
-    return ProcessFacts(member.identity, member.component, nofile, open_files, names, wandb_id, shared, cwd)
+    return ProcessFacts(
+        member.identity, member.component, nofile, open_files, names, wandb_id, shared, cwd
+    )
 
 
 def _soft_nofile(place: Path) -> int | None:
@@ -122,7 +169,9 @@ def _soft_nofile(place: Path) -> int | None:
 
 
 def _environment(place: Path) -> tuple[frozenset[str] | None, str | None, bool]:
-    """(names, digest of WANDB_RUN_ID, W&B's shared mode). A process that wrote its title over its environment has no names left."""
+    """(names, digest of WANDB_RUN_ID, W&B's shared mode). A process that wrote its title over its
+    environment has no names left.
+    """
     try:
         raw = (place / "environ").read_bytes()
     except OSError:
@@ -132,24 +181,37 @@ def _environment(place: Path) -> tuple[frozenset[str] | None, str | None, bool]:
         return None, None, False
     names = frozenset(name.decode("utf-8", "replace") for name, _, _ in pairs)
     wandb = next((value for name, _, value in pairs if name == b"WANDB_RUN_ID" and value), None)
-    shared = any(name == b"WANDB_SHARED_MODE" and value not in (b"", b"0") for name, _, value in pairs)
+    shared = any(
+        name == b"WANDB_SHARED_MODE" and value not in (b"", b"0") for name, _, value in pairs
+    )
     return names, None if wandb is None else sha256(wandb).hexdigest()[:16], shared
 
 
 def wandb_directories(spec: LaunchSpec, layout: RunLayout) -> list[WandbDirectory]:
-    """The newest local W&B runs, where W&B puts them: below the working directory or the output. Of the newest attempt with their step."""
+    """The newest local W&B runs, where W&B puts them: below the working directory or the output. Of
+    the newest attempt with their step.
+    """
     found = wandb_files.directories(wandb_roots(spec, layout))
     newest = {one.path for one in wandb_files.together(found)}
-    return [dataclasses.replace(one, step=wandb_files.newest_step(one)) if one.path in newest else one for one in found]
+    return [
+        dataclasses.replace(one, step=wandb_files.newest_step(one)) if one.path in newest else one
+        for one in found
+    ]
 
 
 def wandb_roots(spec: LaunchSpec, layout: RunLayout) -> list[Path]:
-    """The trainers give their own directory; the working directory is what W&B takes without one."""
-    return list(dict.fromkeys((spec.cwd / "wandb", layout.output_dir / "wandb", layout.run_dir / "wandb")))
+    """The trainers give their own directory; the working directory is what W&B takes without
+    one.
+    """
+    return list(
+        dict.fromkeys((spec.cwd / "wandb", layout.output_dir / "wandb", layout.run_dir / "wandb"))
+    )
 
 
 def dataset_caches(members: Sequence[Member]) -> list[DatasetCache] | None:
-    """Cache entries of `datasets` that are being built or were left so: `<hash>.incomplete`; a whole one has `dataset_info.json`."""
+    """Cache entries of `datasets` that are being built or were left so: `<hash>.incomplete`; a
+    whole one has `dataset_info.json`.
+    """
     root = _datasets_root(members)
     return None if root is None else dataset_caches_in(root)
 
@@ -174,11 +236,17 @@ def dataset_caches_in(root: Path) -> list[DatasetCache] | None:
 
 
 #: What names the place of the caches, and where below it they are.
-_DATASETS = {b"HF_DATASETS_CACHE": "", b"HF_HOME": "datasets", b"HOME": ".cache/huggingface/datasets"}
+_DATASETS = {
+    b"HF_DATASETS_CACHE": "",
+    b"HF_HOME": "datasets",
+    b"HOME": ".cache/huggingface/datasets",
+}
 
 
 def _datasets_root(members: Sequence[Member]) -> Path | None:
-    """HF_DATASETS_CACHE or HF_HOME of the run's own processes (a place, not a secret), else the default."""
+    """HF_DATASETS_CACHE or HF_HOME of the run's own processes (a place, not a secret), else the
+    default.
+    """
     for member in members:
         try:
             raw = Path(f"/proc/{member.identity.pid}/environ").read_bytes()
@@ -191,8 +259,12 @@ def _datasets_root(members: Sequence[Member]) -> Path | None:
     return None
 
 
-def environment_versions(spec: LaunchSpec, config: Mapping[str, Any] | None) -> list[EnvironmentVersion] | None:
-    """Environments that the comments at the top of the config pin, beside what the run's own .venv has."""
+def environment_versions(
+    spec: LaunchSpec, config: Mapping[str, Any] | None
+) -> list[EnvironmentVersion] | None:
+    """Environments that the comments at the top of the config pin, beside what the run's own .venv
+    has.
+    """
     if spec.config == UNKNOWN_CONFIG:
         return None
     try:
@@ -201,7 +273,9 @@ def environment_versions(spec: LaunchSpec, config: Mapping[str, Any] | None) -> 
     except OSError:
         return None
     pins: dict[str, str] = dict(_NAMED.findall(header))
-    first = (config or {}).get("orchestrator.env.0.id") or (config or {}).get("orchestrator.train.source.0.env.taskset.id")
+    first = (config or {}).get("orchestrator.env.0.id") or (config or {}).get(
+        "orchestrator.train.source.0.env.taskset.id"
+    )
     if not pins and first is not None and (match := _VERSION.search(header)):
         pins[str(first)] = match.group(1)
     found = []
@@ -212,7 +286,9 @@ def environment_versions(spec: LaunchSpec, config: Mapping[str, Any] | None) -> 
 
 
 def _installed(cwd: Path, name: str) -> tuple[str | None, Path]:
-    """The version of a package in `cwd/.venv`, by its dist-info directory; names are compared as packaging normalises them."""
+    """The version of a package in `cwd/.venv`, by its dist-info directory; names are compared as
+    packaging normalises them.
+    """
     wanted = re.sub(r"[-_.]+", "_", name.rsplit("/", 1)[-1]).lower()
     for packages in sorted((cwd / ".venv" / "lib").glob("python3*/site-packages")):
         for path in listed(packages):
@@ -228,7 +304,11 @@ def adapters(spec: LaunchSpec, config: Mapping[str, Any] | None) -> list[Adapter
         return None
     found = []
     for key, value in config.items():
-        if key.rsplit(".", 1)[-1] not in ("lora_adapter_path", "adapter_path") or not isinstance(value, str) or not value:
+        if (
+            key.rsplit(".", 1)[-1] not in ("lora_adapter_path", "adapter_path")
+            or not isinstance(value, str)
+            or not value
+        ):
             continue
         path = spec.cwd / value
         missing = [] if (path / "adapter_config.json").exists() else ["adapter_config.json"]
@@ -248,7 +328,9 @@ def text_file(path: Path) -> tuple[str | None, float]:
 
 
 def logs_kept(run: Run, attempt: Attempt, trainer: Trainer) -> bool | None:
-    """Whether a log from before this attempt still lies in the run's log directories or in the archive."""
+    """Whether a log from before this attempt still lies in the run's log directories or in the
+    archive.
+    """
     layout = trainer.layout(run.spec)
     places = [*log_directories(trainer, run.spec), storage(layout.output_dir, run.name) / "logs"]
     seen = False
@@ -262,8 +344,12 @@ def logs_kept(run: Run, attempt: Attempt, trainer: Trainer) -> bool | None:
     return False if seen else None
 
 
-def lineage(directory: Path, config: Mapping[str, Any] | None) -> tuple[dict[str, str] | None, dict[str, str] | None]:
-    """(the names that this attempt runs under, those of the newest earlier attempt that wrote them down). Written once, beside its spec."""
+def lineage(
+    directory: Path, config: Mapping[str, Any] | None
+) -> tuple[dict[str, str] | None, dict[str, str] | None]:
+    """(the names that this attempt runs under, those of the newest earlier attempt that wrote them
+    down). Written once, beside its spec.
+    """
     if config is None or not directory.is_dir():
         return None, None
     mine = names(config)
@@ -284,14 +370,25 @@ def names_before(attempts: Path, number: int) -> dict[str, str] | None:
 
 def names(config: Mapping[str, Any]) -> dict[str, str]:
     """The names in the settings that a continued run must keep."""
-    found = {name: next((config[key] for key in keys if key in config), None) for name, keys in _LINEAGE.items()}
+    found = {
+        name: next((config[key] for key in keys if key in config), None)
+        for name, keys in _LINEAGE.items()
+    }
     return {name: str(value) for name, value in found.items() if value is not None}
 
 
 def oom_kills(proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cgroup")) -> int | None:
-    """How often the kernel has killed in our control group (v2 memory.events, v1 memory.oom_control); None where that is not told."""
-    own = next((line[3:] for line in _lines(proc / "self" / "cgroup") if line.startswith("0::")), "/")
-    candidates = (groups / own.lstrip("/") / "memory.events", groups / "memory.events", groups / "memory" / "memory.oom_control")
+    """How often the kernel has killed in our control group (v2 memory.events, v1
+    memory.oom_control); None where that is not told.
+    """
+    own = next(
+        (line[3:] for line in _lines(proc / "self" / "cgroup") if line.startswith("0::")), "/"
+    )
+    candidates = (
+        groups / own.lstrip("/") / "memory.events",
+        groups / "memory.events",
+        groups / "memory" / "memory.oom_control",
+    )
     for path in candidates:
         for line in _lines(path):
             name, _, value = line.partition(" ")

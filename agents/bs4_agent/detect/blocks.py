@@ -1,4 +1,6 @@
-"""A file as blocks of whole lines, and the lines of a block by number. Offsets are those of the file, whatever is cut or left out."""
+"""A file as blocks of whole lines, and the lines of a block by number. Offsets are those of the
+file, whatever is cut or left out.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ LINE_CAP = 64 * 1024
 
 @dataclass
 class Block:
-    """Whole lines. `offset` and `line` (0-based) of the first one; `t`: the log's time before it."""
+    """Whole lines. `offset` and `line` (0-based) of the first one; `t`: the log's time before
+    it.
+    """
 
     data: bytes
     offset: int
@@ -40,7 +44,9 @@ class Lines:
         """Lines above this one have told their time."""
 
     def _index(self) -> array[int]:
-        """How many bytes stand before each line, and before one behind the last, line ends not counted."""
+        """How many bytes stand before each line, and before one behind the last, line ends not
+        counted.
+        """
         if self._starts is None:
             self._starts = array("q", accumulate(map(len, self.data.split(b"\n")), initial=0))
         return self._starts
@@ -52,11 +58,14 @@ class Lines:
         return find(self.data, begin, end) is not None or self.data.find(b"\x1b", begin, end) >= 0
 
     def at(self, number: int) -> tuple[int, bytes]:
-        """(offset in the block, the line without LF; of a long one at most LINE_CAP of what a terminal shows)."""
+        """(offset in the block, the line without LF; of a long one at most LINE_CAP of what a
+        terminal shows).
+        """
         starts = self._index()
         start = starts[number] + number
         raw = self.data[start : starts[number + 1] + number]
-        # A progress bar draws itself a thousand times before the line ends: what counts is what was drawn last.
+        # A progress bar draws itself a thousand times before the line ends: what counts is what was
+        # drawn last.
         return start, raw if len(raw) <= LINE_CAP else visible(raw)[:LINE_CAP]
 
     def index(self, offset: int) -> int:
@@ -70,7 +79,9 @@ class Lines:
         return self._count
 
     def last_written(self) -> int:
-        """The number of the last line with anything but white space in it, -1 where there is none."""
+        """The number of the last line with anything but white space in it, -1 where there is
+        none.
+        """
         end = len(self.data.rstrip())
         return self.data.count(b"\n", 0, end) if end else -1
 
@@ -80,7 +91,9 @@ class Lines:
 
 
 def blocks(handle: BinaryIO, size: int) -> Iterator[tuple[int, bytes]]:
-    """(offset, whole lines), about `size` bytes each. Of a line without end only the beginning is kept, so memory stays what it is."""
+    """(offset, whole lines), about `size` bytes each. Of a line without end only the beginning is
+    kept, so memory stays what it is.
+    """
     offset, rest, dropped = 0, b"", 0
     while True:
         data = handle.read(size)

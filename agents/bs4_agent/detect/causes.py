@@ -1,4 +1,6 @@
-"""Which of several findings is the cause: what follows from another one is dropped, the rest is put in order."""
+"""Which of several findings is the cause: what follows from another one is dropped, the rest is put
+in order.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,9 @@ from dataclasses import dataclass
 from bs4_agent.detect.facts import Facts, Finding, RunFacts
 from bs4_agent.playbooks.compiled import Playbook
 
-#: Processes write what happened to them in their own time: a consequence may be in a log before its cause. Another rank's broken
-#: connection is printed when it happens, the exit code of the rank that was killed only when torchrun has ended the others (30 s and more).
+#: Processes write what happened to them in their own time: a consequence may be in a log before its
+#: cause. Another rank's broken connection is printed when it happens, the exit code of the rank
+#: that was killed only when torchrun has ended the others (30 s and more).
 _EARLIER_S = 120.0
 _EARLIER_LINES = 200
 _ROLES = {"root": 0, "symptom": 1, "cascade": 1, "warning": 2, "maintenance": 3}
@@ -25,7 +28,9 @@ _WRITERS = {
 
 @dataclass(frozen=True)
 class Cause:
-    """A finding with its playbook. `t`: when it began, in the time of its log (None: no log tells)."""
+    """A finding with its playbook. `t`: when it began, in the time of its log (None: no log
+    tells).
+    """
 
     finding: Finding
     playbook: Playbook
@@ -35,7 +40,9 @@ class Cause:
 
 
 def order(cause: Cause, facts: Facts) -> tuple[bool, int, float, int, float]:
-    """Sorting key, causes first: roots, the newest attempt, the process that ended first, role, then time."""
+    """Sorting key, causes first: roots, the newest attempt, the process that ended first, role,
+    then time.
+    """
     item = cause.finding
     return (
         item.role != "root",
@@ -48,23 +55,31 @@ def order(cause: Cause, facts: Facts) -> tuple[bool, int, float, int, float]:
 
 def _exit_t(item: Finding, facts: Facts) -> float:
     """When the process that wrote the evidence ended; infinite when it lives or nobody knows."""
-    run = next((run for run in facts.runs if run.name == item.run and run.attempt == item.attempt), None)
+    run = next(
+        (run for run in facts.runs if run.name == item.run and run.attempt == item.attempt), None
+    )
     if run is None or not item.evidence:
         return float("inf")
     return first_exit(run, str(item.evidence[0].get("source", "")))
 
 
 def first_exit(run: RunFacts, source: str) -> float:
-    """Wall second at which the first process that writes `source` ended badly; infinite when none did."""
+    """Wall second at which the first process that writes `source` ended badly; infinite when none
+    did.
+    """
     family = "env" if source.startswith("env") else source
     writers = _WRITERS.get(family, ())
-    return min((e.t for e in run.exits if e.component in writers and (e.signal or e.code)), default=float("inf"))
+    return min(
+        (e.t for e in run.exits if e.component in writers and (e.signal or e.code)),
+        default=float("inf"),
+    )
 
 
 def causes(found: Mapping[str, Cause], facts: Facts) -> dict[str, Cause]:
     """`found` (by incident) less those that another of the same attempt explains, causes first.
 
-    Two that explain each other: the one that comes first in `order` stays. What is dropped still explains, so a chain leaves its head.
+    Two that explain each other: the one that comes first in `order` stays. What is dropped still
+    explains, so a chain leaves its head.
     """
     keys = sorted(found, key=lambda key: order(found[key], facts))
     by_attempt: dict[tuple[str, int], list[str]] = {}
@@ -78,7 +93,8 @@ def causes(found: Mapping[str, Cause], facts: Facts) -> dict[str, Cause]:
 
 def _heads(group: Sequence[str], found: Mapping[str, Cause]) -> list[str]:
     explains = {
-        key: {other for other in group if other != key and _explains(found[key], found[other])} for key in group
+        key: {other for other in group if other != key and _explains(found[key], found[other])}
+        for key in group
     }  # an edge per pair: a dozen findings at most
     place = {key: index for index, key in enumerate(group)}
     for key in group:
@@ -110,7 +126,12 @@ def _before(other: Cause, cause: Cause) -> bool:
     if other.t is not None and cause.t is not None and _comparable(other.t, cause.t):
         return other.t < cause.t - _EARLIER_S
     one, two = _first_line(other), _first_line(cause)
-    return one is not None and two is not None and one[0] == two[0] and one[1] < two[1] - _EARLIER_LINES
+    return (
+        one is not None
+        and two is not None
+        and one[0] == two[0]
+        and one[1] < two[1] - _EARLIER_LINES
+    )
 
 
 def _comparable(one: float, two: float) -> bool:

@@ -1,5 +1,7 @@
-"""Looks around every run, seldom: what `Surroundings` holds, the settings, and the disks. One thread of its own, because a dead network
-volume answers never, and a directory of ten thousand steps not at once."""
+"""Looks around every run, seldom: what `Surroundings` holds, the settings, and the disks. One
+thread of its own, because a dead network volume answers never, and a directory of ten thousand
+steps not at once.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +22,12 @@ from bs4_agent.telemetry.guard import Background
 from bs4_agent.telemetry.host import disk_usage
 from bs4_agent.trainers.base import Trainer
 
-#: Seconds between two rounds (disks, new attempts), and between two looks at the same run. A look at a run of the usual size is 5 to 20 ms.
+#: Seconds between two rounds (disks, new attempts), and between two looks at the same run. A look
+#: at a run of the usual size is 5 to 20 ms.
 ROUND_S = 5.0
 LOOK_S = 60.0
-#: A young attempt is looked at more often: a refused or half configured run shows itself in its first minutes.
+#: A young attempt is looked at more often: a refused or half configured run shows itself in its
+#: first minutes.
 YOUNG_S, YOUNG_LOOK_S = 300.0, 15.0
 #: Older than this the readings of a disk are no readings any more.
 STALE_S = 60.0
@@ -46,7 +50,9 @@ class _Sizes:
     """Steps whose size is final, and the heaps as they were at each new checkpoint."""
 
     settled: dict[Path, tuple[int, float]] = field(default_factory=dict)
-    at_checkpoint: deque[tuple[int, Mapping[str, Heap]]] = field(default_factory=lambda: deque(maxlen=3))
+    at_checkpoint: deque[tuple[int, Mapping[str, Heap]]] = field(
+        default_factory=lambda: deque(maxlen=3)
+    )
 
 
 class Collector:
@@ -81,26 +87,43 @@ class Collector:
             try:
                 self._looks[run.name] = self._look(run, attempt)
             except (OSError, AgentError):
-                continue  # a directory that goes away meanwhile, a config that makes no sense: what was seen before stays, or nothing
+                # a directory that goes away meanwhile, a config that makes no sense: what was seen
+                # before stays, or nothing
+                continue
 
-    def of(self, run: str, attempt: int) -> tuple[Mapping[str, Any] | None, int | None, Surroundings | None]:
-        """(settings, the step to resume from, surroundings) of one attempt; all None before it was looked at."""
+    def of(
+        self, run: str, attempt: int
+    ) -> tuple[Mapping[str, Any] | None, int | None, Surroundings | None]:
+        """(settings, the step to resume from, surroundings) of one attempt; all None before it was
+        looked at.
+        """
         look = self._looks.get(run)
-        return (None, None, None) if look is None or look.attempt != attempt else (look.config, look.resume, look.around)
+        return (
+            (None, None, None)
+            if look is None or look.attempt != attempt
+            else (look.config, look.resume, look.around)
+        )
 
     def disks(self) -> tuple[Sequence[Disk] | None, Disk | None]:
-        """(the runs' filesystems, shared memory); None when the last readings are too old to be true."""
+        """(the runs' filesystems, shared memory); None when the last readings are too old to be
+        true.
+        """
         if self._disks is None or time.monotonic() - self._disks[0] > STALE_S:
             return None, None
         return self._disks[1], self._disks[2]
 
     def oom_kills(self) -> tuple[int | None, float | None]:
-        """(how often the kernel has killed in our control group since this began to look, when that was last seen to have grown)."""
+        """(how often the kernel has killed in our control group since this began to look, when that
+        was last seen to have grown).
+        """
         count = around.oom_kills()
         if count is not None and self._oom_last is not None and count > self._oom_last:
             self._oom_m = time.monotonic()
         self._oom_last = count
-        return None if count is None or self._oom_start is None else count - self._oom_start, self._oom_m
+        return (
+            None if count is None or self._oom_start is None else count - self._oom_start,
+            self._oom_m,
+        )
 
     def _due(self, run: Run, attempt: Attempt, now: float) -> bool:
         look = self._looks.get(run.name)
@@ -114,11 +137,26 @@ class Collector:
         trainer = self._runs.trainer(run)
         members = [m for m in self._runs.membership.members(run.name, attempt.number) if m.alive]
         config = around.flat_settings(run.spec, attempt.argv)
-        resume = attempt.resume if attempt.resume is not None or not attempt.adopted else trainer.resume_requested(run.spec)
-        return _Look(attempt.number, time.monotonic(), config, resume, self._surroundings(run, attempt, trainer, members, config))
+        resume = (
+            attempt.resume
+            if attempt.resume is not None or not attempt.adopted
+            else trainer.resume_requested(run.spec)
+        )
+        return _Look(
+            attempt.number,
+            time.monotonic(),
+            config,
+            resume,
+            self._surroundings(run, attempt, trainer, members, config),
+        )
 
     def _surroundings(
-        self, run: Run, attempt: Attempt, trainer: Trainer, members: Sequence[Member], config: Mapping[str, Any] | None
+        self,
+        run: Run,
+        attempt: Attempt,
+        trainer: Trainer,
+        members: Sequence[Member],
+        config: Mapping[str, Any] | None,
     ) -> Surroundings:
         layout = trainer.layout(run.spec)
         heaps, earlier = self._heaps(run, trainer)
@@ -137,16 +175,26 @@ class Collector:
             rejected=rejected,
             rejected_t=rejected_t,
             logs_kept=around.logs_kept(run, attempt, trainer),
-            logs_found=any(places) if (places := [source.path.exists() for source in trainer.log_sources(run.spec)]) else None,
+            logs_found=any(places)
+            if (places := [source.path.exists() for source in trainer.log_sources(run.spec)])
+            else None,
             lineage=lineage,
             lineage_before=before,
         )
 
-    def _heaps(self, run: Run, trainer: Trainer) -> tuple[Mapping[str, Heap], Mapping[str, Heap] | None]:
+    def _heaps(
+        self, run: Run, trainer: Trainer
+    ) -> tuple[Mapping[str, Heap], Mapping[str, Heap] | None]:
         layout = trainer.layout(run.spec)
         sizes = self._sizes.setdefault(run.name, _Sizes())
-        roots = {"broadcasts": layout.broadcasts, "rollouts": layout.rollouts, "weights": layout.weights}
-        heaps = {name: _heap(root, sizes.settled) for name, root in roots.items() if root is not None}
+        roots = {
+            "broadcasts": layout.broadcasts,
+            "rollouts": layout.rollouts,
+            "weights": layout.weights,
+        }
+        heaps = {
+            name: _heap(root, sizes.settled) for name, root in roots.items() if root is not None
+        }
         newest = max((c.step for c in inventory(trainer, run.spec) if c.complete), default=-1)
         if not sizes.at_checkpoint or sizes.at_checkpoint[-1][0] != newest:
             sizes.at_checkpoint.append((newest, heaps))
@@ -155,7 +203,9 @@ class Collector:
     def _look_at_disks(self, now: float, runs: Sequence[Run]) -> None:
         by_device: dict[int, tuple[Path, list[str]]] = {}
         for run in runs:
-            place = next((p for p in (run.spec.output_dir, *run.spec.output_dir.parents) if p.exists()), None)
+            place = next(
+                (p for p in (run.spec.output_dir, *run.spec.output_dir.parents) if p.exists()), None
+            )
             try:
                 if place is not None:
                     by_device.setdefault(place.stat().st_dev, (place, []))[1].append(run.name)
@@ -176,12 +226,15 @@ class Collector:
                 seen.popleft()
             elapsed = now - seen[0][0]
             growth = (used - seen[0][1]) / elapsed if elapsed >= GROWTH_S / 2 else None
-        return Disk(str(path), used, usage["total"], usage["free"], usage["read_only"], growth, tuple(runs))
+        return Disk(
+            str(path), used, usage["total"], usage["free"], usage["read_only"], growth, tuple(runs)
+        )
 
 
 def _heap(root: Path, settled: dict[Path, tuple[int, float]]) -> Heap:
-    """Sizes by step. A step whose newest file is older than two minutes is never measured again: ten thousand rollout directories of a
-    long run cost one listing, not ten thousand."""
+    """Sizes by step. A step whose newest file is older than two minutes is never measured again:
+    ten thousand rollout directories of a long run cost one listing, not ten thousand.
+    """
     sizes: dict[int, int] = {}
     changed: dict[int, float] = {}
     now = time.time()

@@ -1,7 +1,8 @@
-"""From findings to incidents: hold times, keep-firing, one incident a cause, roots before what follows from them.
+"""From findings to incidents: hold times, keep-firing, one incident a cause, roots before what
+follows from them.
 
-The engine is given facts, lines and a clock and keeps no other state than what it has seen hold; live watching and `diagnose` use the
-same one.
+The engine is given facts, lines and a clock and keeps no other state than what it has seen hold;
+live watching and `diagnose` use the same one.
 """
 
 from __future__ import annotations
@@ -54,13 +55,17 @@ class Transition:
 
 
 def incident_id(item: Finding) -> str:
-    """hash(run, attempt, failure id, first evidence): two observers of one cause make one incident."""
+    """hash(run, attempt, failure id, first evidence): two observers of one cause make one
+    incident.
+    """
     text = "\0".join((item.run, str(item.attempt), item.failure, item.anchor))
     return sha256(text.encode()).hexdigest()[:16]
 
 
 def _overtaking(facts: Facts) -> dict[str, int]:
-    """The newest attempt of each run that makes steps: what was wrong with an earlier one is history."""
+    """The newest attempt of each run that makes steps: what was wrong with an earlier one is
+    history.
+    """
     return {run.name: run.attempt for run in facts.runs if run.trainer_side.steps > 0}
 
 
@@ -68,12 +73,18 @@ class Engine:
     """`evaluate` after every look; `feed` for every log line."""
 
     def __init__(self, playbooks: Sequence[Playbook], *, live: bool = True) -> None:
-        """`live`: lines come as they are written, and holds are counted from when they were seen; else from the lines' own time."""
+        """`live`: lines come as they are written, and holds are counted from when they were seen;
+        else from the lines' own time.
+        """
         self._playbooks = [p for p in playbooks if p.detect]
-        self._detecting = [(p, p.detector, p.parameters) for p in self._playbooks if p.detector is not None]
+        self._detecting = [
+            (p, p.detector, p.parameters) for p in self._playbooks if p.detector is not None
+        ]
         self._live = live
         self._held: dict[str, _Held] = {}
-        self._signatures = [(Signature.from_compiled(p.id, s), p) for p in self._playbooks for s in p.signatures]
+        self._signatures = [
+            (Signature.from_compiled(p.id, s), p) for p in self._playbooks for s in p.signatures
+        ]
         self._for: dict[str, Playbook] = {p.id: p for p in self._playbooks}
         self._rules: dict[tuple[str, str], SourceRules] = {}
         self._matchers: dict[_LogKey, Matcher] = {}
@@ -86,39 +97,67 @@ class Engine:
         key = (trainer, family)
         if key not in self._rules:
             self._rules[key] = SourceRules(
-                [(s, p) for s, p in self._signatures if family in s.sources and (not trainer or p.applies_to(trainer))]
+                [
+                    (s, p)
+                    for s, p in self._signatures
+                    if family in s.sources and (not trainer or p.applies_to(trainer))
+                ]
             )
         return self._rules[key]
 
-    def matcher(self, run: str, attempt: int, trainer: str, source: str, *, anchor: float | None = None) -> Matcher:
+    def matcher(
+        self, run: str, attempt: int, trainer: str, source: str, *, anchor: float | None = None
+    ) -> Matcher:
         """The one log's matcher; `anchor` as in `Matcher`, counts the first time only."""
         key = (run, attempt, source)
         if key not in self._matchers:
-            made = self._matchers[key] = Matcher(self.rules(trainer, source), live=self._live, anchor=anchor)
+            made = self._matchers[key] = Matcher(
+                self.rules(trainer, source), live=self._live, anchor=anchor
+            )
             for item in self._adopted.pop(key, ()):
                 made.restore(item.failure, item.evidence[0])
         return self._matchers[key]
 
-    def feed(self, run: str, attempt: int, trainer: str, source: str, line: LogLine, evidence: Mapping[str, Any]) -> bool:
-        """Match one line; what matches counts at the next `evaluate`. Whether a signature has fired, so that this is worth doing now."""
+    def feed(
+        self,
+        run: str,
+        attempt: int,
+        trainer: str,
+        source: str,
+        line: LogLine,
+        evidence: Mapping[str, Any],
+    ) -> bool:
+        """Match one line; what matches counts at the next `evaluate`. Whether a signature has
+        fired, so that this is worth doing now.
+        """
         matcher = self.matcher(run, attempt, trainer, source)
         matcher.news = False
         matcher.feed(line, evidence)
         return matcher.news
 
     def due(self) -> float | None:
-        """Monotonic second at which the next hold that is running will be over; None while nothing is held."""
-        waits = [held.first_m + self._for[held.finding.failure].hold_s for held in self._held.values() if not held.fired]
+        """Monotonic second at which the next hold that is running will be over; None while nothing
+        is held.
+        """
+        waits = [
+            held.first_m + self._for[held.finding.failure].hold_s
+            for held in self._held.values()
+            if not held.fired
+        ]
         return min(waits, default=None)
 
     def seen(self, run: str, attempt: int) -> frozenset[str]:
         """The sources of an attempt of which any line came."""
         return frozenset(
-            s for (name, number, s), matcher in self._matchers.items() if (name, number) == (run, attempt) and matcher.last_line
+            s
+            for (name, number, s), matcher in self._matchers.items()
+            if (name, number) == (run, attempt) and matcher.last_line
         )
 
     def evaluate(self, facts: Facts, *, complete: bool = False) -> list[Transition]:
-        """What changed, causes first. `complete`: nothing more will come (finished files), so nothing waits for its hold time."""
+        """What changed, causes first. `complete`: nothing more will come (finished files), so
+        nothing waits for its hold time.
+        """
         self._drop_overtaken(facts)
         found: dict[str, Cause] = {}
         for cause in self._found(facts, complete):
@@ -127,7 +166,9 @@ class Engine:
         return self._transitions(causes(found, facts), facts, complete)
 
     def _reasons_of_ends(self, found: Mapping[str, Cause], facts: Facts) -> dict[str, Cause]:
-        """Return the open incidents that stay as the reason why their attempt ended, until a later attempt makes steps."""
+        """Return the open incidents that stay as the reason why their attempt ended, until a later
+        attempt makes steps.
+        """
         opened = {key: held.finding for key, held in self._held.items() if held.fired}
         newest = _overtaking(facts)
         kept: dict[str, Cause] = {}
@@ -138,10 +179,16 @@ class Engine:
         return kept
 
     def _found(self, facts: Facts, complete: bool) -> Iterator[Cause]:
-        """One finding of the logs for each failure and attempt; a detector that says the same adds its evidence to it."""
+        """One finding of the logs for each failure and attempt; a detector that says the same adds
+        its evidence to it.
+        """
         stopped = {(run.name, run.attempt) for run in facts.runs if run.stop_requested}
         runs = {run.name: run for run in facts.runs}
-        told = [c for c in self._logged(complete) if self._counts(c, stopped) and not _followed(c, runs.get(c.finding.run))]
+        told = [
+            c
+            for c in self._logged(complete)
+            if self._counts(c, stopped) and not _followed(c, runs.get(c.finding.run))
+        ]
         logged = {(c.finding.run, c.finding.attempt, c.finding.failure): c for c in told}
         for playbook, name, parameters in self._detecting:
             for item in self._detect(playbook, name, parameters, facts):
@@ -152,13 +199,21 @@ class Engine:
                 evidence = [*same.finding.evidence, *item.evidence][:_EVIDENCE]
                 anchor = item.anchor if incident_id(item) in self._held else same.finding.anchor
                 merged = dataclasses.replace(item, evidence=evidence, anchor=anchor)
-                logged[item.run, item.attempt, item.failure] = dataclasses.replace(same, finding=merged)
+                logged[item.run, item.attempt, item.failure] = dataclasses.replace(
+                    same, finding=merged
+                )
         yield from logged.values()
 
     def _counts(self, cause: Cause, stopped: set[tuple[str, int]]) -> bool:
-        """What a run's logs say while we stop it is our own doing; what they said before has been held since then."""
+        """What a run's logs say while we stop it is our own doing; what they said before has been
+        held since then.
+        """
         item = cause.finding
-        return not self._live or (item.run, item.attempt) not in stopped or incident_id(item) in self._held
+        return (
+            not self._live
+            or (item.run, item.attempt) not in stopped
+            or incident_id(item) in self._held
+        )
 
     def _logged(self, complete: bool) -> Iterator[Cause]:
         fired: dict[tuple[str, int, str], list[tuple[Track, str]]] = {}
@@ -170,13 +225,25 @@ class Engine:
         for (run, attempt, failure), tracks in fired.items():
             yield self._cause(run, attempt, self._for[failure], tracks)
 
-    def _cause(self, run: str, attempt: int, playbook: Playbook, tracks: Sequence[tuple[Track, str]]) -> Cause:
-        """Several signatures (or logs) of one failure are one finding; the first that fired gives it its name for good."""
-        sightings = [(track.first, track.latest) for track, _ in tracks if track.first is not None and track.latest is not None]
+    def _cause(
+        self, run: str, attempt: int, playbook: Playbook, tracks: Sequence[tuple[Track, str]]
+    ) -> Cause:
+        """Several signatures (or logs) of one failure are one finding; the first that fired gives
+        it its name for good.
+        """
+        sightings = [
+            (track.first, track.latest)
+            for track, _ in tracks
+            if track.first is not None and track.latest is not None
+        ]
         places = [dict(first.place) for first, _ in sightings]
         places += [dict(latest.place) for first, latest in sightings if latest is not first]
         times = [first.moment.t for first, _ in sightings if first.moment.t is not None]
-        fired = [track.fired.moment.t for track, _ in tracks if track.fired is not None and track.fired.moment.t is not None]
+        fired = [
+            track.fired.moment.t
+            for track, _ in tracks
+            if track.fired is not None and track.fired.moment.t is not None
+        ]
         first = places[0]
         finding = Finding(
             failure=playbook.id,
@@ -193,14 +260,22 @@ class Engine:
         return Cause(finding, playbook, min(times, default=None), since)
 
     @staticmethod
-    def _detect(playbook: Playbook, name: str, parameters: Mapping[str, Any], facts: Facts) -> list[Finding]:
+    def _detect(
+        playbook: Playbook, name: str, parameters: Mapping[str, Any], facts: Facts
+    ) -> list[Finding]:
         found: list[Finding] = []
         detector = DETECTORS[name]
         for run in facts.runs:
             if playbook.applies_to(run.spec.trainer):
                 for item in detector(facts, run, parameters):
                     # A detector that leaves them open means what its playbook says.
-                    found.append(item if item.role else dataclasses.replace(item, role=playbook.role, severity=playbook.severity))
+                    found.append(
+                        item
+                        if item.role
+                        else dataclasses.replace(
+                            item, role=playbook.role, severity=playbook.severity
+                        )
+                    )
         return found
 
     def _drop_overtaken(self, facts: Facts) -> None:
@@ -208,11 +283,15 @@ class Engine:
         if not self._live:
             return
         newest = _overtaking(facts)
-        for key in [key for key in (*self._matchers, *self._adopted) if key[1] < newest.get(key[0], 0)]:
+        for key in [
+            key for key in (*self._matchers, *self._adopted) if key[1] < newest.get(key[0], 0)
+        ]:
             self._matchers.pop(key, None)
             self._adopted.pop(key, None)
 
-    def _transitions(self, found: Mapping[str, Cause], facts: Facts, complete: bool) -> list[Transition]:
+    def _transitions(
+        self, found: Mapping[str, Cause], facts: Facts, complete: bool
+    ) -> list[Transition]:
         out: list[Transition] = []
         for key, cause in found.items():
             item, playbook = cause.finding, cause.playbook
@@ -250,8 +329,10 @@ class Engine:
             items[:] = [other for other in items if incident_id(other) != incident]
 
     def adopt(self, incident: str, item: Finding, now_m: float) -> None:
-        """An incident that was open before the agent restarted: it stays fired and clears in its own time. One that a log line made stays
-        as long as it would have, by the line that it fired on."""
+        """An incident that was open before the agent restarted: it stays fired and clears in its
+        own time. One that a log line made stays as long as it would have, by the line that it fired
+        on.
+        """
         playbook = self._for.get(item.failure)
         if playbook is None:
             return
@@ -261,11 +342,15 @@ class Engine:
         first = item.evidence[0]
         logged = dataclasses.replace(item, anchor=_anchor(first))
         if incident_id(logged) == incident:
-            self._adopted.setdefault((item.run, item.attempt, str(first["source"])), []).append(logged)
+            self._adopted.setdefault((item.run, item.attempt, str(first["source"])), []).append(
+                logged
+            )
 
 
 def _followed(cause: Cause, run: RunFacts | None) -> bool:
-    """Whether what a finished run's logs say came of a stop: it was said after it, or a later attempt made the stopped one history."""
+    """Whether what a finished run's logs say came of a stop: it was said after it, or a later
+    attempt made the stopped one history.
+    """
     stop = None if run is None else run.stops.get(cause.finding.attempt)
     if run is None or stop is None:
         return False
@@ -275,7 +360,9 @@ def _followed(cause: Cause, run: RunFacts | None) -> bool:
 
 
 def _worth_telling(held: _Held, now_m: float) -> bool:
-    """New evidence at once; new words (a disk's percent) at most every half minute: each is a line of a journal that is kept."""
+    """New evidence at once; new words (a disk's percent) at most every half minute: each is a line
+    of a journal that is kept.
+    """
     told = held.told
     if told is None or len(told.evidence) != len(held.finding.evidence):
         return True
@@ -283,7 +370,9 @@ def _worth_telling(held: _Held, now_m: float) -> bool:
 
 
 def _anchor(place: Mapping[str, Any]) -> str:
-    return f"{place.get('stream') or place.get('file')}:{place.get('cursor') or place.get('offset')}"
+    return (
+        f"{place.get('stream') or place.get('file')}:{place.get('cursor') or place.get('offset')}"
+    )
 
 
 def transition_fields(transition: Transition, coverage: Sequence[str]) -> dict[str, Any]:

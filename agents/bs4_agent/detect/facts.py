@@ -1,4 +1,6 @@
-"""Facts: all that detectors may look at. Plain data with times, so that a live pod and a finished directory look alike."""
+"""Facts: all that detectors may look at. Plain data with times, so that a live pod and a finished
+directory look alike.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from bs4_agent.trainers.base import Checkpoint, Event, LaunchSpec, RunLayout
 
 @dataclass(frozen=True)
 class LogEvent:
-    """An event of a log with its place. `m` is monotonic seconds when it was read (live) or the line's own time (offline)."""
+    """An event of a log with its place. `m` is monotonic seconds when it was read (live) or the
+    line's own time (offline).
+    """
 
     event: Event
     m: float
@@ -50,8 +54,9 @@ class Side:
 
 @dataclass(frozen=True)
 class Stop:
-    """`t`: when it began, wall seconds of the logs' own time. `ordered`: somebody signalled the launcher; else one of its children may
-    have failed, so that it ended the others."""
+    """`t`: when it began, wall seconds of the logs' own time. `ordered`: somebody signalled the
+    launcher; else one of its children may have failed, so that it ended the others.
+    """
 
     t: float
     ordered: bool
@@ -59,7 +64,9 @@ class Stop:
 
 @dataclass(frozen=True)
 class ServerProbe:
-    """What the run's inference server answered last. `None` = not asked or not known. Times are monotonic."""
+    """What the run's inference server answered last. `None` = not asked or not known. Times are
+    monotonic.
+    """
 
     url: str = ""
     ever_ok_m: float | None = None
@@ -89,7 +96,9 @@ class RunFacts:
     layout: RunLayout
     attempt: int
     state: str
-    """starting, running, ended, lost (as Attempt.state); "files" offline, where no process can be seen"""
+    """starting, running, ended, lost (as Attempt.state); "files" offline, where no process can be
+    seen
+    """
     started_m: float
     started_t: float
     trainer_side: Side = Side()
@@ -105,30 +114,46 @@ class RunFacts:
     server: ServerProbe = ServerProbe()
     good_end: bool = False
     stop_requested: bool = False
-    """A stop of ours is under way or ended this attempt: nothing that follows from it is a failure."""
+    """A stop of ours is under way or ended this attempt: nothing that follows from it is a
+    failure.
+    """
     stops: Mapping[int, Stop] = field(default_factory=dict)
     """By attempt, what the logs of a finished run say about its being stopped."""
     history: Sequence[Mapping[str, Any]] = ()
-    """The last records of steps/<run> in this attempt (both sides, in order): `side`, `step`, `m` (as an event's) and the numbers of the
-    step, without `at`. Bounded: see runs/history.py."""
+    """The last records of steps/<run> in this attempt (both sides, in order): `side`, `step`, `m`
+    (as an event's) and the numbers of the step, without `at`. Bounded: see runs/history.py.
+    """
     resume: int | None = None
     """The step that this attempt was asked to resume from, -1 for "the latest"; None afresh."""
     config: Mapping[str, Any] | None = None
-    """The run's settings as flat dotted keys, the command line laid over the file; None where they are not known."""
+    """The run's settings as flat dotted keys, the command line laid over the file; None where they
+    are not known.
+    """
     around: Surroundings | None = None
     """What is looked at seldom: sizes, limits, local W&B runs; None before the first look."""
     with_pod: bool = False
-    """The attempt ended because the whole pod did: it was rebooted, or its container was stopped and started again."""
+    """The attempt ended because the whole pod did: it was rebooted, or its container was stopped
+    and started again.
+    """
     leaving: Mapping[str, Any] | None = None
-    """What the agent wrote of this attempt when it was told to leave: `t`, `signal`, `local_step`, `local_known`, `remote_step`."""
+    """What the agent wrote of this attempt when it was told to leave: `t`, `signal`, `local_step`,
+    `local_known`, `remote_step`.
+    """
 
     def setting(self, *keys: str) -> Any:
-        """The first of these settings that has a value; None where none is set or nothing is known."""
-        return next((self.config[key] for key in keys if self.config is not None and key in self.config), None)
+        """The first of these settings that has a value; None where none is set or nothing is
+        known.
+        """
+        return next(
+            (self.config[key] for key in keys if self.config is not None and key in self.config),
+            None,
+        )
 
     def under(self, prefix: str) -> dict[str, Any]:
         """The settings below a table, keys as they are."""
-        return {key: value for key, value in (self.config or {}).items() if key.startswith(prefix + ".")}
+        return {
+            key: value for key, value in (self.config or {}).items() if key.startswith(prefix + ".")
+        }
 
     def alive(self, component: str) -> list[Member]:
         return [member for member in self.members if member.alive and member.component == component]
@@ -145,8 +170,10 @@ class RunFacts:
 
 @dataclass(frozen=True)
 class Holder:
-    """A process with GPU memory. `mem` None: unknown (NVML speaks of foreign pids). `run`: owner while that attempt lives; `dead_run`: the
-    run of ours to whose ended attempt it provably belonged; both None: nobody we know."""
+    """A process with GPU memory. `mem` None: unknown (NVML speaks of foreign pids). `run`: owner
+    while that attempt lives; `dead_run`: the run of ours to whose ended attempt it provably
+    belonged; both None: nobody we know.
+    """
 
     identity: Identity
     gpu: int
@@ -160,7 +187,9 @@ class Holder:
 
 @dataclass(frozen=True)
 class GpuFacts:
-    """`state` as in telemetry. `used` and `total` are bytes by device index. `settled` = all of it was true in the previous scan too."""
+    """`state` as in telemetry. `used` and `total` are bytes by device index. `settled` = all of it
+    was true in the previous scan too.
+    """
 
     state: str = "absent"
     pids: str = "unknown"
@@ -184,7 +213,9 @@ class GpuFacts:
 
 @dataclass(frozen=True)
 class Facts:
-    """One look at a pod. `coverage`: what could not be seen, as short phrases; part of every verdict."""
+    """One look at a pod. `coverage`: what could not be seen, as short phrases; part of every
+    verdict.
+    """
 
     now_m: float
     now_t: float
@@ -206,8 +237,9 @@ class Facts:
 
 @dataclass(frozen=True)
 class Finding:
-    """A detector's word. `anchor` names the first evidence and makes the incident's id stable: the same cause seen again
-    is the same incident."""
+    """A detector's word. `anchor` names the first evidence and makes the incident's id stable: the
+    same cause seen again is the same incident.
+    """
 
     failure: str
     run: str
@@ -219,7 +251,9 @@ class Finding:
     role: str = "root"
     coverage: Sequence[str] = ()
     playbook: str | None = None
-    """Another playbook than the failure's own, where the default fix cannot apply (start-afresh)."""
+    """Another playbook than the failure's own, where the default fix cannot apply
+    (start-afresh).
+    """
     title: str = ""
     count: int = 1
     """How often it was seen; evidence has the first and the latest."""
@@ -227,8 +261,24 @@ class Finding:
 
 def file_evidence(path: Path, text: str) -> dict[str, Any]:
     """Evidence that is a file or directory, not a line of it."""
-    return {"source": "files", "stream": "", "cursor": "", "file": str(path), "offset": 0, "line": 0, "text": text}
+    return {
+        "source": "files",
+        "stream": "",
+        "cursor": "",
+        "file": str(path),
+        "offset": 0,
+        "line": 0,
+        "text": text,
+    }
 
 
 def process_evidence(identity: Identity, text: str) -> dict[str, Any]:
-    return {"source": "process", "stream": "", "cursor": "", "file": "", "offset": 0, "line": 0, "text": f"{identity}: {text}"}
+    return {
+        "source": "process",
+        "stream": "",
+        "cursor": "",
+        "file": "",
+        "offset": 0,
+        "line": 0,
+        "text": f"{identity}: {text}",
+    }

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 TEXT_CAP = 2000
 #: Which signature, and which of its expressions.
 Key = tuple[int, str]
-#: These are asked for only while they can change anything: their words ("Step ") stand in every other line of a healthy log.
+#: These are asked for only while they can change anything: their words ("Step ") stand in every
+#: other line of a healthy log.
 SELDOM = ("cleared_by", "near")
 #: Matches of these change what else has to be looked for.
 _TURNS = frozenset({"not_after", "only_after", "cleared_by"})
@@ -36,20 +37,28 @@ _BLANK = " \t\r\n\v\f"
 
 
 class SourceRules:
-    """The signatures that count in one source, with the words to look for: the same for every attempt and every run of a trainer."""
+    """The signatures that count in one source, with the words to look for: the same for every
+    attempt and every run of a trainer.
+    """
 
     def __init__(self, rules: Sequence[tuple[Signature, Playbook]]) -> None:
         self.rules = rules
         self.words: Words[Key] = Words(
-            ((index, role), expression.needs) for index, (signature, _) in enumerate(rules) for role, expression in signature.roles.items()
+            ((index, role), expression.needs)
+            for index, (signature, _) in enumerate(rules)
+            for role, expression in signature.roles.items()
         )
-        self.seldom = [[role for role in SELDOM if role in signature.roles] for signature, _ in rules]
+        self.seldom = [
+            [role for role in SELDOM if role in signature.roles] for signature, _ in rules
+        ]
         self._known: dict[tuple[str, str, str], list[tuple[int, frozenset[str]]]] = {}
         self.sieves: dict[tuple[str, str, frozenset[Key]], Sieve[Key] | None] = {}
         """What readers of whole files made of the words: see reading.py."""
 
     def matched(self, text: str, level: str, logger: str) -> list[tuple[int, frozenset[str]]]:
-        """Of which signatures a line matches which expressions. Lines of a failure come again and again: what was found is remembered."""
+        """Of which signatures a line matches which expressions. Lines of a failure come again and
+        again: what was found is remembered.
+        """
         key = (text, level, logger)
         found = self._known.get(key)
         if found is None:
@@ -77,14 +86,19 @@ def dated(line: LogLine) -> bool:
     """Whether a line tells its time: 99:99:99 has two digits each and is none."""
     clock = line.clock
     return line.timestamp is not None or (
-        clock is not None and clock[:2] < "24" and clock[3] < "6" and (clock[6] < "6" or clock[6:] == "60")
+        clock is not None
+        and clock[:2] < "24"
+        and clock[3] < "6"
+        and (clock[6] < "6" or clock[6:] == "60")
     )
 
 
 def parts(line: LogLine) -> Iterator[tuple[str, str, str]]:
-    """(text, level, logger) of each line that a plain log would have for this record: a JSON record has its message's lines, and the
-    traceback behind them, in one. Only the first has a header; the others have no level, unless the record tells of no failure: what
-    stands below an INFO line of its own record is a quotation."""
+    """(text, level, logger) of each line that a plain log would have for this record: a JSON record
+    has its message's lines, and the traceback behind them, in one. Only the first has a header; the
+    others have no level, unless the record tells of no failure: what stands below an INFO line of
+    its own record is a quotation.
+    """
     first, *rest = line.text.split("\n")
     yield first, line.level, line.logger
     level, logger = (line.level, line.logger) if line.level in CALM else ("", "")
@@ -93,7 +107,9 @@ def parts(line: LogLine) -> Iterator[tuple[str, str, str]]:
 
 
 class LineClock:
-    """The time of the newest line that has one. `anchor`: wall seconds near the first line, for lines with a time of day only."""
+    """The time of the newest line that has one. `anchor`: wall seconds near the first line, for
+    lines with a time of day only.
+    """
 
     def __init__(self, anchor: float, tz: int | None = None) -> None:
         self._clock = Clock(anchor, tz)
@@ -102,7 +118,9 @@ class LineClock:
         self._t: float | None = None
 
     def date(self, line: LogLine) -> None:
-        """Remembers the newest time; works it out when the hour changes (midnights would be lost) and when somebody asks."""
+        """Remembers the newest time; works it out when the hour changes (midnights would be lost)
+        and when somebody asks.
+        """
         if not dated(line):
             return
         self._dated = line
@@ -123,31 +141,44 @@ class LineClock:
         if line.timestamp is not None:
             self._t = line.timestamp
             if line.timestamp > _UPTIMES:
-                self._clock = Clock(line.timestamp, self._clock.tz)  # times of day that follow are of that day
+                self._clock = Clock(
+                    line.timestamp, self._clock.tz
+                )  # times of day that follow are of that day
         elif line.clock is not None:
             self._t = self._clock.resolve(line.clock)
         return self._t
 
 
 class Matcher:
-    """`feed` every line in order, or at least every one that holds a word of `rules`; then `fired`."""
+    """`feed` every line in order, or at least every one that holds a word of `rules`; then
+    `fired`.
+    """
 
     def __init__(self, rules: SourceRules, *, live: bool, anchor: float | None = None) -> None:
-        """`live`: lines come as they are written. `anchor`: wall seconds near the first line (None: now), for those that carry only a time
-        of day; see `lines.Clock`."""
+        """`live`: lines come as they are written. `anchor`: wall seconds near the first line (None:
+        now), for those that carry only a time of day; see `lines.Clock`.
+        """
         self.live = live
         self._rules = rules
         self._anchor = time.time() if anchor is None else anchor
         self._tracks: dict[int, Track] = {}
         self._clock = LineClock(self._anchor)
         self.armed: set[Key] = set()
-        """Expressions of SELDOM that can change something now, and others that were done and count again."""
+        """Expressions of SELDOM that can change something now, and others that were done and count
+        again.
+        """
         self.done: set[Key] = set()
-        """Expressions that change nothing any more: what had to come first has come, what must not has, or it was seen often enough."""
+        """Expressions that change nothing any more: what had to come first has come, what must not
+        has, or it was seen often enough.
+        """
         self.flapping: set[int] = set()
-        """Signatures that something has ended several times. Before their last end in a block of lines no match of them counts."""
+        """Signatures that something has ended several times. Before their last end in a block of
+        lines no match of them counts.
+        """
         self.standing: set[int] = set()
-        """Signatures that hold only as the last line and were seen often enough: of a block of lines only the last one counts."""
+        """Signatures that hold only as the last line and were seen often enough: of a block of
+        lines only the last one counts.
+        """
         self._quotes = Quotes()
         self.last_line = 0
         """Number of the last line that is not blank."""
@@ -158,9 +189,16 @@ class Matcher:
         """Whether a line by itself is what any expression looks for."""
         return any(self._rules.matched(text, level, logger) for text, level, logger in parts(line))
 
-    def feed(self, line: LogLine, place: Mapping[str, Any], back: Back | None = None, date_above: Callable[[], None] | None = None) -> None:
-        """`place`: the line as evidence. For a reader that does not feed every line: `back` looks into the lines above, `date_above` tells
-        (`date`) the last of them that has a time."""
+    def feed(
+        self,
+        line: LogLine,
+        place: Mapping[str, Any],
+        back: Back | None = None,
+        date_above: Callable[[], None] | None = None,
+    ) -> None:
+        """`place`: the line as evidence. For a reader that does not feed every line: `back` looks
+        into the lines above, `date_above` tells (`date`) the last of them that has a time.
+        """
         number = int(place["line"])
         if not blank(line):
             self.last_line = max(number, self.last_line)
@@ -186,22 +224,37 @@ class Matcher:
 
     @property
     def doubting(self) -> bool:
-        """Whether the next line with a header decides over lines that came: who does not feed every line feeds all up to that one."""
+        """Whether the next line with a header decides over lines that came: who does not feed every
+        line feeds all up to that one.
+        """
         return bool(self._quotes.held)
 
     def header_above(self, line: LogLine | None, number: int, source: str, *, opened: bool) -> None:
-        """The nearest line with a header above the next one to be fed, from a reader that does not feed every line; None: it was told
-        before. `opened`: a line between them begins somebody's words."""
+        """The nearest line with a header above the next one to be fed, from a reader that does not
+        feed every line; None: it was told before. `opened`: a line between them begins somebody's
+        words.
+        """
         if line is not None:
             self._quotes.header(line, number, source)
         if opened:
             self._quotes.open()
 
     def sample_above(self, line: LogLine | None, number: int) -> None:
-        """As `header_above`: the nearest part of a printed sample above the next line to be fed; None: its end."""
+        """As `header_above`: the nearest part of a printed sample above the next line to be fed;
+        None: its end.
+        """
         self._quotes.begin(line, number)
 
-    def _held(self, level: str, logger: str, number: int, text: str, place: Mapping[str, Any], back: Back | None, date: Any) -> None:
+    def _held(
+        self,
+        level: str,
+        logger: str,
+        number: int,
+        text: str,
+        place: Mapping[str, Any],
+        back: Back | None,
+        date: Any,
+    ) -> None:
         self._one(text, level, logger, number, place, back, date)
 
     def _one(
@@ -249,7 +302,9 @@ class Matcher:
                     self.armed.discard(key)
             elif key in self.done:
                 self.done.discard(key)
-                self.armed.add(key)  # who reads a whole block at once looks for it from the next line on
+                self.armed.add(
+                    key
+                )  # who reads a whole block at once looks for it from the next line on
 
     def date(self, line: LogLine) -> None:
         """A line that nobody looked at tells the time."""
@@ -269,7 +324,9 @@ class Matcher:
 
     def fired(self, *, complete: bool) -> Iterator[tuple[Playbook, Track]]:
         """What holds now. `complete`: no more lines will come."""
-        if self._quotes.held and (complete or not self.live or time.monotonic() - self._quotes.since_m >= WAIT_S):
+        if self._quotes.held and (
+            complete or not self.live or time.monotonic() - self._quotes.since_m >= WAIT_S
+        ):
             self._quotes.decide(None, self._held)
         for index, track in sorted(self._tracks.items()):
             track.settle(None if complete else self.last_line)
@@ -280,7 +337,9 @@ class Matcher:
             yield self._rules.rules[index][1], track
 
     def restore(self, failure: str, evidence: Mapping[str, Any]) -> None:
-        """An incident of this log was open before: its signatures are taken as fired, by the line that they fired on."""
+        """An incident of this log was open before: its signatures are taken as fired, by the line
+        that they fired on.
+        """
         text = str(evidence.get("text", ""))
         for index, (signature, _) in enumerate(self._rules.rules):
             if signature.failure == failure and signature.pattern.search(text) is not None:

@@ -1,4 +1,6 @@
-"""Facts from finished files: a run's output directory, loose logs, standard input. The engine above is the same as on a live pod."""
+"""Facts from finished files: a run's output directory, loose logs, standard input. The engine above
+is the same as on a live pod.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ from bs4_agent.trainers.settings import UNKNOWN_CONFIG
 from bs4_agent.trainers.steps import records_of
 from bs4_agent.trainers.verl import VERL, numbered, wrote_here
 
-#: How a log of an unknown generation is taken apart: the formats of its lines are the same, and newer.
+#: How a log of an unknown generation is taken apart: the formats of its lines are the same, and
+#: newer.
 UNKNOWN = "prime-rl"
 ALL_COVERAGE = ("kernel log", "processes", "GPU memory", "inference server")
 #: Logs that every run has; which of them nobody has shown is part of the verdict.
@@ -39,8 +42,9 @@ class Loose:
 
 
 def guess_trainer(directory: Path) -> str | None:
-    """2026-01 has run_default or *.stdout logs; the current generation keeps logs/attempt_N and one flat run directory.
-    verl has its tracker, its steps, or a metrics file for each attempt."""
+    """2026-01 has run_default or *.stdout logs; the current generation keeps logs/attempt_N and one
+    flat run directory. verl has its tracker, its steps, or a metrics file for each attempt.
+    """
     if (directory / "run_default").is_dir() or list((directory / "logs").glob("*.stdout")):
         return "prime-rl-2026-01"
     if (directory / "logs" / "latest").exists() or list((directory / "logs").glob("attempt_*")):
@@ -49,18 +53,35 @@ def guess_trainer(directory: Path) -> str | None:
 
 
 def directory_logs(directory: Path, trainer_id: str) -> dict[int, list[LogSource]]:
-    """The logs of every attempt that left any, by attempt: the current generation keeps them all, 2026-01 only the last one's."""
-    found = {number: sources_in(path) for number, path in attempts_in(directory / "logs").items()} if trainer_id == "prime-rl" else {}
+    """The logs of every attempt that left any, by attempt: the current generation keeps them all,
+    2026-01 only the last one's.
+    """
+    found = (
+        {number: sources_in(path) for number, path in attempts_in(directory / "logs").items()}
+        if trainer_id == "prime-rl"
+        else {}
+    )
     if trainer_id == VERL:
-        found = {number: [LogSource("metrics", path)] for number, path in numbered(directory).items()}
+        found = {
+            number: [LogSource("metrics", path)] for number, path in numbered(directory).items()
+        }
     if not found:
         found = {1: registry.get(trainer_id).log_sources(spec_of(directory, trainer_id))}
     return {number: [log for log in logs if log.path.is_file()] for number, logs in found.items()}
 
 
-def directory_facts(directory: Path, trainer_id: str, engine: Engine, extra: Sequence[Loose] = (), *, thorough: bool = False) -> RunFacts:
-    """Facts of one run directory: of 2026-01 its output_dir, of the current generation output_dir/<run name>. What the logs of earlier
-    attempts say goes to the engine only. `extra`: logs that lie there too and are nobody's own."""
+def directory_facts(
+    directory: Path,
+    trainer_id: str,
+    engine: Engine,
+    extra: Sequence[Loose] = (),
+    *,
+    thorough: bool = False,
+) -> RunFacts:
+    """Facts of one run directory: of 2026-01 its output_dir, of the current generation
+    output_dir/<run name>. What the logs of earlier attempts say goes to the engine only. `extra`:
+    logs that lie there too and are nobody's own.
+    """
     trainer = registry.get(trainer_id)
     spec = spec_of(directory, trainer_id)
     attempts = directory_logs(directory, trainer_id)
@@ -68,24 +89,68 @@ def directory_facts(directory: Path, trainer_id: str, engine: Engine, extra: Seq
     reads: list[Read] = []
     for number, logs in attempts.items():
         for log in logs:
-            name = str(log.path.relative_to(directory)) if log.path.is_relative_to(directory) else str(log.path)
-            reads.append(_read_file(log.path, Log(log.source, name, number), trainer, engine, spec.run, thorough=thorough))
+            name = (
+                str(log.path.relative_to(directory))
+                if log.path.is_relative_to(directory)
+                else str(log.path)
+            )
+            reads.append(
+                _read_file(
+                    log.path,
+                    Log(log.source, name, number),
+                    trainer,
+                    engine,
+                    spec.run,
+                    thorough=thorough,
+                )
+            )
     for loose in (*extra, *_wandb_logs(directory, trainer.layout(spec))):
-        reads.append(_read_file(loose.path, Log(loose.source, loose.name, newest), trainer, engine, spec.run, thorough=thorough))
-    facts = _facts(trainer, spec, [read for read in reads if read.log.attempt == newest], newest, _started(directory, trainer, spec))
-    stops = {number: stop for number in attempts if (stop := _stop(read for read in reads if read.log.attempt == number)) is not None}
+        reads.append(
+            _read_file(
+                loose.path,
+                Log(loose.source, loose.name, newest),
+                trainer,
+                engine,
+                spec.run,
+                thorough=thorough,
+            )
+        )
+    facts = _facts(
+        trainer,
+        spec,
+        [read for read in reads if read.log.attempt == newest],
+        newest,
+        _started(directory, trainer, spec),
+    )
+    stops = {
+        number: stop
+        for number in attempts
+        if (stop := _stop(read for read in reads if read.log.attempt == number)) is not None
+    }
     return replace(facts, stops=stops, stop_requested=newest in stops and stops[newest].ordered)
 
 
 def _wandb_logs(directory: Path, layout: RunLayout) -> list[Loose]:
-    """What W&B's client wrote beside the newest attempt, below the directory that was given: the working directory may be anybody's."""
-    roots = [root for root in dict.fromkeys((layout.output_dir / "wandb", layout.run_dir / "wandb")) if root.is_relative_to(directory)]
+    """What W&B's client wrote beside the newest attempt, below the directory that was given: the
+    working directory may be anybody's.
+    """
+    roots = [
+        root
+        for root in dict.fromkeys((layout.output_dir / "wandb", layout.run_dir / "wandb"))
+        if root.is_relative_to(directory)
+    ]
     found = wandb_files.together(wandb_files.directories(roots))
-    return [Loose("wandb", str(path.relative_to(directory)), path) for one in found for path in wandb_files.logs(one.path)]
+    return [
+        Loose("wandb", str(path.relative_to(directory)), path)
+        for one in found
+        for path in wandb_files.logs(one.path)
+    ]
 
 
 def _stop(reads: Iterable[Read]) -> Stop | None:
-    """When the launcher was signalled, else when the orchestrator was. What a server says of its own end has no time of its own."""
+    """When the launcher was signalled, else when the orchestrator was. What a server says of its
+    own end has no time of its own.
+    """
     events = [e for read in reads for e in read.events if e.event.kind == "terminating"]
     signalled = [e.m for e in events if e.event.side == "launcher" and "signal" in e.event.values]
     interrupted = [e.m for e in events if e.event.side == "orchestrator"]
@@ -93,49 +158,111 @@ def _stop(reads: Iterable[Read]) -> Stop | None:
     return Stop(min(times), ordered=bool(signalled)) if times else None
 
 
-def loose_facts(logs: Iterable[Loose], trainer_id: str, engine: Engine, *, thorough: bool = False) -> RunFacts:
-    """Facts of logs that lie together and are taken for one attempt of one run. `trainer_id` "": nobody knows the generation."""
+def loose_facts(
+    logs: Iterable[Loose], trainer_id: str, engine: Engine, *, thorough: bool = False
+) -> RunFacts:
+    """Facts of logs that lie together and are taken for one attempt of one run. `trainer_id` "":
+    nobody knows the generation.
+    """
     trainer = registry.get(trainer_id or UNKNOWN)
     known = trainer_id != ""
-    reads = [_read_file(log.path, Log(log.source, log.name), trainer, engine, "", known=known, thorough=thorough) for log in logs]
+    reads = [
+        _read_file(
+            log.path, Log(log.source, log.name), trainer, engine, "", known=known, thorough=thorough
+        )
+        for log in logs
+    ]
     return _facts(trainer, _nobody(trainer.id), reads, 1, 0.0)
 
 
-def log_facts(handle: BinaryIO, name: str, source: str, trainer_id: str, engine: Engine, *, thorough: bool = False) -> RunFacts:
-    """Facts of a single log (or standard input, name "-"), read as it comes. `trainer_id` "": nobody knows the generation."""
+def log_facts(
+    handle: BinaryIO,
+    name: str,
+    source: str,
+    trainer_id: str,
+    engine: Engine,
+    *,
+    thorough: bool = False,
+) -> RunFacts:
+    """Facts of a single log (or standard input, name "-"), read as it comes. `trainer_id` "":
+    nobody knows the generation.
+    """
     trainer = registry.get(trainer_id or UNKNOWN)
-    read = _read(handle, Log(source, name), trainer, engine, "", known=trainer_id != "", thorough=thorough)
+    read = _read(
+        handle, Log(source, name), trainer, engine, "", known=trainer_id != "", thorough=thorough
+    )
     return _facts(trainer, _nobody(trainer.id), [read], 1, 0.0)
 
 
 def spec_of(directory: Path, trainer_id: str) -> LaunchSpec:
-    """The spec of a finished run as far as its directory tells: where it wrote, and nothing of its config."""
-    output_dir, run = (directory, directory.name) if trainer_id == "prime-rl-2026-01" else (directory.parent, directory.name)
-    return LaunchSpec(run=run, trainer=trainer_id, config=UNKNOWN_CONFIG, cwd=directory.parent, output_dir=output_dir)
+    """The spec of a finished run as far as its directory tells: where it wrote, and nothing of its
+    config.
+    """
+    output_dir, run = (
+        (directory, directory.name)
+        if trainer_id == "prime-rl-2026-01"
+        else (directory.parent, directory.name)
+    )
+    return LaunchSpec(
+        run=run,
+        trainer=trainer_id,
+        config=UNKNOWN_CONFIG,
+        cwd=directory.parent,
+        output_dir=output_dir,
+    )
 
 
 def _nobody(trainer_id: str) -> LaunchSpec:
-    return LaunchSpec(run="", trainer=trainer_id, config=UNKNOWN_CONFIG, cwd=Path(), output_dir=Path())
+    return LaunchSpec(
+        run="", trainer=trainer_id, config=UNKNOWN_CONFIG, cwd=Path(), output_dir=Path()
+    )
 
 
 def _started(directory: Path, trainer: Trainer, spec: LaunchSpec) -> float:
-    """When the attempt began, as far as files tell: orch.toml (2026-01) or the resolved configs (current) are written at start."""
-    for candidate in (directory / "run_default" / "configs" / "orch.toml", directory / "configs" / "trainer.json", directory / "configs"):
+    """When the attempt began, as far as files tell: orch.toml (2026-01) or the resolved configs
+    (current) are written at start.
+    """
+    for candidate in (
+        directory / "run_default" / "configs" / "orch.toml",
+        directory / "configs" / "trainer.json",
+        directory / "configs",
+    ):
         if candidate.exists():
             return candidate.stat().st_mtime
     logs = [s.path.stat().st_mtime for s in trainer.log_sources(spec) if s.path.exists()]
     return min(logs, default=time.time())
 
 
-def _read_file(path: Path, log: Log, trainer: Trainer, engine: Engine, run: str, *, known: bool = True, thorough: bool) -> Read:
+def _read_file(
+    path: Path,
+    log: Log,
+    trainer: Trainer,
+    engine: Engine,
+    run: str,
+    *,
+    known: bool = True,
+    thorough: bool,
+) -> Read:
     with path.open("rb") as handle:
         return _read(handle, log, trainer, engine, run, known=known, thorough=thorough)
 
 
-def _read(handle: BinaryIO, log: Log, trainer: Trainer, engine: Engine, run: str, *, known: bool, thorough: bool) -> Read:
+def _read(
+    handle: BinaryIO,
+    log: Log,
+    trainer: Trainer,
+    engine: Engine,
+    run: str,
+    *,
+    known: bool,
+    thorough: bool,
+) -> Read:
     """`known`: the generation is; else the signatures of all of them count."""
-    # Lines with a time of day only: the file was last written within half a day of them. A pipe is being written now.
-    matcher = engine.matcher(run, log.attempt, trainer.id if known else "", log.source, anchor=_written(handle))
+    # Lines with a time of day only: the file was last written within half a day of them. A pipe is
+    # being written now.
+    matcher = engine.matcher(
+        run, log.attempt, trainer.id if known else "", log.source, anchor=_written(handle)
+    )
     return Reader(trainer, matcher, log, thorough=thorough).read(handle)
 
 
@@ -146,8 +273,12 @@ def _written(handle: BinaryIO) -> float:
         return time.time()  # no file behind it
 
 
-def _facts(trainer: Trainer, spec: LaunchSpec, reads: Sequence[Read], attempt: int, started_t: float) -> RunFacts:
-    """The same as the follower of a live run makes of these lines: the last events of every kind, steps, numbers of steps."""
+def _facts(
+    trainer: Trainer, spec: LaunchSpec, reads: Sequence[Read], attempt: int, started_t: float
+) -> RunFacts:
+    """The same as the follower of a live run makes of these lines: the last events of every kind,
+    steps, numbers of steps.
+    """
     log = RunLog(spec.run, attempt)
     events = [event for read in reads for event in read.events]
     for event in _in_time(events):
@@ -186,15 +317,28 @@ def _in_time(events: Sequence[LogEvent]) -> Sequence[LogEvent]:
 
 def _side(log: RunLog, name: str, reads: Sequence[Read]) -> Side:
     side = log.side(name)
-    return Side(side.last_step, side.last_step_m, side.steps + sum(read.steps for read in reads if read.log.source == name))
+    return Side(
+        side.last_step,
+        side.last_step_m,
+        side.steps + sum(read.steps for read in reads if read.log.source == name),
+    )
 
 
 def as_facts(runs: Sequence[RunFacts], engine: Engine | None = None, idle_s: float = 0.0) -> Facts:
-    """`idle_s`: how long ago the last line was written. Coverage names what nobody can see in files, and logs that were not there."""
-    now = max((run.last_activity_m for run in runs if run.last_activity_m is not None), default=0.0) + idle_s
-    seen: Mapping[str, frozenset[str]] = {run.name: engine.seen(run.name, run.attempt) for run in runs} if engine is not None else {}
+    """`idle_s`: how long ago the last line was written. Coverage names what nobody can see in
+    files, and logs that were not there.
+    """
+    now = (
+        max((run.last_activity_m for run in runs if run.last_activity_m is not None), default=0.0)
+        + idle_s
+    )
+    seen: Mapping[str, frozenset[str]] = (
+        {run.name: engine.seen(run.name, run.attempt) for run in runs} if engine is not None else {}
+    )
     known = frozenset().union(*seen.values()) if seen else frozenset()
-    coverage = [phrase for phrase in ALL_COVERAGE if phrase != "kernel log" or "kernel" not in known]
+    coverage = [
+        phrase for phrase in ALL_COVERAGE if phrase != "kernel log" or "kernel" not in known
+    ]
     # What a driver prints for everybody (verl) is one log.
     expected = EXPECTED if any(run.layout.own_log == "launcher" for run in runs) else ("trainer",)
     for source in expected if seen else ():

@@ -1,7 +1,9 @@
-"""What each side of a run is doing, as far as its lines tell: the phase, since when, what it said last, and whom it waits for.
+"""What each side of a run is doing, as far as its lines tell: the phase, since when, what it said
+last, and whom it waits for.
 
-Nothing here judges. The numbers that link the sides: batch N of the orchestrator is trained by the trainer's step N and gives policy N
-(2026-01: policy N + 1), in both generations; a side that has what it needs is working, a side that has not waits for the other.
+Nothing here judges. The numbers that link the sides: batch N of the orchestrator is trained by the
+trainer's step N and gives policy N (2026-01: policy N + 1), in both generations; a side that has
+what it needs is working, a side that has not waits for the other.
 """
 
 from __future__ import annotations
@@ -15,21 +17,41 @@ from bs4_agent.trainers import verl_processes
 
 TRAINER, ORCHESTRATOR = "trainer", "orchestrator"
 
-#: Kinds that say that work was done. A heartbeat counts only with new numbers; warnings about failed rollouts do not count, and neither
-#: does anything the inference server says of itself: it finishes what it was asked before, whoever has stopped meanwhile.
+#: Kinds that say that work was done. A heartbeat counts only with new numbers; warnings about
+#: failed rollouts do not count, and neither does anything the inference server says of itself: it
+#: finishes what it was asked before, whoever has stopped meanwhile.
 _NEWS = frozenset(
-    {"step", "start-step", "eval", "eval-start", "save", "barrier", "holding", "policy-update", "starting", "ready", "resume", "finished"}
-)  # fmt: skip
-_PHASES = {"save": "checkpoint", "eval-start": "evaluation", "policy-update": "weight sync", "rate-limited": "rate-limit wait"}
+    {
+        "step",
+        "start-step",
+        "eval",
+        "eval-start",
+        "save",
+        "barrier",
+        "holding",
+        "policy-update",
+        "starting",
+        "ready",
+        "resume",
+        "finished",
+    }
+)
+_PHASES = {
+    "save": "checkpoint",
+    "eval-start": "evaluation",
+    "policy-update": "weight sync",
+    "rate-limited": "rate-limit wait",
+}
 
 
 @dataclass(frozen=True)
 class Activity:
     """One side now.
 
-    `phase`: start-up, rollout, train, weight sync, checkpoint, evaluation, rate-limit wait, waiting, end. `since_m`: when its present
-    piece of work began (it got what it needed) or, later, gave its last sign. `waits_for`: the other side's name, "" when it has to move
-    itself. `awaits`: what it waits for or works on, as words. `last`: its newest line that counts.
+    `phase`: start-up, rollout, train, weight sync, checkpoint, evaluation, rate-limit wait,
+    waiting, end. `since_m`: when its present piece of work began (it got what it needed) or, later,
+    gave its last sign. `waits_for`: the other side's name, "" when it has to move itself. `awaits`:
+    what it waits for or works on, as words. `last`: its newest line that counts.
     """
 
     side: str
@@ -41,26 +63,37 @@ class Activity:
 
 
 def activities(run: RunFacts) -> dict[str, Activity]:
-    """Both sides; only the trainer where the run has no orchestrator (verl). Pure: looks at the facts only."""
+    """Both sides; only the trainer where the run has no orchestrator (verl). Pure: looks at the
+    facts only.
+    """
     events = _by_side(run.events)
     trainer, orchestrator = run.trainer_side, run.orchestrator_side
     found = {TRAINER: _trainer(run, events.get(TRAINER, []), trainer, orchestrator)}
     if run.spec.trainer != "verl":
-        found[ORCHESTRATOR] = _orchestrator(run, events.get(ORCHESTRATOR, []), trainer, orchestrator)
+        found[ORCHESTRATOR] = _orchestrator(
+            run, events.get(ORCHESTRATOR, []), trainer, orchestrator
+        )
     return found
 
 
 def start_up(run: RunFacts) -> str:
-    """Where a run that has not finished a step yet is: `trainer: start-up (its model), orchestrator: rollout (the first batch)`."""
+    """Where a run that has not finished a step yet is: `trainer: start-up (its model),
+    orchestrator: rollout (the first batch)`.
+    """
     if run.spec.component == "inference":
         return "inference: start-up (its model)"
     if run.spec.component == "eval":
         ready = run.last_event("ready", "eval") is not None
-        return f"eval: {'rollout (its first result)' if ready else 'start-up (the inference server)'}"
+        return (
+            f"eval: {'rollout (its first result)' if ready else 'start-up (the inference server)'}"
+        )
     doing = activities(run)
     if run.spec.component in doing:
         doing = {run.spec.component: doing[run.spec.component]}
-    waits = [f"{name}: {one.phase} ({'waits for ' if one.waits_for else ''}{one.awaits})" for name, one in doing.items()]
+    waits = [
+        f"{name}: {one.phase} ({'waits for ' if one.waits_for else ''}{one.awaits})"
+        for name, one in doing.items()
+    ]
     return ", ".join(waits)
 
 
@@ -72,7 +105,9 @@ def _by_side(events: Iterable[LogEvent]) -> dict[str, list[LogEvent]]:
 
 
 def next_step(run: RunFacts, events: Iterable[LogEvent], side: Side) -> int | None:
-    """The number of the step that the trainer does now: after its last one, or where it said that it begins."""
+    """The number of the step that the trainer does now: after its last one, or where it said that
+    it begins.
+    """
     if side.last_step is not None:
         return side.last_step + 1
     for event in events:
@@ -94,14 +129,25 @@ def _trainer(run: RunFacts, events: list[LogEvent], own: Side, other: Side) -> A
     if _phase_of(events) == "checkpoint":
         saved_m = _saved_m(run, last)
         if saved_m is None:
-            return Activity(TRAINER, "checkpoint", said_m, "", f"the checkpoint of step {_step(last)}", last)
+            return Activity(
+                TRAINER, "checkpoint", said_m, "", f"the checkpoint of step {_step(last)}", last
+            )
         said_m = max(said_m, saved_m)
     if run.spec.trainer == "verl":
         # No line says what it does within a step; the title of its busiest worker does.
-        doing = verl_processes.phase(member.cmdline[0] for member in run.members if member.alive and member.cmdline)
+        doing = verl_processes.phase(
+            member.cmdline[0] for member in run.members if member.alive and member.cmdline
+        )
         return Activity(TRAINER, doing or "train", said_m, "", f"step {wanted}", last)
     if other.last_step is None or (wanted is not None and other.last_step < wanted):
-        return Activity(TRAINER, "waiting", said_m, ORCHESTRATOR, f"batch {wanted}" if wanted is not None else "the first batch", last)
+        return Activity(
+            TRAINER,
+            "waiting",
+            said_m,
+            ORCHESTRATOR,
+            f"batch {wanted}" if wanted is not None else "the first batch",
+            last,
+        )
     since = max(said_m, _step_m(run, ORCHESTRATOR, wanted) or said_m)
     return Activity(TRAINER, "train", since, "", f"step {wanted}", last)
 
@@ -116,24 +162,36 @@ def _orchestrator(run: RunFacts, events: list[LogEvent], other: Side, own: Side)
     needs = _needed_step(run, events, own)
     done = _done(run, other)
     if needs is not None and (done is None or done < needs):
-        return Activity(ORCHESTRATOR, "waiting", said_m, TRAINER, f"the policy after step {needs}", last)
+        return Activity(
+            ORCHESTRATOR, "waiting", said_m, TRAINER, f"the policy after step {needs}", last
+        )
     # Whenever it has been waiting, it began anew when the trainer let it go on.
     since = max(said_m, _step_m(run, TRAINER, needs) or said_m)
     batch = "the first batch" if own.last_step is None else f"batch {own.last_step + 1}"
     phase = _phase_of(events)
     if phase == "rollout" and own.steps == 0 and not _began(events):
         return Activity(ORCHESTRATOR, "start-up", said_m, "", "the inference server", last)
-    awaits = {"evaluation": "the evaluation", "checkpoint": "its checkpoint", "weight sync": "the weight update"}.get(phase, batch)
+    awaits = {
+        "evaluation": "the evaluation",
+        "checkpoint": "its checkpoint",
+        "weight sync": "the weight update",
+    }.get(phase, batch)
     return Activity(ORCHESTRATOR, phase, since, "", awaits, last)
 
 
 def _needed_step(run: RunFacts, events: list[LogEvent], own: Side) -> int | None:
-    """The trainer's step without which the orchestrator does not go on, as far as it said so after its own last step."""
+    """The trainer's step without which the orchestrator does not go on, as far as it said so after
+    its own last step.
+    """
     for event in reversed(events):
         kind, values = event.event.kind, event.event.values
         if kind == "barrier":
             # Policy K: 2026-01's step K - 1 makes it, the current generation's step K.
-            return int(values["checkpoint"]) - (1 if run.spec.trainer == "prime-rl-2026-01" else 0) if "checkpoint" in values else None
+            return (
+                int(values["checkpoint"]) - (1 if run.spec.trainer == "prime-rl-2026-01" else 0)
+                if "checkpoint" in values
+                else None
+            )
         if kind == "holding" and "needed_policy" in values:
             return int(values["needed_policy"])
         if kind == "holding" and values.get("dispatcher") == "paused":
@@ -158,9 +216,15 @@ def _step_m(run: RunFacts, side: str, step: int | None) -> float | None:
 
 
 def _saved_m(run: RunFacts, save: LogEvent | None) -> float | None:
-    """When the trainer's part of the checkpoint that `save` announced was whole; None while it is not. No line says so, the files do."""
+    """When the trainer's part of the checkpoint that `save` announced was whole; None while it is
+    not. No line says so, the files do.
+    """
     for checkpoint in run.checkpoints:
-        if save is not None and checkpoint.step == save.event.step and "trainer" not in checkpoint.missing:
+        if (
+            save is not None
+            and checkpoint.step == save.event.step
+            and "trainer" not in checkpoint.missing
+        ):
             return run.started_m + checkpoint.newest_mtime - run.started_t
     return None
 
@@ -183,7 +247,9 @@ def _evals(values: Mapping[str, Any]) -> bool:
 
 
 def _news(events: list[LogEvent]) -> LogEvent | None:
-    """The newest line that says that work was done. Of heartbeats with the same numbers the first one counts."""
+    """The newest line that says that work was done. Of heartbeats with the same numbers the first
+    one counts.
+    """
     newest: LogEvent | None = None
     for event in events:
         if event.event.kind == "heartbeat":
@@ -211,11 +277,16 @@ def _finished(events: list[LogEvent]) -> bool:
 
 
 def _in_loop(events: list[LogEvent]) -> bool:
-    return any(e.event.kind == "starting" and e.event.values.get("what") in ("loop", "broadcast") for e in events)
+    return any(
+        e.event.kind == "starting" and e.event.values.get("what") in ("loop", "broadcast")
+        for e in events
+    )
 
 
 def _began(events: list[LogEvent]) -> bool:
-    return any(e.event.kind in ("ready", "start-step", "policy-update", "heartbeat") for e in events)
+    return any(
+        e.event.kind in ("ready", "start-step", "policy-update", "heartbeat") for e in events
+    )
 
 
 def _latest(step_m: float | None, event: LogEvent | None) -> float | None:

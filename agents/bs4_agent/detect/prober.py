@@ -1,4 +1,6 @@
-"""Asks the runs' inference servers how they are, without ever being the load: /health often, a one-token request only on suspicion."""
+"""Asks the runs' inference servers how they are, without ever being the load: /health often, a
+one-token request only on suspicion.
+"""
 
 from __future__ import annotations
 
@@ -16,21 +18,25 @@ ROUND_S = 2.0
 #: Each question is a line in the server's own log.
 HEALTH_EVERY_S = 5.0
 HEALTH_TIMEOUT_S = 3.0
-#: A run is suspicious when nothing moved for this many of its own steps, and never before SUSPICION_MIN_S.
+#: A run is suspicious when nothing moved for this many of its own steps, and never before
+#: SUSPICION_MIN_S.
 SUSPICION_STEPS = 2.0
 SUSPICION_MIN_S = 5.0
-#: Bounds of the one-token timeout. A busy engine answers one token within a few of its iterations; 30 s is ten times the slowest seen.
+#: Bounds of the one-token timeout. A busy engine answers one token within a few of its iterations;
+#: 30 s is ten times the slowest seen.
 TOKEN_TIMEOUT_S = (5.0, 30.0)
 TOKEN_EVERY_S = 2.0
-#: A server that answers while its run stands still is asked again after this share of the silence: a long evaluation or checkpoint is no
-#: reason to ask every two seconds for an hour.
+#: A server that answers while its run stands still is asked again after this share of the silence:
+#: a long evaluation or checkpoint is no reason to ask every two seconds for an hour.
 TOKEN_EVERY_SHARE, TOKEN_EVERY_MAX_S = 0.1, 60.0
 _COUNTER = "vllm:generation_tokens_total"
 
 
 @dataclass(frozen=True)
 class Watched:
-    """A run whose server is asked. `quiet_s`: seconds since either side finished a step; `pace_s`: its median step time."""
+    """A run whose server is asked. `quiet_s`: seconds since either side finished a step; `pace_s`:
+    its median step time.
+    """
 
     run: str
     attempt: int
@@ -40,8 +46,9 @@ class Watched:
 
 
 class Prober:
-    """`watched` names what is to be asked now; `probe` is the last answer. One thread: a server that hangs delays only the
-    next question."""
+    """`watched` names what is to be asked now; `probe` is the last answer. One thread: a server
+    that hangs delays only the next question.
+    """
 
     def __init__(self, watched: Callable[[], Sequence[Watched]]) -> None:
         self._watched = watched
@@ -67,7 +74,13 @@ class Prober:
         if before.health_m is None or now - before.health_m >= HEALTH_EVERY_S:
             answer = health(item.url, HEALTH_TIMEOUT_S)
             ever = before.ever_ok_m or (time.monotonic() if answer.ok else None)
-            before = dataclasses.replace(before, url=item.url, health=_word(answer), health_m=time.monotonic(), ever_ok_m=ever)
+            before = dataclasses.replace(
+                before,
+                url=item.url,
+                health=_word(answer),
+                health_m=time.monotonic(),
+                ever_ok_m=ever,
+            )
             self._last[key] = before
         if before.ever_ok_m is not None and before.health == "ok":
             self._last[key] = self._ask_for_a_token(item, before)
@@ -75,8 +88,16 @@ class Prober:
     def _ask_for_a_token(self, item: Watched, before: ServerProbe) -> ServerProbe:
         limit = max(SUSPICION_MIN_S, SUSPICION_STEPS * (item.pace_s or 0.0))
         if item.quiet_s < limit:
-            return before if before.failures == 0 else dataclasses.replace(before, answer="unknown", failures=0)
-        pause = TOKEN_EVERY_S if before.failures else min(max(TOKEN_EVERY_S, TOKEN_EVERY_SHARE * item.quiet_s), TOKEN_EVERY_MAX_S)
+            return (
+                before
+                if before.failures == 0
+                else dataclasses.replace(before, answer="unknown", failures=0)
+            )
+        pause = (
+            TOKEN_EVERY_S
+            if before.failures
+            else min(max(TOKEN_EVERY_S, TOKEN_EVERY_SHARE * item.quiet_s), TOKEN_EVERY_MAX_S)
+        )
         if before.answer_m is not None and time.monotonic() - before.answer_m < pause:
             return before
         counted = self._generated(item.url)
@@ -84,11 +105,18 @@ class Prober:
         answer = one_token(item.url, min(max(3 * (item.pace_s or 0.0), low), high))
         frozen = counted is not None and self._generated(item.url) == counted
         failed = not answer.ok and answer.error == "timeout" and frozen
-        return dataclasses.replace(before, answer=_word(answer), answer_m=time.monotonic(), failures=before.failures + 1 if failed else 0)
+        return dataclasses.replace(
+            before,
+            answer=_word(answer),
+            answer_m=time.monotonic(),
+            failures=before.failures + 1 if failed else 0,
+        )
 
     @staticmethod
     def _generated(url: str) -> float | None:
-        """Tokens generated so far. An engine that is merely busy moves it while our own request waits."""
+        """Tokens generated so far. An engine that is merely busy moves it while our own request
+        waits.
+        """
         try:
             return metrics(url, HEALTH_TIMEOUT_S).get(_COUNTER)
         except ProbeFailed:

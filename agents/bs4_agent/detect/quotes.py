@@ -1,17 +1,22 @@
-"""Whose the lines without a header are that follow a record which announces somebody's words: a completion may quote any traceback.
+"""Whose the lines without a header are that follow a record which announces somebody's words: a
+completion may quote any traceback.
 
-In a plain log nothing marks where a record of several lines ends. A line that announces words (`Completion: ...`, or anything that ends in
-a colon) at a level that reports no failure may be followed by the words; it may also be the last thing that a dying process said before its
-own traceback. The two look the same until the next header: a process that goes on as before was quoting. Until then such lines count for
-nothing, at most for `WAIT_S`; where no header comes any more they were the process's own.
+In a plain log nothing marks where a record of several lines ends. A line that announces words
+(`Completion: ...`, or anything that ends in a colon) at a level that reports no failure may be
+followed by the words; it may also be the last thing that a dying process said before its own
+traceback. The two look the same until the next header: a process that goes on as before was
+quoting. Until then such lines count for nothing, at most for `WAIT_S`; where no header comes any
+more they were the process's own.
 
-A record that announces nothing may still show by its own lines that it holds a transcript: a code fence, a turn of a chat template, a
-tool's answer. From such a line on it is the same. What cannot be told: a bare traceback right below a line that announces nothing. A thread
-of the program that dies while the others go on (`Exception in thread`, `Task exception was never retrieved`) looks exactly like that, so it
-is believed.
+A record that announces nothing may still show by its own lines that it holds a transcript: a code
+fence, a turn of a chat template, a tool's answer. From such a line on it is the same. What cannot
+be told: a bare traceback right below a line that announces nothing. A thread of the program that
+dies while the others go on (`Exception in thread`, `Task exception was never retrieved`) looks
+exactly like that, so it is believed.
 
-verl's reward managers print a sample of every batch part by part, without any header: "[prompt] ...", "[response] ...", and at last what
-was right and the score. What stands between the first and the last of these counts for nothing; where the last never comes, as above.
+verl's reward managers print a sample of every batch part by part, without any header: "[prompt]
+...", "[response] ...", and at last what was right and the score. What stands between the first and
+the last of these counts for nothing; where the last never comes, as above.
 
 JSON logs need none of this: a record is a line there.
 """
@@ -29,17 +34,26 @@ from bs4_agent.trainers.base import LogLine
 CALM = frozenset({"TRACE", "DEBUG", "INFO", "SUCCESS"})
 #: Whoever writes at one of these goes on; ERROR and CRITICAL come at the end.
 _GOES_ON = CALM | {"WARNING"}
-#: Programs that print what models say, one program a log: in others (a server's, the launcher's) the next header may be anybody's.
+#: Programs that print what models say, one program a log: in others (a server's, the launcher's)
+#: the next header may be anybody's.
 _WRITERS = ("orchestrator", "env")
 _ANNOUNCES = re.compile(
-    r"(?i)(?:\w{1,20} ){0,3}(?:model )?(?:completion|prompt|response|answer|transcript|sample|example|rollout|conversation|trajectory)s?"
+    r"(?i)(?:\w{1,20} ){0,3}(?:model "
+    r")?(?:completion|prompt|response|answer|transcript|sample|example|rollout|conversation|"
+    r"trajectory)s?"
     r"(?: [\w#/.-]{1,20}){0,2}:(?:\s|$)"
 )
-#: Marks that only somebody's words have, wherever they stand in a line: fences of Markdown, turns of chat templates, tags of tools.
-_MARKS = r"```|<\|(?:im_start|im_end|start_header_id|eot_id|user|assistant|system)\|>|</?(?:think|tool_call|tool_response)>"
+#: Marks that only somebody's words have, wherever they stand in a line: fences of Markdown, turns
+#: of chat templates, tags of tools.
+_MARKS = (
+    r"```|<\|(?:im_start|im_end|start_header_id|eot_id|user|assistant|system)\|>|</?(?:think|"
+    r"tool_call|tool_response)>"
+)
 _MARKED = re.compile(_MARKS)
 #: A header-less line that begins somebody's words.
-_OPENS = re.compile(rf" {{0,8}}(?:{_MARKS}|~~~|(?:User|Assistant|Human|System|Tool|Observation):(?:\s|$))")
+_OPENS = re.compile(
+    rf" {{0,8}}(?:{_MARKS}|~~~|(?:User|Assistant|Human|System|Tool|Observation):(?:\s|$))"
+)
 _SAMPLE = re.compile(r"\[(?:prompt|response)\] ")
 _SAMPLE_OVER = re.compile(r"\[(?:ground_truth|score|reward)\] ")
 #: Logs that samples stand in, and what their parts look like in a file.
@@ -53,7 +67,9 @@ WAIT_S = 30.0
 
 @dataclass
 class Quotes:
-    """The state of one log. `held`: lines that wait for the next header, as whoever feeds the log wants them back."""
+    """The state of one log. `held`: lines that wait for the next header, as whoever feeds the log
+    wants them back.
+    """
 
     announced: LogLine | None = None
     record: LogLine | None = None
@@ -69,7 +85,11 @@ class Quotes:
             return
         text = line.text
         calm = line.level in CALM and "\n" not in text
-        says = text.rstrip().endswith(":") or _ANNOUNCES.match(text) is not None or _MARKED.search(text) is not None
+        says = (
+            text.rstrip().endswith(":")
+            or _ANNOUNCES.match(text) is not None
+            or _MARKED.search(text) is not None
+        )
         self.record = line if calm else None
         self.announced = line if calm and says else None
         self.line = number
@@ -84,7 +104,9 @@ class Quotes:
         self.line = self.line if line is None else number
 
     def may_be(self, line: LogLine, number: int) -> bool:
-        """Whether a line may be a part of what was announced. One that names its own writer is that writer's."""
+        """Whether a line may be a part of what was announced. One that names its own writer is that
+        writer's.
+        """
         return self.announced is not None and headless(line) and number - self.line <= MOST_LINES
 
     def hold(self, number: int, now_m: float, *more: Any) -> None:
@@ -92,13 +114,22 @@ class Quotes:
         self.held.append((number, *more))
 
     def decide(self, line: LogLine | None, take: Callable[..., None]) -> None:
-        """The next header or the end of a sample came (None: none came, and it was long enough): `take(level, logger, *held)` for each line
-        that waited."""
+        """The next header or the end of a sample came (None: none came, and it was long enough):
+        `take(level, logger, *held)` for each line that waited.
+        """
         record = self.announced
-        quoted = record is not None and line is not None and (line.level in _GOES_ON or sample_over(line))
+        quoted = (
+            record is not None
+            and line is not None
+            and (line.level in _GOES_ON or sample_over(line))
+        )
         held, self.held = self.held, []
         for item in held:
-            take(record.level if quoted and record else "", record.logger if quoted and record else "", *item)
+            take(
+                record.level if quoted and record else "",
+                record.logger if quoted and record else "",
+                *item,
+            )
 
 
 def opens(line: LogLine) -> bool:
@@ -108,7 +139,13 @@ def opens(line: LogLine) -> bool:
 
 def headless(line: LogLine) -> bool:
     """Whether nothing in a line says who wrote it, or when."""
-    return not line.level and line.rank is None and line.clock is None and line.timestamp is None and not line.logger
+    return (
+        not line.level
+        and line.rank is None
+        and line.clock is None
+        and line.timestamp is None
+        and not line.logger
+    )
 
 
 def sample(line: LogLine) -> bool:

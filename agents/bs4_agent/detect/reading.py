@@ -1,9 +1,11 @@
-"""A finished log in one pass and constant memory: to the signatures the lines that could matter to one, to the detectors its events.
+"""A finished log in one pass and constant memory: to the signatures the lines that could matter to
+one, to the detectors its events.
 
-Taking a line apart costs 6 us, looking at it 0.01 us a byte: so blocks of a megabyte are looked through for the words that signatures and
-event rules need, and only the lines that hold one are taken apart (`sieve.py`). A signature that something ends again and again (errors
-between two steps) counts from its last end on: what a block says of it before that is passed over. `thorough` takes every line apart; the
-findings are the same.
+Taking a line apart costs 6 us, looking at it 0.01 us a byte: so blocks of a megabyte are looked
+through for the words that signatures and event rules need, and only the lines that hold one are
+taken apart (`sieve.py`). A signature that something ends again and again (errors between two steps)
+counts from its last end on: what a block says of it before that is passed over. `thorough` takes
+every line apart; the findings are the same.
 """
 
 from __future__ import annotations
@@ -16,19 +18,40 @@ from typing import Any, BinaryIO
 from bs4_agent.detect.blocks import LINE_CAP, Block, Lines, blocks
 from bs4_agent.detect.facts import LogEvent
 from bs4_agent.detect.matcher import SELDOM, Key, Matcher, blank, dated
-from bs4_agent.detect.quotes import MOST_LINES, SAMPLE_PARTS, asks, headless, opens, sample, sample_over, samples
+from bs4_agent.detect.quotes import (
+    MOST_LINES,
+    SAMPLE_PARTS,
+    asks,
+    headless,
+    opens,
+    sample,
+    sample_over,
+    samples,
+)
 from bs4_agent.detect.sieve import ESCAPED, Sieve
 from bs4_agent.detect.signatures import Expression
 from bs4_agent.detect.words import Words
 from bs4_agent.trainers.base import LogLine, Trainer
 
 _BLOCK = 1 << 20
-#: Events that healthy runs write all the time. As on a live pod, of each kind only the last few dozen count: they are read from the log's
-#: last megabyte. All other kinds are looked for everywhere.
+#: Events that healthy runs write all the time. As on a live pod, of each kind only the last few
+#: dozen count: they are read from the log's last megabyte. All other kinds are looked for
+#: everywhere.
 _FREQUENT = frozenset(
-    {"step", "heartbeat", "holding", "barrier", "policy-update", "cancelled", "rollout-failed",
-     "low-trainable", "start-step", "waiting-batch", "waiting-inference"}
-)  # fmt: skip
+    {
+        "step",
+        "heartbeat",
+        "holding",
+        "barrier",
+        "policy-update",
+        "cancelled",
+        "rollout-failed",
+        "low-trainable",
+        "start-step",
+        "waiting-batch",
+        "waiting-inference",
+    }
+)
 #: Events kept of one log.
 _EVENTS_KEPT = 20_000
 _TEXT = 2000
@@ -37,13 +60,16 @@ _ANSI = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)
 _REMEMBERED, _SHORT = 512, 300
 _NOTHING, _ANYTHING = re.compile(rb"(?!)"), re.compile(b"")
 _CLOCK = re.compile(rb"\d\d:\d\d|\.\d{6}|,-;")
-#: Words of signatures that are done may be found so often before the words are put together anew, which takes 25 ms.
+#: Words of signatures that are done may be found so often before the words are put together anew,
+#: which takes 25 ms.
 _IDLE = 10_000
 #: Of an event word as a key, in place of a signature's number.
 _EVENT = -1
-#: Lines that may look like the end of a signature and be none before looking for the last end is given up.
+#: Lines that may look like the end of a signature and be none before looking for the last end is
+#: given up.
 _TRIES = 16
-#: Bytes between two lines whose time is noted, so that no midnight is lost; and how far to look back for a line that has one.
+#: Bytes between two lines whose time is noted, so that no midnight is lost; and how far to look
+#: back for a line that has one.
 _SAMPLE, _BACK = 128 * 1024, 400
 
 
@@ -58,8 +84,9 @@ class Log:
 
 @dataclass
 class Read:
-    """What a log gave. `events` in order; `steps`: how many lines of steps there were before those of the events; `t`: the time of its last
-    line that has one; `lines`: how many it has."""
+    """What a log gave. `events` in order; `steps`: how many lines of steps there were before those
+    of the events; `t`: the time of its last line that has one; `lines`: how many it has.
+    """
 
     log: Log
     events: list[LogEvent] = field(default_factory=list)
@@ -71,7 +98,9 @@ class Read:
 class Reader:
     """`read` one log through."""
 
-    def __init__(self, trainer: Trainer, matcher: Matcher, log: Log, *, thorough: bool = False) -> None:
+    def __init__(
+        self, trainer: Trainer, matcher: Matcher, log: Log, *, thorough: bool = False
+    ) -> None:
         self._trainer, self._matcher, self._log = trainer, matcher, log
         self._sieve = None if thorough else _main(matcher, trainer, log.source, frozenset())
         self._settled = self._left_out = frozenset[Key]()
@@ -133,7 +162,11 @@ class Reader:
         if sieve is None:
             return
         matcher.armed = {key for key in matcher.armed if key[1] in SELDOM}
-        settled = matcher.done | {(index, role) for index in (*matcher.flapping, *matcher.standing) for role in ("pattern", "cleared_by")}
+        settled = matcher.done | {
+            (index, role)
+            for index in (*matcher.flapping, *matcher.standing)
+            for role in ("pattern", "cleared_by")
+        }
         if len(self._rare) >= _EVENTS_KEPT:
             settled |= self._events_done
         if settled == self._settled:
@@ -141,18 +174,26 @@ class Reader:
         self._settled = frozenset(settled)
         if sieve.idle > _IDLE or not self._left_out <= settled:
             self._left_out = self._settled
-            sieve = self._sieve = _main(matcher, self._trainer, self._log.source, self._settled) or sieve
+            sieve = self._sieve = (
+                _main(matcher, self._trainer, self._log.source, self._settled) or sieve
+            )
         sieve.skip(self._settled)
 
     def _candidates(self, view: bytes, lines: Lines, last: int) -> Iterator[int]:
-        """0-based numbers of the lines to take apart, in order. `last`: the last one that is not blank."""
+        """0-based numbers of the lines to take apart, in order. `last`: the last one that is not
+        blank.
+        """
         main = self._sieve
         if main is None:
             yield from range(view.count(b"\n") + (not view.endswith(b"\n")))
             return
         late = dict(self._late(view, lines, last))
         nexts = {key: self._own(key).next_line(view, start) for key, start in late.items()}
-        apart = {(index, role) for index in (*self._matcher.flapping, *self._matcher.standing) for role in ("pattern", "cleared_by")}
+        apart = {
+            (index, role)
+            for index in (*self._matcher.flapping, *self._matcher.standing)
+            for role in ("pattern", "cleared_by")
+        }
         keys, armed = list(late), set[Key]()
         number = place = first = 0
         soonest = -1
@@ -185,7 +226,9 @@ class Reader:
             yield (index, "pattern"), end
 
     def _last_end(self, index: int, view: bytes, lines: Lines) -> int:
-        """Where the last line begins that ends this signature; 0 where none does and where that is too hard to tell."""
+        """Where the last line begins that ends this signature; 0 where none does and where that is
+        too hard to tell.
+        """
         expression = self._matcher.rules.rules[index][0].roles["cleared_by"]
         if not expression.needs or any(text.startswith("(?i)") for text in expression.needs):
             return 0
@@ -211,10 +254,15 @@ class Reader:
     def _back(self, expression: Expression, first: int, last: int) -> int | None:
         """The last of these lines (1-based) that matches, as far back as lines are kept."""
         if expression.text not in self._finders:
-            self._finders[expression.text] = _finder(expression.needs) if expression.needs else _ANYTHING
+            self._finders[expression.text] = (
+                _finder(expression.needs) if expression.needs else _ANYTHING
+            )
         find = self._finders[expression.text].search
         for block in reversed(self._kept):
-            lowest, highest = max(0, first - block.line - 1), min(last - block.line, block.lines.count()) - 1
+            lowest, highest = (
+                max(0, first - block.line - 1),
+                min(last - block.line, block.lines.count()) - 1,
+            )
             if lowest > highest or not block.lines.any(find, lowest, highest):
                 continue
             for index in range(highest, lowest - 1, -1):
@@ -227,7 +275,9 @@ class Reader:
         return None
 
     def _parse(self, raw: bytes) -> LogLine:
-        """Lines without a time of their own (of tracebacks) come again and again: they are taken apart once."""
+        """Lines without a time of their own (of tracebacks) come again and again: they are taken
+        apart once.
+        """
         line = self._parsed.get(raw)
         if line is None:
             line = self._trainer.parse_line(self._log.source, raw)
@@ -245,12 +295,24 @@ class Reader:
 
         place = self._place(block.offset + start, block.line + index + 1)
         if self._sieve is None or self._matcher.doubting or self._matcher.wants(line):
-            if self._sieve is not None and asks(self._log.source) and headless(line) and not self._matcher.doubting:
+            if (
+                self._sieve is not None
+                and asks(self._log.source)
+                and headless(line)
+                and not self._matcher.doubting
+            ):
                 self._header_above(place["line"])
-            elif self._sieve is not None and samples(self._log.source) and headless(line) and not self._matcher.doubting:
+            elif (
+                self._sieve is not None
+                and samples(self._log.source)
+                and headless(line)
+                and not self._matcher.doubting
+            ):
                 self._sample_above(place["line"])
             self._matcher.feed(line, place, self._back, None if dated(line) else date_above)
-        if len(self._rare) >= _EVENTS_KEPT or (self._eventful.search(raw) is None and b"\x1b" not in raw):
+        if len(self._rare) >= _EVENTS_KEPT or (
+            self._eventful.search(raw) is None and b"\x1b" not in raw
+        ):
             return
         event = self._trainer.event(self._log.source, line)
         if event is not None and event.kind not in _FREQUENT:
@@ -261,11 +323,16 @@ class Reader:
             self._rare.append((place["line"], LogEvent(event, moment or 0.0, text, **place)))
 
     def _header_above(self, number: int) -> None:
-        """Tell the matcher the nearest header above line `number` (1-based), as far up as it can matter, and whether what stands between
-        them begins somebody's words."""
+        """Tell the matcher the nearest header above line `number` (1-based), as far up as it can
+        matter, and whether what stands between them begins somebody's words.
+        """
         opened = False
         for block in reversed(self._kept):
-            for index in range(min(number - 1 - block.line, block.lines.count()) - 1, max(-1, number - MOST_LINES - block.line - 2), -1):
+            for index in range(
+                min(number - 1 - block.line, block.lines.count()) - 1,
+                max(-1, number - MOST_LINES - block.line - 2),
+                -1,
+            ):
                 place = block.line + index + 1
                 # The header above a line that was walked from was told.
                 told = place <= self._walked
@@ -273,29 +340,47 @@ class Reader:
                 opened = opened or opens(line)
                 if told or line.level:
                     self._walked = number
-                    self._matcher.header_above(line if line.level else None, place, self._log.source, opened=opened)
+                    self._matcher.header_above(
+                        line if line.level else None, place, self._log.source, opened=opened
+                    )
                     return
 
     def _sample_above(self, number: int) -> None:
-        """Tell the matcher the nearest part of a printed sample above line `number` (1-based), unless it was told."""
+        """Tell the matcher the nearest part of a printed sample above line `number` (1-based),
+        unless it was told.
+        """
         first, last = max(1, number - MOST_LINES, self._walked + 1), number - 1
         self._walked = last
         for block in reversed(self._kept):
-            lowest, highest = max(0, first - block.line - 1), min(last - block.line, block.lines.count()) - 1
+            lowest, highest = (
+                max(0, first - block.line - 1),
+                min(last - block.line, block.lines.count()) - 1,
+            )
             if lowest > highest or not block.lines.any(SAMPLE_PARTS.search, lowest, highest):
                 continue
             for index in range(highest, lowest - 1, -1):
                 raw = block.lines.at(index)[1]
                 line = self._parse(raw) if SAMPLE_PARTS.search(raw) is not None else None
                 if line is not None and (sample(line) or sample_over(line)):
-                    self._matcher.sample_above(line if sample(line) else None, block.line + index + 1)
+                    self._matcher.sample_above(
+                        line if sample(line) else None, block.line + index + 1
+                    )
                     return
 
     def _place(self, offset: int, number: int) -> dict[str, Any]:
-        return {"source": self._log.source, "stream": "", "cursor": "", "file": self._log.name, "offset": offset, "line": number}
+        return {
+            "source": self._log.source,
+            "stream": "",
+            "cursor": "",
+            "file": self._log.name,
+            "offset": offset,
+            "line": number,
+        }
 
     def _date_before(self, lines: Lines, index: int) -> None:
-        """Tell the matcher the time of the nearest line above `index` that has one, unless it was told already."""
+        """Tell the matcher the time of the nearest line above `index` that has one, unless it was
+        told already.
+        """
         for number in range(index - 1, max(lines.dated, index - _BACK) - 1, -1):
             _, raw = lines.at(number)
             if _CLOCK.search(raw, 0, 300) is None:
@@ -307,7 +392,9 @@ class Reader:
         lines.dated = max(lines.dated, index)
 
     def _count_steps(self, block: Block) -> None:
-        self._found.steps += block.data.count(b"SUCCESS Step ") + block.data.count(b'"message": "Step ')
+        self._found.steps += block.data.count(b"SUCCESS Step ") + block.data.count(
+            b'"message": "Step '
+        )
 
     def _events(self, kept: list[Block]) -> list[LogEvent]:
         """The rare ones of the whole log and the frequent ones of its end, in order."""
@@ -320,15 +407,26 @@ class Reader:
                 event = self._trainer.event(self._log.source, line)
                 if event is not None and event.kind in _FREQUENT:
                     place = self._place(block.offset + start, block.line + index + 1)
-                    events.append((place["line"], LogEvent(event, clock.time() or 0.0, line.text[:_TEXT], **place)))
+                    events.append(
+                        (
+                            place["line"],
+                            LogEvent(event, clock.time() or 0.0, line.text[:_TEXT], **place),
+                        )
+                    )
         return [event for _, event in sorted(events, key=lambda entry: entry[0])][-_EVENTS_KEPT:]
 
 
-def _main(matcher: Matcher, trainer: Trainer, source: str, without: frozenset[Key]) -> Sieve[Key] | None:
-    """For all that counts wherever it stands, and for events; None where every line has to be taken apart."""
+def _main(
+    matcher: Matcher, trainer: Trainer, source: str, without: frozenset[Key]
+) -> Sieve[Key] | None:
+    """For all that counts wherever it stands, and for events; None where every line has to be taken
+    apart.
+    """
     rules = matcher.rules
     if (trainer.id, source, without) not in rules.sieves:
-        words = [word for word in trainer.event_words(source, _FREQUENT) if (_EVENT, word) not in without]
+        words = [
+            word for word in trainer.event_words(source, _FREQUENT) if (_EVENT, word) not in without
+        ]
         needs: list[tuple[Key, Sequence[str], str]] = [
             ((index, role), expression.needs, expression.raw)
             for index, (signature, _) in enumerate(rules.rules)
@@ -336,7 +434,9 @@ def _main(matcher: Matcher, trainer: Trainer, source: str, without: frozenset[Ke
             if role not in SELDOM and (index, role) not in without
         ]
         needs += [((_EVENT, word), [word], "") for word in words]
-        rules.sieves[trainer.id, source, without] = None if rules.words.always or "" in words else Sieve(needs, shapes=True)
+        rules.sieves[trainer.id, source, without] = (
+            None if rules.words.always or "" in words else Sieve(needs, shapes=True)
+        )
     sieve = rules.sieves[trainer.id, source, without]
     if sieve is not None:
         sieve.skip(without)

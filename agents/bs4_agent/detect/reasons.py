@@ -1,6 +1,8 @@
-"""Why an attempt ended: a root cause that was open when the run ended by itself stays open as the reason of the end.
+"""Why an attempt ended: a root cause that was open when the run ended by itself stays open as the
+reason of the end.
 
-Many detectors look at running runs only, so their findings vanish with the run. That the run is over does not mean that its failure is.
+Many detectors look at running runs only, so their findings vanish with the run. That the run is
+over does not mean that its failure is.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ class EndReasons:
     def __init__(self, playbooks: Sequence[Playbook]) -> None:
         critical = [playbook for playbook in playbooks if playbook.severity == "critical"]
         symptoms = {playbook.id for playbook in critical if playbook.role != "root"}
-        self._fatal = frozenset(p.id for p in critical if p.role == "root" and p.explains & symptoms)
+        self._fatal = frozenset(
+            p.id for p in critical if p.role == "root" and p.explains & symptoms
+        )
         self._ended: dict[str, int] = {}
         self._kept: set[str] = set()
         self._seen: frozenset[str] = frozenset()
@@ -25,15 +29,20 @@ class EndReasons:
     def of(self, opened: Mapping[str, Finding], found: Collection[str], facts: Facts) -> list[str]:
         """Return the incidents among `opened` that stay open although nothing finds them any more.
 
-        `opened` are the findings of all open incidents, `found` the incidents that were found at this look. While the ended attempt is
-        the newest one, a detector that judges ended runs may still say that a failure is over: it is found after the end, and then not
-        any more. Once another attempt has begun, nobody looks at the earlier one.
+        `opened` are the findings of all open incidents, `found` the incidents that were found at
+        this look. While the ended attempt is the newest one, a detector that judges ended runs may
+        still say that a failure is over: it is found after the end, and then not any more. Once
+        another attempt has begun, nobody looks at the earlier one.
         """
         self._kept &= opened.keys()
         for run in facts.runs:
             if run.state not in ("ended", "lost"):
                 continue
-            own = {key for key, item in opened.items() if (item.run, item.attempt) == (run.name, run.attempt)}
+            own = {
+                key
+                for key, item in opened.items()
+                if (item.run, item.attempt) == (run.name, run.attempt)
+            }
             fatal = {key for key in own if self._is_fatal(opened[key])}
             if not _ended_by_itself(run):
                 self._kept -= own

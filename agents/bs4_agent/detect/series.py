@@ -12,25 +12,32 @@ from bs4_agent.detect.facts import RunFacts
 Point = tuple[int, float]
 
 
-#: By run: its history and what was read of it. A dozen detectors ask every two seconds, the history changes once a step.
+#: By run: its history and what was read of it. A dozen detectors ask every two seconds, the history
+#: changes once a step.
 _columns: dict[str, tuple[Sequence[Mapping[str, Any]], dict[tuple[str, str], list[Point]]]] = {}
 _RUNS = 16
 
 
 def series(run: RunFacts, side: str, key: str) -> Sequence[Point]:
-    """(step, value) of every kept step of `side` that has the number, oldest first; NaN and infinities are floats."""
+    """(step, value) of every kept step of `side` that has the number, oldest first; NaN and
+    infinities are floats.
+    """
     known = _columns.get(run.name)
     if known is None or known[0] is not run.history:
         if len(_columns) >= _RUNS:
             _columns.clear()
         known = _columns[run.name] = (run.history, {})
     if (side, key) not in known[1]:
-        known[1][side, key] = [(r["step"], _number(r[key])) for r in run.history if r["side"] == side and key in r]
+        known[1][side, key] = [
+            (r["step"], _number(r[key])) for r in run.history if r["side"] == side and key in r
+        ]
     return known[1][side, key]
 
 
 def last(points: Sequence[Point], count: int) -> list[Point]:
-    """The newest `count` points; none at all when there are fewer, so that nothing is judged too early."""
+    """The newest `count` points; none at all when there are fewer, so that nothing is judged too
+    early.
+    """
     return list(points[-count:]) if len(points) >= count else []
 
 
@@ -40,7 +47,9 @@ def mean(points: Sequence[Point]) -> float:
 
 def gaps(run: RunFacts) -> list[float]:
     """Seconds between the trainer's last step lines, at most twenty."""
-    moments = [e.m for e in run.events if e.event.kind == "step" and e.event.side == "trainer"][-21:]
+    moments = [e.m for e in run.events if e.event.kind == "step" and e.event.side == "trainer"][
+        -21:
+    ]
     return [later - earlier for earlier, later in pairwise(moments)]
 
 
@@ -56,8 +65,20 @@ def metric_evidence(run: RunFacts, side: str, step: int, text: str) -> dict[str,
     for event in reversed(run.events):
         if event.event.kind == "step" and event.event.side == side and event.event.step == step:
             return event.evidence()
-    return {"source": side, "stream": f"steps/{run.name}", "cursor": "", "file": "", "offset": 0, "line": 0, "text": f"step {step}: {text}"}
+    return {
+        "source": side,
+        "stream": f"steps/{run.name}",
+        "cursor": "",
+        "file": "",
+        "offset": 0,
+        "line": 0,
+        "text": f"step {step}: {text}",
+    }
 
 
 def _number(value: Any) -> float:
-    return float(value) if not isinstance(value, str) else {"inf": math.inf, "-inf": -math.inf}.get(value, math.nan)
+    return (
+        float(value)
+        if not isinstance(value, str)
+        else {"inf": math.inf, "-inf": -math.inf}.get(value, math.nan)
+    )

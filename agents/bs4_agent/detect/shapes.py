@@ -1,7 +1,9 @@
-"""The lines of a block that may hold a word. Lines that differ only in their digits have one shape, and a shape is looked at once.
+"""The lines of a block that may hold a word. Lines that differ only in their digits have one shape,
+and a shape is looked at once.
 
-Logs repeat themselves: the hundred million bytes of a healthy run have some thousand shapes. Making and looking up the shape of a line
-costs 5 ns a byte where looking for the words of all signatures costs 20 (measured on one machine).
+Logs repeat themselves: the hundred million bytes of a healthy run have some thousand shapes. Making
+and looking up the shape of a line costs 5 ns a byte where looking for the words of all signatures
+costs 20 (measured on one machine).
 """
 
 from __future__ import annotations
@@ -24,7 +26,11 @@ class Shapes:
 
     def __init__(self, texts: Iterable[str]) -> None:
         """`texts`: the words, as Words takes them."""
-        self._find = re.compile(Words([("", [text.translate(_TEXT_DIGITS) for text in texts])]).expression().encode("ascii"))
+        self._find = re.compile(
+            Words([("", [text.translate(_TEXT_DIGITS) for text in texts])])
+            .expression()
+            .encode("ascii")
+        )
         self._vain: set[bytes] = set()
 
     def starts(self, view: bytes) -> list[int]:
@@ -41,7 +47,9 @@ class Shapes:
         return [begin for begin, shape in zip(begins, shapes, strict=False) if shape in worth]
 
     def _worth(self, shapes: Iterable[bytes]) -> set[bytes]:
-        """Those that hold a word: looked for in all of them together, because a search has its price too."""
+        """Those that hold a word: looked for in all of them together, because a search has its
+        price too.
+        """
         known = list(shapes)
         text = b"\n".join(known)
         worth: set[bytes] = set()

@@ -1,7 +1,9 @@
-"""Which raw lines of a finished log are worth taking apart: where a word stands, what the line looks like is asked before it is parsed.
+"""Which raw lines of a finished log are worth taking apart: where a word stands, what the line
+looks like is asked before it is parsed.
 
-Finding a word costs some 6 ns a byte, taking a line apart and looking at it 15 us. A failing log has a word in every third line, and most
-of those lines are near misses: a look at the raw bytes, 2 us, says so.
+Finding a word costs some 6 ns a byte, taking a line apart and looking at it 15 us. A failing log
+has a word in every third line, and most of those lines are near misses: a look at the raw bytes, 2
+us, says so.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ from typing import Generic, TypeVar
 from bs4_agent.detect.shapes import Shapes
 from bs4_agent.detect.words import KEY, Words
 
-#: JSON may write any character as \\u00XX; nobody does so for letters, but a line that does must be read.
+#: JSON may write any character as \\u00XX; nobody does so for letters, but a line that does must be
+#: read.
 _ESCAPED = "\\u00"
 ESCAPED = tuple(f"{_ESCAPED}{digit}" for digit in range(2, 8))
 #: As many words are looked for one by one.
@@ -24,7 +27,8 @@ _OTHER = re.compile(r"[^\x00-\x7f]")
 _ESCAPED_OTHER = re.compile(rb"\\u(?!00[0-7])(?![dD][89a-fA-F])[0-9a-fA-F]{4}")
 #: What is no part of a line's text, in the two commonest formats of lines.
 _HEAD = re.compile(
-    rb'\d\d:\d\d:\d\d {1,4}(?:TRACE|DEBUG|INFO|SUCCESS|WARNING|ERROR|CRITICAL) |\{"timestamp": "[^"\\]{1,40}", "level": "[A-Z]{1,10}", '
+    rb"\d\d:\d\d:\d\d {1,4}(?:TRACE|DEBUG|INFO|SUCCESS|WARNING|ERROR|CRITICAL) "
+    rb'|\{"timestamp": "[^"\\]{1,40}", "level": "[A-Z]{1,10}", '
 )
 #: Of a longer line looking costs more than taking it apart, of which only the beginning counts.
 _LONG = 1000
@@ -37,11 +41,17 @@ Key = TypeVar("Key", bound=Hashable)
 class Sieve(Generic[Key]):
     """`next_line` finds the next line that could matter to a key."""
 
-    def __init__(self, needs: Iterable[tuple[Key, Iterable[str], str]], *, shapes: bool = False) -> None:
-        """Of each key the literals of which its lines hold one (none: every line is worth it), and what its raw lines look like ("": any
-        way; see `relaxed` in the compiler). `shapes`: look once at lines that differ only in digits; pays from some ten words on."""
+    def __init__(
+        self, needs: Iterable[tuple[Key, Iterable[str], str]], *, shapes: bool = False
+    ) -> None:
+        """Of each key the literals of which its lines hold one (none: every line is worth it), and
+        what its raw lines look like ("": any way; see `relaxed` in the compiler). `shapes`: look
+        once at lines that differ only in digits; pays from some ten words on.
+        """
         known = [(key, list(texts), raw) for key, texts, raw in needs]
-        words: Words[Key | None] = Words([*((key, texts) for key, texts, _ in known), (None, ESCAPED)])
+        words: Words[Key | None] = Words(
+            [*((key, texts) for key, texts, _ in known), (None, ESCAPED)]
+        )
         self._all = bool(words.always)
         self._find = re.compile(words.expression().encode("ascii"))
         self._buckets = words.raw()
@@ -49,11 +59,19 @@ class Sieve(Generic[Key]):
         self._looks: dict[Key, re.Pattern[bytes]] = {}
         self._vain: set[bytes] = set()
         self._done: Container[Key] = ()
-        self._shapes = Shapes([*(text for _, texts, _ in known for text in texts), *ESCAPED]) if shapes and not self._all else None
+        self._shapes = (
+            Shapes([*(text for _, texts, _ in known for text in texts), *ESCAPED])
+            if shapes and not self._all
+            else None
+        )
         texts = [text for _, texts, _ in known for text in texts]
         plain = len(texts) <= _FEW and not any(text.startswith("(?i)") for text in texts)
-        self._plain = [text.encode("ascii") for text in (*texts, _ESCAPED)] if plain and not self._all else []
-        """Few words that are looked for one by one: some ten times as fast as an expression, and each once in a view."""
+        self._plain = (
+            [text.encode("ascii") for text in (*texts, _ESCAPED)] if plain and not self._all else []
+        )
+        """Few words that are looked for one by one: some ten times as fast as an expression, and
+        each once in a view.
+        """
         self._view: bytes | None = None
         self._places: dict[bytes, int] = {}
         """Where in `_view` each of them is next, as far as it was looked for: from `_from` on."""
@@ -69,8 +87,9 @@ class Sieve(Generic[Key]):
         self._vain.clear()
 
     def next_line(self, view: bytes, place: int) -> int:
-        """Where the first line at or behind `place` begins that is worth taking apart; the end of `view` when there is none. `place` is
-        the beginning of a line."""
+        """Where the first line at or behind `place` begins that is worth taking apart; the end of
+        `view` when there is none. `place` is the beginning of a line.
+        """
         if self._all:
             return place
         if self._shapes is not None:
@@ -131,7 +150,10 @@ class Sieve(Generic[Key]):
             at = match.start()
             for literal, starts, folded, keys in self._buckets.get(line[at : at + KEY].lower(), ()):
                 first = at - starts
-                if first < 0 or not (line.startswith(literal, first) or (folded and line[first : first + len(literal)].lower() == literal)):
+                if first < 0 or not (
+                    line.startswith(literal, first)
+                    or (folded and line[first : first + len(literal)].lower() == literal)
+                ):
                     continue
                 for key in keys:
                     if key is None:
@@ -159,8 +181,10 @@ def _end(view: bytes, at: int) -> int:
 
 
 def _texts(line: bytes) -> tuple[bytes, ...]:
-    """The line, and as JSON's reader would see it; every character that is not ASCII is DEL, as the compiler has it. Empty where bytes say
-    nothing certain about the text: something else was escaped, or it is put together from several values."""
+    """The line, and as JSON's reader would see it; every character that is not ASCII is DEL, as the
+    compiler has it. Empty where bytes say nothing certain about the text: something else was
+    escaped, or it is put together from several values.
+    """
     if b"\x1b" in line or b'"progress"' in line:
         return ()
     if not line.isascii():

@@ -1,7 +1,8 @@
-"""Log signatures: a pattern counts only in its own source, at its own level, from its own logger, among its own neighbours.
+"""Log signatures: a pattern counts only in its own source, at its own level, from its own logger,
+among its own neighbours.
 
-A quoted error in a completion, an advice line of torch or a warning that cites an errno must never fire, so a signature without a
-source is refused when a playbook is compiled.
+A quoted error in a completion, an advice line of torch or a warning that cites an errno must never
+fire, so a signature without a source is refused when a playbook is compiled.
 """
 
 from __future__ import annotations
@@ -12,24 +13,35 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-#: Patterns see at most this much of a line: an unbounded line must not hold a regular expression for seconds.
+#: Patterns see at most this much of a line: an unbounded line must not hold a regular expression
+#: for seconds.
 LINE_CAP = 4096
-#: ASCII: \w, \d and (?i) mean the same letters everywhere, so the bytes of a file can be looked through for the words of a pattern.
+#: ASCII: \w, \d and (?i) mean the same letters everywhere, so the bytes of a file can be looked
+#: through for the words of a pattern.
 FLAGS = re.ASCII
 
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {
-    ">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt, "==": operator.eq, "!=": operator.ne,
-}  # fmt: skip
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
 
 
 class Expression:
-    """A regular expression that is compiled when it is first asked: of some five hundred a healthy run needs a handful."""
+    """A regular expression that is compiled when it is first asked: of some five hundred a healthy
+    run needs a handful.
+    """
 
     __slots__ = ("_compiled", "needs", "raw", "text")
 
     def __init__(self, text: str, needs: Sequence[str] = (), raw: str = "") -> None:
-        """`needs`: texts of which every line that matches holds at least one; none known: every line must be tried. `raw`: what such a line
-        looks like in a file, see `sieve.py`; "": any way."""
+        """`needs`: texts of which every line that matches holds at least one; none known: every
+        line must be tried. `raw`: what such a line looks like in a file, see `sieve.py`; "": any
+        way.
+        """
         self.text, self.needs, self.raw = text, tuple(needs), raw
         self._compiled: re.Pattern[str] | None = None
 
@@ -41,7 +53,9 @@ class Expression:
 
 @dataclass(frozen=True)
 class Near:
-    """Another line, at most `before` lines above or `after` lines below, matches `pattern` (or, `absent`, does not)."""
+    """Another line, at most `before` lines above or `after` lines below, matches `pattern` (or,
+    `absent`, does not).
+    """
 
     pattern: Expression
     before: int
@@ -51,7 +65,9 @@ class Near:
 
 @dataclass(frozen=True)
 class Condition:
-    """`group` of the pattern compared with a number; a group that took part in no match or holds no number is never true."""
+    """`group` of the pattern compared with a number; a group that took part in no match or holds no
+    number is never true.
+    """
 
     group: str
     compare: Callable[[float, float], bool]
@@ -71,7 +87,9 @@ class Condition:
 
 @dataclass(frozen=True)
 class Signature:
-    """One entry of `detect.logs`. `levels` empty: any, also lines without a header. `within` is seconds of line time."""
+    """One entry of `detect.logs`. `levels` empty: any, also lines without a header. `within` is
+    seconds of line time.
+    """
 
     failure: str
     sources: frozenset[str]
@@ -96,14 +114,22 @@ class Signature:
         source = data["source"]
 
         def expression(key: str) -> Expression | None:
-            return Expression(data[key], needs.get(key, ()), raw.get(key, "")) if key in data else None
+            return (
+                Expression(data[key], needs.get(key, ()), raw.get(key, "")) if key in data else None
+            )
 
         near = None
         if "near" in data:
             given = data["near"]
-            pattern = Expression(given["pattern"], needs.get("near/pattern", ()), raw.get("near/pattern", ""))
-            near = Near(pattern, given.get("before", 0), given.get("after", 0), given.get("absent", False))
-        found = {key: expression(key) for key in ("pattern", "only_after", "not_after", "cleared_by")}
+            pattern = Expression(
+                given["pattern"], needs.get("near/pattern", ()), raw.get("near/pattern", "")
+            )
+            near = Near(
+                pattern, given.get("before", 0), given.get("after", 0), given.get("absent", False)
+            )
+        found = {
+            key: expression(key) for key in ("pattern", "only_after", "not_after", "cleared_by")
+        }
         roles = {key: value for key, value in found.items() if value is not None}
         return cls(
             failure=failure,
@@ -125,7 +151,11 @@ class Signature:
 
     def matched(self, role: str, text: str, level: str, logger: str) -> bool:
         """Whether a line by itself is what one of the expressions looks for."""
-        return self.matches(text, level, logger) if role == "pattern" else self.roles[role].search(text) is not None
+        return (
+            self.matches(text, level, logger)
+            if role == "pattern"
+            else self.roles[role].search(text) is not None
+        )
 
     def matches(self, text: str, level: str, logger: str) -> bool:
         """Whether one line by itself is what is looked for; its neighbours are not asked."""

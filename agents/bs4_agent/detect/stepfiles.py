@@ -1,4 +1,6 @@
-"""Which steps exist as files on which side: the 2026-01 hand-off between orchestrator and trainer."""
+"""Which steps exist as files on which side: the 2026-01 hand-off between orchestrator and
+trainer.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ _STEP = re.compile(r"^step_(\d+)$")
 
 
 def step_files(layout: RunLayout) -> StepFiles:
-    """Wall mtimes by step. `rollouts` counts a step only once its rollouts.bin is complete (it is written as .tmp and renamed)."""
+    """Wall mtimes by step. `rollouts` counts a step only once its rollouts.bin is complete (it is
+    written as .tmp and renamed).
+    """
     return StepFiles(
         orchestrator_checkpoints=_mtimes(layout.orchestrator_checkpoints, ""),
         rollouts=_mtimes(layout.run_dir / "rollouts", "rollouts.bin"),

@@ -1,6 +1,8 @@
-"""What lies around a run: disks, heaps of step directories, limits, local W&B runs, caches, and what only the console can know.
+"""What lies around a run: disks, heaps of step directories, limits, local W&B runs, caches, and
+what only the console can know.
 
-Plain data. `None` always means "not known", which is neither 0 nor healthy: a detector says nothing about what it cannot see.
+Plain data. `None` always means "not known", which is neither 0 nor healthy: a detector says nothing
+about what it cannot see.
 """
 
 from __future__ import annotations
@@ -15,8 +17,10 @@ from bs4_agent.identity import Identity
 
 @dataclass(frozen=True)
 class Disk:
-    """One filesystem, bytes. `free` is what an ordinary user may still write. `growth`: bytes per second that `used` grew by over the last
-    minutes. `runs`: whose output lies on it; empty for the agent's own home and for shared memory."""
+    """One filesystem, bytes. `free` is what an ordinary user may still write. `growth`: bytes per
+    second that `used` grew by over the last minutes. `runs`: whose output lies on it; empty for the
+    agent's own home and for shared memory.
+    """
 
     path: str
     used: int | None = None
@@ -36,7 +40,9 @@ class Disk:
 
 @dataclass(frozen=True)
 class Heap:
-    """A directory with one entry a step (`root/step_N`): bytes of each, and the wall second of its newest file."""
+    """A directory with one entry a step (`root/step_N`): bytes of each, and the wall second of its
+    newest file.
+    """
 
     root: Path
     bytes: Mapping[int, int] = field(default_factory=dict)
@@ -49,8 +55,10 @@ class Heap:
 
 @dataclass(frozen=True)
 class ProcessFacts:
-    """What /proc tells of one living process of the run. `names`: of its environment, never their values. `wandb_id`: a digest of
-    WANDB_RUN_ID, only to be compared. `shared`: W&B's shared mode is on, in which one id for several processes is meant."""
+    """What /proc tells of one living process of the run. `names`: of its environment, never their
+    values. `wandb_id`: a digest of WANDB_RUN_ID, only to be compared. `shared`: W&B's shared mode
+    is on, in which one id for several processes is meant.
+    """
 
     identity: Identity
     component: str | None
@@ -64,8 +72,10 @@ class ProcessFacts:
 
 @dataclass(frozen=True)
 class WandbDirectory:
-    """A local run directory of W&B. `synced`: `wandb sync` left its marker. `began`: the stamp in its name, in the pod's own time.
-    `step`: the newest one that the client has recorded there, sent or not (of the newest attempt's only)."""
+    """A local run directory of W&B. `synced`: `wandb sync` left its marker. `began`: the stamp in
+    its name, in the pod's own time. `step`: the newest one that the client has recorded there, sent
+    or not (of the newest attempt's only).
+    """
 
     path: Path
     offline: bool
@@ -78,7 +88,9 @@ class WandbDirectory:
 
 @dataclass(frozen=True)
 class Tracked:
-    """Where somebody else keeps track of one side of a run: W&B's own names for it. `entity` "": the key's own. `server` "": W&B's."""
+    """Where somebody else keeps track of one side of a run: W&B's own names for it. `entity` "":
+    the key's own. `server` "": W&B's.
+    """
 
     side: str
     id: str
@@ -89,7 +101,9 @@ class Tracked:
 
 @dataclass(frozen=True)
 class DatasetCache:
-    """One entry of a dataset cache. `ready`: its completion marker is there. `changed`: wall second of its newest file."""
+    """One entry of a dataset cache. `ready`: its completion marker is there. `changed`: wall second
+    of its newest file.
+    """
 
     path: Path
     ready: bool
@@ -98,7 +112,9 @@ class DatasetCache:
 
 @dataclass(frozen=True)
 class EnvironmentVersion:
-    """An environment that the config's header pins (`# env: owner/name@1.2.3`). `installed` None: no such package was found."""
+    """An environment that the config's header pins (`# env: owner/name@1.2.3`). `installed` None:
+    no such package was found.
+    """
 
     name: str
     wanted: str
@@ -116,7 +132,9 @@ class Adapter:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """All of one run that is looked at seldom. `looked_t`: wall second of that look; every field may be unknown."""
+    """All of one run that is looked at seldom. `looked_t`: wall second of that look; every field
+    may be unknown.
+    """
 
     looked_t: float
     heaps: Mapping[str, Heap] | None = None
@@ -132,29 +150,39 @@ class Surroundings:
     """The text of run_default/configs/error.txt (2026-01), None while there is none."""
     rejected_t: float = 0.0
     logs_kept: bool | None = None
-    """Whether an earlier attempt's logs lie in the archive; None where there was no earlier attempt."""
+    """Whether an earlier attempt's logs lie in the archive; None where there was no earlier
+    attempt.
+    """
     logs_found: bool | None = None
     """Whether any log of the run is where its layout says."""
     lineage: Mapping[str, str] | None = None
-    """Names that a continued run must keep (adapter, W&B name, model), of this attempt; `lineage_before`: of the one before it."""
+    """Names that a continued run must keep (adapter, W&B name, model), of this attempt;
+    `lineage_before`: of the one before it.
+    """
     lineage_before: Mapping[str, str] | None = None
     pointer: int | None = None
-    """verl: the step that latest_checkpointed_iteration.txt names; -1 for one that is there and names none."""
+    """verl: the step that latest_checkpointed_iteration.txt names; -1 for one that is there and
+    names none.
+    """
 
 
 @dataclass(frozen=True)
 class ConsoleFacts:
-    """What only the console can see; rows are plain dictionaries, a missing key is unknown, and a None list was not asked for.
+    """What only the console can see; rows are plain dictionaries, a missing key is unknown, and a
+    None list was not asked for.
 
-    `pods`: `run`, `pod`, `instance`, `label`, `state` (running, stopped, outbid, gone, unknown), `samples` (looks in a row that said so),
-    `reachable`, `steps` (new steps since the last look), `running_s`, `launcher` (alive), `gpu_util`, `start_log`, `missing_names`.
-    `instances`: the provider's listing: `id`, `label`, `state`, `price`. `searches`: `t`, `run`, `cap`, `offers`, `text`.
-    `creations`: `t`, `run`, `label`, `error`. `actions`: `t`, `run`, `kind`, `label` (asked for), `instance`, `instance_label`.
-    `recoveries`: `t`, `run`, `instance`, `step_before`, `step_after`.
-    `remote`: the object store: `run`, `prefix`, `step`, `files`, `local_files`, `bytes`, `missing` (as a phrase), `uploading`.
-    `sync`: `run`, `alive`, `owners` (daemons), `marker`, `skipped`, `vanished`, `removed` (steps), `rounds`, `why` (it skips), `pointer`,
-    `interval_s`, `error`, `detail`, `failures` (in a row), `listed` (whether `remote` is of this run too).
-    `wandb`: `run`, `found`, `id`, `name`, `entity`, `project`, `last_step`, `updated_t`, `state`.
+    `pods`: `run`, `pod`, `instance`, `label`, `state` (running, stopped, outbid, gone, unknown),
+    `samples` (looks in a row that said so), `reachable`, `steps` (new steps since the last look),
+    `running_s`, `launcher` (alive), `gpu_util`, `start_log`, `missing_names`. `instances`: the
+    provider's listing: `id`, `label`, `state`, `price`. `searches`: `t`, `run`, `cap`, `offers`,
+    `text`. `creations`: `t`, `run`, `label`, `error`. `actions`: `t`, `run`, `kind`, `label` (asked
+    for), `instance`, `instance_label`. `recoveries`: `t`, `run`, `instance`, `step_before`,
+    `step_after`. `remote`: the object store: `run`, `prefix`, `step`, `files`, `local_files`,
+    `bytes`, `missing` (as a phrase), `uploading`. `sync`: `run`, `alive`, `owners` (daemons),
+    `marker`, `skipped`, `vanished`, `removed` (steps), `rounds`, `why` (it skips), `pointer`,
+    `interval_s`, `error`, `detail`, `failures` (in a row), `listed` (whether `remote` is of this
+    run too). `wandb`: `run`, `found`, `id`, `name`, `entity`, `project`, `last_step`, `updated_t`,
+    `state`.
     """
 
     pods: Sequence[Mapping[str, Any]] | None = None

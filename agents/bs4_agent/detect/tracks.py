@@ -1,7 +1,9 @@
-"""What one signature has seen of one log: matches, their neighbours, windows of line time, and what ended it.
+"""What one signature has seen of one log: matches, their neighbours, windows of line time, and what
+ended it.
 
-Only lines that hold a word of the signature need to be shown to a track: it counts by line numbers, keeps no lines but its evidence, and
-so gives the same answer whether the others were shown to it or not.
+Only lines that hold a word of the signature need to be shown to a track: it counts by line numbers,
+keeps no lines but its evidence, and so gives the same answer whether the others were shown to it or
+not.
 """
 
 from __future__ import annotations
@@ -13,19 +15,23 @@ from typing import Any
 
 from bs4_agent.detect.signatures import Expression, Signature
 
-#: Matches that wait for a line after them. More than these within 500 lines are the same thing again.
+#: Matches that wait for a line after them. More than these within 500 lines are the same thing
+#: again.
 _PENDING = 64
-#: A failure that has fired and was seen so often is counted no further until something ends it: a log that repeats one error a million
-#: times is read as fast as a healthy one.
+#: A failure that has fired and was seen so often is counted no further until something ends it: a
+#: log that repeats one error a million times is read as fast as a healthy one.
 MANY = 500
 Place = Mapping[str, Any]
-#: (expression, first line, last line) -> the number of the last of these lines that matches, or None.
+#: (expression, first line, last line) -> the number of the last of these lines that matches, or
+#: None.
 Back = Callable[[Expression, int, int], "int | None"]
 
 
 @dataclass(frozen=True)
 class Moment:
-    """`line`: 1-based number. `t`: the line's own time (None: it has none). `m`: when the engine's clock saw it (None: now)."""
+    """`line`: 1-based number. `t`: the line's own time (None: it has none). `m`: when the engine's
+    clock saw it (None: now).
+    """
 
     line: int
     t: float | None = None
@@ -72,8 +78,10 @@ class Track:
         self._window: deque[Sighting] = deque(maxlen=signature.count)
 
     def step(self, matched: Collection[str], seen: Sighting, back: Back | None) -> None:
-        """One line, or one line of a record that has several. `matched`: the keys of the expressions that it matches (of the pattern with
-        level, logger and conditions). `back` looks for a neighbour above; without it all of them were shown."""
+        """One line, or one line of a record that has several. `matched`: the keys of the
+        expressions that it matches (of the pattern with level, logger and conditions). `back` looks
+        for a neighbour above; without it all of them were shown.
+        """
         line = seen.moment.line
         if self._pending:
             self.settle(line)
@@ -99,8 +107,14 @@ class Track:
         return role != "cleared_by" or self.hits > 0 or bool(self._pending)
 
     def done(self, role: str) -> bool:
-        """Whether lines that only this expression asks for change nothing: never again, or not until `cleared_by` matches."""
-        return self._ruled_out or (self.full and role != "cleared_by") or (role == "only_after" and self._after)
+        """Whether lines that only this expression asks for change nothing: never again, or not
+        until `cleared_by` matches.
+        """
+        return (
+            self._ruled_out
+            or (self.full and role != "cleared_by")
+            or (role == "only_after" and self._after)
+        )
 
     @property
     def asks_time(self) -> bool:
@@ -118,7 +132,12 @@ class Track:
     @property
     def standing(self) -> bool:
         """Whether of all further lines only the last one matters."""
-        return self._often and self.signature.last and self.signature.near is None and self.signature.cleared_by is None
+        return (
+            self._often
+            and self.signature.last
+            and self.signature.near is None
+            and self.signature.cleared_by is None
+        )
 
     def _match(self, seen: Sighting, back: Back | None) -> None:
         near = self.signature.near
@@ -152,7 +171,9 @@ class Track:
                 self._hit(seen)
 
     def settle(self, line: int | None) -> None:
-        """The log has come to `line` (None: to its end): what waited for its neighbour in vain is decided."""
+        """The log has come to `line` (None: to its end): what waited for its neighbour in vain is
+        decided.
+        """
         near = self.signature.near
         if near is None:
             return

@@ -1,7 +1,9 @@
-"""What W&B's client leaves on disk beside a run, read without W&B's own code: directories, their newest step, logs, addresses.
+"""What W&B's client leaves on disk beside a run, read without W&B's own code: directories, their
+newest step, logs, addresses.
 
-Formats: wandb 0.31 (and 0.12 to 0.30, as far as they are the same). `run-ID.wandb` is 7 bytes of header, then a LevelDB log: blocks of
-32 KiB, each of fragments with a header of 7 bytes (CRC, length, type), whose payload is a protobuf `Record`.
+Formats: wandb 0.31 (and 0.12 to 0.30, as far as they are the same). `run-ID.wandb` is 7 bytes of
+header, then a LevelDB log: blocks of 32 KiB, each of fragments with a header of 7 bytes (CRC,
+length, type), whose payload is a protobuf `Record`.
 """
 
 from __future__ import annotations
@@ -19,34 +21,49 @@ from bs4_agent.runs.files import listed, mtime, read_passing
 #: run-20261120_212548-a1b2c3d4, offline-run-20261120_212548-a1b2c3d4
 _NAME = re.compile(r"(offline-)?run-([\d_]{1,15})-([\w.-]{1,128})")
 _KEPT = 50
-#: Trainer and orchestrator begin their runs within this of each other; a directory that is older is of another attempt.
+#: Trainer and orchestrator begin their runs within this of each other; a directory that is older is
+#: of another attempt.
 _TOGETHER_S = 900.0
-#: The logs of one run, each by its own writer: the core's own run, the core's process (panics), the client in the trainer.
+#: The logs of one run, each by its own writer: the core's own run, the core's process (panics), the
+#: client in the trainer.
 LOGS = ("debug-internal.log", "debug-core.log", "debug.log")
-#: How much of a trainer's log is looked through for the address: it is said when the run begins, after the imports' warnings.
+#: How much of a trainer's log is looked through for the address: it is said when the run begins,
+#: after the imports' warnings.
 _HEAD = 1 << 20
-#: `wandb: View run at URL` (with a name before the `at` at the end of a run), with colours and emoji as the terminal has it.
+#: `wandb: View run at URL` (with a name before the `at` at the end of a run), with colours and
+#: emoji as the terminal has it.
 _ADDRESS = re.compile(
-    rb"View run(?: [^\n]{0,200}?)? at:? (?:\x1b\[[\d;]*m)*(https?://[^\s/\x1b]{1,200})/([\w.%~-]{1,128})/([\w.%~-]{1,128})/runs/([\w.%~-]{1,128})"
+    rb"View run(?: [^\n]{0,200}?)? at:? "
+    rb"(?:\x1b\[[\d;]*m)*(https?://[^\s/\x1b]{1,200})/([\w.%~-]{1,128})/([\w.%~-]{1,128})/"
+    rb"runs/([\w.%~-]{1,128})"
 )
 _HEADER, _BLOCK, _FRAGMENT = 7, 32 * 1024, 7
 _FULL, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
-#: Fields of protobuf messages: Record.history, .run, .exit; HistoryRecord.item, .step; HistoryStep.num; RunRecord's names.
+#: Fields of protobuf messages: Record.history, .run, .exit; HistoryRecord.item, .step;
+#: HistoryStep.num; RunRecord's names.
 _HISTORY, _RUN, _EXIT = 2, 17, 18
 _ITEM, _STEP = 1, 2
 _RUN_NAMES = {1: "id", 2: "entity", 3: "project", 8: "name"}
 
 
 def directories(roots: Iterable[Path]) -> list[WandbDirectory]:
-    """The newest run directories below `roots` (each a directory called `wandb`), oldest first. What cannot be read is left out."""
+    """The newest run directories below `roots` (each a directory called `wandb`), oldest first.
+    What cannot be read is left out.
+    """
     found: dict[Path, WandbDirectory] = {}
     for root in roots:
-        named = [(name.group(2), name, path) for path in listed(root) if (name := _NAME.fullmatch(path.name)) is not None]
+        named = [
+            (name.group(2), name, path)
+            for path in listed(root)
+            if (name := _NAME.fullmatch(path.name)) is not None
+        ]
         for _, name, path in sorted(named, key=lambda one: (one[0], one[2].name))[-_KEPT:]:
             changed = _changed(path, name.group(3))
             if changed is not None:
                 synced = any(one.name.endswith(".wandb.synced") for one in listed(path))
-                found[path] = WandbDirectory(path, name.group(1) is not None, synced, changed, name.group(3), name.group(2))
+                found[path] = WandbDirectory(
+                    path, name.group(1) is not None, synced, changed, name.group(3), name.group(2)
+                )
     return sorted(found.values(), key=lambda one: one.changed)[-_KEPT:]
 
 
@@ -57,7 +74,9 @@ def _changed(path: Path, identity: str) -> float | None:
 
 
 def together(found: Iterable[WandbDirectory]) -> list[WandbDirectory]:
-    """Of each root the directories that began with its newest one: of one attempt, by the stamps in their names (times may be copies')."""
+    """Of each root the directories that began with its newest one: of one attempt, by the stamps in
+    their names (times may be copies').
+    """
     newest: dict[Path, list[WandbDirectory]] = {}
     for one in sorted(found, key=lambda one: one.began, reverse=True):
         of_root = newest.setdefault(one.path.parent, [])
@@ -67,7 +86,9 @@ def together(found: Iterable[WandbDirectory]) -> list[WandbDirectory]:
 
 
 def _seconds(stamp: str) -> float:
-    """Seconds in some time zone's own counting: only differences are wanted, and months may be 31 days."""
+    """Seconds in some time zone's own counting: only differences are wanted, and months may be 31
+    days.
+    """
     date, _, clock = stamp.partition("_")
     if len(date) != 8 or len(clock) != 6:
         return 0.0
@@ -81,8 +102,9 @@ def logs(directory: Path) -> list[Path]:
 
 
 def newest_step(directory: WandbDirectory) -> int | None:
-    """The newest step that the client has recorded, sent or not: from `wandb-summary.json` where the client wrote one, else from the last
-    blocks of its record; None where neither tells."""
+    """The newest step that the client has recorded, sent or not: from `wandb-summary.json` where
+    the client wrote one, else from the last blocks of its record; None where neither tells.
+    """
     summary = read_passing(directory.path / "files" / "wandb-summary.json")
     step = summary.get("_step") if summary is not None else None
     if isinstance(step, int):
@@ -96,7 +118,14 @@ def exit_code(directory: WandbDirectory) -> int | None:
     for record in _records(directory, tail=True):
         for field, value in _fields(record):
             if field == _EXIT and isinstance(value, bytes):
-                return next((code for number, code in _fields(value) if number == 1 and isinstance(code, int)), 0)
+                return next(
+                    (
+                        code
+                        for number, code in _fields(value)
+                        if number == 1 and isinstance(code, int)
+                    ),
+                    0,
+                )
     return None
 
 
@@ -105,13 +134,19 @@ def names(directory: WandbDirectory) -> dict[str, str]:
     for record in _records(directory, tail=False):
         for field, value in _fields(record):
             if field == _RUN and isinstance(value, bytes):
-                given = {_RUN_NAMES[n]: v for n, v in _fields(value) if n in _RUN_NAMES and isinstance(v, bytes)}
+                given = {
+                    _RUN_NAMES[n]: v
+                    for n, v in _fields(value)
+                    if n in _RUN_NAMES and isinstance(v, bytes)
+                }
                 return {key: text.decode("utf-8", "replace") for key, text in given.items()}
     return {}
 
 
 def address(log: Path, side: str) -> Tracked | None:
-    """Where W&B shows the run that this log's program reports to, as the client said at its start; None where it said nothing (offline)."""
+    """Where W&B shows the run that this log's program reports to, as the client said at its start;
+    None where it said nothing (offline).
+    """
     try:
         with log.open("rb") as handle:
             match = _ADDRESS.search(handle.read(_HEAD))
@@ -146,7 +181,9 @@ def _number(value: object) -> Iterator[int]:
 
 
 def _records(directory: WandbDirectory, *, tail: bool) -> Iterator[bytes]:
-    """The records in the first block, or in the last two: what W&B has of a week of training is never read as a whole."""
+    """The records in the first block, or in the last two: what W&B has of a week of training is
+    never read as a whole.
+    """
     try:
         with (directory.path / f"run-{directory.id}.wandb").open("rb") as handle:
             size = os.fstat(handle.fileno()).st_size
@@ -161,7 +198,9 @@ def _records(directory: WandbDirectory, *, tail: bool) -> Iterator[bytes]:
 
 
 def _joined(data: bytes, place: int) -> Iterator[bytes]:
-    """Whole records of some blocks, from `place` on. Fragments of one that began earlier, and a last one that is being written, are not."""
+    """Whole records of some blocks, from `place` on. Fragments of one that began earlier, and a
+    last one that is being written, are not.
+    """
     parts: list[bytes] | None = None
     while place + _FRAGMENT <= len(data):
         if _BLOCK - place % _BLOCK < _FRAGMENT:
@@ -181,7 +220,9 @@ def _joined(data: bytes, place: int) -> Iterator[bytes]:
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """(number, value) of a protobuf message's fields, varints and those with a length; ends where it makes no sense."""
+    """(number, value) of a protobuf message's fields, varints and those with a length; ends where
+    it makes no sense.
+    """
     place = 0
     while place < len(message):
         key, place = _varint(message, place)

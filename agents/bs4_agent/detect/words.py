@@ -1,8 +1,11 @@
-"""Which lines are worth a look: one regular expression finds the words of all signatures, and says whose words they are.
+"""Which lines are worth a look: one regular expression finds the words of all signatures, and says
+whose words they are.
 
-Python's matcher passes over a character that no word begins with in 2 ns, and needs 50 ns and more for any other. So the beginnings are
-chosen: of every literal the part from one of few rare characters on. Measured on 100 MB with 250 literals: 45 ns a byte for a plain
-alternation of the literals, 13 for a trie of words that begin with their rarest characters, 6 with the fewest rare ones.
+Python's matcher passes over a character that no word begins with in 2 ns, and needs 50 ns and more
+for any other. So the beginnings are chosen: of every literal the part from one of few rare
+characters on. Measured on 100 MB with 250 literals: 45 ns a byte for a plain alternation of the
+literals, 13 for a trie of words that begin with their rarest characters, 6 with the fewest rare
+ones.
 """
 
 from __future__ import annotations
@@ -11,28 +14,47 @@ import re
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
-#: How often a character stands in logs, per mille, measured on logs of trainers, vLLM, kernels and tracebacks; what is not here: below 1.
+#: How often a character stands in logs, per mille, measured on logs of trainers, vLLM, kernels and
+#: tracebacks; what is not here: below 1.
 _COST = {
     char: cost
     for cost, chars in (
-        (115, " "), (50, "et"), (37, "ronisa0"), (26, "ml"), (20, "1c2p."), (17, "du:[/"), (13, "h3"), (11, "g_f"), (9, "-^"), (7, "y4|,"),
-        (6, "bv7R5SkE()"), (5, "6=89NwC"), (4, "OIT\"F"), (3, "xUP"), (2, "`A*GL]%MDB;"), (1, "W'+qH>@"),
+        (115, " "),
+        (50, "et"),
+        (37, "ronisa0"),
+        (26, "ml"),
+        (20, "1c2p."),
+        (17, "du:[/"),
+        (13, "h3"),
+        (11, "g_f"),
+        (9, "-^"),
+        (7, "y4|,"),
+        (6, "bv7R5SkE()"),
+        (5, "6=89NwC"),
+        (4, 'OIT"F'),
+        (3, "xUP"),
+        (2, "`A*GL]%MDB;"),
+        (1, "W'+qH>@"),
     )
     for char in chars
-}  # fmt: skip
+}
 _RARE = 0.5
-#: A part of a literal that is shorter than this is found too often, one that is longer makes the expression bigger and finds no less.
+#: A part of a literal that is shorter than this is found too often, one that is longer makes the
+#: expression bigger and finds no less.
 _LEAST, _MOST = 6, 16
 #: By so many of its first letters a word is looked up.
 KEY = 3
-#: How often the choice of beginnings is improved; a third time found nothing better with 250 literals.
+#: How often the choice of beginnings is improved; a third time found nothing better with 250
+#: literals.
 _ROUNDS = 3
 
 Key = TypeVar("Key", bound=Hashable)
 
 
 class Words(Generic[Key]):
-    """`needs`: a key and the literals of which its lines hold at least one (beginning with `(?i)`: whatever the case)."""
+    """`needs`: a key and the literals of which its lines hold at least one (beginning with `(?i)`:
+    whatever the case).
+    """
 
     def __init__(self, needs: Iterable[tuple[Key, Iterable[str]]]) -> None:
         self.always: tuple[Key, ...] = ()
@@ -44,7 +66,9 @@ class Words(Generic[Key]):
                 continue
             for text in known:
                 folded = text.startswith("(?i)")
-                literals.setdefault((text.removeprefix("(?i)").lower() if folded else text, folded), []).append(key)
+                literals.setdefault(
+                    (text.removeprefix("(?i)").lower() if folded else text, folded), []
+                ).append(key)
         begins = beginnings(literals)
         self._words: list[tuple[str, int, bool]] = []
         """(literal, where in it the word begins, whether case does not count)."""
@@ -52,7 +76,9 @@ class Words(Generic[Key]):
         for (text, folded), keys in literals.items():
             start = beginning(text, folded, begins)
             self._words.append((text, start, folded))
-            self._buckets.setdefault(text[start : start + KEY].lower(), []).append((text, start, folded, tuple(keys)))
+            self._buckets.setdefault(text[start : start + KEY].lower(), []).append(
+                (text, start, folded, tuple(keys))
+            )
         self._text: re.Pattern[str] | None = None
 
     def __bool__(self) -> bool:
@@ -63,9 +89,13 @@ class Words(Generic[Key]):
         return _trie(self._words) if self._words else ""
 
     def raw(self) -> dict[bytes, list[tuple[bytes, int, bool, tuple[Key, ...]]]]:
-        """The words as bytes, by their first letters: (literal, where in it the word begins, whether case does not count, whose it is)."""
+        """The words as bytes, by their first letters: (literal, where in it the word begins,
+        whether case does not count, whose it is).
+        """
         return {
-            first.encode("ascii"): [(text.encode("ascii"), start, folded, keys) for text, start, folded, keys in found]
+            first.encode("ascii"): [
+                (text.encode("ascii"), start, folded, keys) for text, start, folded, keys in found
+            ]
             for first, found in self._buckets.items()
         }
 
@@ -80,7 +110,10 @@ class Words(Generic[Key]):
             start = match.start()
             for word, begins, folded, keys in buckets.get(text[start : start + KEY].lower(), ()):
                 first = start - begins
-                if first >= 0 and (text.startswith(word, first) or (folded and text[first : first + len(word)].lower() == word)):
+                if first >= 0 and (
+                    text.startswith(word, first)
+                    or (folded and text[first : first + len(word)].lower() == word)
+                ):
                     found.update(keys)
             match = search(text, start + 1)
         return found
@@ -92,11 +125,15 @@ def _starts(text: str) -> range:
 
 
 def _cost(char: str, folded: bool) -> float:
-    return _COST.get(char, _RARE) + (_COST.get(char.upper(), _RARE) if folded and char.isalpha() else 0.0)
+    return _COST.get(char, _RARE) + (
+        _COST.get(char.upper(), _RARE) if folded and char.isalpha() else 0.0
+    )
 
 
 def beginnings(literals: Iterable[tuple[str, bool]]) -> frozenset[str]:
-    """Few and rare characters of which every literal holds one: the greedy cover, the character that is cheapest per literal first."""
+    """Few and rare characters of which every literal holds one: the greedy cover, the character
+    that is cheapest per literal first.
+    """
     options = {(text, folded): {text[i] for i in _starts(text)} for text, folded in literals}
     cost: dict[str, float] = {}
     for (_, folded), chars in options.items():
@@ -111,7 +148,8 @@ def beginnings(literals: Iterable[tuple[str, bool]]) -> frozenset[str]:
         chosen.add(min(gain, key=lambda char: (cost[char] / gain[char], char)))
     for _ in range(_ROUNDS):
         for char in sorted(chosen, key=lambda char: (-cost[char], char)):
-            # What only this one covers, by the cheapest other character each: is that cheaper in all?
+            # What only this one covers, by the cheapest other character each: is that cheaper in
+            # all?
             alone = [chars - {char} for chars in options.values() if not chars & (chosen - {char})]
             if all(alone):
                 instead = {min(chars, key=lambda other: (cost[other], other)) for chars in alone}
@@ -122,17 +160,23 @@ def beginnings(literals: Iterable[tuple[str, bool]]) -> frozenset[str]:
 
 def beginning(text: str, folded: bool, begins: frozenset[str]) -> int:
     """Where in a literal its word begins: at the rarest of the agreed characters."""
-    return min((i for i in _starts(text) if text[i] in begins), key=lambda i: (_cost(text[i], folded), i))
+    return min(
+        (i for i in _starts(text) if text[i] in begins), key=lambda i: (_cost(text[i], folded), i)
+    )
 
 
 def _chars(text: str, folded: bool) -> list[str]:
-    return [f"[{char}{char.upper()}]" if folded and char.isalpha() else re.escape(char) for char in text]
+    return [
+        f"[{char}{char.upper()}]" if folded and char.isalpha() else re.escape(char) for char in text
+    ]
 
 
 def _trie(words: Iterable[tuple[str, int, bool]]) -> str:
     """At the end of a word stands what must lie before it: `checkpoint(?<=final checkpoint)`."""
     root: dict[str, Any] = {}
-    for text, start, folded in sorted(words, key=lambda word: (word[0][word[1] : word[1] + _MOST], word)):
+    for text, start, folded in sorted(
+        words, key=lambda word: (word[0][word[1] : word[1] + _MOST], word)
+    ):
         chars = _chars(text[: start + _MOST], folded)
         node, depth = root, start
         while "" not in node and depth < len(chars):

@@ -1,4 +1,6 @@
-"""Playbooks as the agent reads them: JSON, compiled and validated on the operator's side. The agent never parses YAML."""
+"""Playbooks as the agent reads them: JSON, compiled and validated on the operator's side. The agent
+never parses YAML.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ FAMILIES = {
 
 @dataclass(frozen=True)
 class Playbook:
-    """One compiled file. `fix` are typed steps `{kind: parameters}`, in order; `latched` findings stay until resolved."""
+    """One compiled file. `fix` are typed steps `{kind: parameters}`, in order; `latched` findings
+    stay until resolved.
+    """
 
     id: str
     title: str
@@ -53,7 +57,11 @@ class Playbook:
             applies=frozenset(trainer for word in data["applies"] for trainer in FAMILIES[word]),
             detect=data.get("detect", {}),
             explains=frozenset(data.get("explains", ())),
-            fix=[(kind, parameters or {}) for step in data.get("fix", ()) for kind, parameters in step.items()],
+            fix=[
+                (kind, parameters or {})
+                for step in data.get("fix", ())
+                for kind, parameters in step.items()
+            ],
             verify=data.get("verify", {}),
             typed_name=bool(data.get("typed_name", False)),
             automatic=bool(data.get("automatic", True)),
@@ -85,7 +93,9 @@ class Playbook:
 
     @property
     def latched(self) -> bool:
-        """Log lines are events, not states: what a line said does not become untrue when the next line comes."""
+        """Log lines are events, not states: what a line said does not become untrue when the next
+        line comes.
+        """
         return self.detector is None
 
 
@@ -103,7 +113,9 @@ class Library:
     """All playbooks of a bundle (or of a checkout), by id."""
 
     def __init__(self, raw: bytes) -> None:
-        self._by_id = {entry["id"]: Playbook.from_dict(entry) for entry in json.loads(raw)["playbooks"]}
+        self._by_id = {
+            entry["id"]: Playbook.from_dict(entry) for entry in json.loads(raw)["playbooks"]
+        }
 
     def __iter__(self) -> Any:
         return iter(self._by_id.values())
@@ -114,5 +126,6 @@ class Library:
         except KeyError:
             count = len(self._by_id)
             raise UnknownPlaybook(
-                f"There is no playbook {playbook_id!r} among the {count} of this agent; `playbook list` shows them."
+                f"There is no playbook {playbook_id!r} among the {count} of this agent; "
+                "`playbook list` shows them."
             ) from None

@@ -1,4 +1,6 @@
-"""A run's config file, changed by dotted keys: comments and order stay, and the old bytes are kept before the new ones take their place."""
+"""A run's config file, changed by dotted keys: comments and order stay, and the old bytes are kept
+before the new ones take their place.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +19,21 @@ def read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise NotApplicable(f"{path} cannot be read ({error.strerror}); correct the config by hand.") from error
+        raise NotApplicable(
+            f"{path} cannot be read ({error.strerror}); correct the config by hand."
+        ) from error
 
 
 def fingerprint(raw: bytes) -> str:
     return sha256(raw).hexdigest()
 
 
-def edited(raw: bytes, values: Mapping[str, Any], gone: Sequence[str]) -> tuple[bytes, list[dict[str, Any]]]:
-    """(the new bytes, [{"key", "before", "after"}] of what really changes). None: not there. NotApplicable when it is no TOML."""
+def edited(
+    raw: bytes, values: Mapping[str, Any], gone: Sequence[str]
+) -> tuple[bytes, list[dict[str, Any]]]:
+    """(the new bytes, [{"key", "before", "after"}] of what really changes). None: not there.
+    NotApplicable when it is no TOML.
+    """
     import tomlkit  # here: the daemon needs it only for this step
     from tomlkit.exceptions import ParseError, TOMLKitError
 
@@ -47,12 +55,17 @@ def edited(raw: bytes, values: Mapping[str, Any], gone: Sequence[str]) -> tuple[
                 changes.append({"key": key, "before": _plain(table[last]), "after": None})
                 del table[last]
     except (TOMLKitError, TypeError, AttributeError) as error:
-        raise NotApplicable(f"The config has something else where a table is expected ({error}); correct it by hand.") from error
+        raise NotApplicable(
+            f"The config has something else where a table is expected ({error}); correct it "
+            "by hand."
+        ) from error
     return tomlkit.dumps(document).encode() if changes else raw, changes
 
 
 def _table(document: Any, dotted: str, *, make: bool) -> tuple[Any, str]:
-    """The table that holds the last part of `dotted` (None when it is not there and not to be made), and that part."""
+    """The table that holds the last part of `dotted` (None when it is not there and not to be
+    made), and that part.
+    """
     import tomlkit
 
     *parents, last = dotted.split(".")
@@ -71,7 +84,8 @@ def _plain(value: Any) -> Any:
 
 
 def replace(path: Path, new: bytes, kept: Path) -> None:
-    """`path` gets the bytes `new`; what it held lies at `kept` before. Whole at every instant, and the same again when done twice.
+    """`path` gets the bytes `new`; what it held lies at `kept` before. Whole at every instant, and
+    the same again when done twice.
 
     Refused when `path` is a link; StepFailed when the file system would not do it.
     """
@@ -92,12 +106,15 @@ def replace(path: Path, new: bytes, kept: Path) -> None:
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise StepFailed(
-            f"{path} could not be changed ({error.strerror}); its old content is unchanged. Correct that, then try again."
+            f"{path} could not be changed ({error.strerror}); its old content is unchanged. "
+            "Correct that, then try again."
         ) from error
 
 
 def _keep(path: Path, kept: Path) -> None:
-    """A second name for the old file: its bytes outlive the replacement. A copy where the file system has no hard links."""
+    """A second name for the old file: its bytes outlive the replacement. A copy where the file
+    system has no hard links.
+    """
     try:
         os.link(path, kept)
     except OSError:

@@ -19,7 +19,9 @@ LIFETIME_S = 15 * 60
 
 @dataclass(frozen=True)
 class Plan:
-    """`expires_m` is this boot's monotonic clock. Only `steps`' hashed parts, run, attempt, playbook and guards enter the hash."""
+    """`expires_m` is this boot's monotonic clock. Only `steps`' hashed parts, run, attempt,
+    playbook and guards enter the hash.
+    """
 
     playbook: Playbook
     run: str
@@ -36,14 +38,21 @@ class Plan:
                 "playbook": self.playbook.sha256,
                 "run": self.run,
                 "attempt": self.attempt,
-                "steps": [{"kind": s.kind, "parameters": s.parameters, "targets": list(s.targets)} for s in self.steps],
+                "steps": [
+                    {"kind": s.kind, "parameters": s.parameters, "targets": list(s.targets)}
+                    for s in self.steps
+                ],
                 "guards": self.guards,
             }
         )
 
     @property
     def guards(self) -> dict[str, Any]:
-        return {"typed_name": self.playbook.typed_name, "danger": self.playbook.danger, "resume": self.resume}
+        return {
+            "typed_name": self.playbook.typed_name,
+            "danger": self.playbook.danger,
+            "resume": self.resume,
+        }
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -73,32 +82,50 @@ class Plan:
 
 
 def resumable(facts: RunFacts) -> int | None:
-    """R, the newest step that is complete on every side: nothing that is complete is ever moved away to resume."""
+    """R, the newest step that is complete on every side: nothing that is complete is ever moved
+    away to resume.
+    """
     return max((c.step for c in facts.checkpoints if c.complete), default=None)
 
 
 def previous(facts: RunFacts) -> int | None:
-    """The newest complete step below the one that the attempt was told to resume from; below the newest of all when it was told none."""
+    """The newest complete step below the one that the attempt was told to resume from; below the
+    newest of all when it was told none.
+    """
     complete = sorted(c.step for c in facts.checkpoints if c.complete)
     limit = facts.spec.resume if facts.spec.resume is not None else max(complete, default=None)
     return max((step for step in complete if limit is not None and step < limit), default=None)
 
 
 def _goes_back(playbook: Playbook) -> bool:
-    return any(kind == "relaunch" and parameters.get("resume") == "previous" for kind, parameters in playbook.fix)
+    return any(
+        kind == "relaunch" and parameters.get("resume") == "previous"
+        for kind, parameters in playbook.fix
+    )
 
 
 def make(world: World, playbook: Playbook, run: str, action: str, incident: str = "") -> Plan:
     """A plan from what is now. NotApplicable says why there is none."""
     facts = world.run_facts(run)
     if not playbook.applies_to(facts.spec.trainer):
-        raise NotApplicable(f"{playbook.id} does not apply to {facts.spec.trainer}; `playbook list` shows what does.")
+        raise NotApplicable(
+            f"{playbook.id} does not apply to {facts.spec.trainer}; `playbook list` shows "
+            "what does."
+        )
     if not playbook.fix:
-        raise NotApplicable(f"{playbook.id} has no automatic fix; `playbook show {playbook.id}` says what to do.")
+        raise NotApplicable(
+            f"{playbook.id} has no automatic fix; `playbook show {playbook.id}` says what to do."
+        )
     resume = previous(facts) if _goes_back(playbook) else resumable(facts)
     if resume is None and any(kind == "restore_set" for kind, _ in playbook.fix):
         remote = world.remote_step(run)
         resume = remote["step"] if remote is not None else None
     context = Context(world, run, action, resume)
-    steps = [step for kind, parameters in playbook.fix if (step := STEPS[kind].plan(context, parameters)) is not None]
-    return Plan(playbook, run, facts.attempt, incident, resume, steps, time.monotonic() + LIFETIME_S)
+    steps = [
+        step
+        for kind, parameters in playbook.fix
+        if (step := STEPS[kind].plan(context, parameters)) is not None
+    ]
+    return Plan(
+        playbook, run, facts.attempt, incident, resume, steps, time.monotonic() + LIFETIME_S
+    )

@@ -1,4 +1,6 @@
-"""Who listens on a TCP port: from /proc/net/tcp and the open descriptors of the processes that may be seen."""
+"""Who listens on a TCP port: from /proc/net/tcp and the open descriptors of the processes that may
+be seen.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,10 @@ _LISTEN = "0A"
 
 @dataclass(frozen=True)
 class PortHolder:
-    """A listener. `identity` None: nobody who may be seen has it open. `run`: owner while that attempt lives; `dead_run`: the run of ours
-    to whose ended attempt it provably belonged; both None: nobody we know."""
+    """A listener. `identity` None: nobody who may be seen has it open. `run`: owner while that
+    attempt lives; `dead_run`: the run of ours to whose ended attempt it provably belonged; both
+    None: nobody we know.
+    """
 
     port: int
     identity: Identity | None
@@ -48,13 +52,16 @@ def listening(ports: Collection[int]) -> dict[str, int]:
 
 
 def openers(inodes: Collection[str], pids: Iterable[int]) -> dict[str, list[int]]:
-    """Which of `pids` have each of the sockets open. Those that may not be looked at count as not having it."""
+    """Which of `pids` have each of the sockets open. Those that may not be looked at count as not
+    having it.
+    """
     wanted = {f"socket:[{inode}]": inode for inode in inodes}
     found: dict[str, list[int]] = {}
     for pid in pids:
         directory = f"/proc/{pid}/fd"
         try:
-            descriptors = os.listdir(directory)  # noqa: PTH208 (a Path a descriptor would double the cost)
+            # A Path a descriptor would double the cost.
+            descriptors = os.listdir(directory)  # noqa: PTH208
         except OSError:
             continue
         for descriptor in descriptors:

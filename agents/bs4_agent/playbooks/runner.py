@@ -1,4 +1,6 @@
-"""Carry out a confirmed plan: journal the intent, check again, act, verify; and go on after the agent itself was killed."""
+"""Carry out a confirmed plan: journal the intent, check again, act, verify; and go on after the
+agent itself was killed.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +20,16 @@ from bs4_agent.playbooks.world import Context, Planned, World
 class Recorder(Protocol):
     """Writes one journal record. `sync`: on disk before it returns; SpoolFull when it cannot be."""
 
-    def __call__(self, type_: str, /, *, sync: bool = False, **fields: Any) -> Mapping[str, Any]: ...
+    def __call__(
+        self, type_: str, /, *, sync: bool = False, **fields: Any
+    ) -> Mapping[str, Any]: ...
 
 
 class StepRunner:
-    """Typed steps, one after the other. Every step asks `done` first, so that running it again after a kill -9 at any instant does nothing
-    twice. `kinds` and `context` belong together: what a step of each kind does, and what it does it to."""
+    """Typed steps, one after the other. Every step asks `done` first, so that running it again
+    after a kill -9 at any instant does nothing twice. `kinds` and `context` belong together: what a
+    step of each kind does, and what it does it to.
+    """
 
     def __init__(
         self,
@@ -36,16 +42,23 @@ class StepRunner:
         kinds: Mapping[str, Any],
         context: Any,
     ) -> None:
-        """`rest`: a context in which this agent may be replaced by another one (boundaries.Boundaries)."""
+        """`rest`: a context in which this agent may be replaced by another one
+        (boundaries.Boundaries).
+        """
         self._record, self._key, self._run, self._steps, self._rest = record, key, run, steps, rest
         self._kinds, self._context = kinds, context
 
     def run(self, before: ActionView | None = None) -> bool:
-        """To the verdict. `before`: what an earlier life of the agent has journalled of this action. True when it was achieved.
+        """To the verdict. `before`: what an earlier life of the agent has journalled of this
+        action. True when it was achieved.
 
         Cancelled, which whoever runs it journals, when a stop of the run has ended it early.
         """
-        finished = {i for i, s in enumerate(before.steps) if s.state in ("done", "skipped")} if before else set()
+        finished = (
+            {i for i, s in enumerate(before.steps) if s.state in ("done", "skipped")}
+            if before
+            else set()
+        )
         try:
             for index, planned in enumerate(self._steps):
                 if index not in finished:
@@ -58,7 +71,9 @@ class StepRunner:
             self._event("plan-changed", detail=error.message, result={"recovered": False})
             return False
         except AgentError as error:
-            self._event("failed", detail=error.message, result={"recovered": False, "error": error.type})
+            self._event(
+                "failed", detail=error.message, result={"recovered": False, "error": error.type}
+            )
             return False
         return self._verify()
 
@@ -66,7 +81,10 @@ class StepRunner:
         try:
             self._carry_out(index, planned)
         except OSError as error:
-            detail = f"{error.filename or 'A file'} cannot be used: {error.strerror}; put that right, then repeat."
+            detail = (
+                f"{error.filename or 'A file'} cannot be used: {error.strerror}; put that right, "
+                "then repeat."
+            )
             self._event("step-failed", step=index, title=planned.title, detail=detail)
             raise StepFailed(detail) from error
 
@@ -76,7 +94,14 @@ class StepRunner:
             self._event("step-skipped", step=index, title=planned.title, detail="already so")
             return
         targets = step.check(self._context, planned)
-        self._event("intent", sync=True, step=index, title=planned.title, command=planned.command, targets=[dict(t) for t in targets])
+        self._event(
+            "intent",
+            sync=True,
+            step=index,
+            title=planned.title,
+            command=planned.command,
+            targets=[dict(t) for t in targets],
+        )
         try:
             detail = step.act(self._context, planned, targets, lambda text: self._say(index, text))
         except AgentError as error:
@@ -106,7 +131,9 @@ class Runner(StepRunner):
         rest: Callable[[], AbstractContextManager[None]] = nullcontext,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
-        """`pause`: sleeps for so many seconds between two looks; raises Cancelled when the action is to end."""
+        """`pause`: sleeps for so many seconds between two looks; raises Cancelled when the action
+        is to end.
+        """
         context = Context(world, plan.run, key, plan.resume, pause)
         super().__init__(record, key, plan.run, plan.steps, rest, kinds=STEPS, context=context)
         self._world, self._plan, self._pause = world, plan, pause
@@ -124,5 +151,10 @@ class Runner(StepRunner):
                 self._pause,
             )
         result = {"recovered": verdict.recovered, "step": verdict.step}
-        self._event("done" if verdict.recovered else "failed", sync=True, detail=verdict.detail, result=result)
+        self._event(
+            "done" if verdict.recovered else "failed",
+            sync=True,
+            detail=verdict.detail,
+            result=result,
+        )
         return verdict.recovered

@@ -14,13 +14,19 @@ _CHUNK = 1 << 20
 
 
 def stale(root: Path) -> list[Path]:
-    """Regular files directly in `root` that belong to our user and that no process has open or mapped. Empty when some process may not be
-    looked at: then nobody can say that a segment is unused."""
+    """Regular files directly in `root` that belong to our user and that no process has open or
+    mapped. Empty when some process may not be looked at: then nobody can say that a segment is
+    unused.
+    """
     try:
         entries = [entry for entry in os.scandir(root) if entry.is_file(follow_symlinks=False)]
     except OSError:
         return []
-    own = {(status.st_dev, status.st_ino): Path(entry.path) for entry in entries if _ours(status := entry.stat(follow_symlinks=False))}
+    own = {
+        (status.st_dev, status.st_ino): Path(entry.path)
+        for entry in entries
+        if _ours(status := entry.stat(follow_symlinks=False))
+    }
     if not own:
         return []
     used = _in_use(root)
@@ -32,26 +38,38 @@ def _ours(status: os.stat_result) -> bool:
 
 
 def _in_use(root: Path) -> set[str] | None:
-    """Every path below `root` that some process has open or mapped; None when one of them cannot be looked at."""
+    """Every path below `root` that some process has open or mapped; None when one of them cannot be
+    looked at.
+    """
     used: set[str] = set()
     prefix = f"{root.resolve()}/"
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or entry.name == "1":
-            continue  # init maps nobody's segments, and some container runtimes show its descriptors to nobody at all
+            # init maps nobody's segments, and some container runtimes show its descriptors to
+            # nobody at all
+            continue
         try:
-            descriptors = [target for descriptor in (entry / "fd").iterdir() if (target := _target(descriptor))]
+            descriptors = [
+                target for descriptor in (entry / "fd").iterdir() if (target := _target(descriptor))
+            ]
             maps = (entry / "maps").read_text(errors="replace")
         except (FileNotFoundError, ProcessLookupError):
             continue  # it has just ended
         except PermissionError:
             return None
         mapped = [line.split(None, 5)[5] for line in maps.splitlines() if prefix in line]
-        used |= {str(root / Path(path).name) for path in [*descriptors, *mapped] if path.startswith(prefix)}
+        used |= {
+            str(root / Path(path).name)
+            for path in [*descriptors, *mapped]
+            if path.startswith(prefix)
+        }
     return used
 
 
 def _target(descriptor: Path) -> str:
-    """What it points to, "" when it was closed meanwhile (the one with which the directory is listed always is)."""
+    """What it points to, "" when it was closed meanwhile (the one with which the directory is
+    listed always is).
+    """
     try:
         return str(descriptor.readlink())
     except FileNotFoundError:
@@ -59,7 +77,9 @@ def _target(descriptor: Path) -> str:
 
 
 def set_aside(path: Path, target: Path) -> None:
-    """Move a segment to disk. Shared memory is a file system of its own, so the bytes are copied, compared, and only then is it removed."""
+    """Move a segment to disk. Shared memory is a file system of its own, so the bytes are copied,
+    compared, and only then is it removed.
+    """
     partial = target.with_name(f".{target.name}.tmp")
     try:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -69,13 +89,17 @@ def set_aside(path: Path, target: Path) -> None:
         with partial.open("rb") as copied:
             os.fsync(copied.fileno())
         if _digest(partial) != _digest(path):
-            raise StepFailed(f"{path} changes while it is copied, so somebody uses it; it was left where it is. Look who does.")
+            raise StepFailed(
+                f"{path} changes while it is copied, so somebody uses it; it was left where "
+                "it is. Look who does."
+            )
         os.replace(partial, target)
         sync_directory(target.parent)
         path.unlink()
     except OSError as error:
         raise StepFailed(
-            f"{path} could not be set aside ({error.strerror}); it was left where it is. Make room on the disk first."
+            f"{path} could not be set aside ({error.strerror}); it was left where it is. "
+            "Make room on the disk first."
         ) from error
 
 

@@ -1,4 +1,6 @@
-"""Steps that trained on something. A run that falls apart prints steps too: of batches without a token, with weights that nobody took."""
+"""Steps that trained on something. A run that falls apart prints steps too: of batches without a
+token, with weights that nobody took.
+"""
 
 from __future__ import annotations
 
@@ -13,22 +15,28 @@ _OLD = "prime-rl-2026-01"
 def trained_steps(facts: RunFacts) -> list[int]:
     """Return the trainer's steps of this attempt that trained on tokens, in order.
 
-    Steps that are not kept in the history any more are missing. Empty while no inference server has taken weights of this attempt:
-    until then nobody knows whether the loop is closed.
+    Steps that are not kept in the history any more are missing. Empty while no inference server has
+    taken weights of this attempt: until then nobody knows whether the loop is closed.
     """
     records = [r for r in facts.history if r["side"] == "trainer"]
     if not records:
         return []
     batches = {r["step"]: r for r in facts.history if r["side"] == "orchestrator"}
     first = min(int(r["step"]) for r in records)
-    trained = [int(r["step"]) for r in records if _has_tokens(r, first) and _has_batch(facts, batches.get(r["step"]))]
+    trained = [
+        int(r["step"])
+        for r in records
+        if _has_tokens(r, first) and _has_batch(facts, batches.get(r["step"]))
+    ]
     if not trained or not _weights_taken(facts, min(trained)):
         return []
     return sorted(trained)
 
 
 def _has_tokens(record: Mapping[str, Any], first: int) -> bool:
-    """The throughput is measured between two steps: both generations print 0 for the first step of every process."""
+    """The throughput is measured between two steps: both generations print 0 for the first step of
+    every process.
+    """
     throughput = record.get("throughput")
     if not isinstance(throughput, (int, float)):
         return True  # nothing was told, or "nan" and "inf", which prove no empty batch
@@ -36,7 +44,9 @@ def _has_tokens(record: Mapping[str, Any], first: int) -> bool:
 
 
 def _has_batch(facts: RunFacts, batch: Mapping[str, Any] | None) -> bool:
-    """Whether the batch of that step had tokens. The current generation ships no others; 2026-01 says 0.0 tokens/s."""
+    """Whether the batch of that step had tokens. The current generation ships no others; 2026-01
+    says 0.0 tokens/s.
+    """
     if facts.layout.own_log == "trainer":
         return True
     return batch is not None and batch.get("throughput") != 0.0
@@ -53,7 +63,9 @@ def _weights_taken(facts: RunFacts, step: int) -> bool:
 
 
 def _taken_old(facts: RunFacts) -> int:
-    """The newest policy that the server has, by the async level that the orchestrator tells with a batch; -1 where none tells it."""
+    """The newest policy that the server has, by the async level that the orchestrator tells with a
+    batch; -1 where none tells it.
+    """
     newest = -1
     for event in _orchestrator_events(facts, "step"):
         level = event.event.values.get("async_level")
@@ -65,9 +77,12 @@ def _taken_old(facts: RunFacts) -> int:
 def _taken_current(facts: RunFacts) -> int:
     """The newest policy that the server has for certain; -1 for none.
 
-    An update is announced before it is tried, and one follows the other: all but the last one have succeeded.
+    An update is announced before it is tried, and one follows the other: all but the last one have
+    succeeded.
     """
-    announced = [int(e.event.values.get("policy", -1)) for e in _orchestrator_events(facts, "policy-update")]
+    announced = [
+        int(e.event.values.get("policy", -1)) for e in _orchestrator_events(facts, "policy-update")
+    ]
     return max(announced[:-1], default=-1)
 
 

@@ -23,11 +23,17 @@ class Verdict:
 
 
 def steps_advance(
-    world: World, run: str, attempt: int, parameters: Mapping[str, Any], say: Callable[[str], None], pause: Pause = time.sleep
+    world: World,
+    run: str,
+    attempt: int,
+    parameters: Mapping[str, Any],
+    say: Callable[[str], None],
+    pause: Pause = time.sleep,
 ) -> Verdict:
     """`count` new steps with tokens trained in an attempt after `attempt`, within `within` seconds.
 
-    The first step after a restart can be an echo of what was in the pipe; from the second on both sides work.
+    The first step after a restart can be an echo of what was in the pipe; from the second on both
+    sides work.
     """
     count, within = int(parameters.get("count", 2)), float(parameters.get("within", 1800))
     deadline = time.monotonic() + within
@@ -38,22 +44,37 @@ def steps_advance(
             done = len(trained_steps(facts))
             if facts.good_end or done >= count:
                 return Verdict(
-                    True, f"{done} steps since the restart, now at step {facts.trainer_side.last_step}", facts.trainer_side.last_step
+                    True,
+                    f"{done} steps since the restart, now at step {facts.trainer_side.last_step}",
+                    facts.trainer_side.last_step,
                 )
             if facts.state in ("ended", "lost"):
-                return Verdict(False, f"attempt {facts.attempt} ended before its second step; look at its logs", None)
+                return Verdict(
+                    False,
+                    f"attempt {facts.attempt} ended before its second step; look at its logs",
+                    None,
+                )
             if done != last_said:
                 say(f"attempt {facts.attempt}: {done} of {count} steps")
                 last_said = done
         pause(0.25)
-    return Verdict(False, f"no second step within {within:.0f} s; the run still does not train", None)
+    return Verdict(
+        False, f"no second step within {within:.0f} s; the run still does not train", None
+    )
 
 
 def steps_continue(
-    world: World, run: str, attempt: int, parameters: Mapping[str, Any], say: Callable[[str], None], pause: Pause = time.sleep
+    world: World,
+    run: str,
+    attempt: int,
+    parameters: Mapping[str, Any],
+    say: Callable[[str], None],
+    pause: Pause = time.sleep,
 ) -> Verdict:
-    """`count` more steps with tokens trained than there were when the verification began, within `within` seconds, in whichever attempt
-    runs: for a fix that starts nothing. A run that has ended meanwhile by its own good end needs no further step."""
+    """`count` more steps with tokens trained than there were when the verification began, within
+    `within` seconds, in whichever attempt runs: for a fix that starts nothing. A run that has ended
+    meanwhile by its own good end needs no further step.
+    """
     count, within = int(parameters.get("count", 2)), float(parameters.get("within", 1800))
     deadline = time.monotonic() + within
     first: tuple[int, int | None] | None = None
@@ -65,24 +86,45 @@ def steps_continue(
         new = [step for step in trained_steps(facts) if begun is None or step > begun]
         if facts.good_end or len(new) >= count:
             return Verdict(
-                True, f"{len(new)} steps since the fix, now at step {facts.trainer_side.last_step}", facts.trainer_side.last_step
+                True,
+                f"{len(new)} steps since the fix, now at step {facts.trainer_side.last_step}",
+                facts.trainer_side.last_step,
             )
         if facts.state in ("ended", "lost"):
-            return Verdict(False, f"attempt {facts.attempt} ended before its next step; look at its logs", None)
+            return Verdict(
+                False, f"attempt {facts.attempt} ended before its next step; look at its logs", None
+            )
         pause(0.25)
-    return Verdict(False, f"no {count} new steps within {within:.0f} s; the run does not train", None)
+    return Verdict(
+        False, f"no {count} new steps within {within:.0f} s; the run does not train", None
+    )
 
 
 def disk_below(
-    world: World, run: str, attempt: int, parameters: Mapping[str, Any], say: Callable[[str], None], pause: Pause = time.sleep
+    world: World,
+    run: str,
+    attempt: int,
+    parameters: Mapping[str, Any],
+    say: Callable[[str], None],
+    pause: Pause = time.sleep,
 ) -> Verdict:
-    """The run's mount is used below `percent`, and steps advance: room without progress is no recovery."""
+    """The run's mount is used below `percent`, and steps advance: room without progress is no
+    recovery.
+    """
     percent = int(parameters["percent"])
     verdict = steps_continue(world, run, attempt, parameters, say, pause)
     used = used_percent(world.run_facts(run).layout.output_dir)
     if used >= percent:
-        return Verdict(False, f"the run's disk is still {used:.0f} % full, not below {percent} %", None)
-    return Verdict(verdict.recovered, f"{verdict.detail}; the run's disk is {used:.0f} % full", verdict.step)
+        return Verdict(
+            False, f"the run's disk is still {used:.0f} % full, not below {percent} %", None
+        )
+    return Verdict(
+        verdict.recovered, f"{verdict.detail}; the run's disk is {used:.0f} % full", verdict.step
+    )
 
 
-VERIFIERS = {"steps_advance": steps_advance, "steps_continue": steps_continue, "disk_below": disk_below}
+VERIFIERS = {
+    "steps_advance": steps_advance,
+    "steps_continue": steps_continue,
+    "disk_below": disk_below,
+}

@@ -16,14 +16,18 @@ from bs4_agent.trainers.base import LaunchSpec
 
 
 class World(Protocol):
-    """Every method looks anew: a plan is made from what is, and preconditions are checked against what is."""
+    """Every method looks anew: a plan is made from what is, and preconditions are checked against
+    what is.
+    """
 
     def run_facts(self, run: str) -> RunFacts: ...
 
     def gpu_facts(self) -> GpuFacts: ...
 
     def stop(self, run: str, say: Callable[[str], None]) -> str:
-        """Ends every member by the generation's policy and proves the GPUs free; StepFailed otherwise."""
+        """Ends every member by the generation's policy and proves the GPUs free; StepFailed
+        otherwise.
+        """
         ...
 
     def stop_command(self, run: str) -> str:
@@ -43,7 +47,8 @@ class World(Protocol):
     def trash(self, run: str, path: Path, key: str, *, everything: bool = False) -> Path:
         """One rename into the run's trash, under the action's key; Refused when a rule forbids it.
 
-        `everything` lifts the ban on the newest complete checkpoint: only start-afresh may, after the run's name was typed.
+        `everything` lifts the ban on the newest complete checkpoint: only start-afresh may, after
+        the run's name was typed.
         """
         ...
 
@@ -58,7 +63,9 @@ class World(Protocol):
     def command(self, spec: LaunchSpec) -> Sequence[str]: ...
 
     def companion(self, run: str) -> RunFacts | None:
-        """The inference server that was started apart and that `run` uses, if the agent has seen it."""
+        """The inference server that was started apart and that `run` uses, if the agent has seen
+        it.
+        """
         ...
 
     def port_holders(self, run: str) -> Sequence[PortHolder]:
@@ -84,15 +91,19 @@ class World(Protocol):
         ...
 
     def remote_step(self, run: str) -> Mapping[str, Any] | None:
-        """What could be restored from the run's store: `step`, `identity`, `asked`, `aside`, `finals`, `bytes`, `missing`, `skipped`; None
-        where no store of it is known. NotApplicable when it holds no whole step; StepFailed when it does not answer."""
+        """What could be restored from the run's store: `step`, `identity`, `asked`, `aside`,
+        `finals`, `bytes`, `missing`, `skipped`; None where no store of it is known. NotApplicable
+        when it holds no whole step; StepFailed when it does not answer.
+        """
         ...
 
     def restored(self, run: str, parameters: Mapping[str, Any]) -> bool:
         """Whether that step is complete here."""
         ...
 
-    def restore(self, run: str, parameters: Mapping[str, Any], key: str, say: Callable[[str], None]) -> str:
+    def restore(
+        self, run: str, parameters: Mapping[str, Any], key: str, say: Callable[[str], None]
+    ) -> str:
         """Fetches what is missing of that step and puts it where the trainer looks."""
         ...
 
@@ -103,7 +114,9 @@ class World(Protocol):
 
 @dataclass(frozen=True)
 class Planned:
-    """One step as it was planned. Hashed: `kind`, `parameters`, `targets`. Shown only: `title`, `command`, `shown` (sizes, ages)."""
+    """One step as it was planned. Hashed: `kind`, `parameters`, `targets`. Shown only: `title`,
+    `command`, `shown` (sizes, ages).
+    """
 
     kind: str
     title: str
@@ -124,7 +137,14 @@ class Planned:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Planned:
-        return cls(data["kind"], data["title"], data["command"], data["parameters"], data["targets"], data["shown"])
+        return cls(
+            data["kind"],
+            data["title"],
+            data["command"],
+            data["parameters"],
+            data["targets"],
+            data["shown"],
+        )
 
 
 @dataclass(frozen=True)
@@ -135,16 +155,22 @@ class Context:
     run: str
     action: str
     resume: int | None
-    """The newest step that is complete on every side, decided when the plan was made; None when there is none."""
+    """The newest step that is complete on every side, decided when the plan was made; None when
+    there is none.
+    """
     pause: Callable[[float], None] = time.sleep
-    """Sleeps for so many seconds; raises Cancelled when the action is to end. For every wait of a step."""
+    """Sleeps for so many seconds; raises Cancelled when the action is to end. For every wait of a
+    step.
+    """
 
     def facts(self) -> RunFacts:
         return self.world.run_facts(self.run)
 
 
 class Step(Protocol):
-    """A typed step. `plan` may raise NotApplicable; `check` raises PlanChanged; `act` raises StepFailed or Refused."""
+    """A typed step. `plan` may raise NotApplicable; `check` raises PlanChanged; `act` raises
+    StepFailed or Refused.
+    """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
         """What it would do now; None when this run has no use for the step."""
@@ -156,4 +182,10 @@ class Step(Protocol):
         """The concrete targets right now, within what was confirmed."""
         ...
 
-    def act(self, context: Context, planned: Planned, targets: Sequence[Mapping[str, Any]], say: Callable[[str], None]) -> str: ...
+    def act(
+        self,
+        context: Context,
+        planned: Planned,
+        targets: Sequence[Mapping[str, Any]],
+        say: Callable[[str], None],
+    ) -> str: ...

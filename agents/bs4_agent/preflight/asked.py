@@ -1,5 +1,6 @@
-"""Questions of the console before a start: `clock`, `config` (its text), and `look` and `schema`, which may take a minute and are therefore
-asked again and again until they are done."""
+"""Questions of the console before a start: `clock`, `config` (its text), and `look` and `schema`,
+which may take a minute and are therefore asked again and again until they are done.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ _DEPTH = 8
 
 Part = Callable[[], Mapping[str, Any]]
 Made = TypeVar("Made")
-#: Whose answers are a container's own when a run starts in one; the object store is the agent's business.
+#: Whose answers are a container's own when a run starts in one; the object store is the agent's
+#: business.
 _IN_THERE = ("hub", "wandb", "model")
 
 
@@ -46,22 +48,28 @@ class Preflights:
         self._looks: dict[str, Look] = {}
         self._lock = threading.Lock()
 
-    def ask(self, op: str, arguments: Mapping[str, Any], stop: threading.Event | None = None) -> dict[str, Any]:
+    def ask(
+        self, op: str, arguments: Mapping[str, Any], stop: threading.Event | None = None
+    ) -> dict[str, Any]:
         """* `clock` -> `t`, wall seconds.
-        * `config`: `config`, `cwd`, `named` [file] -> `files` [[path, text]], the config first, then those of `named` that are
-          TOML, then what these include.
-        * `look`: the body of a launch (none of it: the pod alone), `urls` -> `facts` {part: {...} or {"unknown": why}}, `waiting` [part],
-          `next` (the same question again, or None). Parts: pod, run, schema, stack, services; of the pod alone for verl also host. With a
-          `container` its own environment is asked in there: see look.at_pod, stack.look_inside and host.look.
-        * `schema`: `trainer`, `component`, `cwd`, `files` [[path, text]], `overrides` [word] -> as `look`, with the part schema alone: what
-          the trainer's own classes say of a config that lies elsewhere.
+        * `config`: `config`, `cwd`, `named` [file] -> `files` [[path, text]], the config first,
+          then those of `named` that are TOML, then what these include.
+        * `look`: the body of a launch (none of it: the pod alone), `urls` -> `facts` {part: {...}
+          or {"unknown": why}}, `waiting` [part], `next` (the same question again, or None). Parts:
+          pod, run, schema, stack, services; of the pod alone for verl also host. With a `container`
+          its own environment is asked in there: see look.at_pod, stack.look_inside and host.look.
+        * `schema`: `trainer`, `component`, `cwd`, `files` [[path, text]], `overrides` [word] -> as
+          `look`, with the part schema alone: what the trainer's own classes say of a config that
+          lies elsewhere.
         """
         if op == "clock":
             return {"t": time.time()}
         if op == "config":
             return self._config(arguments)
         if op not in ("look", "schema"):
-            raise BadRequest(f"{op[:40]!r} is no question of a preflight; ask clock, config, look or schema.")
+            raise BadRequest(
+                f"{op[:40]!r} is no question of a preflight; ask clock, config, look or schema."
+            )
         body = {key: value for key, value in arguments.items() if key != "wait"}
         key = digest({"op": op, **body})
         now = time.monotonic()
@@ -71,8 +79,12 @@ class Preflights:
             one = self._looks.get(key)
             if one is None:
                 if len(self._looks) >= _LOOKS:
-                    raise BadRequest(f"{_LOOKS} preflights are under way on this pod; wait for one of them.")
-                one = self._looks[key] = Look(self._parts(body) if op == "look" else self._schema(body))
+                    raise BadRequest(
+                        f"{_LOOKS} preflights are under way on this pod; wait for one of them."
+                    )
+                one = self._looks[key] = Look(
+                    self._parts(body) if op == "look" else self._schema(body)
+                )
             one.asked_m = now
         waiting = one.wait(SLICE_S, stop)
         if not waiting:
@@ -106,19 +118,32 @@ class Preflights:
         known = _Once(lambda: look.at_run(self._pod, self._library, body, environment))
         parts["run"] = known
         parts["stack"] = lambda: _stack(planned, known(), more)
-        parts["services"] = lambda: services.probe({**question, "model": _local_or_id(cwd, str(known()["model"]))}, environment=more)
+        parts["services"] = lambda: services.probe(
+            {**question, "model": _local_or_id(cwd, str(known()["model"]))}, environment=more
+        )
         if planned.trainer in classes.CLASSES:
             parts["schema"] = lambda: schema.of_launch(planned, more)
         return parts
 
     def _parts_inside(
-        self, body: Mapping[str, Any], spec: LaunchSpec | None, cwd: Path, container: str, question: Mapping[str, Any]
+        self,
+        body: Mapping[str, Any],
+        spec: LaunchSpec | None,
+        cwd: Path,
+        container: str,
+        question: Mapping[str, Any],
     ) -> dict[str, Part]:
-        """The same parts of a start in a container: GPUs, disks, ports and checkpoints are this machine's; Python's environment, limits,
-        shared memory and the credentials of hub and W&B are the container's."""
+        """The same parts of a start in a container: GPUs, disks, ports and checkpoints are this
+        machine's; Python's environment, limits, shared memory and the credentials of hub and W&B
+        are the container's.
+        """
         more = standing(self._pod.runs.home, cwd)
         box = _Once(lambda: Box(container))
-        parts: dict[str, Part] = {"pod": lambda: look.at_pod(self._pod, "preflight" if spec is None else spec.run, more, box)}
+        parts: dict[str, Part] = {
+            "pod": lambda: look.at_pod(
+                self._pod, "preflight" if spec is None else spec.run, more, box
+            )
+        }
         if spec is None:
             python = host.interpreter(cwd, more, container)
             modules = host.MODULES if body.get("trainer") == VERL else []
@@ -128,7 +153,11 @@ class Preflights:
             parts["services"] = lambda: _services(box(), python, question, "", more)
             return parts
         planned = spec
-        known = _Once(lambda: look.at_run(self._pod, self._library, body, _hub_seen(box, {**more, **planned.env})))
+        known = _Once(
+            lambda: look.at_run(
+                self._pod, self._library, body, _hub_seen(box, {**more, **planned.env})
+            )
+        )
 
         def python_of() -> str:
             return str(known().get("python") or host.interpreter(cwd, environment_of(), container))
@@ -137,8 +166,16 @@ class Preflights:
             return {**more, **registry.get(planned.trainer).environment(planned), **planned.env}
 
         parts["run"] = known
-        parts["stack"] = lambda: stack.look_inside(box(), cwd, known()["modules"], environment_of(), python_of())
-        parts["services"] = lambda: _services(box(), python_of(), question, _elsewhere(box(), cwd, str(known()["model"])), environment_of())
+        parts["stack"] = lambda: stack.look_inside(
+            box(), cwd, known()["modules"], environment_of(), python_of()
+        )
+        parts["services"] = lambda: _services(
+            box(),
+            python_of(),
+            question,
+            _elsewhere(box(), cwd, str(known()["model"])),
+            environment_of(),
+        )
         if planned.trainer in classes.CLASSES:
             parts["schema"] = lambda: schema.of_launch(planned, more)
         return parts
@@ -154,29 +191,45 @@ class Preflights:
         if not isinstance(named, (list, tuple)):
             raise BadRequest("`named` is a list of files.")
         files: list[list[str]] = []
-        pending, room = [(path, 0), *((cwd / str(name), 0) for name in named if str(name).endswith(".toml"))], _CONFIG_BYTES
+        pending, room = (
+            [(path, 0), *((cwd / str(name), 0) for name in named if str(name).endswith(".toml"))],
+            _CONFIG_BYTES,
+        )
         while pending:
             file, depth = pending.pop(0)
             if file.suffix != ".toml" or depth > _DEPTH:
-                raise BadConfig(f"{file} is no .toml file, or includes itself; name the training config.")
+                raise BadConfig(
+                    f"{file} is no .toml file, or includes itself; name the training config."
+                )
             try:
                 text = file.read_bytes()
             except OSError as error:
-                raise BadConfig(f"The config {file} cannot be read ({error.strerror}); name a file that exists on the pod.") from error
+                raise BadConfig(
+                    f"The config {file} cannot be read ({error.strerror}); name a file that "
+                    "exists on the pod."
+                ) from error
             room -= len(text)
             if room < 0:
-                raise BadConfig(f"{path} is larger than {_CONFIG_BYTES // 1024} KiB with what it includes; lint it where it was written.")
+                raise BadConfig(
+                    f"{path} is larger than {_CONFIG_BYTES // 1024} KiB with what it "
+                    "includes; lint it where it was written."
+                )
             files.append([str(file), text.decode("utf-8", "replace")])
             try:
                 more = load_toml(file).get("toml_files")
             except BadConfig:
                 more = None  # lint says what is wrong with it, and where
-            pending += [(file.parent / str(name), depth + 1) for name in (more if isinstance(more, list) else ())]
+            pending += [
+                (file.parent / str(name), depth + 1)
+                for name in (more if isinstance(more, list) else ())
+            ]
         return {"files": files}
 
 
 class Look:
-    """The parts of one look, each in a thread: a GPU driver that hangs or a service that is silent holds up itself only."""
+    """The parts of one look, each in a thread: a GPU driver that hangs or a service that is silent
+    holds up itself only.
+    """
 
     def __init__(self, parts: Mapping[str, Part]) -> None:
         self.asked_m = time.monotonic()
@@ -184,13 +237,19 @@ class Look:
         self._found: dict[str, Mapping[str, Any]] = {}
         self._changed = threading.Condition()
         for name, part in parts.items():
-            threading.Thread(target=self._work, args=(name, part), name=f"preflight {name}", daemon=True).start()
+            threading.Thread(
+                target=self._work, args=(name, part), name=f"preflight {name}", daemon=True
+            ).start()
 
     def wait(self, seconds: float, stop: threading.Event | None) -> list[str]:
         """The parts that are not done after at most so many seconds."""
         deadline = time.monotonic() + seconds
         with self._changed:
-            while len(self._found) < len(self._names) and (left := deadline - time.monotonic()) > 0 and not (stop and stop.is_set()):
+            while (
+                len(self._found) < len(self._names)
+                and (left := deadline - time.monotonic()) > 0
+                and not (stop and stop.is_set())
+            ):
                 self._changed.wait(min(left, 0.25))
             return [name for name in self._names if name not in self._found]
 
@@ -203,10 +262,12 @@ class Look:
             found: Mapping[str, Any] = part()
         except AgentError as error:
             found = {"unknown": error.message}
-        except Exception as error:  # noqa: BLE001 (a defect of ours is an unknown part with its name, never a preflight without an end)
+        except Exception as error:  # noqa: BLE001
+            # A defect of ours is an unknown part with its name, never a preflight without an end.
             traceback.print_exc()
             found = {
-                "unknown": f"the agent has a defect here ({type(error).__name__}: {error}); its traceback is in ~/.bs4/agent.log"[:400]
+                "unknown": f"the agent has a defect here ({type(error).__name__}: {error}); its "
+                "traceback is in ~/.bs4/agent.log"[:400]
             }
         with self._changed:
             self._found[name] = found
@@ -228,37 +289,62 @@ class _Once(Generic[Made]):
             return self._result
 
 
-def _stack(planned: LaunchSpec, known: Mapping[str, Any], more: Mapping[str, str]) -> dict[str, Any]:
-    """The environment that the start will have: its checkout's, or the one that the trainer itself names."""
+def _stack(
+    planned: LaunchSpec, known: Mapping[str, Any], more: Mapping[str, str]
+) -> dict[str, Any]:
+    """The environment that the start will have: its checkout's, or the one that the trainer itself
+    names.
+    """
     environment = {**more, **registry.get(planned.trainer).environment(planned)}
     return stack.look(planned.cwd, known["modules"], environment, known.get("python"))
 
 
 def _hub_seen(box: Callable[[], Box], given: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a start in a container, where the hub's cache has the name that we can look at. What forbids a look into it
-    forbids the start too, and is said there."""
+    """The environment of a start in a container, where the hub's cache has the name that we can
+    look at. What forbids a look into it forbids the start too, and is said there.
+    """
     try:
         inside = box()
     except AgentError:
         return dict(given)
     theirs = inside.environment()
-    home = Path(theirs.get("HF_HOME") or Path(theirs.get("HOME") or "/root", ".cache", "huggingface"))
+    home = Path(
+        theirs.get("HF_HOME") or Path(theirs.get("HOME") or "/root", ".cache", "huggingface")
+    )
     seen = {"HF_HOME": str(inside.view.here(home) or inside.view.raw(home))}
     if cache := theirs.get("HF_DATASETS_CACHE"):
         seen["HF_DATASETS_CACHE"] = str(inside.view.here(cache) or inside.view.raw(cache))
     return {**theirs, **seen, **given}
 
 
-def _services(box: Box, python: str, question: Mapping[str, Any], model: str, more: Mapping[str, str]) -> dict[str, Any]:
-    """Hub, W&B and the model are asked with the container's own credentials, the object store with ours."""
-    theirs = services.probe({"urls": question["urls"], "model": model, "only": _IN_THERE}, environment=more, ask=box.ask, python=python)
+def _services(
+    box: Box, python: str, question: Mapping[str, Any], model: str, more: Mapping[str, str]
+) -> dict[str, Any]:
+    """Hub, W&B and the model are asked with the container's own credentials, the object store with
+    ours.
+    """
+    theirs = services.probe(
+        {"urls": question["urls"], "model": model, "only": _IN_THERE},
+        environment=more,
+        ask=box.ask,
+        python=python,
+    )
     ours = services.probe({**question, "only": ("b2",)})
-    return {**theirs, "b2": ours["b2"], "clock": ours["clock"] or theirs["clock"], "container": box.name}
+    return {
+        **theirs,
+        "b2": ours["b2"],
+        "clock": ours["clock"] or theirs["clock"],
+        "container": box.name,
+    }
 
 
 def _elsewhere(box: Box, cwd: Path, model: str) -> str:
     """A model that lies on the machine or in the image is asked nobody about."""
-    return "" if model and ((cwd / model).exists() or box.view.has(Path(box.place(cwd), model))) else model
+    return (
+        ""
+        if model and ((cwd / model).exists() or box.view.has(Path(box.place(cwd), model)))
+        else model
+    )
 
 
 def _local_or_id(cwd: Path, model: str) -> str:

@@ -1,4 +1,6 @@
-"""A machine that somebody has set up by hand, before any config is chosen: its memory, its disk, and whether torch can use its GPUs."""
+"""A machine that somebody has set up by hand, before any config is chosen: its memory, its disk,
+and whether torch can use its GPUs.
+"""
 
 from __future__ import annotations
 
@@ -21,20 +23,30 @@ _CUDA_S = 90.0
 
 
 def interpreter(cwd: Path, environment: Mapping[str, str], container: str = "") -> str:
-    """The one that a launch of verl in `cwd` would take; in a container, as verl_needs.interpreter tells it."""
-    spec = LaunchSpec("preflight", "verl", UNKNOWN_CONFIG, cwd, cwd, env=environment, container=container)
+    """The one that a launch of verl in `cwd` would take; in a container, as verl_needs.interpreter
+    tells it.
+    """
+    spec = LaunchSpec(
+        "preflight", "verl", UNKNOWN_CONFIG, cwd, cwd, env=environment, container=container
+    )
     return verl_needs.interpreter(spec, absolute=not container)
 
 
-def look(cwd: Path, python: str, environment: Mapping[str, str], box: Box | None = None) -> dict[str, Any]:
-    """`memory` {used, total}, `disk` of `cwd`, `project` (path, or null where it is not there), `verl` (release of a checkout there, or
-    null), `cuda` as `probes.cuda.probe`, or {"unknown": why}. `box`: the container whose Python is asked and whose memory counts;
-    `container` is its name then, and `project` as it is called in there."""
+def look(
+    cwd: Path, python: str, environment: Mapping[str, str], box: Box | None = None
+) -> dict[str, Any]:
+    """`memory` {used, total}, `disk` of `cwd`, `project` (path, or null where it is not there),
+    `verl` (release of a checkout there, or null), `cuda` as `probes.cuda.probe`, or {"unknown":
+    why}. `box`: the container whose Python is asked and whose memory counts; `container` is its
+    name then, and `project` as it is called in there.
+    """
     meter = MemoryMeter() if box is None else MemoryMeter(own=Path(f"/proc/{box.init}/cgroup"))
     used, total = meter.used_and_total()
     known = verl_settings.version(cwd)
     try:
-        torch: dict[str, Any] = cuda.probe(python, _CUDA_S, environment, None if box is None else box.ask)
+        torch: dict[str, Any] = cuda.probe(
+            python, _CUDA_S, environment, None if box is None else box.ask
+        )
     except AgentError as error:
         torch = {"unknown": error.message}
     project = cwd if box is None else box.view.inside(cwd)

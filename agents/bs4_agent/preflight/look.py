@@ -1,4 +1,6 @@
-"""One look at the pod for a start that is planned: everything that is read at once, without starting a process or asking a service."""
+"""One look at the pod for a start that is planned: everything that is read at once, without
+starting a process or asking a service.
+"""
 
 from __future__ import annotations
 
@@ -30,14 +32,19 @@ _SHARED = "/dev/shm"  # noqa: S108 (it is looked at, and nothing is put there)
 #: Holders and steps that are told one by one.
 _TOLD = 16
 _COMMAND = 160
-#: Seconds that a look waits for a reading of the GPUs that is newer than itself; they are read once a second.
+#: Seconds that a look waits for a reading of the GPUs that is newer than itself; they are read once
+#: a second.
 FRESH_S = 4.0
 
 
-def at_pod(pod: Pod, run: str, environment: Mapping[str, str], box: Callable[[], Box] | None = None) -> dict[str, Any]:
-    """What concerns every start: GPUs, limits (those that `run` would get), shared memory, and of the `environment`
-    that a launch gets the names that change how vLLM starts. `box`: the container that it starts in, whose limits and shared memory are
-    its own: `container` is its name then, or {"unknown": why}. GPUs are the machine's either way."""
+def at_pod(
+    pod: Pod, run: str, environment: Mapping[str, str], box: Callable[[], Box] | None = None
+) -> dict[str, Any]:
+    """What concerns every start: GPUs, limits (those that `run` would get), shared memory, and of
+    the `environment` that a launch gets the names that change how vLLM starts. `box`: the container
+    that it starts in, whose limits and shared memory are its own: `container` is its name then, or
+    {"unknown": why}. GPUs are the machine's either way.
+    """
     found: dict[str, Any] = {"gpus": _gpus(pod)}
     names = ("VLLM_USE_V1", "VLLM_WORKER_MULTIPROC_METHOD")
     if box is None:
@@ -50,7 +57,13 @@ def at_pod(pod: Pod, run: str, environment: Mapping[str, str], box: Callable[[],
     try:
         inside = box()
     except AgentError as error:
-        return {**found, "container": {"unknown": error.message}, "nofile": None, "shm": None, "environment": {}}
+        return {
+            **found,
+            "container": {"unknown": error.message},
+            "nofile": None,
+            "shm": None,
+            "environment": {},
+        }
     theirs = {**inside.environment(), **environment}
     return {
         **found,
@@ -61,13 +74,17 @@ def at_pod(pod: Pod, run: str, environment: Mapping[str, str], box: Callable[[],
     }
 
 
-def at_run(pod: Pod, library: Library, body: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
+def at_run(
+    pod: Pod, library: Library, body: Mapping[str, Any], environment: Mapping[str, str]
+) -> dict[str, Any]:
     """What concerns this start.
 
-    `plan` (what a launch would do) or `refused` {type, message} (why none would be made); `findings` of the detectors; `secret`: the kind
-    of key that the options hold, and then no `command`; what checks need of the settings; `checkpoints`, `ports`, `disk`; `cache`: the
-    disk of the hub's cache; `modules` that it will import; `model`. Over all of it what the trainer says itself (`Trainer.needs`): also
-    `python`, `engine` (what its rollouts go through), `bytes_each` (of a checkpoint, for each parameter).
+    `plan` (what a launch would do) or `refused` {type, message} (why none would be made);
+    `findings` of the detectors; `secret`: the kind of key that the options hold, and then no
+    `command`; what checks need of the settings; `checkpoints`, `ports`, `disk`; `cache`: the disk
+    of the hub's cache; `modules` that it will import; `model`. Over all of it what the trainer says
+    itself (`Trainer.needs`): also `python`, `engine` (what its rollouts go through), `bytes_each`
+    (of a checkpoint, for each parameter).
     """
     plan, refused = _plan(pod, body)
     spec = launch_plan.spec_in(plan) if plan is not None else spec_for(body)
@@ -76,10 +93,16 @@ def at_run(pod: Pod, library: Library, body: Mapping[str, Any], environment: Map
     before = around.names_before(pod.runs.attempt_directory(spec.run, number).parent, number)
     run = planned.run_facts(spec, trainer, environment, before)
     config = dict(run.config or {})
-    command = next((str(step["command"]) for step in plan["steps"] if step["kind"] == "start"), "") if plan is not None else ""
+    command = (
+        next((str(step["command"]) for step in plan["steps"] if step["kind"] == "start"), "")
+        if plan is not None
+        else ""
+    )
     secret = secret_in(" ".join(body.get("overrides") or ()))
     found: dict[str, Any] = {
-        "plan": None if plan is None else {key: plan[key] for key in ("resume", "why", "notes", "moves")},
+        "plan": None
+        if plan is None
+        else {key: plan[key] for key in ("resume", "why", "notes", "moves")},
         "refused": refused,
         "command": "" if secret else command,
         "secret": secret,
@@ -88,20 +111,32 @@ def at_run(pod: Pod, library: Library, body: Mapping[str, Any], environment: Map
         "interval": _setting(run, "ckpt.interval", "trainer.ckpt.interval"),
         "max_steps": _setting(run, "max_steps", "trainer.max_steps"),
         "wandb": needs_wandb(run),
-        "model": str(run.setting("model.name", "trainer.model.name", "orchestrator.model.name", "inference.model.name") or ""),
+        "model": str(
+            run.setting(
+                "model.name",
+                "trainer.model.name",
+                "orchestrator.model.name",
+                "inference.model.name",
+            )
+            or ""
+        ),
         "modules": modules(config),
         "gpu_ids": gpu_ids(run),
         "checkpoints": [_checkpoint(c) for c in run.checkpoints[-_TOLD:]],
         "ports": _ports(pod, spec, config),
         "serves_itself": _serves_itself(run),
         "disk": disk_usage(run.layout.output_dir),
-        "cache": disk_usage(Path(environment.get("HF_HOME") or Path.home() / ".cache" / "huggingface")),
-    }  # fmt: skip
+        "cache": disk_usage(
+            Path(environment.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
+        ),
+    }
     return {**found, **trainer.needs(spec)}
 
 
 def spec_for(body: Mapping[str, Any]) -> LaunchSpec:
-    """What is asked for, where no plan says which step it would resume from: that which is named, or the newest that is whole."""
+    """What is asked for, where no plan says which step it would resume from: that which is named,
+    or the newest that is whole.
+    """
     resume = body.get("resume")
     spec = spec_of({**body, "resume": resume if isinstance(resume, int) else None})
     if resume != "auto" or body.get("fresh"):
@@ -111,7 +146,9 @@ def spec_for(body: Mapping[str, Any]) -> LaunchSpec:
 
 
 def _plan(pod: Pod, body: Mapping[str, Any]) -> tuple[dict[str, Any] | None, dict[str, str] | None]:
-    """(the plan of a launch as it would be shown, None) or (None, why there is none): by the launch's own code."""
+    """(the plan of a launch as it would be shown, None) or (None, why there is none): by the
+    launch's own code.
+    """
     try:
         return launch_plan.make(pod.runs, body).as_dict(), None
     except AgentError as error:
@@ -119,11 +156,18 @@ def _plan(pod: Pod, body: Mapping[str, Any]) -> tuple[dict[str, Any] | None, dic
 
 
 def modules(config: Mapping[str, Any]) -> list[str]:
-    """The packages of the environments that the settings name, as verifiers imports them: the last part of the id, `-` as `_`."""
+    """The packages of the environments that the settings name, as verifiers imports them: the last
+    part of the id, `-` as `_`.
+    """
     found = []
     for key, value in config.items():
         last = key.rsplit(".", 1)[-1]
-        named = last == "id" and (".env." in key or ".source." in key) and "harness" not in key and "runtime" not in key
+        named = (
+            last == "id"
+            and (".env." in key or ".source." in key)
+            and "harness" not in key
+            and "runtime" not in key
+        )
         if named and isinstance(value, str) and value:
             found.append(value.split("@", 1)[0].rsplit("/", 1)[-1].replace("-", "_"))
     return list(dict.fromkeys(found))
@@ -133,14 +177,20 @@ def needs_wandb(run: RunFacts) -> bool | None:
     """Whether this start will ask W&B for something; None where its settings are not known."""
     if run.config is None:
         return None
-    tables = [f"{side}{monitors}wandb" for side in ("", "trainer.", "orchestrator.") for monitors in ("", "monitors.")]
+    tables = [
+        f"{side}{monitors}wandb"
+        for side in ("", "trainer.", "orchestrator.")
+        for monitors in ("", "monitors.")
+    ]
     used = any(run.setting(table) or run.under(table) for table in tables)
     offline = any(str(run.setting(f"{table}.offline")).lower() == "true" for table in tables)
     return used and not offline
 
 
 def _wait_for_sample(pod: Pod) -> None:
-    """Until the driver was asked after we were: who has just ended what held a GPU must not be told that it is still there."""
+    """Until the driver was asked after we were: who has just ended what held a GPU must not be told
+    that it is still there.
+    """
     began = time.monotonic()
     while (waited := time.monotonic() - began) < FRESH_S:
         age = pod.gpus.latest()["age_s"]
@@ -154,7 +204,13 @@ def _gpus(pod: Pod) -> dict[str, Any]:
     gpus = pod.gpu_facts()
     sample = pod.gpus.latest()
     holders = [
-        {"pid": h.identity.pid, "gpu": h.gpu, "command": shown_command(h.cmdline, _COMMAND), "run": h.run, "dead_run": h.dead_run}
+        {
+            "pid": h.identity.pid,
+            "gpu": h.gpu,
+            "command": shown_command(h.cmdline, _COMMAND),
+            "run": h.run,
+            "dead_run": h.dead_run,
+        }
         for h in gpus.holders[:_TOLD]
     ]
     indexes = sorted({*gpus.total, *gpus.used, *gpus.errors})
@@ -163,7 +219,15 @@ def _gpus(pod: Pod) -> dict[str, Any]:
         "detail": str(sample.get("detail") or ""),
         "driver": sample.get("driver"),
         "pids": gpus.pids,
-        "devices": [{"index": i, "used": gpus.used.get(i), "total": gpus.total.get(i), "error": gpus.errors.get(i)} for i in indexes],
+        "devices": [
+            {
+                "index": i,
+                "used": gpus.used.get(i),
+                "total": gpus.total.get(i),
+                "error": gpus.errors.get(i),
+            }
+            for i in indexes
+        ],
         "holders": holders,
     }
 
@@ -172,13 +236,19 @@ def _serves_itself(run: RunFacts) -> bool | None:
     """Whether this start brings its own inference server; None where its settings are not known."""
     if run.config is None:
         return None
-    return run.spec.component == "inference" or bool(run.setting("inference") or run.under("inference"))
+    return run.spec.component == "inference" or bool(
+        run.setting("inference") or run.under("inference")
+    )
 
 
 def _ports(pod: Pod, spec: LaunchSpec, config: Mapping[str, Any]) -> list[dict[str, Any]]:
     """`[{"port", "holder" (null: free), "run"}]` of every port that the run will listen on."""
     wanted = set(registry.get(spec.trainer).serves(spec))
-    for key in ("orchestrator.env_server_base_port", "trainer.metrics_server.port", "metrics_server.port"):
+    for key in (
+        "orchestrator.env_server_base_port",
+        "trainer.metrics_server.port",
+        "metrics_server.port",
+    ):
         text = str(config.get(key, ""))
         if text.isdigit():
             wanted.add(int(text))
@@ -187,7 +257,9 @@ def _ports(pod: Pod, spec: LaunchSpec, config: Mapping[str, Any]) -> list[dict[s
     for port in sorted(wanted):
         holder = held.get(port)
         owner = None if holder is None else holder.run or holder.dead_run
-        found.append({"port": port, "holder": None if holder is None else holder.line(), "run": owner})
+        found.append(
+            {"port": port, "holder": None if holder is None else holder.line(), "run": owner}
+        )
     return found
 
 
@@ -196,11 +268,20 @@ def _checkpoint(checkpoint: Checkpoint) -> dict[str, Any]:
 
 
 def gpu_ids(run: RunFacts) -> list[int] | None:
-    """The GPUs that this start will use, by its settings and each generation's defaults; None where those are not known."""
+    """The GPUs that this start will use, by its settings and each generation's defaults; None where
+    those are not known.
+    """
     if run.config is None or run.spec.component != "rl":
         return None
     if run.spec.trainer == "prime-rl":
-        return list(range(sum(int(_setting(run, f"deployment.num_{side}_gpus") or 1) for side in ("infer", "train"))))
+        return list(
+            range(
+                sum(
+                    int(_setting(run, f"deployment.num_{side}_gpus") or 1)
+                    for side in ("infer", "train")
+                )
+            )
+        )
     serving = _ids(run.setting("inference_gpu_ids") or "0") if _serves_itself(run) else []
     return sorted({*serving, *_ids(run.setting("trainer_gpu_ids") or "1")})
 

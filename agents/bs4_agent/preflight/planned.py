@@ -1,4 +1,6 @@
-"""A run that has not been started yet, as facts: the detectors that judge a live run judge a planned one too."""
+"""A run that has not been started yet, as facts: the detectors that judge a live run judge a
+planned one too.
+"""
 
 from __future__ import annotations
 
@@ -18,21 +20,42 @@ from bs4_agent.playbooks.compiled import Playbook
 from bs4_agent.telemetry.host import disk_usage
 from bs4_agent.trainers.base import LaunchSpec, Trainer
 
-#: Detectors whose facts are there before a start. The others need logs, steps or living processes of the run.
-PLANNED = frozenset({
-    "incomplete-resume-set", "wandb-step-as-checkpoint",
-    "disk-full", "disk-high", "disk-next-checkpoint", "dev-shm-full", "readonly-fs", "keep-last-missing", "keep-last-not-deleting",
-    "shared-gpu-budget", "model-too-big", "curriculum-noop", "run-dir-collision", "phase-switch-lineage",
-    "env-version-drift", "dataset-cache-partial",
-    "gpu-off-bus", "gpu-row-remap-pending", "gpu-recovery-action",
-})  # fmt: skip
+#: Detectors whose facts are there before a start. The others need logs, steps or living processes
+#: of the run.
+PLANNED = frozenset(
+    {
+        "incomplete-resume-set",
+        "wandb-step-as-checkpoint",
+        "disk-full",
+        "disk-high",
+        "disk-next-checkpoint",
+        "dev-shm-full",
+        "readonly-fs",
+        "keep-last-missing",
+        "keep-last-not-deleting",
+        "shared-gpu-budget",
+        "model-too-big",
+        "curriculum-noop",
+        "run-dir-collision",
+        "phase-switch-lineage",
+        "env-version-drift",
+        "dataset-cache-partial",
+        "gpu-off-bus",
+        "gpu-row-remap-pending",
+        "gpu-recovery-action",
+    }
+)
 
 
 def run_facts(
-    spec: LaunchSpec, trainer: Trainer, environment: Mapping[str, str], lineage_before: Mapping[str, str] | None = None
+    spec: LaunchSpec,
+    trainer: Trainer,
+    environment: Mapping[str, str],
+    lineage_before: Mapping[str, str] | None = None,
 ) -> RunFacts:
-    """The attempt that would be started now, in that environment. `lineage_before`: the names that the attempt before it ran under; None:
-    there was none."""
+    """The attempt that would be started now, in that environment. `lineage_before`: the names that
+    the attempt before it ran under; None: there was none.
+    """
     layout = trainer.layout(spec)
     config = around.flat_settings(spec)
     surroundings = Surroundings(
@@ -58,9 +81,12 @@ def run_facts(
     )
 
 
-def findings(facts: Facts, run: RunFacts, shm: Path, playbooks: Iterable[Playbook]) -> list[dict[str, Any]]:
-    """`[{"failure", "title", "summary", "severity", "evidence": [text]}]` of every detector that can speak before a start, with the
-    parameters that its playbook gives it."""
+def findings(
+    facts: Facts, run: RunFacts, shm: Path, playbooks: Iterable[Playbook]
+) -> list[dict[str, Any]]:
+    """`[{"failure", "title", "summary", "severity", "evidence": [text]}]` of every detector that
+    can speak before a start, with the parameters that its playbook gives it.
+    """
     disk = _disk(run.layout.output_dir, (run.name,))
     others = [other for other in facts.runs if other.name != run.name]
     seen = dataclasses.replace(facts, runs=[*others, run], disks=[disk], shm=_disk(shm, ()))
@@ -70,20 +96,33 @@ def findings(facts: Facts, run: RunFacts, shm: Path, playbooks: Iterable[Playboo
         if name not in PLANNED or not playbook.applies_to(run.spec.trainer):
             continue
         for item in DETECTORS[name](seen, run, playbook.parameters):
-            texts = [" ".join(filter(None, (str(e.get("file", "")), str(e.get("text", ""))))) for e in item.evidence]
-            found.append({
-                "failure": item.failure, "title": playbook.title, "summary": item.summary, "severity": playbook.severity,
-                "role": playbook.role, "evidence": [text[:300] for text in texts[:6]],
-            })  # fmt: skip
+            texts = [
+                " ".join(filter(None, (str(e.get("file", "")), str(e.get("text", "")))))
+                for e in item.evidence
+            ]
+            found.append(
+                {
+                    "failure": item.failure,
+                    "title": playbook.title,
+                    "summary": item.summary,
+                    "severity": playbook.severity,
+                    "role": playbook.role,
+                    "evidence": [text[:300] for text in texts[:6]],
+                }
+            )
     return found
 
 
 def _disk(path: Path, runs: tuple[str, ...]) -> Disk:
     usage = disk_usage(path)
-    return Disk(str(path), usage["used"], usage["total"], usage["free"], usage["read_only"], None, runs)
+    return Disk(
+        str(path), usage["used"], usage["total"], usage["free"], usage["read_only"], None, runs
+    )
 
 
 def _caches(environment: Mapping[str, str]) -> list[DatasetCache] | None:
     """Of `datasets`, where the environment of a launch puts them."""
     home = environment.get("HF_HOME") or str(Path.home() / ".cache" / "huggingface")
-    return around.dataset_caches_in(Path(environment.get("HF_DATASETS_CACHE") or Path(home) / "datasets"))
+    return around.dataset_caches_in(
+        Path(environment.get("HF_DATASETS_CACHE") or Path(home) / "datasets")
+    )

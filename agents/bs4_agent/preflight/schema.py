@@ -1,4 +1,6 @@
-"""What the trainer's own config classes say of a config, before anything is started: of one that lies on the pod, or of one sent to it."""
+"""What the trainer's own config classes say of a config, before anything is started: of one that
+lies on the pod, or of one sent to it.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +15,22 @@ from bs4_agent.probes import classes
 from bs4_agent.trainers import registry
 from bs4_agent.trainers.base import LaunchSpec
 
-#: Importing the classes of 2026-01 imports torch, which takes up to a minute on a cold network disk.
+#: Importing the classes of 2026-01 imports torch, which takes up to a minute on a cold network
+#: disk.
 SCHEMA_S = 90.0
 
 
 def of_launch(spec: LaunchSpec, environment: Mapping[str, str]) -> dict[str, Any]:
-    """As `probes.classes.probe` answers, for the command line that a launch of `spec` would have; where no launch would be made, for its
-    config and options alone."""
+    """As `probes.classes.probe` answers, for the command line that a launch of `spec` would have;
+    where no launch would be made, for its config and options alone.
+    """
     if spec.container:
-        return {"unknown": f"The trainer's own classes lie in container {spec.container}, where they are not asked."}
+        return {
+            "unknown": (
+                f"The trainer's own classes lie in container {spec.container}, where they are "
+                "not asked."
+            )
+        }
     try:
         argv = registry.get(spec.trainer).command(spec)
         words = argv[argv.index("-m") + 2 :] if "-m" in argv[:7] else argv[3:]
@@ -31,20 +40,34 @@ def of_launch(spec: LaunchSpec, environment: Mapping[str, str]) -> dict[str, Any
 
 
 def of_files(body: Mapping[str, Any], cwd: Path, environment: Mapping[str, str]) -> dict[str, Any]:
-    """The same of `files` [[path, text]] that are sent along, the config first and what it includes behind it. They are laid out in a
-    directory of their own, as they lie to each other, and are gone afterwards."""
+    """The same of `files` [[path, text]] that are sent along, the config first and what it includes
+    behind it. They are laid out in a directory of their own, as they lie to each other, and are
+    gone afterwards.
+    """
     files, words = body.get("files"), body.get("overrides") or []
-    if not isinstance(files, list) or not files or not all(isinstance(row, list) and len(row) == 2 for row in files):
+    if (
+        not isinstance(files, list)
+        or not files
+        or not all(isinstance(row, list) and len(row) == 2 for row in files)
+    ):
         raise BadRequest("`files` is a list of [path, text], the config first.")
     if not isinstance(words, list):
         raise BadRequest("`overrides` is a list of words.")
     with tempfile.TemporaryDirectory(prefix="bs4-config-") as directory:
         places = [_put(Path(directory), str(name), str(text)) for name, text in files]
         line = ["@", str(places[0]), *(str(word) for word in words)]
-        return _ask(cwd, str(body.get("trainer")), str(body.get("component") or "rl"), _apart(line, cwd), environment)
+        return _ask(
+            cwd,
+            str(body.get("trainer")),
+            str(body.get("component") or "rl"),
+            _apart(line, cwd),
+            environment,
+        )
 
 
-def _ask(cwd: Path, trainer: str, component: str, words: Sequence[str], environment: Mapping[str, str]) -> dict[str, Any]:
+def _ask(
+    cwd: Path, trainer: str, component: str, words: Sequence[str], environment: Mapping[str, str]
+) -> dict[str, Any]:
     python = stack.python_of(cwd)
     if python is None:
         return {"unknown": f"There is no training environment in {cwd}, nor above it."}
@@ -60,9 +83,13 @@ def _put(root: Path, name: str, text: str) -> Path:
 
 
 def _apart(words: Sequence[str], cwd: Path) -> list[str]:
-    """`words` for a process that runs elsewhere: files by absolute paths, and an output directory that is its own."""
+    """`words` for a process that runs elsewhere: files by absolute paths, and an output directory
+    that is its own.
+    """
     apart: list[str] = []
     for word in words:
         before = apart[-1] if apart else ""
-        apart.append(str(cwd / word) if before == "@" else "outputs" if before == "--output-dir" else word)
+        apart.append(
+            str(cwd / word) if before == "@" else "outputs" if before == "--output-dir" else word
+        )
     return apart

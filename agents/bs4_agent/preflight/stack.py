@@ -1,7 +1,8 @@
-"""The training environment of a checkout: which interpreter, which versions, and whether what a run imports can be imported.
+"""The training environment of a checkout: which interpreter, which versions, and whether what a run
+imports can be imported.
 
-Both looks start that interpreter, which takes from a tenth of a second to a minute. An environment changes only when somebody installs
-into it, so answers are kept by its revision.
+Both looks start that interpreter, which takes from a tenth of a second to a minute. An environment
+changes only when somebody installs into it, so answers are kept by its revision.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from bs4_agent.probes import imports
 from bs4_agent.probes import stack as versions
 from bs4_agent.runs.inside import Box
 
-#: An import can come to another end although nothing was installed (an editable checkout was changed): it is believed for so long.
+#: An import can come to another end although nothing was installed (an editable checkout was
+#: changed): it is believed for so long.
 IMPORT_KEPT_S = 600.0
 IMPORT_S = 90.0
 _KEPT = 8
@@ -29,7 +31,9 @@ _imports: dict[tuple[str, str], tuple[float, str | None]] = {}
 
 
 def python_of(cwd: Path) -> Path | None:
-    """The interpreter that `uv run` takes in `cwd`, None where the environment is not there (yet)."""
+    """The interpreter that `uv run` takes in `cwd`, None where the environment is not there
+    (yet).
+    """
     named = os.environ.get("UV_PROJECT_ENVIRONMENT")
     places = [cwd / named] if named else [place / ".venv" for place in (cwd, *cwd.parents)]
     for place in places:
@@ -40,14 +44,20 @@ def python_of(cwd: Path) -> Path | None:
 
 
 def revision(python: Path) -> str:
-    """A digest of what is installed: names and times of the entries of site-packages, and of the environment's own description."""
+    """A digest of what is installed: names and times of the entries of site-packages, and of the
+    environment's own description.
+    """
     root = python.parent.parent
     parts = [str(python)]
     # A distribution's own interpreter keeps what pip installs elsewhere.
     libraries = [root / "lib", *([Path("/usr/local/lib")] if root == Path("/usr") else [])]
-    for directory in sorted(path for library in libraries for path in library.glob("python3*/*-packages")):
+    for directory in sorted(
+        path for library in libraries for path in library.glob("python3*/*-packages")
+    ):
         with os.scandir(directory) as entries:
-            parts += sorted(f"{entry.name} {entry.stat(follow_symlinks=False).st_mtime_ns}" for entry in entries)
+            parts += sorted(
+                f"{entry.name} {entry.stat(follow_symlinks=False).st_mtime_ns}" for entry in entries
+            )
     try:
         parts.append(str((root / "pyvenv.cfg").stat().st_mtime_ns))
     except OSError:
@@ -55,12 +65,18 @@ def revision(python: Path) -> str:
     return sha256("\n".join(parts).encode()).hexdigest()
 
 
-def look(cwd: Path, modules: Sequence[str], environment: Mapping[str, str] | None = None, interpreter: str | None = None) -> dict[str, Any]:
-    """`{"python", "revision", "versions": {...}, "imports": {module: error or null}}`; `python` null where there is no environment.
+def look(
+    cwd: Path,
+    modules: Sequence[str],
+    environment: Mapping[str, str] | None = None,
+    interpreter: str | None = None,
+) -> dict[str, Any]:
+    """`{"python", "revision", "versions": {...}, "imports": {module: error or null}}`; `python`
+    null where there is no environment.
 
-    `modules` are those that the run will import; `flash_attn` is added where it is installed. `environment`: what a launch gets besides
-    ours. `interpreter`: the one that the trainer is started with, where that is none of `uv run`. StepFailed, OSError as the probes give
-    them.
+    `modules` are those that the run will import; `flash_attn` is added where it is installed.
+    `environment`: what a launch gets besides ours. `interpreter`: the one that the trainer is
+    started with, where that is none of `uv run`. StepFailed, OSError as the probes give them.
     """
     python = python_of(cwd) if interpreter is None else Path(interpreter)
     if python is None:
@@ -73,20 +89,40 @@ def look(cwd: Path, modules: Sequence[str], environment: Mapping[str, str] | Non
     with _lock:
         _keep(_versions, at, known)
     found = _imported(
-        at, _wanted(modules, known), cwd, environment, lambda left: imports.probe(str(python), left, IMPORT_S, str(cwd), environment)
+        at,
+        _wanted(modules, known),
+        cwd,
+        environment,
+        lambda left: imports.probe(str(python), left, IMPORT_S, str(cwd), environment),
     )
     return {"python": str(python), "revision": at[:16], "versions": known, "imports": found}
 
 
-def look_inside(box: Box, cwd: Path, modules: Sequence[str], environment: Mapping[str, str], python: str) -> dict[str, Any]:
-    """As `look`, of the interpreter `python` (our path of it, or the container's name) in a container, and `container`: its name. What is
-    installed in there is not watched from here, so its versions are asked anew each time. LaunchFailed, StepFailed."""
+def look_inside(
+    box: Box, cwd: Path, modules: Sequence[str], environment: Mapping[str, str], python: str
+) -> dict[str, Any]:
+    """As `look`, of the interpreter `python` (our path of it, or the container's name) in a
+    container, and `container`: its name. What is installed in there is not watched from here, so
+    its versions are asked anew each time. LaunchFailed, StepFailed.
+    """
     known = versions.probe(python, timeout=20.0, ask=box.ask)
     at = f"{box.name} {box.init} {python}"
     wanted = _wanted(modules, known)
-    found = _imported(at, wanted, cwd, environment, lambda left: imports.probe(python, left, IMPORT_S, str(cwd), environment, ask=box.ask))
+    found = _imported(
+        at,
+        wanted,
+        cwd,
+        environment,
+        lambda left: imports.probe(python, left, IMPORT_S, str(cwd), environment, ask=box.ask),
+    )
     program = str(box.view.inside(python) or python) if python.startswith("/") else python
-    return {"python": program, "container": box.name, "revision": "", "versions": known, "imports": found}
+    return {
+        "python": program,
+        "container": box.name,
+        "revision": "",
+        "versions": known,
+        "imports": found,
+    }
 
 
 def _wanted(modules: Sequence[str], known: Mapping[str, str | None]) -> list[str]:
@@ -94,14 +130,24 @@ def _wanted(modules: Sequence[str], known: Mapping[str, str | None]) -> list[str
 
 
 def _imported(
-    at: str, wanted: Sequence[str], cwd: Path, environment: Mapping[str, str] | None, ask: Callable[[list[str]], dict[str, str | None]]
+    at: str,
+    wanted: Sequence[str],
+    cwd: Path,
+    environment: Mapping[str, str] | None,
+    ask: Callable[[list[str]], dict[str, str | None]],
 ) -> dict[str, str | None]:
-    """Module -> error or None, of the environment `at`; what was imported a while ago is not asked again."""
+    """Module -> error or None, of the environment `at`; what was imported a while ago is not asked
+    again.
+    """
     now = time.monotonic()
     # A checkout is imported from where it lies, whatever is installed.
     where = f"{at} {cwd} {(environment or {}).get('PYTHONPATH', '')}"
     with _lock:
-        fresh = {m: _imports[where, m][1] for m in wanted if (where, m) in _imports and now - _imports[where, m][0] < IMPORT_KEPT_S}
+        fresh = {
+            m: _imports[where, m][1]
+            for m in wanted
+            if (where, m) in _imports and now - _imports[where, m][0] < IMPORT_KEPT_S
+        }
     if left := [module for module in wanted if module not in fresh]:
         asked = ask(left)
         with _lock:

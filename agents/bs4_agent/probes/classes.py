@@ -1,7 +1,9 @@
-"""What the trainer's own config classes say of a config. Run as a script by the training environment's own interpreter; `probe` does so.
+"""What the trainer's own config classes say of a config. Run as a script by the training
+environment's own interpreter; `probe` does so.
 
-The classes are read and nothing else of the trainer: `--dry-run` writes, and with `--clean` it deletes (prime-rl of 2026-08-21). The script
-works in a directory of its own, because 2026-01 leaves `.pydantic_config/` where it runs. It must run on any Python from 3.8 on.
+The classes are read and nothing else of the trainer: `--dry-run` writes, and with `--clean` it
+deletes (prime-rl of 2026-08-21). The script works in a directory of its own, because 2026-01 leaves
+`.pydantic_config/` where it runs. It must run on any Python from 3.8 on.
 """
 
 from __future__ import annotations
@@ -12,8 +14,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-#: Trainer -> (the module and function that read a command line, component -> module and class). From each component's own entry point, at
-#: a24ec986b and 559b44772.
+#: Trainer -> (the module and function that read a command line, component -> module and class).
+#: From each component's own entry point, at a24ec986b and 559b44772.
 CLASSES = {
     "prime-rl-2026-01": (
         ("prime_rl.utils.pydantic_config", "parse_argv"),
@@ -37,17 +39,24 @@ CLASSES = {
             "eval": ("prime_rl.configs.evals", "EvalsConfig"),
         },
     ),
-}  # fmt: skip
+}
 #: Characters of one message, and errors that are told.
 _TEXT, _MOST = 400, 100
 
 
 def probe(
-    python: str, trainer: str, component: str, words: Sequence[str], timeout: float = 90.0, more: Mapping[str, str] | None = None
+    python: str,
+    trainer: str,
+    component: str,
+    words: Sequence[str],
+    timeout: float = 90.0,
+    more: Mapping[str, str] | None = None,
 ) -> dict[str, object]:
-    """`words`: the command line behind the program's name, every file in it by an absolute path. The answer is one of
+    """`words`: the command line behind the program's name, every file in it by an absolute path.
+    The answer is one of
 
-    * `{"class", "errors": [{"loc": [key or index], "kind", "message"}], "warnings": [text]}`: no errors, and it accepts the config;
+    * `{"class", "errors": [{"loc": [key or index], "kind", "message"}], "warnings": [text]}`: no
+      errors, and it accepts the config;
     * `{"unknown": why}`: the class is not there, or did not answer within `timeout` seconds.
 
     `more`: environment beside ours. StepFailed when the interpreter cannot be started.
@@ -60,29 +69,54 @@ def probe(
     if component not in CLASSES.get(trainer, ((), {}))[1]:
         return {"unknown": f"{trainer} has no config class for {component} that is known here."}
     # No GPU is touched and no network asked: what a class says of a config depends on neither.
-    environment = {**os.environ, **(more or {}), "CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
-    question = json.dumps({"trainer": trainer, "component": component, "words": list(words)}).encode()
+    environment = {
+        **os.environ,
+        **(more or {}),
+        "CUDA_VISIBLE_DEVICES": "",
+        "HF_HUB_OFFLINE": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+    }
+    question = json.dumps(
+        {"trainer": trainer, "component": component, "words": list(words)}
+    ).encode()
     with tempfile.TemporaryDirectory(prefix="bs4-classes-") as aside:
         try:
             done = subprocess.run(
-                [python, "-B", __file__], input=question, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                timeout=timeout, env=environment, cwd=aside, check=False,
-            )  # fmt: skip
+                [python, "-B", __file__],
+                input=question,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                timeout=timeout,
+                env=environment,
+                cwd=aside,
+                check=False,
+            )
         except subprocess.TimeoutExpired:
             return {"unknown": f"The trainer's own classes did not answer within {timeout:.0f} s."}
         except OSError as error:
-            raise StepFailed(f"{python} cannot be run ({error.strerror}); make the training environment again with `uv sync`.") from error
+            raise StepFailed(
+                f"{python} cannot be run ({error.strerror}); make the training environment "
+                "again with `uv sync`."
+            ) from error
     try:
         answer = json.loads(done.stdout)
     except ValueError:
-        return {"unknown": f"The trainer's own classes gave no answer (exit code {done.returncode})."}
-    return dict(answer) if isinstance(answer, dict) else {"unknown": "The trainer's own classes gave no answer."}
+        return {
+            "unknown": f"The trainer's own classes gave no answer (exit code {done.returncode})."
+        }
+    return (
+        dict(answer)
+        if isinstance(answer, dict)
+        else {"unknown": "The trainer's own classes gave no answer."}
+    )
 
 
 def main() -> None:
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what the stack prints is not our answer
-    sys.path[:] = [path for path in sys.path if path != os.path.dirname(os.path.abspath(__file__))]  # noqa: PTH100 (any Python)
+    # Any Python.
+    here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100
+    sys.path[:] = [path for path in sys.path if path != here]
     asked = json.load(sys.stdin)
     out.write(json.dumps(_answer(asked["trainer"], asked["component"], asked["words"])))
     out.flush()
@@ -103,11 +137,19 @@ def _answer(trainer: str, component: str, words: Sequence[str]) -> dict[str, Any
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         errors = _errors(read, cls, trainer, component, words)
-    told = [str(one.message)[:_TEXT] for one in heard if issubclass(one.category, UserWarning) and "prime_rl" in str(one.filename)]
-    return {"class": "{}.{}".format(module, name), "errors": errors, "warnings": told[:_MOST]}  # noqa: UP032 (any Python)
+    told = [
+        str(one.message)[:_TEXT]
+        for one in heard
+        if issubclass(one.category, UserWarning) and "prime_rl" in str(one.filename)
+    ]
+    # Any Python.
+    name = "{}.{}".format(module, name)  # noqa: UP032
+    return {"class": name, "errors": errors, "warnings": told[:_MOST]}
 
 
-def _errors(read: Any, cls: Any, trainer: str, component: str, words: Sequence[str]) -> list[dict[str, Any]]:
+def _errors(
+    read: Any, cls: Any, trainer: str, component: str, words: Sequence[str]
+) -> list[dict[str, Any]]:
     said = _Kept()
     stderr: Any = said
     sys.argv, sys.stderr, kept = [component, *words], stderr, sys.stderr
@@ -115,10 +157,13 @@ def _errors(read: Any, cls: Any, trainer: str, component: str, words: Sequence[s
         if trainer == "prime-rl":
             read(cls, args=list(words))  # with its arguments given it raises what it would print
         elif component == "inference":
-            read(cls, allow_extras=True)  # as its entry point does: what it does not know goes on to vLLM
+            read(
+                cls, allow_extras=True
+            )  # as its entry point does: what it does not know goes on to vLLM
         else:
             read(cls)
-    except BaseException as error:  # noqa: BLE001 (argparse ends the process; a task set's module may raise anything)
+    except BaseException as error:  # noqa: BLE001
+        # Argparse ends the process; a task set's module may raise anything.
         for one in (error, error.__cause__):
             if callable(entries := getattr(one, "errors", None)):
                 return [_told(entry) for entry in entries()][:_MOST]
@@ -132,7 +177,11 @@ def _errors(read: Any, cls: Any, trainer: str, component: str, words: Sequence[s
 def _told(entry: Mapping[str, Any]) -> dict[str, Any]:
     """Without the input: a config may hold what nobody should read."""
     place = [part if isinstance(part, (int, str)) else str(part) for part in entry.get("loc", ())]
-    return {"loc": place, "kind": str(entry.get("type", "")), "message": str(entry.get("msg", ""))[:_TEXT]}
+    return {
+        "loc": place,
+        "kind": str(entry.get("type", "")),
+        "message": str(entry.get("msg", ""))[:_TEXT],
+    }
 
 
 def _line(error: BaseException) -> str:
@@ -141,7 +190,9 @@ def _line(error: BaseException) -> str:
 
 
 class _Kept:
-    """Stands for standard error while a command line is read: argparse says there what it does not understand."""
+    """Stands for standard error while a command line is read: argparse says there what it does not
+    understand.
+    """
 
     def __init__(self) -> None:
         self._parts: list[str] = []

@@ -1,7 +1,8 @@
-"""Whether torch can use the GPUs. Run as a script by the training environment's own interpreter; `probe` does so.
+"""Whether torch can use the GPUs. Run as a script by the training environment's own interpreter;
+`probe` does so.
 
-It imports torch, which takes up to a minute on a cold disk, and counts devices; it makes no context on any of them. As a script it must run
-on any Python from 3.8 on.
+It imports torch, which takes up to a minute on a cold disk, and counts devices; it makes no context
+on any of them. As a script it must run on any Python from 3.8 on.
 """
 
 from __future__ import annotations
@@ -18,9 +19,16 @@ if TYPE_CHECKING:
 _ERROR = 400
 
 
-def probe(python: str, timeout: float = 90.0, environment: Mapping[str, str] | None = None, ask: Ask | None = None) -> dict[str, Any]:
-    """`{"torch", "cuda", "available", "devices", "error"}`: versions and a count, null where torch cannot be imported and `error` says why.
-    `ask`: how the interpreter is asked, where not on this machine. StepFailed when nothing came back within `timeout` seconds."""
+def probe(
+    python: str,
+    timeout: float = 90.0,
+    environment: Mapping[str, str] | None = None,
+    ask: Ask | None = None,
+) -> dict[str, Any]:
+    """`{"torch", "cuda", "available", "devices", "error"}`: versions and a count, null where torch
+    cannot be imported and `error` says why. `ask`: how the interpreter is asked, where not on this
+    machine. StepFailed when nothing came back within `timeout` seconds.
+    """
     import subprocess
 
     from bs4_agent.errors import StepFailed
@@ -30,9 +38,15 @@ def probe(python: str, timeout: float = 90.0, environment: Mapping[str, str] | N
         done = (ask or here)(python, __file__, timeout=timeout, more=environment or {})
         return dict(json.loads(done.stdout.decode("utf-8", "replace").strip().splitlines()[-1]))
     except subprocess.TimeoutExpired:
-        raise StepFailed(f"{python} did not say within {timeout:.0f} s whether torch can use the GPUs; try again.") from None
+        raise StepFailed(
+            f"{python} did not say within {timeout:.0f} s whether torch can use the GPUs; "
+            "try again."
+        ) from None
     except (OSError, ValueError, IndexError) as error:
-        raise StepFailed(f"{python} did not say whether torch can use the GPUs ({error or 'it died'}); try it by hand.") from error
+        raise StepFailed(
+            f"{python} did not say whether torch can use the GPUs ({error or 'it died'}); "
+            "try it by hand."
+        ) from error
 
 
 def look() -> dict[str, Any]:
@@ -43,10 +57,14 @@ def look() -> dict[str, Any]:
         torch = importlib.import_module("torch")
         available = bool(torch.cuda.is_available())
         return {
-            "torch": str(torch.__version__), "cuda": torch.version.cuda, "available": available,
-            "devices": int(torch.cuda.device_count()) if available else 0, "error": None,
-        }  # fmt: skip
-    except Exception as error:  # noqa: BLE001 (whatever an import of a training stack raises is the answer)
+            "torch": str(torch.__version__),
+            "cuda": torch.version.cuda,
+            "available": available,
+            "devices": int(torch.cuda.device_count()) if available else 0,
+            "error": None,
+        }
+    except Exception as error:  # noqa: BLE001
+        # Whatever an import of a training stack raises is the answer.
         lines = str(error).strip().splitlines()
         text = "{}: {}".format(type(error).__name__, lines[0] if lines else "")[:_ERROR]
         return {"torch": None, "cuda": None, "available": None, "devices": 0, "error": text}

@@ -1,7 +1,8 @@
 """One HTTP/1.1 exchange with a server on this pod, over a plain socket and by a deadline.
 
-Not http.client: that one brings an e-mail parser and costs 1.5 MB of the 30 that an agent may use, for ever, and it looks at its time-out
-only between two packets. RFC 9112, as far as a client needs it that closes after one answer.
+Not http.client: that one brings an e-mail parser and costs 1.5 MB of the 30 that an agent may use,
+for ever, and it looks at its time-out only between two packets. RFC 9112, as far as a client needs
+it that closes after one answer.
 """
 
 from __future__ import annotations
@@ -34,12 +35,17 @@ class Answer:
 
 
 def exchange(address: str, port: int, request: bytes, deadline: float) -> Answer:
-    """Send `request`, a whole one that asks for `Connection: close`, to an IP `address`; `deadline`: monotonic seconds, for everything.
+    """Send `request`, a whole one that asks for `Connection: close`, to an IP `address`;
+    `deadline`: monotonic seconds, for everything.
 
-    ConnectionRefusedError where nobody listens, TimeoutError, ConnectionError (CutOff among them), NoHttp.
+    ConnectionRefusedError where nobody listens, TimeoutError, ConnectionError (CutOff among them),
+    NoHttp.
     """
-    # Not create_connection: its getaddrinfo loads the tables of international names (0.8 MB) for an address that is one already.
-    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM) as connection:
+    # Not create_connection: its getaddrinfo loads the tables of international names (0.8 MB) for an
+    # address that is one already.
+    with socket.socket(
+        socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM
+    ) as connection:
         connection.settimeout(_left(deadline))
         connection.connect((address, port))
         reader = _Reader(connection, deadline)
@@ -53,8 +59,15 @@ def exchange(address: str, port: int, request: bytes, deadline: float) -> Answer
 
 
 def request(method: str, host: str, path: str, body: bytes | None) -> bytes:
-    """A request for `exchange`; `body` is JSON. `host` and `path` come out of urlsplit, which takes line breaks away."""
-    lines = [f"{method} {path} HTTP/1.1", f"Host: {host}", "Connection: close", "Accept-Encoding: identity"]
+    """A request for `exchange`; `body` is JSON. `host` and `path` come out of urlsplit, which takes
+    line breaks away.
+    """
+    lines = [
+        f"{method} {path} HTTP/1.1",
+        f"Host: {host}",
+        "Connection: close",
+        "Accept-Encoding: identity",
+    ]
     if body is not None:
         lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
     return "\r\n".join([*lines, "", ""]).encode() + (body or b"")
@@ -69,7 +82,9 @@ class _Reader:
         self.ended = False
 
     def head(self) -> bytes:
-        """Status line and headers. Who begins otherwise (an SSH server says its name and waits) is told at once."""
+        """Status line and headers. Who begins otherwise (an SSH server says its name and waits) is
+        told at once.
+        """
         while len(self._held) < len(_BEGIN) and _BEGIN.startswith(self._held):
             self._more()
         if not self._held.startswith(_BEGIN):

@@ -1,7 +1,9 @@
-"""Whether modules can be imported in an environment. Run as a script by that environment's own interpreter; `probe` does so.
+"""Whether modules can be imported in an environment. Run as a script by that environment's own
+interpreter; `probe` does so.
 
-Only what a look at the metadata cannot tell is worth an import: an environment's own code, and a compiled wheel that may not fit its torch
-(`flash_attn`: an undefined symbol shows itself nowhere else). As a script it must run on any Python from 3.8 on.
+Only what a look at the metadata cannot tell is worth an import: an environment's own code, and a
+compiled wheel that may not fit its torch (`flash_attn`: an undefined symbol shows itself nowhere
+else). As a script it must run on any Python from 3.8 on.
 """
 
 from __future__ import annotations
@@ -27,9 +29,11 @@ def probe(
     more: Mapping[str, str] | None = None,
     ask: Ask | None = None,
 ) -> dict[str, str | None]:
-    """Module -> None when it can be imported, else the error in one line. A module of which nothing came back (the interpreter crashed or
-    took longer than `timeout` seconds in all) has an error that says so. `more`: environment beside ours; `ask`: how the interpreter is
-    asked, where not on this machine. StepFailed when the interpreter cannot be started."""
+    """Module -> None when it can be imported, else the error in one line. A module of which nothing
+    came back (the interpreter crashed or took longer than `timeout` seconds in all) has an error
+    that says so. `more`: environment beside ours; `ask`: how the interpreter is asked, where not on
+    this machine. StepFailed when the interpreter cannot be started.
+    """
     import subprocess
 
     from bs4_agent.errors import StepFailed
@@ -39,14 +43,24 @@ def probe(
     environment = {**(more or {}), "CUDA_VISIBLE_DEVICES": "", "TOKENIZERS_PARALLELISM": "false"}
     ended = "the interpreter died while importing it"
     try:
-        done = (ask or here)(python, __file__, json.dumps(modules).encode(), timeout=timeout, more=environment, cwd=cwd)
+        done = (ask or here)(
+            python,
+            __file__,
+            json.dumps(modules).encode(),
+            timeout=timeout,
+            more=environment,
+            cwd=cwd,
+        )
         output = done.stdout
         if done.returncode < 0:
             ended += f" (signal {-done.returncode})"
     except subprocess.TimeoutExpired as error:
         output, ended = error.stdout or b"", f"importing it was not done after {timeout:.0f} s"
     except OSError as error:
-        raise StepFailed(f"{python} cannot be run ({error.strerror}); make the training environment again with `uv sync`.") from error
+        raise StepFailed(
+            f"{python} cannot be run ({error.strerror}); make the training environment again "
+            "with `uv sync`."
+        ) from error
     found: dict[str, str | None] = {}
     for line in output.decode("utf-8", "replace").splitlines():
         try:
@@ -58,10 +72,14 @@ def probe(
 
 
 def main() -> None:
-    """One line of JSON a module as soon as it is known, so that a crash loses only what it crashed in."""
+    """One line of JSON a module as soon as it is known, so that a crash loses only what it crashed
+    in.
+    """
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a module prints is not our answer
-    sys.path[:] = [path for path in sys.path if path != os.path.dirname(os.path.abspath(__file__))]  # noqa: PTH100 (any Python)
+    # Any Python.
+    here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100
+    sys.path[:] = [path for path in sys.path if path != here]
     for name in json.load(sys.stdin):
         out.write(json.dumps([name, _problem(str(name))]) + "\n")
         out.flush()

@@ -1,8 +1,10 @@
-"""Puts a LoRA adapter into the model that it was trained on. Run as a script by the training environment's own interpreter:
+"""Puts a LoRA adapter into the model that it was trained on. Run as a script by the training
+environment's own interpreter:
 
     python merge_adapter.py --base DIR --adapter DIR --target DIR
 
-It needs transformers and peft, and no GPU. The base is a directory: what the adapter's own config names may have moved, or be another size.
+It needs transformers and peft, and no GPU. The base is a directory: what the adapter's own config
+names may have moved, or be another size.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""What the services say of this pod's credentials and of the model: Hugging Face, W&B, Backblaze B2. A script; `services.probe` runs it.
+"""What the services say of this pod's credentials and of the model: Hugging Face, W&B, Backblaze
+B2. A script; `services.probe` runs it.
 
-A token is read, used and forgotten here, where nobody else looks: the answer has states and numbers, never a key, a name or a text of the
-service.
+A token is read, used and forgotten here, where nobody else looks: the answer has states and
+numbers, never a key, a name or a text of the service.
 """
 
 from __future__ import annotations
@@ -21,21 +22,39 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-URLS = {"hub": "https://huggingface.co", "wandb": "https://api.wandb.ai", "b2": "https://api.backblazeb2.com"}
+URLS = {
+    "hub": "https://huggingface.co",
+    "wandb": "https://api.wandb.ai",
+    "b2": "https://api.backblazeb2.com",
+}
 #: Variables that name another address: the services' own, then ours (a mirror, a practice pod).
-_URL_NAMES = {"hub": ("BS4_HUB_URL", "HF_ENDPOINT"), "wandb": ("BS4_WANDB_URL", "WANDB_BASE_URL"), "b2": ("BS4_B2_URL",)}
+_URL_NAMES = {
+    "hub": ("BS4_HUB_URL", "HF_ENDPOINT"),
+    "wandb": ("BS4_WANDB_URL", "WANDB_BASE_URL"),
+    "b2": ("BS4_B2_URL",),
+}
 #: What a bucket key must be able to do for checkpoints to be kept there.
 CAPABILITIES = ("listFiles", "readFiles", "writeFiles", "deleteFiles")
 _TIMEOUT_S = 8.0
 _BODY = 4 * 1024 * 1024
 #: Of a model's config.json: what says whether it can be trained as text.
-_KEYS = ("architectures", "model_type", "vision_config", "audio_config", "vision_tower", "mm_vision_tower", "image_token_id")
+_KEYS = (
+    "architectures",
+    "model_type",
+    "vision_config",
+    "audio_config",
+    "vision_tower",
+    "mm_vision_tower",
+    "image_token_id",
+)
 
 Answer = dict[str, Any]
 
 
 def ask(request: Mapping[str, Any]) -> Answer:
-    """The answer as `services.probe` gives it. Each service has a thread: one that does not answer costs its own time-out only."""
+    """The answer as `services.probe` gives it. Each service has a thread: one that does not answer
+    costs its own time-out only.
+    """
     given = request.get("urls") or {}
     urls = {name: str(given.get(name) or _url(name)).rstrip("/") for name in URLS}
     model = str(request.get("model") or "")
@@ -62,7 +81,9 @@ def ask(request: Mapping[str, Any]) -> Answer:
     for thread in threads:
         thread.join(max(until - time.monotonic(), 0.0))
     silent = {"token": "unknown", "state": "unknown", "detail": "no answer in time"}
-    found: Answer = {name: answer.get(name, silent) for name in ("hub", "wandb", "b2") if name in asked}
+    found: Answer = {
+        name: answer.get(name, silent) for name in ("hub", "wandb", "b2") if name in asked
+    }
     found["model"] = answer.get("model")
     found["clock"] = {"service": dates[0][0], "offset_s": round(dates[0][1], 1)} if dates else None
     return found
@@ -85,14 +106,26 @@ def _hub(base: str, dates: list[tuple[str, float]]) -> Answer:
 def _wandb(base: str, dates: list[tuple[str, float]]) -> Answer:
     where, key = wandb_key()
     if os.environ.get("WANDB_MODE") in ("offline", "disabled", "dryrun"):
-        return {"token": where, "state": "offline", "detail": f"WANDB_MODE is {os.environ['WANDB_MODE']}"}
+        return {
+            "token": where,
+            "state": "offline",
+            "detail": f"WANDB_MODE is {os.environ['WANDB_MODE']}",
+        }
     if not key:
-        return {"token": where, "state": "absent", "detail": "neither WANDB_API_KEY nor an entry in ~/.netrc"}
+        return {
+            "token": where,
+            "state": "absent",
+            "detail": "neither WANDB_API_KEY nor an entry in ~/.netrc",
+        }
     body = json.dumps({"query": "query Viewer { viewer { id } }"}).encode()
     headers = {"Authorization": _basic("api", key), "Content-Type": "application/json"}
     status, data, detail = _fetch(f"{base}/graphql", headers, dates, body)
     if status == 200 and not ((data or {}).get("data") or {}).get("viewer"):
-        return {"token": where, "state": "refused", "detail": "the key belongs to nobody"}  # answered with 200 all the same
+        return {
+            "token": where,
+            "state": "refused",
+            "detail": "the key belongs to nobody",
+        }  # answered with 200 all the same
     return {"token": where, "state": _state(status), "detail": detail}
 
 
@@ -100,7 +133,9 @@ def _b2(base: str, file: str, dates: list[tuple[str, float]]) -> Answer:
     where, identifier, key = b2_key(file)
     if not identifier or not key:
         return {"token": where, "state": "absent", "detail": "no application key"}
-    status, data, detail = _fetch(f"{base}/b2api/v3/b2_authorize_account", {"Authorization": _basic(identifier, key)}, dates)
+    status, data, detail = _fetch(
+        f"{base}/b2api/v3/b2_authorize_account", {"Authorization": _basic(identifier, key)}, dates
+    )
     storage = ((data or {}).get("apiInfo") or {}).get("storageApi") or {}
     can = storage.get("capabilities") or []
     missing = [name for name in CAPABILITIES if name not in can] if status == 200 else []
@@ -111,7 +146,14 @@ def _model(base: str, model: str, dates: list[tuple[str, float]]) -> Answer | No
     if not model or Path(model).exists() or model.count("/") != 1 or model.startswith(("/", ".")):
         return None
     cached = cached_config(model)
-    answer: Answer = {"id": model, "cached": cached is not None, "config": _short(cached), "status": None, "gated": None, "detail": ""}
+    answer: Answer = {
+        "id": model,
+        "cached": cached is not None,
+        "config": _short(cached),
+        "status": None,
+        "gated": None,
+        "detail": "",
+    }
     if os.environ.get("HF_HUB_OFFLINE") in ("1", "true", "TRUE", "ON"):
         return {**answer, "detail": "HF_HUB_OFFLINE is set"}
     token = hub_token()[1]
@@ -122,14 +164,19 @@ def _model(base: str, model: str, dates: list[tuple[str, float]]) -> Answer | No
     if status == 200 and info is not None:
         answer["gated"] = bool(info.get("gated"))
         may, config, why = _fetch(f"{base}/{name}/resolve/main/config.json", headers, dates)
-        # A gated model is described to everybody; only its files tell whether this token may read them.
+        # A gated model is described to everybody; only its files tell whether this token may read
+        # them.
         answer.update(status=may if may is not None else status, detail=why)
         answer["config"] = _short(config) or answer["config"]
     return answer
 
 
-def _fetch(url: str, headers: Mapping[str, str], dates: list[tuple[str, float]], body: bytes | None = None) -> tuple[int | None, Any, str]:
-    """(HTTP status or None, the JSON object or None, what to say of it). Of an error nothing of the service's text is kept."""
+def _fetch(
+    url: str, headers: Mapping[str, str], dates: list[tuple[str, float]], body: bytes | None = None
+) -> tuple[int | None, Any, str]:
+    """(HTTP status or None, the JSON object or None, what to say of it). Of an error nothing of the
+    service's text is kept.
+    """
     request = urllib.request.Request(url, data=body, headers={"User-Agent": "bs4-agent", **headers})
     opener = urllib.request.build_opener(KeepTokenAtHome)
     try:
@@ -145,15 +192,24 @@ def _fetch(url: str, headers: Mapping[str, str], dates: list[tuple[str, float]],
         return error.code, None, f"HTTP {error.code}"
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
-        return None, None, f"no answer: {getattr(reason, 'strerror', None) or type(reason).__name__}"
+        return (
+            None,
+            None,
+            f"no answer: {getattr(reason, 'strerror', None) or type(reason).__name__}",
+        )
 
 
 class KeepTokenAtHome(urllib.request.HTTPRedirectHandler):
     """Downloads are redirected to other hosts: they do not get the token."""
 
-    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> urllib.request.Request | None:
+    def redirect_request(
+        self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str
+    ) -> urllib.request.Request | None:
         following = super().redirect_request(req, fp, code, msg, headers, newurl)
-        if following is not None and urllib.parse.urlsplit(newurl).netloc != urllib.parse.urlsplit(req.full_url).netloc:
+        if (
+            following is not None
+            and urllib.parse.urlsplit(newurl).netloc != urllib.parse.urlsplit(req.full_url).netloc
+        ):
             following.remove_header("Authorization")
         return following
 
@@ -162,7 +218,9 @@ def _note_date(url: str, text: str | None, dates: list[tuple[str, float]]) -> No
     moment = email.utils.parsedate_to_datetime(text) if text else None
     if moment is not None:
         # The header counts whole seconds, cut off.
-        dates.append((urllib.parse.urlsplit(url).hostname or "", time.time() - moment.timestamp() - 0.5))
+        dates.append(
+            (urllib.parse.urlsplit(url).hostname or "", time.time() - moment.timestamp() - 0.5)
+        )
 
 
 def _state(status: int | None) -> str:
@@ -177,7 +235,11 @@ def _short(config: Any) -> Answer | None:
     """What matters of a config.json; of a table only that it is there."""
     if not isinstance(config, dict):
         return None
-    return {key: True if isinstance(config[key], dict) else config[key] for key in _KEYS if config.get(key) is not None}
+    return {
+        key: True if isinstance(config[key], dict) else config[key]
+        for key in _KEYS
+        if config.get(key) is not None
+    }
 
 
 def hub_home() -> Path:
@@ -210,15 +272,22 @@ def wandb_key() -> tuple[str, str]:
         return "environment", key
     host = urllib.parse.urlsplit(os.environ.get("WANDB_BASE_URL") or URLS["wandb"]).hostname or ""
     try:
-        entry = netrc.netrc(os.environ.get("NETRC") or str(Path.home() / ".netrc")).authenticators(host)
+        entry = netrc.netrc(os.environ.get("NETRC") or str(Path.home() / ".netrc")).authenticators(
+            host
+        )
     except (OSError, netrc.NetrcParseError):
         entry = None
     return ("file", entry[2]) if entry is not None and entry[2] else ("absent", "")
 
 
 def b2_key(file: str = "") -> tuple[str, str, str]:
-    """(where, key id, key): the variables that b2 reads, `file` {key_id, key}, else the account file that `b2 account authorize` writes."""
-    identifier, key = os.environ.get("B2_APPLICATION_KEY_ID", "").strip(), os.environ.get("B2_APPLICATION_KEY", "").strip()
+    """(where, key id, key): the variables that b2 reads, `file` {key_id, key}, else the account
+    file that `b2 account authorize` writes.
+    """
+    identifier, key = (
+        os.environ.get("B2_APPLICATION_KEY_ID", "").strip(),
+        os.environ.get("B2_APPLICATION_KEY", "").strip(),
+    )
     if identifier and key:
         return "environment", identifier, key
     try:
@@ -228,7 +297,10 @@ def b2_key(file: str = "") -> tuple[str, str, str]:
     if own.get("key_id") and own.get("key"):
         return "file", str(own["key_id"]), str(own["key"])
     config = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
-    for path in (Path(os.environ.get("B2_ACCOUNT_INFO") or Path.home() / ".b2_account_info"), config / "b2" / "account_info"):
+    for path in (
+        Path(os.environ.get("B2_ACCOUNT_INFO") or Path.home() / ".b2_account_info"),
+        config / "b2" / "account_info",
+    ):
         if path.is_file() and (found := _account(path)) is not None:
             return ("file", *found)
     return "absent", "", ""
@@ -239,7 +311,9 @@ def _account(path: Path) -> tuple[str, str] | None:
 
     try:
         with sqlite3.connect(f"file:{urllib.parse.quote(str(path))}?mode=ro", uri=True) as database:
-            row = database.execute("SELECT account_id_or_app_key_id, application_key FROM account").fetchone()
+            row = database.execute(
+                "SELECT account_id_or_app_key_id, application_key FROM account"
+            ).fetchone()
     except sqlite3.Error:
         return None
     return (str(row[0]), str(row[1])) if row and row[0] and row[1] else None

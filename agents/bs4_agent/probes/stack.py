@@ -1,6 +1,8 @@
-"""Which training stack an environment holds. Run as a script by that environment's own interpreter; `probe` does so.
+"""Which training stack an environment holds. Run as a script by that environment's own interpreter;
+`probe` does so.
 
-Nothing of the stack is imported: importing torch takes 2 to 20 s and may touch the GPUs. As a script it must run on any Python from 3.8 on.
+Nothing of the stack is imported: importing torch takes 2 to 20 s and may touch the GPUs. As a
+script it must run on any Python from 3.8 on.
 """
 
 from __future__ import annotations
@@ -27,10 +29,11 @@ _DISTRIBUTIONS = {
 
 
 def probe(python: str, timeout: float = 5.0, ask: Ask | None = None) -> dict[str, str | None]:
-    """Versions in the environment of the interpreter `python`; StepFailed when that does not answer within `timeout` seconds.
+    """Versions in the environment of the interpreter `python`; StepFailed when that does not answer
+    within `timeout` seconds.
 
-    `{"python", "torch", "vllm", "sglang", "ray", "prime_rl", "verl", "verifiers", "flash_attn", "cuda"}`, null for what is not installed.
-    `ask`: how it is asked, where not on this machine.
+    `{"python", "torch", "vllm", "sglang", "ray", "prime_rl", "verl", "verifiers", "flash_attn",
+    "cuda"}`, null for what is not installed. `ask`: how it is asked, where not on this machine.
     """
     import subprocess
 
@@ -42,7 +45,10 @@ def probe(python: str, timeout: float = 5.0, ask: Ask | None = None) -> dict[str
         done.check_returncode()
         return dict(json.loads(done.stdout))
     except (OSError, subprocess.SubprocessError, ValueError) as error:
-        raise StepFailed(f"{python} did not tell its versions ({error}); name the training environment's own python.") from error
+        raise StepFailed(
+            f"{python} did not tell its versions ({error}); name the training environment's "
+            "own python."
+        ) from error
 
 
 def versions() -> dict[str, str | None]:
@@ -64,7 +70,9 @@ def _version(distribution: str) -> str | None:
 
 
 def _cuda(torch: str | None) -> str | None:
-    """The CUDA torch was built for: from its own version file, else from the tag in its version (2.9.1+cu128); None for a CPU build."""
+    """The CUDA torch was built for: from its own version file, else from the tag in its version
+    (2.9.1+cu128); None for a CPU build.
+    """
     if torch is None:
         return None
     import importlib.util

@@ -1,6 +1,7 @@
 """Questions to a vLLM server over HTTP, from the pod it runs on.
 
-/health stays 200 while an engine hangs, and its metrics then look idle: only `one_token` proves that it answers (seen on vLLM 0.32).
+/health stays 200 while an engine hangs, and its metrics then look idle: only `one_token` proves
+that it answers (seen on vLLM 0.32).
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from bs4_agent.errors import AgentError, Refused
 from bs4_agent.foreign_json import loads
 from bs4_agent.probes.exchange import NoHttp, exchange, request
 
-#: What `metrics` reads, summed over engines; of a share (0..1) the largest, because one full engine is what makes requests wait.
+#: What `metrics` reads, summed over engines; of a share (0..1) the largest, because one full engine
+#: is what makes requests wait.
 METRICS: Mapping[str, str] = {
     "vllm:num_requests_running": "sum",
     "vllm:num_requests_waiting": "sum",
@@ -33,8 +35,9 @@ METRICS: Mapping[str, str] = {
 class Probe:
     """One question and how it ended.
 
-    `error` is None, or: refused (nobody listens), timeout, reset (closed in mid-answer), http (an error status), bad-answer (something
-    else answered). `status` is the HTTP code, None when none came. `seconds` is how long it took.
+    `error` is None, or: refused (nobody listens), timeout, reset (closed in mid-answer), http (an
+    error status), bad-answer (something else answered). `status` is the HTTP code, None when none
+    came. `seconds` is how long it took.
     """
 
     ok: bool
@@ -54,12 +57,16 @@ class ProbeFailed(AgentError):
 
 
 def health(url: str, timeout: float) -> Probe:
-    """GET /health. Refused when `url` is not this pod's own. 200 says that the API process lives, nothing about the engine."""
+    """GET /health. Refused when `url` is not this pod's own. 200 says that the API process lives,
+    nothing about the engine.
+    """
     return _ask(url, "GET", "/health", None, time.monotonic(), timeout)[0]
 
 
 def one_token(url: str, timeout: float, model: str | None = None) -> Probe:
-    """Have one token generated. `timeout` bounds the whole, the question for the model's name included. Refused as for `health`."""
+    """Have one token generated. `timeout` bounds the whole, the question for the model's name
+    included. Refused as for `health`.
+    """
     start = time.monotonic()
     if model is None:
         probe, body = _ask(url, "GET", "/v1/models", None, start, timeout)
@@ -76,10 +83,14 @@ def one_token(url: str, timeout: float, model: str | None = None) -> Probe:
 
 
 def metrics(url: str, timeout: float) -> dict[str, float]:
-    """The METRICS this server has. ProbeFailed when it does not answer, Refused when `url` is not this pod's own."""
+    """The METRICS this server has. ProbeFailed when it does not answer, Refused when `url` is not
+    this pod's own.
+    """
     probe, body = _ask(url, "GET", "/metrics", None, time.monotonic(), timeout)
     if not probe.ok:
-        raise ProbeFailed(f"{url}/metrics gave no answer ({probe.error}); is the inference server up?", probe)
+        raise ProbeFailed(
+            f"{url}/metrics gave no answer ({probe.error}); is the inference server up?", probe
+        )
     return parse_metrics(body.decode("utf-8", "replace"))
 
 
@@ -95,15 +106,23 @@ def parse_metrics(text: str) -> dict[str, float]:
         except (ValueError, IndexError):
             continue
         before = found.get(name)
-        found[name] = value if before is None else max(before, value) if METRICS[name] == "max" else before + value
+        found[name] = (
+            value
+            if before is None
+            else max(before, value)
+            if METRICS[name] == "max"
+            else before + value
+        )
     return found
 
 
 def own_address(host: str) -> str:
-    """`host` as an address of this very machine; Refused for any other: a config must not make the agent call strangers.
+    """`host` as an address of this very machine; Refused for any other: a config must not make the
+    agent call strangers.
 
-    The answer, not the name, is what gets connected to, so a name cannot change its meaning in between. Names other than localhost and
-    our own host name are not looked up at all: a resolver may hang for 30 s.
+    The answer, not the name, is what gets connected to, so a name cannot change its meaning in
+    between. Names other than localhost and our own host name are not looked up at all: a resolver
+    may hang for 30 s.
     """
     if host in ("localhost", ""):
         return "127.0.0.1"
@@ -115,29 +134,52 @@ def own_address(host: str) -> str:
         return "127.0.0.1" if address.version == 4 else "::1"
     if address.is_loopback or str(address) in _own_addresses():
         return str(address)
-    raise Refused(f"{host} is not an address of this pod, so it is not probed; check the server's host and port in the config.")
+    raise Refused(
+        f"{host} is not an address of this pod, so it is not probed; check the server's host "
+        "and port in the config."
+    )
 
 
 def _own_name(name: str) -> str:
     if name.lower().rstrip(".") not in (socket.gethostname().lower(), "localhost.localdomain"):
-        raise Refused(f"{name!r} is not this pod's own name, so it is not probed; check the server's host and port in the config.")
+        raise Refused(
+            f"{name!r} is not this pod's own name, so it is not probed; check the server's "
+            "host and port in the config."
+        )
     own = _own_addresses()
     try:
-        found = [str(entry[4][0]) for entry in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)]
+        found = [
+            str(entry[4][0]) for entry in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+        ]
     except socket.gaierror:
         return "127.0.0.1"
-    return next((address for address in found if address in own or ipaddress.ip_address(address).is_loopback), "127.0.0.1")
+    return next(
+        (
+            address
+            for address in found
+            if address in own or ipaddress.ip_address(address).is_loopback
+        ),
+        "127.0.0.1",
+    )
 
 
 def _own_addresses() -> set[str]:
-    return {entry.address.partition("%")[0] for entries in psutil.net_if_addrs().values() for entry in entries}
+    return {
+        entry.address.partition("%")[0]
+        for entries in psutil.net_if_addrs().values()
+        for entry in entries
+    }
 
 
-def _ask(url: str, method: str, path: str, body: Mapping[str, Any] | None, start: float, timeout: float) -> tuple[Probe, bytes]:
+def _ask(
+    url: str, method: str, path: str, body: Mapping[str, Any] | None, start: float, timeout: float
+) -> tuple[Probe, bytes]:
     """One request that ends by `start + timeout`, however the server hangs."""
     parts = urlsplit(url)
     if parts.scheme != "http" or parts.hostname is None:
-        raise Refused(f"{url!r} is no http:// address; check the server's host and port in the config.")
+        raise Refused(
+            f"{url!r} is no http:// address; check the server's host and port in the config."
+        )
     address = own_address(parts.hostname)
     payload = None if body is None else json.dumps(body).encode()
     asked = request(method, parts.netloc.rpartition("@")[2], parts.path.rstrip("/") + path, payload)

@@ -15,7 +15,9 @@ _RECORD = re.compile(rb"\d+,\d+,(\d+),[^;]*;(.*)")
 
 
 def kernel_lines(dev: Path, since_m: float = 0.0) -> bytes | None:
-    """`[ 1234.567890] text` lines from second `since_m` of the machine's life on; None where `dev`/kmsg may not be read."""
+    """`[ 1234.567890] text` lines from second `since_m` of the machine's life on; None where
+    `dev`/kmsg may not be read.
+    """
     log = KernelLog(dev, past=True)
     lines: deque[bytes] = deque(maxlen=LINES)
     while records := log.read():

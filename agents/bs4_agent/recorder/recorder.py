@@ -13,7 +13,8 @@ from bs4_agent.recorder.report import write
 from bs4_agent.streams.registry import Streams
 from bs4_agent.streams.whole import WholeFile
 
-#: Seconds of quiet before a report is written: the incidents of a crash follow its process within these.
+#: Seconds of quiet before a report is written: the incidents of a crash follow its process within
+#: these.
 SETTLE_S = 3.0
 #: An incident of a crashed attempt that opens within this time belongs into its report.
 LATE_S = 900.0
@@ -35,7 +36,9 @@ def show_reports(streams: Streams, directory: Path) -> None:
 
 
 class Recorder:
-    """`crashed` and `found` are told as the journal tells it; `run` writes, in a thread of its own."""
+    """`crashed` and `found` are told as the journal tells it; `run` writes, in a thread of its
+    own.
+    """
 
     def __init__(self, pod: Pod, streams: Streams) -> None:
         self._pod, self._streams = pod, streams
@@ -50,7 +53,9 @@ class Recorder:
             self._ask(run, attempt)
 
     def found(self, run: str, attempt: int) -> None:
-        """An incident was opened; it goes into the report of an attempt that crashed not long ago."""
+        """An incident was opened; it goes into the report of an attempt that crashed not long
+        ago.
+        """
         with self._changed:
             if time.monotonic() - self._crashed.get((run, attempt), float("-inf")) < LATE_S:
                 self._ask(run, attempt)
@@ -80,13 +85,24 @@ class Recorder:
         try:
             head = write(self._pod, self._streams, run, attempt, file)
         except OSError as error:
-            self._tell(run, attempt, event="failed", detail=f"no crash report could be written: {error.strerror or error}")
+            self._tell(
+                run,
+                attempt,
+                event="failed",
+                detail=f"no crash report could be written: {error.strerror or error}",
+            )
             return
         self._forget_old(directory)
         show_reports(self._streams, directory)
         raw = file.read_bytes()
         self._tell(
-            run, attempt, event="written", report=stream_name(file), bytes=len(raw), sha256=sha256(raw).hexdigest(), missing=head["missing"]
+            run,
+            attempt,
+            event="written",
+            report=stream_name(file),
+            bytes=len(raw),
+            sha256=sha256(raw).hexdigest(),
+            missing=head["missing"],
         )
 
     def _tell(self, run: str, attempt: int, **fields: Any) -> None:

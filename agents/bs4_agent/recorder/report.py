@@ -1,10 +1,15 @@
-"""One crash report: a file that says, without the pod, what the pod knew around the end of an attempt.
+"""One crash report: a file that says, without the pod, what the pod knew around the end of an
+attempt.
 
 A gzipped tar of
-* `report.json`: {"schema": "bs4.report/1", "home", "host", "run", "attempt", "trainer", "output_dir", "t", "end", "incidents", "missing"};
-* `records/<stream>/<segment>`: journal, steps and the last quarter of an hour of telemetry, as their segments lie on the pod;
-* `log/<run>/<source>/<generation>.<offset>`: the end of every log of the attempt, from the start of a line, with its own offset;
-* `attempt/`: who was started, who ended and how; `config/`: the run's config without its secrets; `dmesg.log` where it may be read.
+* `report.json`: {"schema": "bs4.report/1", "home", "host", "run", "attempt", "trainer",
+  "output_dir", "t", "end", "incidents", "missing"};
+* `records/<stream>/<segment>`: journal, steps and the last quarter of an hour of telemetry, as
+  their segments lie on the pod;
+* `log/<run>/<source>/<generation>.<offset>`: the end of every log of the attempt, from the start of
+  a line, with its own offset;
+* `attempt/`: who was started, who ended and how; `config/`: the run's config without its secrets;
+  `dmesg.log` where it may be read.
 """
 
 from __future__ import annotations
@@ -34,16 +39,31 @@ SCHEMA = "bs4.report/1"
 LOG_BYTES = 1024 * 1024
 RECORD_BYTES = 8 * 1024 * 1024
 TELEMETRY_S = 900.0
-_ATTEMPT_FILES = ("spec.json", "shim.json", "exits.ndjson", "end.json", "launcher_end.json", "members.json")
-#: The host's kernel tells of its other tenants too: what it said long before the attempt is none of ours.
+_ATTEMPT_FILES = (
+    "spec.json",
+    "shim.json",
+    "exits.ndjson",
+    "end.json",
+    "launcher_end.json",
+    "members.json",
+)
+#: The host's kernel tells of its other tenants too: what it said long before the attempt is none of
+#: ours.
 _BEFORE_S = 60.0
 _CONFIG_BYTES = 1024 * 1024
 #: `wandb_api_key = "..."`: the name stays, the value does not.
-_SECRET = re.compile(rb"(?im)^(\s*[\w.\"'-]*(?:key|token|secret|password|passwd)[\w\"'-]*\s*=\s*)(?!\s*(?:true|false|[0-9.]+)\s*$).*$")
+_SECRET = re.compile(
+    rb"(?im)^(\s*[\w.\"'-]*(?:key|token|secret|password|passwd)[\w\"'-]*\s*=\s*)(?!\s*(?"
+    rb":true|false|[0-9.]+)\s*$).*$"
+)
 
 
-def write(pod: Pod, streams: Streams, run: str, attempt: int, target: Path, *, now: float | None = None) -> dict[str, Any]:
-    """Write the report to `target` (replaced whole, or not at all) and return its `report.json`. OSError when there is no room."""
+def write(
+    pod: Pod, streams: Streams, run: str, attempt: int, target: Path, *, now: float | None = None
+) -> dict[str, Any]:
+    """Write the report to `target` (replaced whole, or not at all) and return its `report.json`.
+    OSError when there is no room.
+    """
     t = time.time() if now is None else now
     partial = target.with_suffix(".partial")
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -66,7 +86,9 @@ def without_secrets(config: bytes) -> bytes:
     return _SECRET.sub(rb'\1"(left out)"', config)
 
 
-def _contents(pod: Pod, streams: Streams, run: str, attempt: int, t: float, missing: list[str]) -> Iterator[tuple[str, bytes]]:
+def _contents(
+    pod: Pod, streams: Streams, run: str, attempt: int, t: float, missing: list[str]
+) -> Iterator[tuple[str, bytes]]:
     for name in streams.names():
         stream = streams.get(name)
         if name in ("journal", "telemetry", f"steps/{run}") and isinstance(stream, SegmentStream):
@@ -101,7 +123,9 @@ def _records(name: str, stream: SegmentStream, since_t: float) -> Iterator[tuple
         yield f"records/{name}/{generation}", data
 
 
-def _log(name: str, stream: LogStream, attempt: int, missing: list[str]) -> Iterator[tuple[str, bytes]]:
+def _log(
+    name: str, stream: LogStream, attempt: int, missing: list[str]
+) -> Iterator[tuple[str, bytes]]:
     """The ends of the files of this attempt, the newest file first served."""
     of_attempt = {g["generation"] for g in stream.stat()["generations"] if g["attempt"] == attempt}
     room = LOG_BYTES
@@ -110,7 +134,9 @@ def _log(name: str, stream: LogStream, attempt: int, missing: list[str]) -> Iter
         begin = _line_near(piece, max(0, piece.size - room))
         data = _read(piece, begin)
         if begin:
-            missing.append(f"{name}: {begin} bytes before the last {len(data)} of file {piece.generation}")
+            missing.append(
+                f"{name}: {begin} bytes before the last {len(data)} of file {piece.generation}"
+            )
         found.append((f"{name}/{piece.generation}.{begin}", data))
         room -= len(data)
         if room <= 0:
@@ -130,8 +156,12 @@ def _config(pod: Pod, run: str, missing: list[str]) -> Iterator[tuple[str, bytes
 def _head(pod: Pod, run: str, attempt: int, t: float, missing: list[str]) -> dict[str, Any]:
     subject = pod.runs.get(run)
     trainer = pod.runs.trainer(subject)
-    incidents = [i for i in pod.book.ledger.incidents.values() if i.run == run and i.attempt == attempt]
-    complete = [checkpoint.step for checkpoint in inventory(trainer, subject.spec) if checkpoint.complete]
+    incidents = [
+        i for i in pod.book.ledger.incidents.values() if i.run == run and i.attempt == attempt
+    ]
+    complete = [
+        checkpoint.step for checkpoint in inventory(trainer, subject.spec) if checkpoint.complete
+    ]
     return {
         "schema": SCHEMA,
         "home": pod.runs.home.id(),
@@ -143,7 +173,10 @@ def _head(pod: Pod, run: str, attempt: int, t: float, missing: list[str]) -> dic
         "t": t,
         "end": read_json(pod.runs.home.attempt(run, attempt) / "end.json"),
         "newest_complete_step": max(complete, default=None),
-        "incidents": [{"failure": i.failure, "role": i.role, "title": i.title, "summary": i.summary} for i in incidents],
+        "incidents": [
+            {"failure": i.failure, "role": i.role, "title": i.title, "summary": i.summary}
+            for i in incidents
+        ],
         "missing": missing,
     }
 

@@ -1,4 +1,5 @@
-"""The shim's eye on the agent: notices that it died and asks for a new one, which must not become part of the run.
+"""The shim's eye on the agent: notices that it died and asks for a new one, which must not become
+part of the run.
 
 Part of the program that stays (see reaper.py): imports nothing that costs memory.
 """
@@ -15,7 +16,8 @@ from bs4_agent.runs.descent import Process
 
 Note = Callable[[str], None]
 
-#: While the agent is dead the helper is asked again after this many looks' time; how often it may really start one is for revive.py to say.
+#: While the agent is dead the helper is asked again after this many looks' time; how often it may
+#: really start one is for revive.py to say.
 _ASK_AGAIN = 6
 
 _CLONE_PARENT = 0x8000
@@ -24,7 +26,9 @@ _SYS_CLONE = {"x86_64": 56, "aarch64": 220}
 
 
 class AgentWatch:
-    """The agent that should live beside this run: seen by its record, and revived by a helper that is no descendant of ours."""
+    """The agent that should live beside this run: seen by its record, and revived by a helper that
+    is no descendant of ours.
+    """
 
     def __init__(self, directory: str, home: str, every_s: float) -> None:
         self.directory = directory
@@ -44,7 +48,8 @@ class AgentWatch:
         try:
             found = os.stat(self.record)
         except OSError:
-            return  # no agent was ever started here, or its home is gone: nothing that could be revived
+            # no agent was ever started here, or its home is gone: nothing that could be revived
+            return
         if self._version != (found.st_ino, found.st_mtime_ns):
             self._read()
             self._version = (found.st_ino, found.st_mtime_ns)
@@ -60,7 +65,9 @@ class AgentWatch:
         return process is not None and process.ticks == self._ticks and process.state not in "ZX"
 
     def _read(self) -> None:
-        """Let a child parse the record: json would stay in our memory for the days that the run lasts."""
+        """Let a child parse the record: json would stay in our memory for the days that the run
+        lasts.
+        """
         reader, writer = os.pipe()
         child = os.fork()
         if child == 0:
@@ -70,7 +77,10 @@ class AgentWatch:
                 with open(self.record, encoding="utf-8") as handle:
                     record = json.load(handle)
                 identity = record.get("identity", record)
-                line = f"{identity['pid']} {identity['start_ticks']} {int(record.get('event') == 'stopped')}"
+                line = (
+                    f"{identity['pid']} {identity['start_ticks']} "
+                    f"{int(record.get('event') == 'stopped')}"
+                )
                 os.write(writer, line.encode())
             finally:
                 os._exit(0)
@@ -78,12 +88,16 @@ class AgentWatch:
         words = os.read(reader, 100).split()
         os.close(reader)
         os.waitpid(child, 0)
-        self._pid, self._ticks, stopped = (int(word) for word in words) if len(words) == 3 else (0, 0, 1)
+        self._pid, self._ticks, stopped = (
+            (int(word) for word in words) if len(words) == 3 else (0, 0, 1)
+        )
         self._stopped = bool(stopped)
 
 
 def revive(directory: str, note: Note) -> None:
-    """Start runs/revive.py as a child of *our parent*: below us the new agent would count as part of the run, and be stopped with it."""
+    """Start runs/revive.py as a child of *our parent*: below us the new agent would count as part
+    of the run, and be stopped with it.
+    """
     import ctypes
 
     number = _SYS_CLONE.get(os.uname().machine)
@@ -94,7 +108,9 @@ def revive(directory: str, note: Note) -> None:
     arguments = [sys.executable, "-IS", script, directory]
     # PyDLL: the child continues inside this very call and must still hold the interpreter's lock.
     syscall = ctypes.PyDLL(None, use_errno=True).syscall
-    pid = syscall(ctypes.c_long(number), ctypes.c_ulong(_CLONE_PARENT | _SIGCHLD), None, None, None, None)
+    pid = syscall(
+        ctypes.c_long(number), ctypes.c_ulong(_CLONE_PARENT | _SIGCHLD), None, None, None, None
+    )
     if pid == 0:
         try:
             os.execv(sys.executable, arguments)  # noqa: S606

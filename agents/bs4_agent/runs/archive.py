@@ -15,7 +15,8 @@ from bs4_agent.runs.places import log_directories
 from bs4_agent.runs.registry import Runs
 from bs4_agent.trainers.base import LaunchSpec, Trainer
 
-#: torchrun writes two files per rank and restart, verifiers one per environment; more than this is not a directory of logs.
+#: torchrun writes two files per rank and restart, verifiers one per environment; more than this is
+#: not a directory of logs.
 _MAX_FILES = 20_000
 _BLOCK = 1 << 20
 #: Written in place by the next start: a hard link would show the new content.
@@ -24,8 +25,10 @@ _REWRITTEN = (".json", ".toml")
 
 @dataclass(frozen=True)
 class ArchiveResult:
-    """`directory` holds the logs, laid out as in output_dir. `linked` cost no space; `copied` (bytes: `copied_bytes`) lie on another
-    filesystem or on one without hard links, and were compared by hash; `kept` were archived before."""
+    """`directory` holds the logs, laid out as in output_dir. `linked` cost no space; `copied`
+    (bytes: `copied_bytes`) lie on another filesystem or on one without hard links, and were
+    compared by hash; `kept` were archived before.
+    """
 
     directory: Path
     linked: int = 0
@@ -36,14 +39,20 @@ class ArchiveResult:
     @property
     def sentence(self) -> str:
         count = self.linked + self.copied + self.kept
-        return f"{count} log files are archived in {self.directory}" if count else "there are no logs to archive"
+        return (
+            f"{count} log files are archived in {self.directory}"
+            if count
+            else "there are no logs to archive"
+        )
 
 
 def archive_logs(runs: Runs, name: str) -> ArchiveResult:
-    """Put every log of the newest attempt into `<storage>/logs/attempt-N/`. Idempotent; the originals stay. StepFailed: one cannot be kept.
+    """Put every log of the newest attempt into `<storage>/logs/attempt-N/`. Idempotent; the
+    originals stay. StepFailed: one cannot be kept.
 
-    A hard link survives what trainers do to old logs: unlink and rename. It does not survive truncation in place, which 2026-01 does only
-    with --no-clean. launcher.log is not among them: it lies in the attempt's own directory and nobody deletes it there.
+    A hard link survives what trainers do to old logs: unlink and rename. It does not survive
+    truncation in place, which 2026-01 does only with --no-clean. launcher.log is not among them: it
+    lies in the attempt's own directory and nobody deletes it there.
     """
     run = runs.get(name)
     number = run.attempt.number if run.attempt is not None else 0
@@ -53,11 +62,19 @@ def archive_logs(runs: Runs, name: str) -> ArchiveResult:
     result = ArchiveResult(target)
     for source in (*_logs(trainer, run.spec), *_configs(trainer, run.spec)):
         try:
-            result = _keep(source, target / _place(source, output_dir.resolve()), result, link=source.suffix not in _REWRITTEN)
+            result = _keep(
+                source,
+                target / _place(source, output_dir.resolve()),
+                result,
+                link=source.suffix not in _REWRITTEN,
+            )
         except FileNotFoundError:
             continue  # rotated away between the listing and the link
         except OSError as error:
-            raise StepFailed(f"{source} could not be archived ({error.strerror}); free some space in {target}, then try again.") from error
+            raise StepFailed(
+                f"{source} could not be archived ({error.strerror}); free some space in "
+                f"{target}, then try again."
+            ) from error
     return result
 
 
@@ -68,24 +85,36 @@ def archived(runs: Runs, name: str) -> bool:
     trainer = runs.trainer(run.spec)
     output_dir = trainer.layout(run.spec).output_dir
     target = storage(output_dir, name) / "logs" / f"attempt-{number}"
-    return all(_find_same(source, target / _place(source, output_dir.resolve())) is not None for source in _logs(trainer, run.spec))
+    return all(
+        _find_same(source, target / _place(source, output_dir.resolve())) is not None
+        for source in _logs(trainer, run.spec)
+    )
 
 
 def _configs(trainer: Trainer, spec: LaunchSpec) -> list[Path]:
     """The resolved configs of the attempt: the next start writes its own in their place."""
     directory = trainer.layout(spec).run_dir.resolve() / "configs"
-    return [path for path in sorted(directory.rglob("*")) if path.is_file() and not path.is_symlink()]
+    return [
+        path for path in sorted(directory.rglob("*")) if path.is_file() and not path.is_symlink()
+    ]
 
 
 def _logs(trainer: Trainer, spec: LaunchSpec) -> Iterator[Path]:
-    """Every regular file in the run's log directories, and logs that lie elsewhere; links are not followed."""
+    """Every regular file in the run's log directories, and logs that lie elsewhere; links are not
+    followed.
+    """
     seen: set[Path] = set()
     for directory in log_directories(trainer, spec):
         for parent, directories, names in os.walk(directory):
             directories.sort()
             for name in sorted(names):
                 path = Path(parent) / name
-                if path.is_file() and not path.is_symlink() and path not in seen and len(seen) < _MAX_FILES:
+                if (
+                    path.is_file()
+                    and not path.is_symlink()
+                    and path not in seen
+                    and len(seen) < _MAX_FILES
+                ):
                     seen.add(path)
                     yield path
     for source in trainer.log_sources(spec):
@@ -96,12 +125,23 @@ def _logs(trainer: Trainer, spec: LaunchSpec) -> Iterator[Path]:
 
 
 def _place(source: Path, output_dir: Path) -> Path:
-    """Where a log goes below the archive: as below output_dir, or by its whole path when it lies elsewhere."""
-    return source.relative_to(output_dir) if output_dir in source.parents else Path("elsewhere", *source.parts[1:])
+    """Where a log goes below the archive: as below output_dir, or by its whole path when it lies
+    elsewhere.
+    """
+    return (
+        source.relative_to(output_dir)
+        if output_dir in source.parents
+        else Path("elsewhere", *source.parts[1:])
+    )
 
 
 def _keep(source: Path, wanted: Path, result: ArchiveResult, *, link: bool = True) -> ArchiveResult:
-    counts = {"linked": result.linked, "copied": result.copied, "copied_bytes": result.copied_bytes, "kept": result.kept}
+    counts = {
+        "linked": result.linked,
+        "copied": result.copied,
+        "copied_bytes": result.copied_bytes,
+        "kept": result.kept,
+    }
     if _find_same(source, wanted) is not None:
         counts["kept"] += 1
         return ArchiveResult(result.directory, **counts)
@@ -116,7 +156,9 @@ def _keep(source: Path, wanted: Path, result: ArchiveResult, *, link: bool = Tru
 
 
 def _linked(source: Path, target: Path) -> bool:
-    """Whether a hard link could be made: not to another device, where the filesystem has none, or to others' files."""
+    """Whether a hard link could be made: not to another device, where the filesystem has none, or
+    to others' files.
+    """
     try:
         os.link(source, target, follow_symlinks=False)
     except OSError:
@@ -137,7 +179,9 @@ def _find_same(source: Path, wanted: Path) -> Path | None:
             return None
         if (found.st_ino, found.st_dev) == (original.st_ino, original.st_dev):
             return candidate
-        if found.st_size == original.st_size and _digest(candidate, found.st_size) == _digest(source, original.st_size):
+        if found.st_size == original.st_size and _digest(candidate, found.st_size) == _digest(
+            source, original.st_size
+        ):
             return candidate
     return None
 
@@ -147,7 +191,9 @@ def _free_name(wanted: Path) -> Path:
 
 
 def _names(wanted: Path) -> Iterator[Path]:
-    """trainer.stdout, trainer.stdout.2, ...: a trainer that is restarted within an attempt begins its log again."""
+    """trainer.stdout, trainer.stdout.2, ...: a trainer that is restarted within an attempt begins
+    its log again.
+    """
     yield wanted
     number = 2
     while True:
@@ -156,8 +202,11 @@ def _names(wanted: Path) -> Iterator[Path]:
 
 
 def _copy(source: Path, target: Path) -> int:
-    """Copy, make durable, read back and compare; returns the bytes. A log that grows meanwhile is kept up to where it was."""
-    import shutil  # half a megabyte (it brings bz2 and lzma) that an agent which only watches never needs
+    """Copy, make durable, read back and compare; returns the bytes. A log that grows meanwhile is
+    kept up to where it was.
+    """
+    # half a megabyte (it brings bz2 and lzma) that an agent which only watches never needs
+    import shutil
 
     half = target.with_name(f".{target.name}.half")
     with open(source, "rb") as reader, open(half, "wb") as writer:
@@ -167,7 +216,9 @@ def _copy(source: Path, target: Path) -> int:
     size = half.stat().st_size
     if _digest(half, size) != _digest(source, size):
         half.unlink()
-        raise StepFailed(f"{source} changed while it was copied; stop the run before its logs are archived.")
+        raise StepFailed(
+            f"{source} changed while it was copied; stop the run before its logs are archived."
+        )
     half.rename(target)
     sync_directory(target.parent)
     return size

@@ -1,11 +1,14 @@
-"""A container's own log (`docker logs`: what its entry point printed) as a log of the attempt that runs in it.
+"""A container's own log (`docker logs`: what its entry point printed) as a log of the attempt that
+runs in it.
 
-Docker keeps that log in a place and a form of its own, so it is asked for what is new since the last time, never followed: a client that
-waits for more would be a process that nobody ends. What came is put into a file of the attempt, without the times that Docker writes
-before the lines, and that file is followed and rotated like every other log.
+Docker keeps that log in a place and a form of its own, so it is asked for what is new since the
+last time, never followed: a client that waits for more would be a process that nobody ends. What
+came is put into a file of the attempt, without the times that Docker writes before the lines, and
+that file is followed and rotated like every other log.
 
-An attempt that has ended gets what was printed up to its end. A container that was started again since (a restart policy, `docker start`)
-prints into the same log, and that is the next attempt's: Docker says when the container's earlier life was over.
+An attempt that has ended gets what was printed up to its end. A container that was started again
+since (a restart policy, `docker start`) prints into the same log, and that is the next attempt's:
+Docker says when the container's earlier life was over.
 """
 
 from __future__ import annotations
@@ -24,18 +27,23 @@ from typing import Any, BinaryIO
 from bs4_agent.runs.files import read_json, write_json
 
 FILE, STATE = "container.log", "container-log.json"
-#: Seconds between two questions: a client is a process of 15 ms of a core. Docker reads its log from the start to find a moment in it, so
-#: after a slow answer there is a pause of that many times as long.
+#: Seconds between two questions: a client is a process of 15 ms of a core. Docker reads its log
+#: from the start to find a moment in it, so after a slow answer there is a pause of that many times
+#: as long.
 EVERY_S, _PAUSES = 10.0, 10
 #: Seconds that one question may take; doubled after each that brought nothing, up to `_LONGEST_S`.
 ASK_S, _LONGEST_S = 20.0, 160.0
-#: Bytes of an answer that lie on the disk at most, those that are in memory at once, and how many such pieces are taken in one poll.
+#: Bytes of an answer that lie on the disk at most, those that are in memory at once, and how many
+#: such pieces are taken in one poll.
 _ANSWER, _AT_ONCE, _PIECES = 64 << 20, 1 << 20, 8
-#: From this size on the file is `container.log.1`, and a new one begins. Docker has the whole of it.
+#: From this size on the file is `container.log.1`, and a new one begins. Docker has the whole of
+#: it.
 FULL = 64 << 20
-#: Docker notes when it has read a line, which is a moment after it was printed. It restarts nothing sooner than this after an end.
+#: Docker notes when it has read a line, which is a moment after it was printed. It restarts nothing
+#: sooner than this after an end.
 _LATE_S = 0.1
-#: How far the start of a process, which the kernel counts in ticks since the boot, may lie from Docker's clock.
+#: How far the start of a process, which the kernel counts in ticks since the boot, may lie from
+#: Docker's clock.
 _CLOCKS_S = 1.0
 _LOOK_S = 0.05
 #: `docker logs --timestamps`; podman writes the local time with its offset.
@@ -46,16 +54,32 @@ _ENDED = ["docker", "inspect", "--type", "container", "--format", "{{.State.Fini
 
 
 class ContainerLog:
-    """`directory`: of the attempt. `since_t`: wall seconds from which on lines are its own. Safe to be called from several threads."""
+    """`directory`: of the attempt. `since_t`: wall seconds from which on lines are its own. Safe to
+    be called from several threads.
+    """
 
     def __init__(self, container: str, directory: Path, since_t: float) -> None:
         self.container = container
         self.path = directory / FILE
-        self._state_path, self._part, self._since_t = directory / STATE, directory / f"{FILE}.part", since_t
+        self._state_path, self._part, self._since_t = (
+            directory / STATE,
+            directory / f"{FILE}.part",
+            since_t,
+        )
         state = read_json(self._state_path) or {
-            "since": f"{since_t:.9f}", "same": 0, "until": "", "size": 0, "trainers": False, "problem": "", "over": False,
-        }  # fmt: skip
-        self._since, self._same, self._until = str(state["since"]), int(state["same"]), str(state["until"])
+            "since": f"{since_t:.9f}",
+            "same": 0,
+            "until": "",
+            "size": 0,
+            "trainers": False,
+            "problem": "",
+            "over": False,
+        }
+        self._since, self._same, self._until = (
+            str(state["since"]),
+            int(state["same"]),
+            str(state["until"]),
+        )
         self._size, self._trainers = int(state["size"]), bool(state["trainers"])
         self.problem, self._over = str(state["problem"]), bool(state["over"])
         #: Lines that were written before a death of ours but not noted: they come again.
@@ -70,7 +94,9 @@ class ContainerLog:
 
     @property
     def trainers(self) -> bool:
-        """Whether the trainer prints here: its standard output is that of the container's first process."""
+        """Whether the trainer prints here: its standard output is that of the container's first
+        process.
+        """
         return self._trainers
 
     def printed_by(self, pid: int, init: int) -> None:
@@ -81,8 +107,10 @@ class ContainerLog:
                 self._save()
 
     def poll(self, *, ended: bool) -> bool:
-        """Ask when it is time, and take what has come; whether something is still to come of an attempt that has `ended`, for which is
-        waited `ASK_S`. A disk that takes nothing is the problem, until it does."""
+        """Ask when it is time, and take what has come; whether something is still to come of an
+        attempt that has `ended`, for which is waited `ASK_S`. A disk that takes nothing is the
+        problem, until it does.
+        """
         with self._lock:
             if not self._over:
                 try:
@@ -93,7 +121,9 @@ class ContainerLog:
             return ended and not self._over
 
     def finish(self, seconds: float = ASK_S) -> bool:
-        """Everything up to the attempt's end; whether that is so, or cannot be had, after `seconds`."""
+        """Everything up to the attempt's end; whether that is so, or cannot be had, after
+        `seconds`.
+        """
         deadline = time.monotonic() + seconds
         while (more := self.poll(ended=True)) and time.monotonic() < deadline:
             time.sleep(_LOOK_S)
@@ -104,37 +134,65 @@ class ContainerLog:
         if ended and self._ended_m is None:
             self._ended_m = now
         late = self._ended_m is not None and now - self._ended_m > ASK_S
-        if self._process is not None and self._output is not None and not self._answered(self._process, self._output, now, late=late):
+        if (
+            self._process is not None
+            and self._output is not None
+            and not self._answered(self._process, self._output, now, late=late)
+        ):
             return
         for _ in range(_PIECES):
             if self._output is not None:
                 self._take(self._output)
         if self._output is None and not self._over and late:
-            self._failed(f"docker logs gave no whole answer within {ASK_S:.0f} s of the end", over=True)
+            self._failed(
+                f"docker logs gave no whole answer within {ASK_S:.0f} s of the end", over=True
+            )
         elif self._output is None and not self._over and (ended or now >= self._due_m):
             self._ask(ended=ended)
 
     def _ask(self, *, ended: bool) -> None:
-        """One client: for the end of an attempt that has ended, or for the lines up to there, or up to now."""
+        """One client: for the end of an attempt that has ended, or for the lines up to there, or up
+        to now.
+        """
         self._bounding = ended and not self._until
         argv = [*_ENDED, self.container]
         if not self._bounding:
-            argv = ["docker", "logs", "--timestamps", "--since", self._since, *(["--until", self._until] * ended), self.container]
-        self._begun_m, self._cut, self._ended_before, self._passing = time.monotonic(), False, ended, self._same
+            argv = [
+                "docker",
+                "logs",
+                "--timestamps",
+                "--since",
+                self._since,
+                *(["--until", self._until] * ended),
+                self.container,
+            ]
+        self._begun_m, self._cut, self._ended_before, self._passing = (
+            time.monotonic(),
+            False,
+            ended,
+            self._same,
+        )
         # A file without a name: nothing of it is left when we die.
         self._part.unlink(missing_ok=True)
         self._output = open(self._part, "x+b")  # noqa: SIM115 (until it has been read)
         self._part.unlink()
         try:
-            # Both of its outputs into one file: the client writes the lines in the order in which they were printed.
-            self._process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=self._output, stderr=self._output)
+            # Both of its outputs into one file: the client writes the lines in the order in which
+            # they were printed.
+            self._process = subprocess.Popen(
+                argv, stdin=subprocess.DEVNULL, stdout=self._output, stderr=self._output
+            )
         except OSError as error:
             self._drop()
             self._due_m = self._begun_m + EVERY_S
             self._failed(f"docker logs cannot be asked ({error.strerror})", over=ended)
 
-    def _answered(self, process: subprocess.Popen[bytes], output: BinaryIO, now: float, *, late: bool) -> bool:
-        """Whether the client has ended, or had to be: it took too long, or brought too much at once."""
+    def _answered(
+        self, process: subprocess.Popen[bytes], output: BinaryIO, now: float, *, late: bool
+    ) -> bool:
+        """Whether the client has ended, or had to be: it took too long, or brought too much at
+        once.
+        """
         code = process.poll()
         if code is None:
             size = os.fstat(output.fileno()).st_size
@@ -153,28 +211,41 @@ class ContainerLog:
             self._bound(output)
         elif self._cut and not os.fstat(output.fileno()).st_size:
             self._drop()
-            self._failed(f"docker logs gave no answer within {now - self._begun_m:.0f} s", over=late)
+            self._failed(
+                f"docker logs gave no answer within {now - self._begun_m:.0f} s", over=late
+            )
         return True
 
     def _refused(self, output: BinaryIO, code: int) -> None:
         output.seek(max(0, os.fstat(output.fileno()).st_size - _AT_ONCE))
         said = output.read().decode("utf-8", "replace").strip().splitlines()
         self._drop()
-        self._failed(said[-1][:200] if said else f"docker ended with exit code {code}", over=self._ended_before)
+        self._failed(
+            said[-1][:200] if said else f"docker ended with exit code {code}",
+            over=self._ended_before,
+        )
 
     def _bound(self, output: BinaryIO) -> None:
-        """Up to when lines are the attempt's: the end of the container's life in which it began, or else now."""
+        """Up to when lines are the attempt's: the end of the container's life in which it began, or
+        else now.
+        """
         said = _moment(output.read(200).decode("utf-8", "replace"))
         self._drop()
-        ended_t = time.time() if said is None or said <= self._since_t + _CLOCKS_S else said + _LATE_S
+        ended_t = (
+            time.time() if said is None or said <= self._since_t + _CLOCKS_S else said + _LATE_S
+        )
         self._until = f"{ended_t:.9f}"
         self._save()
 
     def _take(self, output: BinaryIO) -> None:
-        """Append the next piece of the answer; at its end the file is closed, and the next question is due when it was cut off."""
+        """Append the next piece of the answer; at its end the file is closed, and the next question
+        is due when it was cut off.
+        """
         data = output.read(_AT_ONCE)
         last = len(data) < _AT_ONCE
-        if (not last or self._cut) and (whole := data.rfind(b"\n") + 1):  # a longer line than that comes in pieces
+        if (not last or self._cut) and (
+            whole := data.rfind(b"\n") + 1
+        ):  # a longer line than that comes in pieces
             output.seek(whole - len(data), os.SEEK_CUR)
             data = data[:whole]
         fresh = bytearray()
@@ -236,13 +307,20 @@ class ContainerLog:
 
     def _save(self) -> None:
         state: dict[str, Any] = {
-            "since": self._since, "same": self._same, "until": self._until, "size": self._size, "trainers": self._trainers,
-            "problem": self.problem, "over": self._over,
-        }  # fmt: skip
+            "since": self._since,
+            "same": self._same,
+            "until": self._until,
+            "size": self._size,
+            "trainers": self._trainers,
+            "problem": self.problem,
+            "over": self._over,
+        }
         write_json(self._state_path, state)
 
     def _lines_behind(self, size: int) -> int:
-        path = self.path if _size(self.path) >= size else self._older  # it was put aside, and that was not noted any more
+        path = (
+            self.path if _size(self.path) >= size else self._older
+        )  # it was put aside, and that was not noted any more
         try:
             with open(path, "rb") as handle:
                 handle.seek(size)
@@ -257,7 +335,9 @@ def _moment(text: str) -> float | None:
     if found is None or found[1].startswith("0001"):
         return None
     zone = "+0000" if found[4] == "Z" else found[4].replace(":", "")
-    made = datetime.strptime(f"{found[1]} {found[2]}{found[3] or '.0'} {zone}", "%Y-%m-%d %H:%M:%S.%f %z")
+    made = datetime.strptime(
+        f"{found[1]} {found[2]}{found[3] or '.0'} {zone}", "%Y-%m-%d %H:%M:%S.%f %z"
+    )
     return made.astimezone(timezone.utc).timestamp()
 
 
@@ -267,7 +347,9 @@ def _one_output(pid: int, init: int) -> bool:
         mine, first = (Path(f"/proc/{one}/fd/1").stat() for one in (pid, init))
     except OSError:
         return False
-    return os.path.samestat(mine, first) and (stat.S_ISFIFO(mine.st_mode) or (stat.S_ISCHR(mine.st_mode) and os.major(mine.st_rdev) != 1))
+    return os.path.samestat(mine, first) and (
+        stat.S_ISFIFO(mine.st_mode) or (stat.S_ISCHR(mine.st_mode) and os.major(mine.st_rdev) != 1)
+    )
 
 
 def _size(path: Path) -> int:

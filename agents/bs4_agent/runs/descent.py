@@ -1,6 +1,7 @@
 """Who descends from a process: the scan that the shim repeats each second.
 
-Part of the program that stays (see reaper.py): imports nothing that costs memory, and nothing from the rest of this package.
+Part of the program that stays (see reaper.py): imports nothing that costs memory, and nothing from
+the rest of this package.
 """
 
 # ruff: noqa: PTH208  (pathlib costs 1.3 MB here)
@@ -22,12 +23,20 @@ def read(path: str) -> str | None:
 
 
 class Process:
-    """What the kernel says about one process: state, parent, start ticks, short name, command line."""
+    """What the kernel says about one process: state, parent, start ticks, short name, command
+    line.
+    """
 
     __slots__ = ("comm", "parent", "state", "ticks", "title")
 
     def __init__(self, state: str, parent: int, ticks: int, comm: str, title: str) -> None:
-        self.state, self.parent, self.ticks, self.comm, self.title = state, parent, ticks, comm, title
+        self.state, self.parent, self.ticks, self.comm, self.title = (
+            state,
+            parent,
+            ticks,
+            comm,
+            title,
+        )
 
     @classmethod
     def of(cls, pid: int) -> Process | None:
@@ -37,11 +46,15 @@ class Process:
         name_end = stat.rindex(")")
         fields = stat[name_end + 2 :].split()
         title = (read(f"/proc/{pid}/cmdline") or "").replace("\0", " ").strip()[:_MAX_TITLE]
-        return cls(fields[0], int(fields[1]), int(fields[19]), stat[stat.index("(") + 1 : name_end], title)
+        return cls(
+            fields[0], int(fields[1]), int(fields[19]), stat[stat.index("(") + 1 : name_end], title
+        )
 
 
 class Descendants:
-    """Everyone below us. Nobody can become a descendant later in life, so a process is judged once, when it is first seen."""
+    """Everyone below us. Nobody can become a descendant later in life, so a process is judged once,
+    when it is first seen.
+    """
 
     def __init__(self, root: int) -> None:
         self.root = root
@@ -50,7 +63,9 @@ class Descendants:
         self._young: set[int] = set()
 
     def scan(self, *, everything: bool) -> bool:
-        """Look at the process list; True when the set or a title in it changed. `everything` judges all again, in case a pid was reused."""
+        """Look at the process list; True when the set or a title in it changed. `everything` judges
+        all again, in case a pid was reused.
+        """
         pids = {int(name) for name in os.listdir("/proc") if name.isdigit()}
         changed = self._forget(pids)
         if everything:
@@ -75,14 +90,18 @@ class Descendants:
             if now is None or now.ticks != before.ticks:
                 del self.known[pid]
                 changed = True
-            elif now.title and now.title != before.title:  # a zombie has no command line: keep the one it had
+            elif (
+                now.title and now.title != before.title
+            ):  # a zombie has no command line: keep the one it had
                 self.known[pid] = now
                 changed = True
         self._young.clear()
         return changed
 
     def _is_child(self, process: Process) -> bool:
-        """Of one of ours, and not of a stranger who has got the pid of one that has died since the last look."""
+        """Of one of ours, and not of a stranger who has got the pid of one that has died since the
+        last look.
+        """
         parent = self.known.get(process.parent)
         if parent is None or process.ticks < parent.ticks:
             return False
@@ -92,16 +111,23 @@ class Descendants:
         return now is not None and now.ticks == parent.ticks
 
     def _judge(self, pids: set[int]) -> bool:
-        found = {pid: process for pid in pids - {self.root} if (process := Process.of(pid)) is not None}
+        found = {
+            pid: process for pid in pids - {self.root} if (process := Process.of(pid)) is not None
+        }
         before = len(self.known)
         growing = True
         while growing:
-            ours = [pid for pid, process in found.items() if process.parent == self.root or self._is_child(process)]
+            ours = [
+                pid
+                for pid, process in found.items()
+                if process.parent == self.root or self._is_child(process)
+            ]
             for pid in ours:
                 self.known[pid] = found.pop(pid)
                 self._young.add(pid)
             growing = bool(ours)
-        # Whose parent is unknown (it died between two reads) is judged again next time, by the parent it has then.
+        # Whose parent is unknown (it died between two reads) is judged again next time, by the
+        # parent it has then.
         strangers = self._others | found.keys() | {0}
         self._others |= {pid for pid, process in found.items() if process.parent in strangers}
         return len(self.known) != before

@@ -1,4 +1,6 @@
-"""End processes, each held by its identity, and wait for their end on the kernel's word instead of a clock's."""
+"""End processes, each held by its identity, and wait for their end on the kernel's word instead of
+a clock's.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from bs4_agent.identity import Identity, stat_fields
 
 #: After TERM; vLLM and torchrun need up to 5 s to tear down their children.
 TERM_S = 10.0
-#: After KILL only the kernel is left to wait for: a process in uninterruptible sleep (a hung driver, NFS) may never go.
+#: After KILL only the kernel is left to wait for: a process in uninterruptible sleep (a hung
+#: driver, NFS) may never go.
 KILL_S = 10.0
 
 Say = Callable[[str], None]
@@ -31,7 +34,9 @@ class Sent:
 
 
 def send(identity: Identity, name: str) -> Sent | None:
-    """Signal one process; None when it has gone. A stopped one is continued after anything but KILL: it would not hear it otherwise."""
+    """Signal one process; None when it has gone. A stopped one is continued after anything but
+    KILL: it would not hear it otherwise.
+    """
     try:
         if not identity.send(signal.Signals[name]):
             return None
@@ -65,12 +70,20 @@ def wait_gone(identities: Collection[Identity], seconds: float) -> set[Identity]
         return set(watched.values())
 
 
-def end(targets: Sequence[Identity], *, scale: float = 1.0, say: Say = lambda text: None) -> tuple[list[Sent], set[Identity]]:
-    """TERM, ten seconds, KILL. Returns what was sent and who still lives. `scale` shortens the waits in tests."""
+def end(
+    targets: Sequence[Identity], *, scale: float = 1.0, say: Say = lambda text: None
+) -> tuple[list[Sent], set[Identity]]:
+    """TERM, ten seconds, KILL. Returns what was sent and who still lives. `scale` shortens the
+    waits in tests.
+    """
     sent: list[Sent] = []
     left = set(targets)
     for name, seconds in (("SIGTERM", TERM_S), ("SIGKILL", KILL_S)):
-        now = [result for identity in sorted(left, key=lambda one: one.pid) if (result := send(identity, name)) is not None]
+        now = [
+            result
+            for identity in sorted(left, key=lambda one: one.pid)
+            if (result := send(identity, name)) is not None
+        ]
         if now:
             say(f"sent {name} to " + ", ".join(str(one.identity.pid) for one in now))
         sent += now

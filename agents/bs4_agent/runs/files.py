@@ -9,12 +9,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-#: Entries of one directory that are looked at: more than a run makes, few enough for a look every few seconds.
+#: Entries of one directory that are looked at: more than a run makes, few enough for a look every
+#: few seconds.
 LISTED_MOST = 2000
 
 
 def write_json(path: Path, value: Mapping[str, Any], *, durable: bool = True) -> None:
-    """Replace `path` in one rename, mode 0600. `durable`: also survive a power cut (an fsync of the file and of its directory)."""
+    """Replace `path` in one rename, mode 0600. `durable`: also survive a power cut (an fsync of the
+    file and of its directory).
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
@@ -41,19 +44,24 @@ def sync_directory(path: Path) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """The object in `path`, or None when there is no such file. A file of ours that is no JSON object is an error, not an absence."""
+    """The object in `path`, or None when there is no such file. A file of ours that is no JSON
+    object is an error, not an absence.
+    """
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         return None
     value = json.loads(text)
     if not isinstance(value, dict):
-        raise ValueError(f"{path} is not a JSON object; move it aside.")  # noqa: TRY004  (wrong content, not a wrong argument)
+        # Wrong content, not a wrong argument.
+        raise ValueError(f"{path} is not a JSON object; move it aside.")  # noqa: TRY004
     return value
 
 
 def read_passing(path: Path) -> dict[str, Any] | None:
-    """As `read_json`, for what was not written durably: a power cut may leave it empty, and what it told of has ended then anyway."""
+    """As `read_json`, for what was not written durably: a power cut may leave it empty, and what it
+    told of has ended then anyway.
+    """
     try:
         return read_json(path)
     except ValueError:

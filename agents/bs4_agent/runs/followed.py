@@ -25,24 +25,30 @@ from bs4_agent.trainers.base import Event, LogLine, LogSource
 from bs4_agent.trainers.lines import Clock
 
 _CHUNK = 256 * 1024
-#: Seconds between two looks at which logs there are: environments and attempt directories appear within seconds of a start.
+#: Seconds between two looks at which logs there are: environments and attempt directories appear
+#: within seconds of a start.
 _SOURCES_S = 1.0
-#: The state is saved this often while lines come. What is read again after a kill -9 is recognised: see StepLog.
+#: The state is saved this often while lines come. What is read again after a kill -9 is recognised:
+#: see StepLog.
 _SAVE_S = 15.0
-#: A longer backlog is only counted, not understood, down to its last bytes: an inference log has gigabytes when a run is adopted late.
+#: A longer backlog is only counted, not understood, down to its last bytes: an inference log has
+#: gigabytes when a run is adopted late.
 _BACKLOG = {"trainer": 64 << 20, "orchestrator": 64 << 20}
 _OTHER_BACKLOG = 8 << 20
 #: A log that was read this recently is live: what it brings now was written just now.
 _LIVE_S = 30.0
-#: Logs that have been quiet for so long are looked at less often: five sources five times a second are 0.1 % of a core.
+#: Logs that have been quiet for so long are looked at less often: five sources five times a second
+#: are 0.1 % of a core.
 _QUIET_AFTER_S, _QUIET_EVERY_S = 10.0, 0.75
 #: Bytes of one poll: less is little.
 _LITTLE = 16 << 10
-#: After an attempt's end its logs are read until they have brought nothing for this long: a replaced file is held back for a second.
+#: After an attempt's end its logs are read until they have brought nothing for this long: a
+#: replaced file is held back for a second.
 _REST_S = 5.0
 #: Clocks of files and of attempts agree to within this.
 _BEFORE_S = 0.5
-#: An attempt that we start is known within 0.2 s of its first file, one that a person starts by hand within 10 s.
+#: An attempt that we start is known within 0.2 s of its first file, one that a person starts by
+#: hand within 10 s.
 _ATTEMPT_KNOWN_S = 15.0
 _STEP_SOURCES = ("trainer", "orchestrator", "metrics")
 #: The log of what a container prints, unless that is the trainer's own.
@@ -55,7 +61,9 @@ OnLine = Callable[[str, int, str, str, LogLine, Mapping[str, Any]], None]
 
 @dataclass
 class Source:
-    """One log: its stream, the cursor up to which it was read, how many lines of that file lie before it, and when that was."""
+    """One log: its stream, the cursor up to which it was read, how many lines of that file lie
+    before it, and when that was.
+    """
 
     name: str
     stream: LogStream
@@ -77,7 +85,9 @@ class Source:
         return 0.0, ""
 
     def backlog(self) -> int:
-        """Bytes of the newest file that were not read yet; of an older one that we are still in, all of the newest."""
+        """Bytes of the newest file that were not read yet; of an older one that we are still in,
+        all of the newest.
+        """
         end, here = Cursor.parse(self.stream.stat()["end"]), self.place
         return end.offset - here.offset if here.generation == end.generation else end.offset
 
@@ -105,7 +115,9 @@ class Followed:
         saved = read_passing(self._path) or {"log": None, "sources": {}, "metrics": None}
         self._saved_sources: dict[str, Any] = saved["sources"]
         self.log = RunLog.from_dict(saved["log"]) if saved["log"] else RunLog(run.name, 0)
-        self._steps = StepLog(streams, runs.home.state / "steps" / run.name, self._trainer, run.name, saved["metrics"])
+        self._steps = StepLog(
+            streams, runs.home.state / "steps" / run.name, self._trainer, run.name, saved["metrics"]
+        )
         self._changed = False
         self._saved_m = float("-inf")
         if self.log.attempt:
@@ -115,11 +127,15 @@ class Followed:
 
     @property
     def quiet(self) -> bool:
-        """Whether the logs have brought little for a while: a step line now and then, a health check."""
+        """Whether the logs have brought little for a while: a step line now and then, a health
+        check.
+        """
         return time.monotonic() - self._busy_logs_m > _QUIET_AFTER_S
 
     def poll(self, deadline: float, on_line: OnLine | None) -> None:
-        """Read what is new, until monotonic second `deadline`. SpoolFull when steps could not be recorded: nothing more is read then."""
+        """Read what is new, until monotonic second `deadline`. SpoolFull when steps could not be
+        recorded: nothing more is read then.
+        """
         attempt = self._run.attempt
         if attempt is None:
             return
@@ -136,7 +152,9 @@ class Followed:
             self._looked_m = now
             self._expect(attempt)
         news = self._read_all(deadline, on_line)
-        for record in self._steps.feed_metrics(self._metrics, attempt) if self._metrics is not None else ():
+        for record in (
+            self._steps.feed_metrics(self._metrics, attempt) if self._metrics is not None else ()
+        ):
             self.log.record(record)
             news = True
         self._steps.flush()
@@ -152,11 +170,23 @@ class Followed:
     def save(self, *, now: bool = False) -> None:
         """Where we are, every few seconds or now; only once everything up to there is recorded."""
         moment = time.monotonic()
-        if not self._changed or not self._steps.written or (moment - self._saved_m < _SAVE_S and not now):
+        if (
+            not self._changed
+            or not self._steps.written
+            or (moment - self._saved_m < _SAVE_S and not now)
+        ):
             return
         for name, source in self._sources.items():
-            self._saved_sources[name] = {"cursor": source.cursor, "line": source.line, "t": source.read_t}
-        value = {"log": self.log.as_dict(), "sources": self._saved_sources, "metrics": self._steps.metrics_place}
+            self._saved_sources[name] = {
+                "cursor": source.cursor,
+                "line": source.line,
+                "t": source.read_t,
+            }
+        value = {
+            "log": self.log.as_dict(),
+            "sources": self._saved_sources,
+            "metrics": self._steps.metrics_place,
+        }
         write_json(self._path, value, durable=False)
         self._changed, self._saved_m = False, moment
 
@@ -179,15 +209,27 @@ class Followed:
     def _logs(self, attempt: Attempt) -> list[LogSource]:
         logs = self._trainer.log_sources(self._run.spec)
         # Apart from the launcher a component writes to its standard output only: that is its log.
-        name = self._trainer.layout(self._run.spec).own_log if self._run.spec.component in ("rl", "sft") else self._run.spec.component
-        own: Path | None = self._runs.attempt_directory(self._run.name, attempt.number) / "launcher.log"
+        name = (
+            self._trainer.layout(self._run.spec).own_log
+            if self._run.spec.component in ("rl", "sft")
+            else self._run.spec.component
+        )
+        own: Path | None = (
+            self._runs.attempt_directory(self._run.name, attempt.number) / "launcher.log"
+        )
         if attempt.adopted:
             own = _standard_output(attempt.launcher)
         found = logs if own is None else [LogSource(name, own), *logs]
-        return found if (box := self._of_container(attempt)) is None else [*found, LogSource(name if box.trainers else BOX, box.path)]
+        return (
+            found
+            if (box := self._of_container(attempt)) is None
+            else [*found, LogSource(name if box.trainers else BOX, box.path)]
+        )
 
     def _of_container(self, attempt: Attempt) -> ContainerLog | None:
-        """What its container prints, asked for here. It is the trainer's own log where a trainer that was adopted prints there."""
+        """What its container prints, asked for here. It is the trainer's own log where a trainer
+        that was adopted prints there.
+        """
         box = self._runs.container_log(self._run, attempt)
         if box is None:
             return None
@@ -202,12 +244,20 @@ class Followed:
         if box.poll(ended=attempt.end is not None):
             self._busy_m = time.monotonic()
         if box.problem and box.problem != before:
-            self._runs.note_gap(f"log/{self._run.name}/{BOX}", {"generation": 0, "from": 0, "to": None, "reason": box.problem})
+            self._runs.note_gap(
+                f"log/{self._run.name}/{BOX}",
+                {"generation": 0, "from": 0, "to": None, "reason": box.problem},
+            )
         return box
 
     def _add(self, name: str) -> Source:
         run = self._run
-        kept = storage(self._trainer.layout(run.spec).output_dir, run.name) / "logs" / "followed" / name
+        kept = (
+            storage(self._trainer.layout(run.spec).output_dir, run.name)
+            / "logs"
+            / "followed"
+            / name
+        )
         stream_name = f"log/{run.name}/{name}"
         stream = LogStream(
             stream_name,
@@ -218,14 +268,20 @@ class Followed:
         )
         self._streams.add(stream_name, stream)
         saved = self._saved_sources.get(name, {"cursor": START, "line": 0, "t": None})
-        self._sources[name] = source = Source(name, stream, saved["cursor"], saved["line"], saved["t"])
+        self._sources[name] = source = Source(
+            name, stream, saved["cursor"], saved["line"], saved["t"]
+        )
         return source
 
     def _read_all(self, deadline: float, on_line: OnLine | None) -> bool:
-        """A chunk of every source in turn, until there is nothing more or the time is up; whether there was anything."""
+        """A chunk of every source in turn, until there is nothing more or the time is up; whether
+        there was anything.
+        """
         for source in self._sources.values():
             if source.stream.poll():
-                self._streams.notify(source.stream.name)  # it was we who saw the news that others wait for
+                self._streams.notify(
+                    source.stream.name
+                )  # it was we who saw the news that others wait for
         waiting = [source for source in self._sources.values() if self._read(source, on_line)]
         news = bool(waiting)
         while waiting and time.monotonic() < deadline:
@@ -249,7 +305,9 @@ class Followed:
         if skipped:
             self.log.skipped[source.name] = self.log.skipped.get(source.name, 0) + len(chunk.data)
             source.line += chunk.data.count(b"\n")
-        failure = self._take(source, chunk, start, live, on_line) if chunk.data and not skipped else None
+        failure = (
+            self._take(source, chunk, start, live, on_line) if chunk.data and not skipped else None
+        )
         if following.generation != start.generation:
             source.line = 0
         source.cursor, source.read_t = chunk.next, time.time()
@@ -257,9 +315,12 @@ class Followed:
             raise failure
         return True
 
-    def _take(self, source: Source, chunk: Chunk, start: Cursor, live: bool, on_line: OnLine | None) -> Exception | None:
-        """Read the lines of a chunk. Returns the first error, to be raised once the chunk is behind us: a line that
-        cannot be read must not be read for ever."""
+    def _take(
+        self, source: Source, chunk: Chunk, start: Cursor, live: bool, on_line: OnLine | None
+    ) -> Exception | None:
+        """Read the lines of a chunk. Returns the first error, to be raised once the chunk is behind
+        us: a line that cannot be read must not be read for ever.
+        """
         failure: Exception | None = None
         first_seen, path = source.file_of(start.generation)
         attempt = self._attempt_at(first_seen)
@@ -279,33 +340,62 @@ class Followed:
             }
             try:
                 self._line(source, attempt, raw, place, live, on_line)
-            except Exception as error:  # noqa: BLE001 (RunFollower journals what one line does to us)
+            except Exception as error:  # noqa: BLE001
+                # RunFollower journals what one line does to us.
                 failure = failure or error
         return failure
 
     def _attempt_at(self, first_seen: float) -> Attempt | None:
-        """Whose file it is that appeared then: the last attempt that had been started. A path alone does not tell: 2026-01 uses the same
-        ones in every attempt, and a stream that knows the path sees the new file before we know of the new attempt."""
-        started = [attempt for attempt in self._run.attempts if attempt.started_t <= first_seen + _BEFORE_S]
+        """Whose file it is that appeared then: the last attempt that had been started. A path alone
+        does not tell: 2026-01 uses the same ones in every attempt, and a stream that knows the path
+        sees the new file before we know of the new attempt.
+        """
+        started = [
+            attempt for attempt in self._run.attempts if attempt.started_t <= first_seen + _BEFORE_S
+        ]
         return max(started, key=lambda attempt: attempt.number, default=None)
 
     def _too_early(self, source: Source, start: Cursor) -> bool:
-        """Whether the file appeared after the last known attempt had ended: its own attempt will be known in a moment."""
+        """Whether the file appeared after the last known attempt had ended: its own attempt will be
+        known in a moment.
+        """
         first_seen, _ = source.file_of(start.generation)
         attempt = self._attempt_at(first_seen)
         ended = attempt.end.t if attempt is not None and attempt.end is not None else None
-        return ended is not None and first_seen > ended + _BEFORE_S and time.time() - first_seen < _ATTEMPT_KNOWN_S
+        return (
+            ended is not None
+            and first_seen > ended + _BEFORE_S
+            and time.time() - first_seen < _ATTEMPT_KNOWN_S
+        )
 
-    def _line(self, source: Source, attempt: Attempt, raw: bytes, place: dict[str, Any], live: bool, on_line: OnLine | None) -> None:
+    def _line(
+        self,
+        source: Source,
+        attempt: Attempt,
+        raw: bytes,
+        place: dict[str, Any],
+        live: bool,
+        on_line: OnLine | None,
+    ) -> None:
         line = self._trainer.parse_line(source.name, raw)
         text = short(line.text)
         if on_line is not None:
-            on_line(self._run.name, attempt.number, self._run.spec.trainer, source.name, line, {**place, "text": text})
+            on_line(
+                self._run.name,
+                attempt.number,
+                self._run.spec.trainer,
+                source.name,
+                line,
+                {**place, "text": text},
+            )
         if source.name in _STEP_SOURCES:
-            for record in self._steps.feed(source.name, raw, place["cursor"], attempt.number, time.time() if live else None):
+            for record in self._steps.feed(
+                source.name, raw, place["cursor"], attempt.number, time.time() if live else None
+            ):
                 self.log.record(record)
         event = self._trainer.event(source.name, line)
-        # The launcher shows what other logs hold too (`tail -F`): of its output only its own words count.
+        # The launcher shows what other logs hold too (`tail -F`): of its output only its own words
+        # count.
         if event is None or (source.name == "launcher" and event.side != "launcher"):
             event = Event("error", source.name) if line.level in _LOUD else None
         moment = _moment(source, attempt, line, live)
@@ -314,19 +404,25 @@ class Followed:
 
 
 def _moment(source: Source, attempt: Attempt, line: LogLine, live: bool) -> float:
-    """Monotonic second of a line: now for one that was just written, its own time for one that is read late."""
+    """Monotonic second of a line: now for one that was just written, its own time for one that is
+    read late.
+    """
     now = time.monotonic()
     wall = line.timestamp
     if wall is None and line.clock is not None:
         try:
-            wall = source.clock(attempt.number, attempt.started_t).resolve(line.clock, time.time() if live else None)
+            wall = source.clock(attempt.number, attempt.started_t).resolve(
+                line.clock, time.time() if live else None
+            )
         except ValueError:
             wall = None  # 99:99:99: two digits each are no time yet
     return now if live or wall is None else monotonic_of(wall)
 
 
 def _lines(data: bytes, offset: int) -> Iterator[tuple[int, bytes]]:
-    """(offset of its first byte, line with its LF) of each line. Only LF ends a line: a progress bar's CR does not."""
+    """(offset of its first byte, line with its LF) of each line. Only LF ends a line: a progress
+    bar's CR does not.
+    """
     begin = 0
     while begin < len(data):
         end = data.find(b"\n", begin) + 1 or len(data)
@@ -335,17 +431,23 @@ def _lines(data: bytes, offset: int) -> Iterator[tuple[int, bytes]]:
 
 
 def _is_of(path: Path, attempt: Attempt) -> bool:
-    """Whether the file that lies there now is this attempt's: an earlier one's is there until the launcher has cleaned up, and a later
-    one's (started by hand, say, and not adopted yet) from the moment it begins."""
+    """Whether the file that lies there now is this attempt's: an earlier one's is there until the
+    launcher has cleaned up, and a later one's (started by hand, say, and not adopted yet) from the
+    moment it begins.
+    """
     try:
         changed = path.stat().st_mtime
     except FileNotFoundError:
         return True
-    return changed >= attempt.started_t - 1.0 and (attempt.end is None or changed <= attempt.end.t + 1.0)
+    return changed >= attempt.started_t - 1.0 and (
+        attempt.end is None or changed <= attempt.end.t + 1.0
+    )
 
 
 def _standard_output(root: Identity | None) -> Path | None:
-    """The file that a launcher started by hand writes to (`nohup ... > train.log`), None for a terminal or a pipe."""
+    """The file that a launcher started by hand writes to (`nohup ... > train.log`), None for a
+    terminal or a pipe.
+    """
     if root is None or not root.alive():
         return None
     return containers.open_file(root.pid, 1)

@@ -1,4 +1,6 @@
-"""What is asked for when a run is launched: the request as data, and what must be true before anything starts."""
+"""What is asked for when a run is launched: the request as data, and what must be true before
+anything starts.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,17 @@ from bs4_agent.trainers.base import LaunchSpec
 
 COMPONENTS = ("rl", "inference", "orchestrator", "trainer", "sft", "eval")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
-#: Names under which people keep secrets. Those come from the pod's own 0600 files: what is in a spec is journalled.
-_SECRET = re.compile(r"(?:^|_)(?:API)?(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(?:_|$)", re.IGNORECASE)
+#: Names under which people keep secrets. Those come from the pod's own 0600 files: what is in a
+#: spec is journalled.
+_SECRET = re.compile(
+    r"(?:^|_)(?:API)?(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(?:_|$)", re.IGNORECASE
+)
 
 
 def spec_of(body: Mapping[str, Any]) -> LaunchSpec:
-    """The launch spec in an action's body; relative paths count from the home directory (cwd) and from cwd (output_dir, config)."""
+    """The launch spec in an action's body; relative paths count from the home directory (cwd) and
+    from cwd (output_dir, config).
+    """
     trainer = str(body.get("trainer"))
     if trainer not in registry.ids():
         raise BadRequest(f"There is no trainer {trainer!r}; choose {' or '.join(registry.ids())}.")
@@ -57,12 +64,17 @@ def environment(given: object) -> dict[str, str]:
         if not _NAME.fullmatch(str(name)):
             raise BadRequest(f"{name!r} cannot name a variable; use letters, digits and '_'.")
         if _SECRET.search(str(name)):
-            raise BadRequest(f"{name} looks like a secret, and a launch is written down. Put it on the pod with `bs4-console pods setup`.")
+            raise BadRequest(
+                f"{name} looks like a secret, and a launch is written down. Put it on the "
+                "pod with `bs4-console pods setup`."
+            )
     return {str(name): str(value) for name, value in given.items()}
 
 
 def preflight(runs: Runs, spec: LaunchSpec, *, checked: bool = True) -> None:
-    """Refused, with the reason, when this start is known to hang or to lose work. `checked=False` leaves the checkpoint rules out."""
+    """Refused, with the reason, when this start is known to hang or to lose work. `checked=False`
+    leaves the checkpoint rules out.
+    """
     trainer = registry.get(spec.trainer)
     if not checked or spec.component not in trainer.resumes:
         return
@@ -70,11 +82,23 @@ def preflight(runs: Runs, spec: LaunchSpec, *, checked: bool = True) -> None:
     complete = [c.step for c in found if c.complete]
     if spec.resume is not None and spec.resume not in complete:
         have = ", ".join(map(str, complete)) or "none"
-        raise Refused(f"Step {spec.resume} is not complete on every side, so it cannot be resumed. Complete steps: {have}.")
-    leftovers = [c.step for c in found if "orchestrator" in c.directories and (spec.resume is None or c.step > spec.resume)]
-    if leftovers and spec.trainer == "prime-rl-2026-01":
-        way_out = f"Resume with --resume {max(complete)}" if complete and spec.resume is None else "Move them aside"
         raise Refused(
-            f"Orchestrator checkpoints up to step {max(leftovers)} lie in {spec.output_dir}, and this generation's trainer would wait for "
-            f"that step for ever (step-desync). {way_out}, or use another --output-dir."
+            f"Step {spec.resume} is not complete on every side, so it cannot be resumed. "
+            f"Complete steps: {have}."
+        )
+    leftovers = [
+        c.step
+        for c in found
+        if "orchestrator" in c.directories and (spec.resume is None or c.step > spec.resume)
+    ]
+    if leftovers and spec.trainer == "prime-rl-2026-01":
+        way_out = (
+            f"Resume with --resume {max(complete)}"
+            if complete and spec.resume is None
+            else "Move them aside"
+        )
+        raise Refused(
+            f"Orchestrator checkpoints up to step {max(leftovers)} lie in {spec.output_dir}, and "
+            "this generation's trainer would wait for that step for ever (step-desync). "
+            f"{way_out}, or use another --output-dir."
         )

@@ -1,4 +1,6 @@
-"""Who belongs to a run, proved by descent and remembered, so that the proof outlives the shim, the launcher and the agent."""
+"""Who belongs to a run, proved by descent and remembered, so that the proof outlives the shim, the
+launcher and the agent.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +18,16 @@ from bs4_agent.runs.files import read_passing, write_json
 from bs4_agent.runs.model import Member
 from bs4_agent.telemetry.processes import Proc, Snapshot
 
-#: Ended members kept per attempt, newest last, for "was there ever an engine"; environments that fork by the thousand must not fill memory.
+#: Ended members kept per attempt, newest last, for "was there ever an engine"; environments that
+#: fork by the thousand must not fill memory.
 _PAST = 256
 #: members.json is written at most this often, and only after a change.
 _SAVE_S = 1.0
-#: Several questions of one look share one pass over the members. Whoever acts compares the identity again at that very moment.
+#: Several questions of one look share one pass over the members. Whoever acts compares the identity
+#: again at that very moment.
 _FRESH_S = 0.2
-#: Of a command line, what is kept: enough for a title and a person, without 30 kB of JSON arguments per process.
+#: Of a command line, what is kept: enough for a title and a person, without 30 kB of JSON arguments
+#: per process.
 _WORDS, _WORD = 16, 256
 
 #: Who of a container was started for an attempt: see inside.py.
@@ -43,9 +48,19 @@ class Known:
 
 
 class AttemptMembers:
-    """The members of one attempt. `root`: the shim, which is no member, or, of an adopted run, the process that was found, which is one."""
+    """The members of one attempt. `root`: the shim, which is no member, or, of an adopted run, the
+    process that was found, which is one.
+    """
 
-    def __init__(self, directory: Path, number: int, root: Identity | None, component: Component, *, adopted: bool) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        number: int,
+        root: Identity | None,
+        component: Component,
+        *,
+        adopted: bool,
+    ) -> None:
         self.directory = directory
         self.number = number
         self.root = root
@@ -62,10 +77,19 @@ class AttemptMembers:
         return "observed" if self.adopted or self._inside else "descent"
 
     def observe(self, snapshot: Snapshot, ours: Collection[Identity] = ()) -> None:
-        """Take in what now descends from the root or from anyone already known. `ours`: this agent itself, which is never a member."""
+        """Take in what now descends from the root or from anyone already known. `ours`: this agent
+        itself, which is never a member.
+        """
         roots = [*self.alive, *([self.root] if self.root is not None else [])]
-        found = {proc.identity: proc for proc in snapshot.descendants_of(roots) if proc.identity not in ours}
-        for identity in [*self.alive, *([self.root] if self.adopted and self.root is not None else [])]:
+        found = {
+            proc.identity: proc
+            for proc in snapshot.descendants_of(roots)
+            if proc.identity not in ours
+        }
+        for identity in [
+            *self.alive,
+            *([self.root] if self.adopted and self.root is not None else []),
+        ]:
             if (proc := snapshot.find(identity)) is not None:
                 found[identity] = proc
         for identity, proc in found.items():
@@ -90,7 +114,15 @@ class AttemptMembers:
             self._bury(identity)
 
     def _member(self, known: Known, *, alive: bool) -> Member:
-        return Member(known.identity, known.component, known.cmdline, alive, self.proof, self.number, known.state)
+        return Member(
+            known.identity,
+            known.component,
+            known.cmdline,
+            alive,
+            self.proof,
+            self.number,
+            known.state,
+        )
 
     def _remember(self, identity: Identity, proc: Proc) -> None:
         before = self.alive.get(identity)
@@ -99,8 +131,11 @@ class AttemptMembers:
             if before.state != proc.state:
                 self.alive[identity] = replace(before, state=proc.state)
             return
-        # A process that blanks its title keeps the name it was known by: setproctitle's first step is an empty command line.
-        component = self._component(cmdline, proc.comm) or (before.component if before is not None else None)
+        # A process that blanks its title keeps the name it was known by: setproctitle's first step
+        # is an empty command line.
+        component = self._component(cmdline, proc.comm) or (
+            before.component if before is not None else None
+        )
         self.alive[identity] = Known(identity, cmdline, proc.comm, component, proc.state)
         self._changed = True
 
@@ -119,20 +154,26 @@ class AttemptMembers:
         return next(nameless, next(iter(self.past)))
 
     def save(self, *, at_once: bool = False) -> None:
-        """Write members.json when something changed, and not within a second of the last time unless `at_once`."""
+        """Write members.json when something changed, and not within a second of the last time
+        unless `at_once`.
+        """
         now = time.monotonic()
         if not self._changed or (now - self._saved_m < _SAVE_S and not at_once):
             return
         members = [
-            {**_as_dict(known), "alive": alive} for group, alive in ((self.past, False), (self.alive, True)) for known in group.values()
+            {**_as_dict(known), "alive": alive}
+            for group, alive in ((self.past, False), (self.alive, True))
+            for known in group.values()
         ]
-        # Not durable: after a power cut nobody of them lives, and an fsync a second would cost the run's own disk.
+        # Not durable: after a power cut nobody of them lives, and an fsync a second would cost the
+        # run's own disk.
         write_json(self.directory / "members.json", {"members": members, **stamp()}, durable=False)
         self._changed, self._saved_m = False, now
 
     def recall(self) -> None:
-        """Learn from disk: what this agent's predecessors saw, what the shim itself saw while there was no agent, and which process of a
-        container was found to be the attempt's own."""
+        """Learn from disk: what this agent's predecessors saw, what the shim itself saw while there
+        was no agent, and which process of a container was found to be the attempt's own.
+        """
         self._inside = self._inside or (self.directory / INSIDE).exists()
         for name in ("members.json", "descendants.json", INSIDE):
             for entry in (read_passing(self.directory / name) or {"members": []})["members"]:
@@ -149,7 +190,8 @@ class AttemptMembers:
 class Membership:
     """All runs' members. Thread-safe.
 
-    Processes are only ever added by descent: a stranger with the same command line, title, session or environment has no way in.
+    Processes are only ever added by descent: a stranger with the same command line, title, session
+    or environment has no way in.
     """
 
     def __init__(self) -> None:
@@ -164,7 +206,9 @@ class Membership:
             self._attempts.setdefault(run, {}).setdefault(attempt.number, attempt)
 
     def end(self, run: str, attempt: int) -> None:
-        """From now on the living of this attempt are leftovers, for our successors too: they must not depend on a second's luck."""
+        """From now on the living of this attempt are leftovers, for our successors too: they must
+        not depend on a second's luck.
+        """
         with self._lock:
             self._ended.add((run, attempt))
             self._attempts[run][attempt].save(at_once=True)
@@ -182,7 +226,9 @@ class Membership:
                         attempt.observe(snapshot, self._self)
 
     def members(self, run: str, attempt: int | None = None) -> list[Member]:
-        """Of one attempt, or of the whole run: every attempt's living, and the newest one's ended too."""
+        """Of one attempt, or of the whole run: every attempt's living, and the newest one's ended
+        too.
+        """
         with self._lock:
             attempts = self._attempts.get(run, {})
             for one in attempts.values():
@@ -190,23 +236,37 @@ class Membership:
             if attempt is not None:
                 return attempts[attempt].members() if attempt in attempts else []
             newest = max(attempts, default=0)
-            return [m for number in sorted(attempts) for m in attempts[number].members() if m.alive or number == newest]
+            return [
+                m
+                for number in sorted(attempts)
+                for m in attempts[number].members()
+                if m.alive or number == newest
+            ]
 
     def living(self, run: str) -> list[Member]:
         return [member for member in self.members(run) if member.alive]
 
     def knows(self, identity: Identity) -> bool:
-        """Whether this process belongs or belonged to any attempt, as member or as the root of an adopted one."""
+        """Whether this process belongs or belonged to any attempt, as member or as the root of an
+        adopted one.
+        """
         with self._lock:
-            attempts = [attempt for of_run in self._attempts.values() for attempt in of_run.values()]
-            return any(identity in a.alive or identity in a.past or (a.adopted and identity == a.root) for a in attempts)
+            attempts = [
+                attempt for of_run in self._attempts.values() for attempt in of_run.values()
+            ]
+            return any(
+                identity in a.alive or identity in a.past or (a.adopted and identity == a.root)
+                for a in attempts
+            )
 
     def owner_of(self, identity: Identity) -> tuple[str, str | None] | None:
         """(run, component) of a process of an attempt that has not ended."""
         return self._find(identity, ended=False)
 
     def dead_run_holder(self, identity: Identity) -> tuple[str, str | None] | None:
-        """(run, component) of a process that provably belonged to an attempt of ours that *has* ended: a leftover."""
+        """(run, component) of a process that provably belonged to an attempt of ours that *has*
+        ended: a leftover.
+        """
         return self._find(identity, ended=True)
 
     def _find(self, identity: Identity, *, ended: bool) -> tuple[str, str | None] | None:
@@ -223,18 +283,27 @@ def _short(cmdline: Iterable[str]) -> tuple[str, ...]:
 
 
 def _as_dict(known: Known) -> dict[str, Any]:
-    return {"identity": known.identity.as_dict(), "cmdline": list(known.cmdline), "comm": known.comm, "component": known.component}
+    return {
+        "identity": known.identity.as_dict(),
+        "cmdline": list(known.cmdline),
+        "comm": known.comm,
+        "component": known.component,
+    }
 
 
 def _from_dict(entry: dict[str, Any], component: Component) -> Known:
-    """A line of members.json, or of descendants.json, where the shim knows the command line only as one string and no components."""
+    """A line of members.json, or of descendants.json, where the shim knows the command line only as
+    one string and no components.
+    """
     cmdline = entry["cmdline"] if isinstance(entry["cmdline"], list) else entry["cmdline"].split()
     name = entry["component"] if "component" in entry else component(cmdline, entry["comm"])
     return Known(Identity.from_dict(entry["identity"]), tuple(cmdline), entry["comm"], name, "")
 
 
 def _own_chain() -> set[Identity]:
-    """This process and its ancestors: a run that was started by whatever started us does not own us."""
+    """This process and its ancestors: a run that was started by whatever started us does not own
+    us.
+    """
     chain: set[Identity] = set()
     pid = os.getpid()
     while pid > 0 and (identity := Identity.of(pid)) is not None and identity not in chain:

@@ -13,8 +13,9 @@ from bs4_agent.trainers.base import LaunchSpec
 class Member:
     """A process that is or was of a run.
 
-    `proof`: "descent" (descendant of the shim), "observed" (seen in an adopted root's tree), never anything weaker. `state` is the letter
-    of /proc/PID/stat when it was last seen; `attempt` is the one it belongs to, which for a leftover is not the run's newest.
+    `proof`: "descent" (descendant of the shim), "observed" (seen in an adopted root's tree), never
+    anything weaker. `state` is the letter of /proc/PID/stat when it was last seen; `attempt` is the
+    one it belongs to, which for a leftover is not the run's newest.
     """
 
     identity: Identity
@@ -40,7 +41,9 @@ class Exit:
 
 @dataclass(frozen=True)
 class End:
-    """How an attempt ended. `good` needs both final lines; a launcher's exit code 0 alone is not good."""
+    """How an attempt ended. `good` needs both final lines; a launcher's exit code 0 alone is not
+    good.
+    """
 
     code: int | None
     signal: int | None
@@ -53,10 +56,11 @@ class End:
 class Attempt:
     """One process life of a run.
 
-    `state`: starting; running (also when only the launcher has ended and trainer or orchestrator go on); ended (processes that do no
-    training, an orphaned engine say, may be left: they are members that are alive); lost (the shim is gone and left no end). `key` is the
-    action that started it. `adopted` attempts have no shim: `launcher` is the root that was found running. `ran`: whether the launcher's
-    program was ever executed.
+    `state`: starting; running (also when only the launcher has ended and trainer or orchestrator go
+    on); ended (processes that do no training, an orphaned engine say, may be left: they are members
+    that are alive); lost (the shim is gone and left no end). `key` is the action that started it.
+    `adopted` attempts have no shim: `launcher` is the root that was found running. `ran`: whether
+    the launcher's program was ever executed.
     """
 
     number: int

@@ -1,4 +1,6 @@
-"""Whether an attempt is over and how it ended: well or not is read from both final lines, never from an exit code."""
+"""Whether an attempt is over and how it ended: well or not is read from both final lines, never
+from an exit code.
+"""
 
 from __future__ import annotations
 
@@ -32,31 +34,62 @@ class Over:
     note: str = ""
 
 
-def judge(directory: Path, attempt: Attempt, living: Sequence[Member], *, settled: bool) -> Over | None:
-    """None while the attempt may go on. `settled`: the launcher has been gone for so long that its children had the time to follow."""
+def judge(
+    directory: Path, attempt: Attempt, living: Sequence[Member], *, settled: bool
+) -> Over | None:
+    """None while the attempt may go on. `settled`: the launcher has been gone for so long that its
+    children had the time to follow.
+    """
     if attempt.launcher is not None and attempt.launcher.alive():
         return None
     training = any(member.component in TRAINING for member in living)
-    # Of a run in a container the shim has only Docker's client, which may end before what it has started.
+    # Of a run in a container the shim has only Docker's client, which may end before what it has
+    # started.
     if (end := read_json(directory / "end.json")) is not None and not training:
-        return Over("ended", end["code"], end["signal"], end.get("launcher_t") or end["t"], end.get("detail", ""))
+        return Over(
+            "ended",
+            end["code"],
+            end["signal"],
+            end.get("launcher_t") or end["t"],
+            end.get("detail", ""),
+        )
     shim_lives = attempt.shim is not None and attempt.shim.alive()
     if attempt.state == "starting":
-        return None if shim_lives else Over("lost", None, None, stamp()["t"], "the shim ended before the launcher's program ran")
+        return (
+            None
+            if shim_lives
+            else Over(
+                "lost", None, None, stamp()["t"], "the shim ended before the launcher's program ran"
+            )
+        )
     if training or ((living or shim_lives) and not settled):
         return None
     if (end := read_json(directory / "launcher_end.json")) is not None:
         return Over("ended", end["code"], end["signal"], end["t"])
     if attempt.adopted:
-        return Over("ended", None, None, stamp()["t"], "the run was adopted, so its exit code is not known")
-    return None if shim_lives else Over("lost", None, None, stamp()["t"], "the shim is gone and left no record of the end")
+        return Over(
+            "ended", None, None, stamp()["t"], "the run was adopted, so its exit code is not known"
+        )
+    return (
+        None
+        if shim_lives
+        else Over(
+            "lost", None, None, stamp()["t"], "the shim is gone and left no record of the end"
+        )
+    )
 
 
 def compose_end(
-    trainer: Trainer, spec: LaunchSpec, attempt: Attempt, over: Over, left: Sequence[Member], output: Path | None = None
+    trainer: Trainer,
+    spec: LaunchSpec,
+    attempt: Attempt,
+    over: Over,
+    left: Sequence[Member],
+    output: Path | None = None,
 ) -> End:
-    """The end of `attempt`, from the launcher's exit, the logs as they lie there now, and who is left. `output`: where its own output is
-    kept, for a trainer that prints its last words there."""
+    """The end of `attempt`, from the launcher's exit, the logs as they lie there now, and who is
+    left. `output`: where its own output is kept, for a trainer that prints its last words there.
+    """
     words = [over.note or _how(over.code, over.signal)]
     good = False
     if spec.component == "rl":
@@ -64,7 +97,11 @@ def compose_end(
         if trainer.layout(spec).own_log in _SIDES:
             words.append("its final line was written" if good else "its final line is not there")
         else:
-            words.append("both final lines were written" if good else "the final lines of trainer and orchestrator are not both there")
+            words.append(
+                "both final lines were written"
+                if good
+                else "the final lines of trainer and orchestrator are not both there"
+            )
     elif spec.component == "sft":
         last = final_events(trainer, spec, attempt.started_t, output)
         good = any(event.kind == "finished" and event.side == "trainer" for event in last)
@@ -72,18 +109,30 @@ def compose_end(
     elif spec.component == "eval":
         good = over.code == 0
     if left:
-        words.append("still alive: " + ", ".join(f"{member.component or _name(member)} (pid {member.identity.pid})" for member in left[:8]))
+        words.append(
+            "still alive: "
+            + ", ".join(
+                f"{member.component or _name(member)} (pid {member.identity.pid})"
+                for member in left[:8]
+            )
+        )
     return End(over.code, over.signal, over.t, good, "; ".join(words) + ".")
 
 
-def final_events(trainer: Trainer, spec: LaunchSpec, since_t: float, output: Path | None = None) -> list[Event]:
-    """What the last lines of both sides' logs say, of files written since wall second `since_t`: not an earlier attempt's."""
+def final_events(
+    trainer: Trainer, spec: LaunchSpec, since_t: float, output: Path | None = None
+) -> list[Event]:
+    """What the last lines of both sides' logs say, of files written since wall second `since_t`:
+    not an earlier attempt's.
+    """
     events = []
     own = [] if output is None else [LogSource(trainer.layout(spec).own_log, output)]
     for source in (*trainer.log_sources(spec), *own):
         if source.source in _SIDES:
             for raw in _last_lines(source.path, since_t):
-                if (event := trainer.event(source.source, trainer.parse_line(source.source, raw))) is not None:
+                if (
+                    event := trainer.event(source.source, trainer.parse_line(source.source, raw))
+                ) is not None:
                     events.append(event)
     return events
 
@@ -103,7 +152,11 @@ def _last_lines(path: Path, since_t: float) -> list[bytes]:
 def _how(code: int | None, signum: int | None) -> str:
     if signum is not None:
         return f"the launcher was ended by {_signal_name(signum)}"
-    return f"the launcher ended with exit code {code}" if code is not None else "how the launcher ended is not known"
+    return (
+        f"the launcher ended with exit code {code}"
+        if code is not None
+        else "how the launcher ended is not known"
+    )
 
 
 def _signal_name(signum: int) -> str:

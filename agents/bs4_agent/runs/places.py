@@ -27,28 +27,41 @@ def own_directories(layout: RunLayout) -> list[Path]:
         *layout.wiped,
     ]
     found = [path.resolve() for path in named if path is not None and path != layout.output_dir]
-    return [path for path in dict.fromkeys(found) if not any(other in path.parents for other in found)]
+    return [
+        path for path in dict.fromkeys(found) if not any(other in path.parents for other in found)
+    ]
 
 
 def log_directories(trainer: Trainer, spec: LaunchSpec) -> list[Path]:
-    """The directories of the run's logs, resolved, none inside another, and never output_dir itself or one that holds its checkpoints (a
-    log may lie beside them): whoever archives logs must not keep every checkpoint."""
+    """The directories of the run's logs, resolved, none inside another, and never output_dir itself
+    or one that holds its checkpoints (a log may lie beside them): whoever archives logs must not
+    keep every checkpoint.
+    """
     layout = trainer.layout(spec)
     output_dir = layout.output_dir.resolve()
-    # A component may keep a second log of its own beside the launcher's redirect (2026-01: run_default/logs).
-    found = [source.path.parent.resolve() for source in trainer.log_sources(spec)] + [layout.run_dir.resolve() / "logs"]
+    # A component may keep a second log of its own beside the launcher's redirect (2026-01:
+    # run_default/logs).
+    found = [source.path.parent.resolve() for source in trainer.log_sources(spec)] + [
+        layout.run_dir.resolve() / "logs"
+    ]
     held = [
         place
         for root in (layout.trainer_checkpoints, layout.orchestrator_checkpoints)
         for place in (root.resolve(), *root.resolve().parents)
     ]
-    found = [path for path in dict.fromkeys(found) if path != output_dir and path not in output_dir.parents and path not in held]
+    found = [
+        path
+        for path in dict.fromkeys(found)
+        if path != output_dir and path not in output_dir.parents and path not in held
+    ]
     return [path for path in found if not any(other in path.parents for other in found)]
 
 
 def same_run(one: RunLayout, other: RunLayout) -> bool:
-    """Whether two starts of one trainer are attempts of one run: the directory that makes a run, every link resolved, is the same. The
-    directory above it says nothing: several runs lie in one, and who starts a run again by hand may name it by another one."""
+    """Whether two starts of one trainer are attempts of one run: the directory that makes a run,
+    every link resolved, is the same. The directory above it says nothing: several runs lie in one,
+    and who starts a run again by hand may name it by another one.
+    """
     return (one.told or one.run_dir).resolve() == (other.told or other.run_dir).resolve()
 
 
@@ -62,12 +75,19 @@ def overlapping(one: RunLayout, other: RunLayout) -> Path | None:
 
 
 def refuse_beside(runs: Runs, spec: LaunchSpec) -> None:
-    """Refused while another run lives that writes to a directory of `spec`'s: what lies there may be what it just saved. An engine or an
-    evaluation that was started apart writes logs only, and belongs beside a run."""
+    """Refused while another run lives that writes to a directory of `spec`'s: what lies there may
+    be what it just saved. An engine or an evaluation that was started apart writes logs only, and
+    belongs beside a run.
+    """
     mine = runs.trainer(spec).layout(spec)
     for other in runs.all():
         writes = other.live and other.spec.component not in ("inference", "eval")
-        if other.name != spec.run and writes and (both := overlapping(mine, runs.trainer(other).layout(other.spec))):
+        if (
+            other.name != spec.run
+            and writes
+            and (both := overlapping(mine, runs.trainer(other).layout(other.spec)))
+        ):
             raise Refused(
-                f"{spec.run} and {other.name}, which is running, both write to {both}; nothing is moved there. Stop {other.name} first."
+                f"{spec.run} and {other.name}, which is running, both write to {both}; "
+                f"nothing is moved there. Stop {other.name} first."
             )

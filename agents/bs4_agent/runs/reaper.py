@@ -1,11 +1,13 @@
 """The part of the shim that stays: collects every process of an attempt until none is left.
 
-It lives as long as the run, beside a trainer that needs the memory. The interpreter alone is 8.5 MB; json would add 1.2, the enums of
-the signal module 0.5, dataclasses and pathlib 2.5, and compiling this very text instead of loading it 1.0: hence reap.py, `_signal`, and
-JSON that is written by hand below and read by a child that imports json and exits.
+It lives as long as the run, beside a trainer that needs the memory. The interpreter alone is 8.5
+MB; json would add 1.2, the enums of the signal module 0.5, dataclasses and pathlib 2.5, and
+compiling this very text instead of loading it 1.0: hence reap.py, `_signal`, and JSON that is
+written by hand below and read by a child that imports json and exits.
 
-Files, in the attempt's directory: `descendants.json` (who lives below us, so that descent stays provable when we are killed),
-`exits.ndjson` (everyone we reaped), `launcher_end.json` (the launcher is gone, others live), `end.json` (nobody is left; we end too).
+Files, in the attempt's directory: `descendants.json` (who lives below us, so that descent stays
+provable when we are killed), `exits.ndjson` (everyone we reaped), `launcher_end.json` (the launcher
+is gone, others live), `end.json` (nobody is left; we end too).
 """
 
 # ruff: noqa: PTH110, PTH116, PTH208  (pathlib costs 1.3 MB here)
@@ -20,13 +22,23 @@ from bs4_agent.runs.agent_watch import AgentWatch
 from bs4_agent.runs.descent import Descendants, Process, read
 
 _SCAN_S = 1.0
-#: Known descendants are read again this often: exec and setproctitle change a command line without changing the process.
+#: Known descendants are read again this often: exec and setproctitle change a command line without
+#: changing the process.
 _REFRESH_S = 10.0
-#: An environment that runs sandboxed code leaves thousands of orphans an hour; their exits are a help, not a duty.
+#: An environment that runs sandboxed code leaves thousands of orphans an hour; their exits are a
+#: help, not a duty.
 _MAX_EXITS = 4 << 20
 _MAX_NOTES = 50
 
-_SYNCHRONOUS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT, signal.SIGKILL, signal.SIGSTOP}
+_SYNCHRONOUS = {
+    signal.SIGSEGV,
+    signal.SIGBUS,
+    signal.SIGFPE,
+    signal.SIGILL,
+    signal.SIGABRT,
+    signal.SIGKILL,
+    signal.SIGSTOP,
+}
 
 
 class Reaper:
@@ -48,7 +60,9 @@ class Reaper:
         signal.pthread_sigmask(signal.SIG_BLOCK, signals)
         for name in os.listdir("/proc/self/fd"):
             if int(name) > 2 and os.path.exists(f"/proc/self/fd/{name}"):
-                os.set_inheritable(int(name), False)  # the lock came through exec; it ends with us, not with an agent that we revive
+                os.set_inheritable(
+                    int(name), False
+                )  # the lock came through exec; it ends with us, not with an agent that we revive
         scan_at = refresh_at = 0.0
         while not self._finished():
             now = time.monotonic()
@@ -65,7 +79,10 @@ class Reaper:
             self._write_pending()
             received = signal.sigtimedwait(signals, max(0.0, wake_at - time.monotonic()))
             if received is not None and received.si_signo != signal.SIGCHLD:
-                self.note(f"ignored signal {received.si_signo} from pid {received.si_pid}; to end the run, stop it through the agent")
+                self.note(
+                    f"ignored signal {received.si_signo} from pid {received.si_pid}; to end "
+                    "the run, stop it through the agent"
+                )
 
     def stamp(self) -> dict[str, object]:
         return {"t": round(time.time(), 3), "m": round(time.monotonic(), 3), "b": self.boot}
@@ -75,7 +92,12 @@ class Reaper:
         self._notes += 1
         if self._notes <= _MAX_NOTES:
             try:
-                os.write(2, f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {text}\n".encode(errors="replace"))
+                os.write(
+                    2,
+                    f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {text}\n".encode(
+                        errors="replace"
+                    ),
+                )
             except OSError:
                 self._notes -= 1
 
@@ -96,12 +118,18 @@ class Reaper:
         return not self._unwritten
 
     def _collect(self, pid: int, status: int, exited: bool) -> None:
-        # WNOWAIT above kept the zombie: its start ticks can still be read, so the record names one process and no other.
+        # WNOWAIT above kept the zombie: its start ticks can still be read, so the record names one
+        # process and no other.
         process, remembered = Process.of(pid), self.descendants.known.pop(pid, None)
         os.waitid(os.P_PID, pid, os.WEXITED)
         outcome = {"code": status if exited else None, "signal": None if exited else status}
         record = {
-            "identity": {"pid": pid, "start_ticks": process.ticks if process else 0, "boot_id": self.boot, "pidns": self.pidns},
+            "identity": {
+                "pid": pid,
+                "start_ticks": process.ticks if process else 0,
+                "boot_id": self.boot,
+                "pidns": self.pidns,
+            },
             **outcome,
             "comm": process.comm if process else "",
             "cmdline": remembered.title if remembered else "",
@@ -116,7 +144,12 @@ class Reaper:
     def _remember(self) -> None:
         members = [
             {
-                "identity": {"pid": pid, "start_ticks": process.ticks, "boot_id": self.boot, "pidns": self.pidns},
+                "identity": {
+                    "pid": pid,
+                    "start_ticks": process.ticks,
+                    "boot_id": self.boot,
+                    "pidns": self.pidns,
+                },
                 "comm": process.comm,
                 "cmdline": process.title,
             }
@@ -125,7 +158,9 @@ class Reaper:
         self._unwritten["descendants.json"] = encode({"members": members, **self.stamp()})
 
     def _write_pending(self) -> None:
-        """Write what has changed. What a full disk refuses stays pending and is tried again a second later."""
+        """Write what has changed. What a full disk refuses stays pending and is tried again a
+        second later.
+        """
         try:
             if self._exits:
                 lines = "".join(line + "\n" for line in self._exits).encode()
@@ -133,7 +168,11 @@ class Reaper:
                 self._exits_written += len(lines)
                 self._exits.clear()
             for name in list(self._unwritten):
-                _replace(f"{self.directory}/{name}", self._unwritten[name] + "\n", durable=name != "descendants.json")
+                _replace(
+                    f"{self.directory}/{name}",
+                    self._unwritten[name] + "\n",
+                    durable=name != "descendants.json",
+                )
                 del self._unwritten[name]
         except OSError as error:
             del self._exits[:-1000]
@@ -171,7 +210,11 @@ def encode(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, dict):
-        return "{" + ",".join(f"{encode(str(key))}:{encode(item)}" for key, item in value.items()) + "}"
+        return (
+            "{"
+            + ",".join(f"{encode(str(key))}:{encode(item)}" for key, item in value.items())
+            + "}"
+        )
     if isinstance(value, (list, tuple)):
         return "[" + ",".join(encode(item) for item in value) + "]"
     if isinstance(value, (int, float)):

@@ -1,4 +1,6 @@
-"""What the files of a run say: run.json, and spec.json, shim.json and outcome.json of an attempt."""
+"""What the files of a run say: run.json, and spec.json, shim.json and outcome.json of an
+attempt.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +84,8 @@ def shim_holds(directory: Path) -> bool:
 def read_attempt(directory: Path) -> Attempt | None:
     """The attempt in `directory` as its files tell it; None while nothing was started there.
 
-    `state` is "ended" or "lost" only where outcome.json says so: whether a process lives is not for files to say.
+    `state` is "ended" or "lost" only where outcome.json says so: whether a process lives is not for
+    files to say.
     """
     spec = read_json(directory / "spec.json")
     if spec is None:
@@ -101,7 +104,11 @@ def read_attempt(directory: Path) -> Attempt | None:
         started_m=started["m"],
         resume=spec["launch"]["resume"],
         argv=tuple(spec["argv"]),
-        end=None if outcome is None else End(outcome["code"], outcome["signal"], outcome["t"], outcome["good"], outcome["detail"]),
+        end=None
+        if outcome is None
+        else End(
+            outcome["code"], outcome["signal"], outcome["t"], outcome["good"], outcome["detail"]
+        ),
         key=spec.get("key", ""),
         adopted=bool(spec.get("adopted")),
         ran=executed,
@@ -110,7 +117,14 @@ def read_attempt(directory: Path) -> Attempt | None:
 
 def read_exit(line: Mapping[str, Any], component: str | None) -> Exit:
     """One line of exits.ndjson."""
-    return Exit(Identity.from_dict(line["identity"]), component, line["code"], line["signal"], line["t"], line["m"])
+    return Exit(
+        Identity.from_dict(line["identity"]),
+        component,
+        line["code"],
+        line["signal"],
+        line["t"],
+        line["m"],
+    )
 
 
 def _identity(data: dict[str, Any] | None) -> Identity | None:

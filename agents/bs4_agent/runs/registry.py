@@ -1,4 +1,6 @@
-"""The runs of a pod, as found on disk and as they live: one object that says what runs, what ended, and tells the journal once."""
+"""The runs of a pod, as found on disk and as they live: one object that says what runs, what ended,
+and tells the journal once.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,14 @@ from bs4_agent.runs.files import read_json, write_json
 from bs4_agent.runs.membership import AttemptMembers, Membership
 from bs4_agent.runs.model import Attempt, Exit, Member, Run
 from bs4_agent.runs.outcome import compose_end, judge
-from bs4_agent.runs.records import attempt_numbers, end_as_dict, read_attempt, read_exit, spec_as_dict, spec_from_dict
+from bs4_agent.runs.records import (
+    attempt_numbers,
+    end_as_dict,
+    read_attempt,
+    read_exit,
+    spec_as_dict,
+    spec_from_dict,
+)
 from bs4_agent.runs.told import JournalLike, Told
 from bs4_agent.scope import Scope
 from bs4_agent.telemetry.processes import ProcessTable
@@ -27,12 +36,14 @@ from bs4_agent.trainers import registry as registered_trainers
 from bs4_agent.trainers.base import LaunchSpec, Trainer
 from bs4_agent.trainers.settings import BadConfig
 
-#: A launcher that has ended is followed by its children within seconds, or not at all; only then is it said what is left.
+#: A launcher that has ended is followed by its children within seconds, or not at all; only then is
+#: it said what is left.
 _SETTLE_S = 5.0
-#: Seconds that one look at all runs waits for Docker to tell what a container printed last; the rest is waited for between looks.
+#: Seconds that one look at all runs waits for Docker to tell what a container printed last; the
+#: rest is waited for between looks.
 _LAST_WORDS_S = 0.3
-#: Shares the sampler's pass over /proc when there was one within the last second.
-#: The sampler makes a pass over all processes every 3 s; looking more often than it would make another one.
+#: Shares the sampler's pass over /proc when there was one within the last second. The sampler makes
+#: a pass over all processes every 3 s; looking more often than it would make another one.
 _SNAPSHOT_AGE_S = 2.9
 
 #: What `poll` noticed: (run, attempt, event), as journalled.
@@ -42,8 +53,8 @@ Noticed = tuple[str, int, str]
 class Runs:
     """All runs. Thread-safe. Call `poll` about once a second.
 
-    `agent_restart`: argv with which a shim may start this agent again, None = not at all. `trainers`: trainer id -> Trainer; default: the
-    registered ones.
+    `agent_restart`: argv with which a shim may start this agent again, None = not at all.
+    `trainers`: trainer id -> Trainer; default: the registered ones.
     """
 
     def __init__(
@@ -76,7 +87,9 @@ class Runs:
         self._launch_locks: dict[str, threading.Lock] = {}
         self._container_logs: dict[tuple[str, int], ContainerLog] = {}
         self.unreadable: dict[str, str] = {}
-        """Runs whose files cannot be understood (a newer agent's, a damaged disk's) -> why. They are left alone and stop nobody else."""
+        """Runs whose files cannot be understood (a newer agent's, a damaged disk's) -> why. They
+        are left alone and stop nobody else.
+        """
         for directory in sorted(home.runs.iterdir()) if home.runs.exists() else []:
             try:
                 self._find(directory)
@@ -94,7 +107,10 @@ class Runs:
             if name in self._runs:
                 return self._runs[name]
             if name in self.unreadable:
-                raise UnknownRun(f"The files of run {name!r} cannot be read ({self.unreadable[name]}); look at {self.home.run(name)}.")
+                raise UnknownRun(
+                    f"The files of run {name!r} cannot be read ({self.unreadable[name]}); "
+                    f"look at {self.home.run(name)}."
+                )
             import difflib  # half a megabyte for an error message
 
             near = difflib.get_close_matches(name, self._runs, n=1)
@@ -112,7 +128,10 @@ class Runs:
             run = self._runs.get(spec.run)
             if run is None or run.spec != spec or run.adopted != adopted:
                 directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-                write_json(directory / "run.json", {"spec": spec_as_dict(spec), "adopted": adopted, **stamp()})
+                write_json(
+                    directory / "run.json",
+                    {"spec": spec_as_dict(spec), "adopted": adopted, **stamp()},
+                )
             if run is None:
                 run = self._runs[spec.run] = Run(spec.run, spec, adopted)
             run.spec, run.adopted = spec, adopted
@@ -123,7 +142,9 @@ class Runs:
         return self.home.attempt(run, number)
 
     def launch_lock(self, run: str) -> threading.Lock:
-        """Held while an attempt of `run` is being made: two callers within this agent must not both do it."""
+        """Held while an attempt of `run` is being made: two callers within this agent must not both
+        do it.
+        """
         with self._lock:
             return self._launch_locks.setdefault(safe_name(run, "run"), threading.Lock())
 
@@ -135,7 +156,9 @@ class Runs:
             return run
 
     def launched(self, run: str, key: str) -> Attempt | None:
-        """The attempt that action `key` started; None when there is none that came to run: the `done?` of a launch."""
+        """The attempt that action `key` started; None when there is none that came to run: the
+        `done?` of a launch.
+        """
         with self._lock:
             attempts = self.reload(run).attempts if run in self._runs else []
             return next((a for a in reversed(attempts) if a.key == key and a.ran), None)
@@ -150,7 +173,9 @@ class Runs:
         return [member for member in self.membership.living(run) if member.attempt in ended]
 
     def exits(self, run: str, attempt: int) -> list[Exit]:
-        """Who of an attempt has ended how, as far as the shim reaped them: the launcher and every orphan."""
+        """Who of an attempt has ended how, as far as the shim reaped them: the launcher and every
+        orphan.
+        """
         with self._lock:
             size, exits = self._exits.get((run, attempt), (0, []))
             try:
@@ -161,17 +186,25 @@ class Runs:
                 return []
             whole = data[: data.rfind(b"\n") + 1]
             if whole:
-                exits = exits + self._named(run, attempt, [json.loads(line) for line in whole.splitlines()])
+                exits = exits + self._named(
+                    run, attempt, [json.loads(line) for line in whole.splitlines()]
+                )
                 self._exits[run, attempt] = (size + len(whole), exits)
             return exits
 
     def _named(self, run: str, attempt: int, records: list[dict[str, Any]]) -> list[Exit]:
-        known = {member.identity: member.component for member in self.membership.members(run, attempt)}
+        known = {
+            member.identity: member.component for member in self.membership.members(run, attempt)
+        }
         component = self.trainer(self.get(run)).component
         found = []
         for record in records:
             identity = Identity.from_dict(record["identity"])
-            name = known[identity] if identity in known else component(record["cmdline"].split(), record["comm"])
+            name = (
+                known[identity]
+                if identity in known
+                else component(record["cmdline"].split(), record["comm"])
+            )
             found.append(read_exit(record, name))
         return found
 
@@ -180,24 +213,32 @@ class Runs:
         return (self.attempt_directory(run, attempt) / "stop.json").exists()
 
     def container_log(self, run: Run, attempt: Attempt) -> ContainerLog | None:
-        """What the container of an attempt prints; None of one on the machine itself, and where the container's name cannot be told."""
+        """What the container of an attempt prints; None of one on the machine itself, and where the
+        container's name cannot be told.
+        """
         if run.spec.container in ("", containers.UNNAMED):
             return None
         key = (run.name, attempt.number)
         with self._lock:
             if key not in self._container_logs:
                 directory = self.attempt_directory(run.name, attempt.number)
-                self._container_logs[key] = ContainerLog(run.spec.container, directory, attempt.started_t)
+                self._container_logs[key] = ContainerLog(
+                    run.spec.container, directory, attempt.started_t
+                )
             return self._container_logs[key]
 
     def note_gap(self, stream: str, gap: dict[str, Any]) -> None:
-        """Bytes of a log that were lost (`{"generation", "from", "to", "reason"}`), for the journal: now, or when it has room again."""
+        """Bytes of a log that were lost (`{"generation", "from", "to", "reason"}`), for the
+        journal: now, or when it has room again.
+        """
         with self._lock:
             self._gaps.append({"stream": stream, **gap})
             self._tell_gaps()
 
     def poll(self) -> list[Noticed]:
-        """Look at the processes and files of all runs, and tell the journal what it does not know yet."""
+        """Look at the processes and files of all runs, and tell the journal what it does not know
+        yet.
+        """
         with self._lock:
             self._tell_gaps()
             runs = self.all()
@@ -208,13 +249,16 @@ class Runs:
     def _find(self, directory: Path) -> None:
         record = read_json(directory / "run.json")
         if record is None:
-            return  # we died between making the directory and writing the record: nothing was started
+            # we died between making the directory and writing the record: nothing was started
+            return
         spec = spec_from_dict(record["spec"])
         self._runs[spec.run] = run = Run(spec.run, spec, record["adopted"])
         self._read_attempts(run)
 
     def _read_attempts(self, run: Run) -> None:
-        """Bring `run.attempts` up to date with the disk; only what is about to start can have changed there."""
+        """Bring `run.attempts` up to date with the disk; only what is about to start can have
+        changed there.
+        """
         known = {attempt.number: attempt for attempt in run.attempts if attempt.state != "starting"}
         for number in attempt_numbers(self.home.run(run.name)):
             directory = self.attempt_directory(run.name, number)
@@ -222,7 +266,14 @@ class Runs:
                 known[number] = attempt
                 root = attempt.launcher if attempt.adopted else attempt.shim
                 self.membership.track(
-                    run.name, AttemptMembers(directory, number, root, self.trainer(run.spec).component, adopted=attempt.adopted)
+                    run.name,
+                    AttemptMembers(
+                        directory,
+                        number,
+                        root,
+                        self.trainer(run.spec).component,
+                        adopted=attempt.adopted,
+                    ),
                 )
                 if attempt.end is not None:
                     self.membership.end(run.name, number)
@@ -243,10 +294,14 @@ class Runs:
         return noticed
 
     def _decide(self, run: Run, attempt: Attempt) -> None:
-        """Give the attempt its end when it is over, on disk first: who comes after us must not judge by logs that have changed."""
+        """Give the attempt its end when it is over, on disk first: who comes after us must not
+        judge by logs that have changed.
+        """
         directory = self.attempt_directory(run.name, attempt.number)
         settled = self._settled(run.name, attempt)
-        living = [member for member in self.membership.members(run.name, attempt.number) if member.alive]
+        living = [
+            member for member in self.membership.members(run.name, attempt.number) if member.alive
+        ]
         over = judge(directory, attempt, living, settled=settled)
         if over is None:
             return
@@ -255,7 +310,8 @@ class Runs:
         own = None if attempt.adopted else directory / "launcher.log"
         if own is None and (box := self.container_log(run, attempt)) is not None and box.trainers:
             if not box.finish(_LAST_WORDS_S):
-                return  # it is judged by its last words, for which the other runs are not kept waiting
+                # it is judged by its last words, for which the other runs are not kept waiting
+                return
             own = box.path
         end = compose_end(self.trainer(spec), spec, attempt, over, living, own)
         write_json(directory / "outcome.json", end_as_dict(over.state, end))
@@ -267,7 +323,8 @@ class Runs:
             return False
         if (run, attempt.number) not in self._launcher_gone_m:
             self._launcher_gone_m[run, attempt.number] = time.monotonic()
-            # Who was born since the last snapshot, and who was seen by the shim only: judged is by all that can be known now.
+            # Who was born since the last snapshot, and who was seen by the shim only: judged is by
+            # all that can be known now.
             self.membership.observe(self.table.snapshot(max_age=0.0))
             self.membership.recall(run, attempt.number)
         return time.monotonic() - self._launcher_gone_m[run, attempt.number] >= self._settle_s
@@ -306,7 +363,9 @@ class Runs:
             "resume": attempt.resume,
             "identity": attempt.launcher.as_dict() if attempt.launcher is not None else None,
             "started_t": attempt.started_t,
-            "overrides": (read_json(directory / "spec.json") or {"launch": {}})["launch"].get("overrides", []),
+            "overrides": (read_json(directory / "spec.json") or {"launch": {}})["launch"].get(
+                "overrides", []
+            ),
         }
         if run.spec.container:
             fields["container"] = run.spec.container
@@ -316,5 +375,21 @@ class Runs:
 
     def _tell_ended(self, run: Run, attempt: Attempt) -> bool:
         end = attempt.end
-        fields = {} if end is None else {"code": end.code, "signal": end.signal, "good": end.good, "detail": end.detail, "ended_t": end.t}
-        return self._told.tell(self.attempt_directory(run.name, attempt.number), run.name, attempt.number, "attempt-ended", fields)
+        fields = (
+            {}
+            if end is None
+            else {
+                "code": end.code,
+                "signal": end.signal,
+                "good": end.good,
+                "detail": end.detail,
+                "ended_t": end.t,
+            }
+        )
+        return self._told.tell(
+            self.attempt_directory(run.name, attempt.number),
+            run.name,
+            attempt.number,
+            "attempt-ended",
+            fields,
+        )

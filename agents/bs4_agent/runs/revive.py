@@ -1,8 +1,10 @@
-"""Start a new agent in the place of a dead one, at most three times an hour. Run as a script by the shim, outside the run's process tree.
+"""Start a new agent in the place of a dead one, at most three times an hour. Run as a script by the
+shim, outside the run's process tree.
 
-Becomes the agent through exec, by the command in HOME/agent.json (`restart`, which the newest agent wrote) or else by the one in the
-attempt's spec.json (`agent_restart`). What it may do is written in HOME/agent-restarts.json, under a lock, so that the shims of several
-runs share one budget and never start two.
+Becomes the agent through exec, by the command in HOME/agent.json (`restart`, which the newest agent
+wrote) or else by the one in the attempt's spec.json (`agent_restart`). What it may do is written in
+HOME/agent-restarts.json, under a lock, so that the shims of several runs share one budget and never
+start two.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ def main(directory: str) -> int:
     try:
         with open(f"{home}/agent.json", encoding="utf-8") as handle:
             record = json.load(handle)
-        refusal = _refusal(record, lock, timing.get("window_s", WINDOW_S), timing.get("grace_s", GRACE_S))
+        refusal = _refusal(
+            record, lock, timing.get("window_s", WINDOW_S), timing.get("grace_s", GRACE_S)
+        )
         if refusal:
             print(refusal, file=sys.stderr)  # noqa: T201  (standard error is the shim's log)
             return 1
@@ -53,7 +57,10 @@ def _refusal(record: dict[str, Any], lock: int, window_s: float, grace_s: float)
     if recent and now - max(recent) < grace_s:
         return "an agent was started a moment ago"
     if len(recent) >= LIMIT:
-        return f"the agent died {LIMIT} times within {window_s:.0f} s; see agent.log, then attach the console to start one"
+        return (
+            f"the agent died {LIMIT} times within {window_s:.0f} s; see agent.log, then attach "
+            "the console to start one"
+        )
     os.lseek(lock, 0, os.SEEK_SET)
     os.ftruncate(lock, 0)
     os.write(lock, json.dumps([[at, boot] for at in [*recent, now]]).encode())
@@ -86,7 +93,8 @@ def _become(argv: list[str], home: str) -> None:
         signal.signal(signum, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, set())
     os.chdir(home)
-    os.execvpe(argv[0], argv, {**os.environ, "BS4_HOME": home, "BS4_AGENT_RESTARTED": "1"})  # noqa: S606
+    environment = {**os.environ, "BS4_HOME": home, "BS4_AGENT_RESTARTED": "1"}
+    os.execvpe(argv[0], argv, environment)  # noqa: S606
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""What the logs of one attempt have said so far, as far as detectors ask for it: steps per side, the last events of each kind, errors."""
+"""What the logs of one attempt have said so far, as far as detectors ask for it: steps per side,
+the last events of each kind, errors.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +15,21 @@ from bs4_agent.runs.history import History
 from bs4_agent.trainers.base import Event
 from bs4_agent.trainers.steps import EVAL
 
-#: Kept of each kind and side: heartbeats come every 10 s and must not push out the one barrier or the resume line of the start.
+#: Kept of each kind and side: heartbeats come every 10 s and must not push out the one barrier or
+#: the resume line of the start.
 _PER_KIND = 40
 _STEPS = 256
-#: Steps whose durations make "the usual step": enough to be calm, few enough to follow a change of the batch size.
+#: Steps whose durations make "the usual step": enough to be calm, few enough to follow a change of
+#: the batch size.
 _TYPICAL = 20
 _TEXT = 300
 
 
 @dataclass
 class SideLog:
-    """Progress of one side. `last_step_m`/`_t`: when its line was read, or, where the line was read late, when it says it was written."""
+    """Progress of one side. `last_step_m`/`_t`: when its line was read, or, where the line was read
+    late, when it says it was written.
+    """
 
     last_step: int | None = None
     last_step_m: float | None = None
@@ -36,7 +42,9 @@ class SideLog:
 
 @dataclass
 class RunLog:
-    """`steps`: the last records of steps/<run>. `skipped`: bytes per source that were passed over because the backlog was too long."""
+    """`steps`: the last records of steps/<run>. `skipped`: bytes per source that were passed over
+    because the backlog was too long.
+    """
 
     run: str
     attempt: int
@@ -51,7 +59,13 @@ class RunLog:
     @property
     def events(self) -> list[LogEvent]:
         """The last events of each kind and side, in the order in which they were read."""
-        return [event for _, event in sorted((entry for kind in self._events.values() for entry in kind), key=lambda entry: entry[0])]
+        return [
+            event
+            for _, event in sorted(
+                (entry for kind in self._events.values() for entry in kind),
+                key=lambda entry: entry[0],
+            )
+        ]
 
     @property
     def errors(self) -> list[LogEvent]:
@@ -66,25 +80,42 @@ class RunLog:
     def copy(self) -> RunLog:
         """As it is now; what is read later does not change it."""
         sides = {
-            name: replace(side, durations=deque(side.durations, maxlen=_TYPICAL), late=deque(side.late, maxlen=_TYPICAL))
+            name: replace(
+                side,
+                durations=deque(side.durations, maxlen=_TYPICAL),
+                late=deque(side.late, maxlen=_TYPICAL),
+            )
             for name, side in self.sides.items()
         }
         events = {key: deque(kept, maxlen=_PER_KIND) for key, kept in self._events.items()}
         steps = deque(self.steps, maxlen=_STEPS)
-        return replace(self, sides=sides, steps=steps, skipped=dict(self.skipped), history=self.history.copy(), _events=events)
+        return replace(
+            self,
+            sides=sides,
+            steps=steps,
+            skipped=dict(self.skipped),
+            history=self.history.copy(),
+            _events=events,
+        )
 
     def record(self, record: dict[str, Any]) -> None:
-        """A record of steps/<run>; a later one of the same step takes the place of the earlier. Points of validations are no steps."""
+        """A record of steps/<run>; a later one of the same step takes the place of the earlier.
+        Points of validations are no steps.
+        """
         if record["side"].startswith(EVAL):
             return
         key = (record["side"], record["step"])
         if any((known["side"], known["step"]) == key for known in self.steps):
-            self.steps = deque((r for r in self.steps if (r["side"], r["step"]) != key), maxlen=_STEPS)
+            self.steps = deque(
+                (r for r in self.steps if (r["side"], r["step"]) != key), maxlen=_STEPS
+            )
         self.steps.append(record)
         self.history.add(record, self._finished_m(record))
 
     def _finished_m(self, record: Mapping[str, Any]) -> float | None:
-        """Monotonic second of the record's line; unknown for a row of the metrics file that came before the line."""
+        """Monotonic second of the record's line; unknown for a row of the metrics file that came
+        before the line.
+        """
         side = self.sides.get(record["side"])
         if side is not None and side.last_step == record["step"]:
             return side.last_step_m
@@ -95,19 +126,30 @@ class RunLog:
         return Side(found.last_step, found.last_step_m, found.steps)
 
     def median_step_s(self) -> float | None:
-        """How long a step usually takes, seconds; the trainer's word first. None before a step has told its time."""
+        """How long a step usually takes, seconds; the trainer's word first. None before a step has
+        told its time.
+        """
         for name in ("trainer", "orchestrator"):
             if name in self.sides and self.sides[name].durations:
-                # Not statistics.median: that module brings fractions, decimal and random along, 3 MB.
+                # Not statistics.median: that module brings fractions, decimal and random along, 3
+                # MB.
                 ordered = sorted(self.sides[name].durations)
                 return ordered[len(ordered) // 2]
         return None
 
     def add(self, event: LogEvent) -> None:
-        kept = self._events.setdefault((event.event.kind, event.event.side), deque(maxlen=_PER_KIND))
+        kept = self._events.setdefault(
+            (event.event.kind, event.event.side), deque(maxlen=_PER_KIND)
+        )
         self._count += 1
-        if event.event.kind == "heartbeat" and len(kept) >= 2 and _same(kept[-1][1], event) and _same(kept[-2][1], event):
-            kept.pop()  # since when nothing changed, and until when it was said: the ones between say nothing
+        if (
+            event.event.kind == "heartbeat"
+            and len(kept) >= 2
+            and _same(kept[-1][1], event)
+            and _same(kept[-2][1], event)
+        ):
+            # since when nothing changed, and until when it was said: the ones between say nothing
+            kept.pop()
         kept.append((self._count, event))
         if event.event.kind == "step" and event.event.step is not None:
             self._progress(event)
@@ -130,16 +172,25 @@ class RunLog:
             side.durations.append(float(duration))
 
     def as_dict(self) -> dict[str, Any]:
-        """For the agent that comes after us. Times are wall times: its monotonic clock may be another boot's."""
+        """For the agent that comes after us. Times are wall times: its monotonic clock may be
+        another boot's.
+        """
         sides = {
-            name: {"last_step": s.last_step, "last_step_t": s.last_step_t, "steps": s.steps, "durations": list(s.durations)}
+            name: {
+                "last_step": s.last_step,
+                "last_step_t": s.last_step_t,
+                "steps": s.steps,
+                "durations": list(s.durations),
+            }
             for name, s in self.sides.items()
         }
         return {
             "run": self.run,
             "attempt": self.attempt,
             "sides": sides,
-            "last_activity_t": None if self.last_activity_m is None else _wall(self.last_activity_m),
+            "last_activity_t": None
+            if self.last_activity_m is None
+            else _wall(self.last_activity_m),
             "steps": list(self.steps)[-_TYPICAL:],
             "skipped": self.skipped,
             "events": [_event_as_dict(event) for event in self.events],
@@ -151,7 +202,13 @@ class RunLog:
         for event in data["events"]:
             log.add(_event_from_dict(event))
         log.sides = {
-            name: SideLog(s["last_step"], _mono(s["last_step_t"]), s["last_step_t"], s["steps"], deque(s["durations"], maxlen=_TYPICAL))
+            name: SideLog(
+                s["last_step"],
+                _mono(s["last_step_t"]),
+                s["last_step_t"],
+                s["steps"],
+                deque(s["durations"], maxlen=_TYPICAL),
+            )
             for name, s in data["sides"].items()
         }
         log.last_activity_m = _mono(data["last_activity_t"])
@@ -182,10 +239,17 @@ def _wall(m: float) -> float:
 
 
 def _event_as_dict(event: LogEvent) -> dict[str, Any]:
-    """Field by field: dataclasses.asdict copies every value deeply, which was a fifth of the follower's work."""
+    """Field by field: dataclasses.asdict copies every value deeply, which was a fifth of the
+    follower's work.
+    """
     inner = event.event
     return {
-        "event": {"kind": inner.kind, "side": inner.side, "values": dict(inner.values), "step": inner.step},
+        "event": {
+            "kind": inner.kind,
+            "side": inner.side,
+            "values": dict(inner.values),
+            "step": inner.step,
+        },
         "t": _wall(event.m),
         "text": event.text,
         "source": event.source,
@@ -200,4 +264,8 @@ def _event_as_dict(event: LogEvent) -> dict[str, Any]:
 def _event_from_dict(data: Mapping[str, Any]) -> LogEvent:
     inner = data["event"]
     rest = {key: value for key, value in data.items() if key not in ("event", "t")}
-    return LogEvent(event=Event(inner["kind"], inner["side"], inner["values"], inner["step"]), m=monotonic_of(data["t"]), **rest)
+    return LogEvent(
+        event=Event(inner["kind"], inner["side"], inner["values"], inner["step"]),
+        m=monotonic_of(data["t"]),
+        **rest,
+    )

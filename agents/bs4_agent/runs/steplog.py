@@ -1,4 +1,6 @@
-"""`steps/<run>`: each step of each side once, from log lines and from the trainer's own metrics file, whatever was read twice."""
+"""`steps/<run>`: each step of each side once, from log lines and from the trainer's own metrics
+file, whatever was read twice.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ from bs4_agent.trainers.steps import StepReader
 
 #: 350 bytes a record: 45,000 steps of both sides.
 _CAP = 32 << 20
-#: Records remembered to recognise what is read a second time; after a kill -9 at most the last seconds are.
+#: Records remembered to recognise what is read a second time; after a kill -9 at most the last
+#: seconds are.
 _REMEMBERED = 1024
 _METRICS_CHUNK = 1 << 20
 #: A row may carry the time at which its step began.
@@ -26,9 +29,18 @@ _Key = tuple[int, str, int]
 
 
 class StepLog:
-    """`metrics_place`: {"inode", "offset"} up to which the metrics file was read, None before that. `append` order is that of the lines."""
+    """`metrics_place`: {"inode", "offset"} up to which the metrics file was read, None before that.
+    `append` order is that of the lines.
+    """
 
-    def __init__(self, streams: Streams, directory: Path, trainer: Trainer, run: str, metrics_place: dict[str, int] | None) -> None:
+    def __init__(
+        self,
+        streams: Streams,
+        directory: Path,
+        trainer: Trainer,
+        run: str,
+        metrics_place: dict[str, int] | None,
+    ) -> None:
         self.metrics_place = metrics_place
         self._trainer = trainer
         self._stream = SegmentStream(directory, _CAP)
@@ -43,7 +55,9 @@ class StepLog:
     def anchor(self, attempt: int, wall: float) -> None:
         self._reader.anchor(attempt, wall)
 
-    def feed(self, source: str, raw: bytes, cursor: str, attempt: int, near: float | None) -> list[dict[str, Any]]:
+    def feed(
+        self, source: str, raw: bytes, cursor: str, attempt: int, near: float | None
+    ) -> list[dict[str, Any]]:
         """One line of a log; returns the records that are new. They are written by `flush`."""
         return self._take(self._reader.feed(source, raw, cursor, attempt, near=near))
 
@@ -63,8 +77,18 @@ class StepLog:
             data = handle.read(_METRICS_CHUNK)
         whole = data.rfind(b"\n") + 1 or (len(data) if len(data) == _METRICS_CHUNK else 0)
         self.metrics_place = {"inode": place["inode"], "offset": place["offset"] + whole}
-        records = [record for row in data[:whole].splitlines() for record in self._reader.feed_metrics(row, attempt.number)]
-        return self._take([r for r in records if r.get("log_t", attempt.started_t) >= attempt.started_t - _CLOCK_SLACK_S])
+        records = [
+            record
+            for row in data[:whole].splitlines()
+            for record in self._reader.feed_metrics(row, attempt.number)
+        ]
+        return self._take(
+            [
+                r
+                for r in records
+                if r.get("log_t", attempt.started_t) >= attempt.started_t - _CLOCK_SLACK_S
+            ]
+        )
 
     def known(self, attempt: int) -> list[dict[str, Any]]:
         """What was recorded of `attempt` and is still remembered, in order."""
@@ -73,8 +97,8 @@ class StepLog:
     def flush(self) -> None:
         """Write what is pending. SpoolFull leaves it for the next call.
 
-        A record that can never be written is dropped: RecordTooLarge or RecordNotJson says so, and the
-        next call goes on behind it.
+        A record that can never be written is dropped: RecordTooLarge or RecordNotJson says so, and
+        the next call goes on behind it.
         """
         while self._pending:
             record = {**stamp(), **self._pending.popleft()}
@@ -94,7 +118,9 @@ class StepLog:
         return fresh
 
     def _remember(self, record: dict[str, Any]) -> bool:
-        """False for what was recorded before. A record with other numbers, or more of them, replaces the earlier one for its readers."""
+        """False for what was recorded before. A record with other numbers, or more of them,
+        replaces the earlier one for its readers.
+        """
         key = (record["attempt"], record["side"], record["step"])
         content = {name: value for name, value in record.items() if name not in ("t", "m", "b")}
         before = self._recorded.pop(key, None)

@@ -1,7 +1,9 @@
-"""Stop a run: by its generation's own rules first, then whatever is left of it by descent, then proof that nothing holds a GPU.
+"""Stop a run: by its generation's own rules first, then whatever is left of it by descent, then
+proof that nothing holds a GPU.
 
-Every signal is written to the attempt's stop.json before it is sent. An agent that dies in the middle and comes back does not send it again
-(a second SIGINT breaks off the launcher's own cleaning up) but waits for the rest of the time that it had.
+Every signal is written to the attempt's stop.json before it is sent. An agent that dies in the
+middle and comes back does not send it again (a second SIGINT breaks off the launcher's own cleaning
+up) but waits for the rest of the time that it had.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ from bs4_agent.runs.registry import Runs
 _AFTER_LAUNCHER_S = 5.0
 #: The driver frees memory within a second of its holder's end.
 _GPU_FREE_S = 30.0
-#: Processes that were forked while the others were being ended are found by looking again; a tree that keeps forking is not ours to win.
+#: Processes that were forked while the others were being ended are found by looking again; a tree
+#: that keeps forking is not ours to win.
 _SWEEPS = 5
 _LOOK_S = 0.5
 #: The shim needs milliseconds for its last record, on a machine that is short of cores seconds.
@@ -45,12 +48,16 @@ class StopStep:
     @property
     def command(self) -> str:
         """As a person would type it."""
-        return f"kill -{self.signal.removeprefix('SIG')} " + " ".join(str(member.identity.pid) for member in self.targets)
+        return f"kill -{self.signal.removeprefix('SIG')} " + " ".join(
+            str(member.identity.pid) for member in self.targets
+        )
 
 
 @dataclass
 class StopReport:
-    """What a stop did. `left`: members that still live; `holding`: members that still hold a GPU. Both empty = it worked."""
+    """What a stop did. `left`: members that still live; `holding`: members that still hold a GPU.
+    Both empty = it worked.
+    """
 
     run: str
     attempt: int
@@ -68,15 +75,25 @@ class StopReport:
     def sentence(self) -> str:
         if self.ok:
             count = len({one.identity for one in self.sent if not one.refused})
-            return f"{self.run} has ended and nothing of it is left ({count} process{'' if count == 1 else 'es'} signalled)"
+            return (
+                f"{self.run} has ended and nothing of it is left ({count} "
+                f"process{'' if count == 1 else 'es'} signalled)"
+            )
         members = ", ".join(_name(member) for member in [*self.left, *self.holding])
-        return f"of {self.run} there still live {members}; a process that survives KILL waits for the kernel: release the pod if it stays"
+        return (
+            f"of {self.run} there still live {members}; a process that survives KILL waits for "
+            "the kernel: release the pod if it stays"
+        )
 
 
 class StopRun:
-    """A stop that can be begun again at any point. `gpu_holders(run)`: the members that hold a GPU now. `scale` shortens waits in tests."""
+    """A stop that can be begun again at any point. `gpu_holders(run)`: the members that hold a GPU
+    now. `scale` shortens waits in tests.
+    """
 
-    def __init__(self, runs: Runs, run: str, *, gpu_holders: GpuHolders = lambda run: (), scale: float = 1.0) -> None:
+    def __init__(
+        self, runs: Runs, run: str, *, gpu_holders: GpuHolders = lambda run: (), scale: float = 1.0
+    ) -> None:
         self._runs = runs
         self._run = runs.get(run)
         self._gpu_holders = gpu_holders
@@ -93,18 +110,28 @@ class StopRun:
             launcher = self._launcher(living) if self._run.live else None
             targets = [launcher] if launcher is not None else []
         steps = [StopStep(name, targets, seconds) for name, seconds in policy.signals if targets]
-        return [*steps, StopStep("SIGTERM", living, ending.TERM_S), StopStep("SIGKILL", living, ending.KILL_S)]
+        return [
+            *steps,
+            StopStep("SIGTERM", living, ending.TERM_S),
+            StopStep("SIGKILL", living, ending.KILL_S),
+        ]
 
     def done(self) -> bool:
         """Nothing of the run lives and nothing of it holds a GPU."""
         return not self._living() and not self._gpu_holders(self._run.name)
 
     def execute(self, say: Say = lambda text: None) -> StopReport:
-        """Take every step that is needed. StepFailed, with the report's sentence, when something of the run is left."""
+        """Take every step that is needed. StepFailed, with the report's sentence, when something of
+        the run is left.
+        """
         attempt = self._run.attempt
-        report = StopReport(self._run.name, attempt.number if attempt is not None else 0, time.time())
+        report = StopReport(
+            self._run.name, attempt.number if attempt is not None else 0, time.time()
+        )
         if attempt is not None and not self.done():
-            record = _Record(self._runs.attempt_directory(self._run.name, attempt.number) / "stop.json")
+            record = _Record(
+                self._runs.attempt_directory(self._run.name, attempt.number) / "stop.json"
+            )
             if attempt.end is None:
                 self._by_policy(record, report, say)
             self._sweep(report, say)
@@ -134,20 +161,31 @@ class StopRun:
                     self._end_stopped(living, launcher, report, say)
                 record.sent()
                 waited = 0.0
-            self._wait(living, launcher if policy.target == "launcher" else None, max(0.0, seconds * self._scale - waited))
+            self._wait(
+                living,
+                launcher if policy.target == "launcher" else None,
+                max(0.0, seconds * self._scale - waited),
+            )
 
     def _wait(self, living: Sequence[Member], launcher: Member | None, seconds: float) -> None:
-        """Until all have ended, or, where only the launcher was told, a little after it has ended."""
+        """Until all have ended, or, where only the launcher was told, a little after it has
+        ended.
+        """
         deadline = time.monotonic() + seconds
         if launcher is not None:
             ending.wait_gone([launcher.identity], seconds)
             if not launcher.identity.alive():
                 deadline = min(deadline, time.monotonic() + _AFTER_LAUNCHER_S * self._scale)
         while (left := self._living()) and time.monotonic() < deadline:
-            ending.wait_gone([member.identity for member in left], min(_LOOK_S, max(0.0, deadline - time.monotonic())))
+            ending.wait_gone(
+                [member.identity for member in left],
+                min(_LOOK_S, max(0.0, deadline - time.monotonic())),
+            )
 
     def _sweep(self, report: StopReport, say: Say) -> None:
-        """TERM and KILL for whoever is left by descent, again for those that were born meanwhile."""
+        """TERM and KILL for whoever is left by descent, again for those that were born
+        meanwhile.
+        """
         before: set[Identity] = set()
         for _ in range(_SWEEPS):
             living = self._living()
@@ -155,7 +193,9 @@ class StopRun:
                 break  # nobody, or only those who survived KILL
             before = {member.identity for member in living}
             say("ending what is left: " + ", ".join(_name(member) for member in living))
-            sent, _left = ending.end([member.identity for member in living], scale=self._scale, say=say)
+            sent, _left = ending.end(
+                [member.identity for member in living], scale=self._scale, say=say
+            )
             report.sent += sent
         report.left = self._living()
 
@@ -168,7 +208,9 @@ class StopRun:
             say("no process of the run is left and none holds a GPU")
 
     def _settle(self, report: StopReport) -> None:
-        """Until the attempt has its end: the shim writes it down after its last child, and a start that comes before that is refused."""
+        """Until the attempt has its end: the shim writes it down after its last child, and a start
+        that comes before that is refused.
+        """
         deadline = time.monotonic() + _END_S
         self._runs.poll()
         while report.ok and self._run.live and time.monotonic() < deadline:
@@ -176,14 +218,24 @@ class StopRun:
             self._runs.poll()
 
     def _signal(self, name: str, targets: Sequence[Member], report: StopReport, say: Say) -> None:
-        sent = [result for member in targets if (result := ending.send(member.identity, name)) is not None]
+        sent = [
+            result
+            for member in targets
+            if (result := ending.send(member.identity, name)) is not None
+        ]
         report.sent += sent
         say(f"sent {name} to " + ", ".join(_name(member) for member in targets))
 
-    def _end_stopped(self, living: Sequence[Member], launcher: Member | None, report: StopReport, say: Say) -> None:
-        """A stopped child cannot act on what the launcher tells it, and the launcher would wait a minute for each. Waking an engine would
-        let the run train on while it is being stopped, so what is stopped ends here."""
-        stopped = [member for member in living if member.state in ("T", "t") and member is not launcher]
+    def _end_stopped(
+        self, living: Sequence[Member], launcher: Member | None, report: StopReport, say: Say
+    ) -> None:
+        """A stopped child cannot act on what the launcher tells it, and the launcher would wait a
+        minute for each. Waking an engine would let the run train on while it is being stopped, so
+        what is stopped ends here.
+        """
+        stopped = [
+            member for member in living if member.state in ("T", "t") and member is not launcher
+        ]
         if stopped:
             self._signal("SIGKILL", stopped, report, say)
 
@@ -193,14 +245,27 @@ class StopRun:
         return self._runs.membership.living(self._run.name)
 
     def _launcher(self, living: Sequence[Member]) -> Member | None:
-        """The trainer's launcher: the Python process, not the `uv run` around it, of which it is not proved that it passes signals on."""
+        """The trainer's launcher: the Python process, not the `uv run` around it, of which it is
+        not proved that it passes signals on.
+        """
         attempt: Attempt | None = self._run.attempt
         if attempt is None or attempt.launcher is None:
             return None
-        named = [member for member in living if member.component == "launcher" and member.attempt == attempt.number]
+        named = [
+            member
+            for member in living
+            if member.component == "launcher" and member.attempt == attempt.number
+        ]
         if named:
             return max(named, key=lambda member: (member.identity.start_ticks, member.identity.pid))
-        return next((member for member in living if member.identity == attempt.launcher and member.component != "uv"), None)
+        return next(
+            (
+                member
+                for member in living
+                if member.identity == attempt.launcher and member.component != "uv"
+            ),
+            None,
+        )
 
 
 class _Record:
@@ -209,10 +274,14 @@ class _Record:
     def __init__(self, path: Path) -> None:
         self._path = path
         found = read_json(path)
-        self._steps: list[dict[str, Any]] = found["steps"] if found is not None and not found["finished"] else []
+        self._steps: list[dict[str, Any]] = (
+            found["steps"] if found is not None and not found["finished"] else []
+        )
 
     def waited(self, index: int) -> float | None:
-        """Seconds since the signals of this step were sent, by us or a predecessor; None when they were not, or not all of them."""
+        """Seconds since the signals of this step were sent, by us or a predecessor; None when they
+        were not, or not all of them.
+        """
         for step in self._steps:
             if step["index"] == index and step["sent"] and step["b"] == boot_id():
                 return max(0.0, time.monotonic() - float(step["m"]))
@@ -220,7 +289,9 @@ class _Record:
 
     def begin(self, index: int, name: str, targets: Sequence[Member]) -> None:
         targeted = [member.identity.as_dict() for member in targets]
-        self._steps.append({"index": index, "signal": name, "targets": targeted, "sent": False, **stamp()})
+        self._steps.append(
+            {"index": index, "signal": name, "targets": targeted, "sent": False, **stamp()}
+        )
         self._write(finished=False)
 
     def sent(self) -> None:
@@ -235,4 +306,7 @@ class _Record:
 
 
 def _name(member: Member) -> str:
-    return f"{member.component or (member.cmdline[0] if member.cmdline else 'a process')} (pid {member.identity.pid})"
+    return (
+        f"{member.component or (member.cmdline[0] if member.cmdline else 'a process')} (pid "
+        f"{member.identity.pid})"
+    )

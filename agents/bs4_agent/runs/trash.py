@@ -1,4 +1,6 @@
-"""The run's trash: what is in the way is moved aside by one rename, never deleted, and can be put back."""
+"""The run's trash: what is in the way is moved aside by one rename, never deleted, and can be put
+back.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +19,19 @@ from bs4_agent.runs.places import log_directories, own_directories, refuse_besid
 from bs4_agent.runs.registry import Runs
 
 
-def trash(runs: Runs, name: str, path: Path, *, stamp_as: str = "", everything: bool = False) -> Path:
-    """Move `path` to `<storage>/trash/<stamp>/<path below output_dir>` and return where it lies now.
+def trash(
+    runs: Runs, name: str, path: Path, *, stamp_as: str = "", everything: bool = False
+) -> Path:
+    """Move `path` to `<storage>/trash/<stamp>/<path below output_dir>` and return where it lies
+    now.
 
-    `stamp_as` names the move (an action's key: doing it again then finds it done); default: a new ULID. `everything` lifts the ban on the
-    newest complete checkpoint, for a start afresh that a person has confirmed with the run's name.
+    `stamp_as` names the move (an action's key: doing it again then finds it done); default: a new
+    ULID. `everything` lifts the ban on the newest complete checkpoint, for a start afresh that a
+    person has confirmed with the run's name.
 
-    Refused: outside the run's own directories once links are resolved, a link itself, another filesystem, the newest complete checkpoint
-    or something around it, a run that is live or shares a directory with one that is. StepFailed: the filesystem would not do it.
+    Refused: outside the run's own directories once links are resolved, a link itself, another
+    filesystem, the newest complete checkpoint or something around it, a run that is live or shares
+    a directory with one that is. StepFailed: the filesystem would not do it.
     """
     run = runs.get(name)
     layout = runs.trainer(run.spec).layout(run.spec)
@@ -34,19 +41,25 @@ def trash(runs: Runs, name: str, path: Path, *, stamp_as: str = "", everything: 
         return target
     source = _permitted(runs, run, path, everything=everything)
     if os.path.lexists(target):
-        raise Refused(f"{target} is there already, so {path} was left where it is; look at both, then move one aside by hand.")
+        raise Refused(
+            f"{target} is there already, so {path} was left where it is; look at both, then "
+            "move one aside by hand."
+        )
     try:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if target.parent.stat().st_dev != source.lstat().st_dev:
             raise Refused(
-                f"{path} lies on another filesystem than {area}, so moving it would mean copying it; move it aside by hand there."
+                f"{path} lies on another filesystem than {area}, so moving it would mean "
+                "copying it; move it aside by hand there."
             )
-        # Written before the move: whoever finds the trash after a crash must be able to put it back.
+        # Written before the move: whoever finds the trash after a crash must be able to put it
+        # back.
         write_json(_ticket(target), {"original": str(source), "run": name, **stamp()})
         rename(source, target)
     except OSError as error:
         raise StepFailed(
-            f"{path} could not be moved to {target} ({error.strerror}); nothing was lost. Correct that, then try again."
+            f"{path} could not be moved to {target} ({error.strerror}); nothing was lost. "
+            "Correct that, then try again."
         ) from error
     return target
 
@@ -60,7 +73,9 @@ def trashed(runs: Runs, name: str, path: Path, stamp_as: str) -> bool:
 
 
 def restore(trashed_path: Path) -> Path:
-    """Put back what `trash` moved, to where it was; returns that place. Refused when something has taken it."""
+    """Put back what `trash` moved, to where it was; returns that place. Refused when something has
+    taken it.
+    """
     record = read_json(_ticket(trashed_path))
     if record is None:
         raise Refused(f"{trashed_path} has no note of where it came from; move it by hand.")
@@ -71,7 +86,9 @@ def restore(trashed_path: Path) -> Path:
         raise Refused(f"{original} exists again, so nothing was put back; move it aside first.")
     original.parent.mkdir(parents=True, exist_ok=True)
     if original.parent.resolve() != original.parent:
-        raise Refused(f"{original.parent} has become a link, so nothing was put back; move it by hand.")
+        raise Refused(
+            f"{original.parent} has become a link, so nothing was put back; move it by hand."
+        )
     rename(trashed_path, original)
     return original
 
@@ -92,7 +109,9 @@ def own_path(runs: Runs, run: Run, path: Path) -> Path:
     if ".." in path.parts or not path.is_absolute():
         raise Refused(f"{path} is not a plain absolute path; name the directory itself.")
     if path.is_symlink():
-        raise Refused(f"{path} is a link; name the directory that it points to, if that is to move.")
+        raise Refused(
+            f"{path} is a link; name the directory that it points to, if that is to move."
+        )
     source = path.resolve()
     if not os.path.lexists(source):
         raise Refused(f"There is no {path}; nothing was moved. Make a new plan.")
@@ -100,25 +119,41 @@ def own_path(runs: Runs, run: Run, path: Path) -> Path:
     layout = trainer.layout(run.spec)
     output_dir = layout.output_dir.resolve()
     places = [*own_directories(layout), *log_directories(trainer, run.spec)]
-    if source == output_dir or source in output_dir.parents or not any(place == source or place in source.parents for place in places):
-        raise Refused(f"{path} is not one of {run.name}'s own directories (it is really {source}); only those are moved.")
+    if (
+        source == output_dir
+        or source in output_dir.parents
+        or not any(place == source or place in source.parents for place in places)
+    ):
+        raise Refused(
+            f"{path} is not one of {run.name}'s own directories (it is really {source}); "
+            "only those are moved."
+        )
     if storage(layout.output_dir, run.name).resolve() in (source, *source.parents):
         raise Refused(f"{path} is in the trash already.")
     return source
 
 
 def _spare_the_newest(runs: Runs, run: Run, source: Path) -> None:
-    newest = max((c for c in runs.trainer(run.spec).checkpoints(run.spec) if c.complete), key=lambda c: c.step, default=None)
+    newest = max(
+        (c for c in runs.trainer(run.spec).checkpoints(run.spec) if c.complete),
+        key=lambda c: c.step,
+        default=None,
+    )
     if newest is None:
         return
     for part in [*newest.parts.values(), *newest.directories.values()]:
         real = part.resolve()
         if real == source or real in source.parents or source in real.parents:
-            raise Refused(f"{source} holds step {newest.step}, the newest complete checkpoint of {run.name}; that one is never moved.")
+            raise Refused(
+                f"{source} holds step {newest.step}, the newest complete checkpoint of "
+                f"{run.name}; that one is never moved."
+            )
 
 
 def below(path: Path, output_dir: Path) -> Path:
-    """The name in the trash: as below output_dir, or by the whole path for what lies elsewhere (a checkpoint directory on another disk)."""
+    """The name in the trash: as below output_dir, or by the whole path for what lies elsewhere (a
+    checkpoint directory on another disk).
+    """
     parent = path.parent.resolve()
     real, base = parent / path.name, output_dir.resolve()
     return real.relative_to(base) if base in real.parents else Path("elsewhere", *real.parts[1:])
@@ -129,7 +164,9 @@ def _ticket(target: Path) -> Path:
 
 
 def rename(source: Path, target: Path) -> None:
-    """One rename between directories that are held open and were checked: a link put in the way meanwhile leads nowhere."""
+    """One rename between directories that are held open and were checked: a link put in the way
+    meanwhile leads nowhere.
+    """
     with _real(source.parent) as come_from, _real(target.parent.resolve()) as go_to:
         os.rename(source.name, target.name, src_dir_fd=come_from, dst_dir_fd=go_to)
     sync_directory(target.parent)
@@ -141,7 +178,10 @@ def _real(directory: Path) -> Iterator[int]:
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         if str(Path(f"/proc/self/fd/{fd}").readlink()) != str(directory):
-            raise Refused(f"{directory} was replaced by a link while it was looked at; nothing was moved. Make a new plan.")
+            raise Refused(
+                f"{directory} was replaced by a link while it was looked at; nothing was "
+                "moved. Make a new plan."
+            )
         yield fd
     finally:
         os.close(fd)

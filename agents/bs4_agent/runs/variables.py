@@ -1,4 +1,6 @@
-"""What a set-up has ordered for the environment of every launch in one checkout: never a secret (see setup/recipe.py)."""
+"""What a set-up has ordered for the environment of every launch in one checkout: never a secret
+(see setup/recipe.py).
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,9 @@ from bs4_agent.paths import Home
 
 
 def standing(home: Home, cwd: Path) -> dict[str, str]:
-    """Of launches in `cwd`; empty where no set-up was. The file is ours and a shell's: lines of NAME=value, nothing quoted."""
+    """Of launches in `cwd`; empty where no set-up was. The file is ours and a shell's: lines of
+    NAME=value, nothing quoted.
+    """
     try:
         lines = home.variables(cwd).read_text().splitlines()
     except FileNotFoundError:

@@ -1,8 +1,10 @@
 """Secrets on the pod: how they come, where they lie, and that nobody else sees them.
 
-A value arrives as the payload of the frame that confirms a set-up: in no argv, no header, no journal. It waits in a file of mode 0600
-until its step has put it where the one program that needs it reads it by itself, and is removed with the end of the action. No launch
-needs a secret in its environment: W&B reads ~/.netrc, Hugging Face its token file, and the sync of checkpoints the file below our home.
+A value arrives as the payload of the frame that confirms a set-up: in no argv, no header, no
+journal. It waits in a file of mode 0600 until its step has put it where the one program that needs
+it reads it by itself, and is removed with the end of the action. No launch needs a secret in its
+environment: W&B reads ~/.netrc, Hugging Face its token file, and the sync of checkpoints the file
+below our home.
 """
 
 from __future__ import annotations
@@ -20,12 +22,20 @@ from bs4_agent.paths import Home
 from bs4_agent.runs.files import read_json, sync_directory
 
 #: Name -> the values that belong to it.
-NAMES: Mapping[str, tuple[str, ...]] = {"wandb": ("key",), "huggingface": ("token",), "b2": ("key_id", "key")}
+NAMES: Mapping[str, tuple[str, ...]] = {
+    "wandb": ("key",),
+    "huggingface": ("token",),
+    "b2": ("key_id", "key"),
+}
 WANDB_HOST = "api.wandb.ai"
-#: What a token file and an HTTP header take; a netrc file has its own ideas of quotes, backslashes and comments.
+#: What a token file and an HTTP header take; a netrc file has its own ideas of quotes, backslashes
+#: and comments.
 _VALUE = re.compile(r"[!-~]{4,500}")
 _IN_NETRC = re.compile(r"[^\"'\\#]+")
-_ENTRY = re.compile(rf"(?ms)^[ \t]*machine\s+{re.escape(WANDB_HOST)}(?=\s).*?(?=^[ \t]*(?:machine|default|macdef)\b|\Z)")
+_ENTRY = re.compile(
+    rf"(?ms)^[ \t]*machine\s+{re.escape(WANDB_HOST)}(?=\s).*?(?=^[ "
+    r"\t]*(?:machine|default|macdef)\b|\Z)"
+)
 _PASSWORD = re.compile(r"\bpassword\s+(\S+)")
 
 
@@ -36,22 +46,38 @@ def parse(payload: bytes, expected: tuple[str, ...]) -> dict[str, dict[str, str]
     try:
         data = loads(payload)
     except ValueError:
-        raise BadRequest("The credentials that came are no JSON object; send them with a bs4-console of this version.") from None
+        raise BadRequest(
+            "The credentials that came are no JSON object; send them with a bs4-console of "
+            "this version."
+        ) from None
     if not isinstance(data, dict) or set(data) != set(expected):
-        raise BadRequest(f"The plan is for the credentials {', '.join(expected) or 'none'}, others came; make a new plan.")
+        raise BadRequest(
+            f"The plan is for the credentials {', '.join(expected) or 'none'}, others came; "
+            "make a new plan."
+        )
     for name in expected:
         values = data[name]
         if not isinstance(values, dict) or set(values) != set(NAMES[name]):
-            raise BadRequest(f"The credential {name} needs {' and '.join(NAMES[name])}, and nothing else.")
+            raise BadRequest(
+                f"The credential {name} needs {' and '.join(NAMES[name])}, and nothing else."
+            )
         if not all(isinstance(value, str) and _VALUE.fullmatch(value) for value in values.values()):
-            raise BadRequest(f"The credential {name} holds spaces or control characters, or is too short or long; copy it again.")
+            raise BadRequest(
+                f"The credential {name} holds spaces or control characters, or is too short "
+                "or long; copy it again."
+            )
         if name == "wandb" and _IN_NETRC.fullmatch(values["key"]) is None:
-            raise BadRequest("The W&B key holds a quote, a backslash or a #, which ~/.netrc cannot; no key of W&B does: copy it again.")
+            raise BadRequest(
+                "The W&B key holds a quote, a backslash or a #, which ~/.netrc cannot; no "
+                "key of W&B does: copy it again."
+            )
     return data
 
 
 class Incoming:
-    """The values of one action, for as long as it is not ended: on disk, so that it can go on after the agent was killed."""
+    """The values of one action, for as long as it is not ended: on disk, so that it can go on after
+    the agent was killed.
+    """
 
     def __init__(self, home: Home, key: str) -> None:
         self._path = home.credentials / "incoming" / f"{key}.json"
@@ -81,7 +107,10 @@ def place(name: str, home: Home) -> Path:
     if name == "wandb":
         return Path(os.environ.get("NETRC") or Path.home() / ".netrc")
     if name == "huggingface":
-        cache = Path(os.environ.get("HF_HOME") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "huggingface")
+        cache = Path(
+            os.environ.get("HF_HOME")
+            or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "huggingface"
+        )
         return Path(os.environ.get("HF_TOKEN_PATH") or cache / "token")
     return home.credentials / "b2.json"
 
@@ -91,7 +120,9 @@ def stored(name: str, home: Home) -> dict[str, str] | None:
     path = place(name, home)
     if name == "b2":
         found = read_json(path)
-        return None if found is None else {field: str(found.get(field, "")) for field in NAMES["b2"]}
+        return (
+            None if found is None else {field: str(found.get(field, "")) for field in NAMES["b2"]}
+        )
     text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
     if name == "huggingface":
         return {"token": text.strip()} if text.strip() else None
@@ -124,7 +155,9 @@ def store(name: str, values: Mapping[str, str], home: Home) -> None:
 
 
 def write_private(path: Path, text: str) -> None:
-    """One rename; never for a moment readable by others, and through a symbolic link to where it leads."""
+    """One rename; never for a moment readable by others, and through a symbolic link to where it
+    leads.
+    """
     path = path.resolve()
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.bs4-new")

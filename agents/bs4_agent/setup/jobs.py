@@ -1,4 +1,6 @@
-"""Commands that take minutes: each under a shim of its own, so that it outlives the agent, and never runs twice for one action."""
+"""Commands that take minutes: each under a shim of its own, so that it outlives the agent, and
+never runs twice for one action.
+"""
 
 from __future__ import annotations
 
@@ -27,40 +29,72 @@ Rest = Callable[[], AbstractContextManager[None]]
 
 
 class Jobs:
-    """`rest`: a context in which a newer agent may take over the waiting (boundaries.Boundaries)."""
+    """`rest`: a context in which a newer agent may take over the waiting
+    (boundaries.Boundaries).
+    """
 
-    def __init__(self, home: Home, log: LogStream, restart: Sequence[str] = (), rest: Rest = nullcontext) -> None:
+    def __init__(
+        self, home: Home, log: LogStream, restart: Sequence[str] = (), rest: Rest = nullcontext
+    ) -> None:
         self._home, self._log, self._restart, self._rest = home, log, list(restart), rest
         self._pause = threading.Event()
 
     def refuse_strangers(self, key: str) -> None:
-        """Busy while a command of another action still runs: its agent may have died without this one knowing of the action."""
+        """Busy while a command of another action still runs: its agent may have died without this
+        one knowing of the action.
+        """
         for number in numbers(self._home.setup):
             directory = self._home.setup / str(number)
             spec = read_json(directory / "spec.json") or {}
             if spec.get("key") != key and shim_holds(directory):
-                raise Busy(f"An earlier set-up still runs `{shlex.join(spec['argv'])[:120]}`; wait for it to end.")
+                raise Busy(
+                    f"An earlier set-up still runs `{shlex.join(spec['argv'])[:120]}`; wait "
+                    "for it to end."
+                )
 
     def end(self, say: Callable[[str], None]) -> str:
-        """Ends the command that runs, with everything below it: TERM, then KILL, by identity. NotApplicable when none runs."""
+        """Ends the command that runs, with everything below it: TERM, then KILL, by identity.
+        NotApplicable when none runs.
+        """
         from bs4_agent.runs.ending import end
 
         targets: list[Identity] = []
         for directory in (self._home.setup / str(number) for number in numbers(self._home.setup)):
             if shim_holds(directory):
-                shim, below = read_passing(directory / "shim.json") or {}, read_passing(directory / "descendants.json") or {}
-                found = [shim.get("launcher"), *(member.get("identity") for member in below.get("members", []))]
+                shim, below = (
+                    read_passing(directory / "shim.json") or {},
+                    read_passing(directory / "descendants.json") or {},
+                )
+                found = [
+                    shim.get("launcher"),
+                    *(member.get("identity") for member in below.get("members", [])),
+                ]
                 targets += [Identity.from_dict(identity) for identity in found if identity]
         living = [target for target in dict.fromkeys(targets) if target.alive()]
         if not living:
-            raise NotApplicable("No command of a set-up runs on this pod; `bs4-console pods setup POD --plan` says what is there.")
+            raise NotApplicable(
+                "No command of a set-up runs on this pod; `bs4-console pods setup POD "
+                "--plan` says what is there."
+            )
         _, left = end(living, say=say)
         if left:
-            raise StepFailed(f"{', '.join(map(str, left))} survived SIGKILL: it hangs in the kernel. Release the pod.")
+            raise StepFailed(
+                f"{', '.join(map(str, left))} survived SIGKILL: it hangs in the kernel. "
+                "Release the pod."
+            )
         return f"{len(living)} processes ended"
 
-    def run(self, key: str, argv: Sequence[str], cwd: Path, environment: Mapping[str, str], say: Callable[[str], None]) -> None:
-        """To its end; StepFailed when that is not exit code 0. The same `key` and argv again: the one that ran or runs already."""
+    def run(
+        self,
+        key: str,
+        argv: Sequence[str],
+        cwd: Path,
+        environment: Mapping[str, str],
+        say: Callable[[str], None],
+    ) -> None:
+        """To its end; StepFailed when that is not exit code 0. The same `key` and argv again: the
+        one that ran or runs already.
+        """
         directory = self.find(key, argv) or self._prepare(key, argv, cwd, environment)
         if not (directory / "shim.json").exists():
             start_shim(directory)
@@ -70,20 +104,29 @@ class Jobs:
             how = f"signal {end['signal']}" if end.get("signal") else f"exit code {end.get('code')}"
             words = last_words(output(directory), 3)
             raise StepFailed(
-                f"`{shlex.join(argv)[:200]}` ended with {how}: {words or 'it said nothing'}. All of it: `pods setup POD --log`."
+                f"`{shlex.join(argv)[:200]}` ended with {how}: {words or 'it said nothing'}. "
+                "All of it: `pods setup POD --log`."
             )
 
     def find(self, key: str, argv: Sequence[str]) -> Path | None:
-        """What this action has started and what is not lost: a command whose shim was killed too is started again."""
+        """What this action has started and what is not lost: a command whose shim was killed too is
+        started again.
+        """
         for number in reversed(numbers(self._home.setup)):
             directory = self._home.setup / str(number)
             spec = read_json(directory / "spec.json") or {}
             if spec.get("key") == key and spec.get("argv") == list(argv):
                 started = (directory / "shim.json").exists()
-                return directory if not started or shim_holds(directory) or (directory / "end.json").exists() else None
+                return (
+                    directory
+                    if not started or shim_holds(directory) or (directory / "end.json").exists()
+                    else None
+                )
         return None
 
-    def _prepare(self, key: str, argv: Sequence[str], cwd: Path, environment: Mapping[str, str]) -> Path:
+    def _prepare(
+        self, key: str, argv: Sequence[str], cwd: Path, environment: Mapping[str, str]
+    ) -> Path:
         self._home.setup.mkdir(mode=0o700, exist_ok=True)
         self._forget_oldest()
         number = max(numbers(self._home.setup), default=0) + 1
@@ -91,15 +134,23 @@ class Jobs:
         directory.mkdir(mode=0o700)
         (output(directory)).write_text(f"$ {shlex.join(argv)}\n")
         record: dict[str, Any] = {
-            "key": key, "argv": list(argv), "cwd": str(cwd), "env": dict(environment), "run": "", "attempt": number,
-            "agent_restart": self._restart or None, "home": str(self._home.root),
-        }  # fmt: skip
+            "key": key,
+            "argv": list(argv),
+            "cwd": str(cwd),
+            "env": dict(environment),
+            "run": "",
+            "attempt": number,
+            "agent_restart": self._restart or None,
+            "home": str(self._home.root),
+        }
         write_json(directory / "spec.json", record)
         self._log.follow(output(directory), number)
         return directory
 
     def _forget_oldest(self) -> None:
-        """The output of our own finished commands beyond the newest `KEPT`; of a person's there is nothing."""
+        """The output of our own finished commands beyond the newest `KEPT`; of a person's there is
+        nothing.
+        """
         import shutil
 
         for number in numbers(self._home.setup)[:-KEPT]:
@@ -115,7 +166,10 @@ class Jobs:
             if not held:
                 return {"code": None, "signal": 9}
             looks += 1
-            if looks % round(_SAY_S / _LOOK_S) == 0 and (words := last_words(output(directory), 1)) != said:
+            if (
+                looks % round(_SAY_S / _LOOK_S) == 0
+                and (words := last_words(output(directory), 1)) != said
+            ):
                 said = words
                 say(words)
             self._pause.wait(_LOOK_S)
@@ -128,5 +182,7 @@ def last_words(path: Path, lines: int) -> str:
     with path.open("rb") as handle:
         handle.seek(max(path.stat().st_size - _TAIL, 0))
         text = handle.read(_TAIL).decode("utf-8", "replace").replace("\r", "\n")
-    found = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("$ ")]
+    found = [
+        line.strip() for line in text.splitlines() if line.strip() and not line.startswith("$ ")
+    ]
     return strip_ansi(" / ".join(found[-lines:]))[:300]

@@ -22,7 +22,9 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Place:
-    """`user` is the home directory of whoever trains; `hard_nofile` the most open files that a process may ask for here."""
+    """`user` is the home directory of whoever trains; `hard_nofile` the most open files that a
+    process may ask for here.
+    """
 
     home: Home
     user: Path
@@ -42,16 +44,32 @@ class Place:
         return shutil.which(program, path=self.path())
 
     def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
-        """What a command of ours gets besides the agent's own: it must find uv, and must not wait for somebody to type."""
-        return {"PATH": self.path(), "GIT_TERMINAL_PROMPT": "0", "DEBIAN_FRONTEND": "noninteractive", "UV_NO_PROGRESS": "1", **(more or {})}
+        """What a command of ours gets besides the agent's own: it must find uv, and must not wait
+        for somebody to type.
+        """
+        return {
+            "PATH": self.path(),
+            "GIT_TERMINAL_PROMPT": "0",
+            "DEBIAN_FRONTEND": "noninteractive",
+            "UV_NO_PROGRESS": "1",
+            **(more or {}),
+        }
 
     def ask(self, argv: Sequence[str], cwd: Path | None = None) -> tuple[int, str]:
-        """Exit code and output of a command that only looks; 127 where there is none, 124 when it takes over a minute."""
+        """Exit code and output of a command that only looks; 127 where there is none, 124 when it
+        takes over a minute.
+        """
         try:
             done = subprocess.run(
-                list(argv), cwd=cwd or self.user, env={**os.environ, **self.environment()}, stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=_ASK_S, check=False,
-            )  # fmt: skip
+                list(argv),
+                cwd=cwd or self.user,
+                env={**os.environ, **self.environment()},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                timeout=_ASK_S,
+                check=False,
+            )
         except OSError as error:
             return 127, str(error)
         except subprocess.TimeoutExpired:
@@ -62,7 +80,11 @@ class Place:
         """What goes before a command that needs root; None where nothing helps."""
         if os.geteuid() == 0:
             return []
-        return ["sudo", "-n"] if self.which("sudo") and self.ask(["sudo", "-n", "true"])[0] == 0 else None
+        return (
+            ["sudo", "-n"]
+            if self.which("sudo") and self.ask(["sudo", "-n", "true"])[0] == 0
+            else None
+        )
 
     def shown(self, path: Path) -> str:
         """With ~ for the home directory."""
@@ -77,8 +99,17 @@ class SetupContext:
     recipe: Recipe
     action: str
 
-    def run(self, argv: Sequence[str], say: Say, *, cwd: Path | None = None, environment: Mapping[str, str] | None = None) -> None:
-        self.place.jobs.run(self.action, argv, cwd or self.place.user, self.place.environment(environment), say)
+    def run(
+        self,
+        argv: Sequence[str],
+        say: Say,
+        *,
+        cwd: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self.place.jobs.run(
+            self.action, argv, cwd or self.place.user, self.place.environment(environment), say
+        )
 
     def started(self, argv: Sequence[str]) -> bool:
         """Whether this action has run the command, or runs it."""
@@ -89,8 +120,9 @@ class SetupContext:
 
 
 class SetupStep(Protocol):
-    """As playbooks.world.Step, of a pod instead of a run. `plan` gives a step also where nothing is to do: `shown` holds what is there
-    now (`now`) and whether that is enough (`done`)."""
+    """As playbooks.world.Step, of a pod instead of a run. `plan` gives a step also where nothing is
+    to do: `shown` holds what is there now (`now`) and whether that is enough (`done`).
+    """
 
     def plan(self, context: SetupContext) -> Sequence[Planned]: ...
 
@@ -98,7 +130,13 @@ class SetupStep(Protocol):
 
     def check(self, context: SetupContext, planned: Planned) -> Sequence[Mapping[str, Any]]: ...
 
-    def act(self, context: SetupContext, planned: Planned, targets: Sequence[Mapping[str, Any]], say: Say) -> str: ...
+    def act(
+        self,
+        context: SetupContext,
+        planned: Planned,
+        targets: Sequence[Mapping[str, Any]],
+        say: Say,
+    ) -> str: ...
 
 
 class Stepping:

@@ -30,7 +30,10 @@ class SetupPlan:
 
     @property
     def hash(self) -> str:
-        steps = [{"kind": s.kind, "parameters": s.parameters, "targets": list(s.targets)} for s in self.steps]
+        steps = [
+            {"kind": s.kind, "parameters": s.parameters, "targets": list(s.targets)}
+            for s in self.steps
+        ]
         return digest({"setup": self.recipe.as_dict(), "steps": steps})
 
     def as_dict(self) -> dict[str, Any]:
@@ -48,7 +51,9 @@ class SetupPlan:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], expires_m: float) -> SetupPlan:
-        return cls(read(data["recipe"]), [Planned.from_dict(step) for step in data["steps"]], expires_m)
+        return cls(
+            read(data["recipe"]), [Planned.from_dict(step) for step in data["steps"]], expires_m
+        )
 
 
 def make(place: Place, recipe: Recipe, action: str) -> SetupPlan:
@@ -58,6 +63,7 @@ def make(place: Place, recipe: Recipe, action: str) -> SetupPlan:
         steps = [planned for step in STEPS.values() for planned in step.plan(context)]
     except OSError as error:
         raise NotApplicable(
-            f"{error.filename or 'A file'} of the pod cannot be read: {error.strerror}; put that right, then repeat."
+            f"{error.filename or 'A file'} of the pod cannot be read: {error.strerror}; put "
+            "that right, then repeat."
         ) from error
     return SetupPlan(recipe, steps, time.monotonic() + LIFETIME_S)

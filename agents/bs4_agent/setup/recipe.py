@@ -1,4 +1,6 @@
-"""What a pod shall become, as the console asks for it. Nothing of it may be taken for an option by the program that it is given to."""
+"""What a pod shall become, as the console asks for it. Nothing of it may be taken for an option by
+the program that it is given to.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ _SET_UP = ("prime-rl-2026-01", "prime-rl")
 _REVISION = re.compile(r"[0-9A-Za-z][0-9A-Za-z._/-]{0,100}")
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{0,80}")
 _VALUE = re.compile(r"[0-9A-Za-z_./:,=+@%-]{0,200}")
-#: What an environment is installed from: owner/name[@version] of the hub, or a wheel or a directory on the pod.
+#: What an environment is installed from: owner/name[@version] of the hub, or a wheel or a directory
+#: on the pod.
 _HUB = re.compile(r"([A-Za-z0-9][\w.-]*)/([A-Za-z0-9][\w.-]*)(?:@([\w.+-]+))?")
 #: Variables whose value is a secret never stand in a file that every launch reads.
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD")
@@ -25,7 +28,9 @@ _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD")
 
 @dataclass(frozen=True)
 class Environment:
-    """`package` is the distribution's name, `module` what is imported of it; `version` "" when any will do."""
+    """`package` is the distribution's name, `module` what is imported of it; `version` "" when any
+    will do.
+    """
 
     source: str
     package: str
@@ -39,8 +44,10 @@ class Environment:
 
 @dataclass(frozen=True)
 class Recipe:
-    """`directory`: where prime-rl goes. `sync`: arguments of `uv sync`. `variables`: what every launch there gets in its environment.
-    `uv`: address of uv's installer. `secrets`: names of those whose values will come with the confirmation."""
+    """`directory`: where prime-rl goes. `sync`: arguments of `uv sync`. `variables`: what every
+    launch there gets in its environment. `uv`: address of uv's installer. `secrets`: names of those
+    whose values will come with the confirmation.
+    """
 
     trainer: str
     directory: Path
@@ -72,16 +79,22 @@ def read(data: Mapping[str, Any]) -> Recipe:
     """From an action's body; BadRequest names the first thing that cannot be."""
     trainer = str(data.get("trainer"))
     if trainer not in _SET_UP:
-        raise BadRequest(f"There is no set-up for a trainer {trainer!r}; choose {' or '.join(_SET_UP)}.")
+        raise BadRequest(
+            f"There is no set-up for a trainer {trainer!r}; choose {' or '.join(_SET_UP)}."
+        )
     nofile = data.get("nofile", 65536)
     if type(nofile) is not int or not 1024 <= nofile <= 1 << 20:
-        raise BadRequest(f"{nofile!r} is no limit of open files; give a number from 1024 to 1048576.")
+        raise BadRequest(
+            f"{nofile!r} is no limit of open files; give a number from 1024 to 1048576."
+        )
     return Recipe(
         trainer=trainer,
         directory=Path.home() / _plain(str(data.get("directory") or "prime-rl"), "directory"),
         repository=_repository(str(data.get("repository") or "")),
         revision=_matching(_REVISION, str(data.get("revision") or ""), "revision"),
-        sync=tuple(_plain(str(word), "argument of uv sync", option=True) for word in data.get("sync") or ()),
+        sync=tuple(
+            _plain(str(word), "argument of uv sync", option=True) for word in data.get("sync") or ()
+        ),
         uv=_repository(str(data.get("uv") or "")),
         variables=_variables(data.get("variables") or {}),
         environments=tuple(environment(str(source)) for source in data.get("environments") or ()),
@@ -93,13 +106,18 @@ def read(data: Mapping[str, Any]) -> Recipe:
 def environment(source: str) -> Environment:
     """Hub: `owner/name[@version]`; on the pod: a `.whl`, or a directory with a pyproject.toml."""
     if (found := _HUB.fullmatch(source)) is not None:
-        return Environment(source, found[2], found[2].replace("-", "_").replace(".", "_"), found[3] or "")
+        return Environment(
+            source, found[2], found[2].replace("-", "_").replace(".", "_"), found[3] or ""
+        )
     path = Path.home() / _plain(source, "environment")
     name, _, rest = path.name.partition("-")
     if path.suffix == ".whl" and rest:
         return Environment(str(path), name.replace("_", "-"), name, rest.split("-")[0])
     if not path.is_dir():
-        raise BadRequest(f"{source!r} is no environment: give owner/name of the hub, or a wheel or a directory that is on the pod.")
+        raise BadRequest(
+            f"{source!r} is no environment: give owner/name of the hub, or a wheel or a "
+            "directory that is on the pod."
+        )
     project = _project_name(path)
     return Environment(str(path), project, project.replace("-", "_").replace(".", "_"))
 
@@ -108,24 +126,40 @@ def _project_name(directory: Path) -> str:
     import tomlkit
 
     try:
-        name = tomlkit.parse((directory / "pyproject.toml").read_text()).get("project", {}).get("name")
+        name = (
+            tomlkit.parse((directory / "pyproject.toml").read_text()).get("project", {}).get("name")
+        )
     except (OSError, ValueError) as error:
-        raise BadRequest(f"{directory}/pyproject.toml cannot be read ({error}); an environment needs one that names it.") from None
+        raise BadRequest(
+            f"{directory}/pyproject.toml cannot be read ({error}); an environment needs one "
+            "that names it."
+        ) from None
     return _matching(_REVISION, str(name or ""), "project name in pyproject.toml")
 
 
 def _repository(address: str) -> str:
     parts = urlsplit(address)
     if parts.username or parts.password:
-        raise BadRequest("An address with a name or a password in it would be seen in the process list; leave them out of it.")
+        raise BadRequest(
+            "An address with a name or a password in it would be seen in the process list; "
+            "leave them out of it."
+        )
     return _plain(address, "address")
 
 
 def _variables(data: Mapping[str, Any]) -> dict[str, str]:
-    found = {_matching(_VARIABLE, str(name), "variable"): _matching(_VALUE, str(value), f"value of {name}") for name, value in data.items()}
+    found = {
+        _matching(_VARIABLE, str(name), "variable"): _matching(
+            _VALUE, str(value), f"value of {name}"
+        )
+        for name, value in data.items()
+    }
     for name in found:
         if _SECRET.search(name):
-            raise BadRequest(f"{name} looks like a secret, and every process of a run would see it; give it with --credentials.")
+            raise BadRequest(
+                f"{name} looks like a secret, and every process of a run would see it; give "
+                "it with --credentials."
+            )
     return found
 
 
@@ -137,7 +171,10 @@ def _known(name: str) -> str:
 
 def _plain(text: str, what: str, *, option: bool = False) -> str:
     if not text or not text.isprintable() or (text.startswith("-") and not option):
-        raise BadRequest(f"{text!r} cannot be a {what}; it must not be empty, start with '-' or hold control characters.")
+        raise BadRequest(
+            f"{text!r} cannot be a {what}; it must not be empty, start with '-' or hold "
+            "control characters."
+        )
     return text
 
 

@@ -1,4 +1,6 @@
-"""Set-ups as actions: the plan, the confirmation with its secrets, the work, and going on after a death of the agent."""
+"""Set-ups as actions: the plan, the confirmation with its secrets, the work, and going on after a
+death of the agent.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,13 @@ class SetUps:
         restart: list[str],
         rest: Callable[[], AbstractContextManager[None]],
     ) -> None:
-        self._home, self._record, self._ledger, self._boot_id, self._rest = home, record, ledger, boot_id, rest
+        self._home, self._record, self._ledger, self._boot_id, self._rest = (
+            home,
+            record,
+            ledger,
+            boot_id,
+            rest,
+        )
         self.jobs = Jobs(home, log, restart, rest)
         self._place = Place(home, Path.home(), self.jobs, hard_nofile)
 
@@ -44,23 +52,46 @@ class SetUps:
         try:
             plan = make(self._place, recipe, key)
         except AgentError as error:
-            self._record("plan", action=key, playbook=NAME, run="", plan_hash="", refused=error.message)
-            self._record("action", action=key, run="", event="failed", detail=error.message, result={"error": error.type})
+            self._record(
+                "plan", action=key, playbook=NAME, run="", plan_hash="", refused=error.message
+            )
+            self._record(
+                "action",
+                action=key,
+                run="",
+                event="failed",
+                detail=error.message,
+                result={"error": error.type},
+            )
             return
         expires_t = time.time() + plan.expires_m - time.monotonic()
         self._record(
-            "plan", action=key, playbook=NAME, run="", attempt=0, plan_hash=plan.hash, expires_m=plan.expires_m, expires_t=expires_t,
+            "plan",
+            action=key,
+            playbook=NAME,
+            run="",
+            attempt=0,
+            plan_hash=plan.hash,
+            expires_m=plan.expires_m,
+            expires_t=expires_t,
             plan=plan.as_dict(),
-        )  # fmt: skip
+        )
         self._record("action", action=key, run="", event="done", result={"plan_hash": plan.hash})
 
     def confirmed(self, key: str, body: Mapping[str, Any], payload: bytes) -> SetupPlan:
-        """The plan with the body's hash, its secrets kept; Refused, PlanExpired, Busy, BadRequest say why not."""
+        """The plan with the body's hash, its secrets kept; Refused, PlanExpired, Busy, BadRequest
+        say why not.
+        """
         view = self._ledger.plans.get(str(body.get("plan_hash")))
         if view is None or view.refused or view.playbook != NAME:
-            raise Refused("No set-up plan has that hash; make one with `pods setup --plan` and confirm that.")
+            raise Refused(
+                "No set-up plan has that hash; make one with `pods setup --plan` and confirm that."
+            )
         if view.boot != self._boot_id or time.monotonic() > view.expires_m:
-            raise PlanExpired("The plan is older than 15 minutes (or the pod was rebooted since); make a new plan.")
+            raise PlanExpired(
+                "The plan is older than 15 minutes (or the pod was rebooted since); make a "
+                "new plan."
+            )
         plan = SetupPlan.from_dict(view.plan, view.expires_m)
         values = credentials.parse(payload, plan.recipe.secrets)
         self.jobs.refuse_strangers(key)
@@ -78,5 +109,9 @@ class SetUps:
         credentials.Incoming(self._home, key).forget()
 
     def forget_ended(self) -> None:
-        """Secrets of actions that ended, or were never accepted, while the agent was being killed."""
-        credentials.forget_all_but(self._home, {action.key for action in self._ledger.actions.values() if not action.ended})
+        """Secrets of actions that ended, or were never accepted, while the agent was being
+        killed.
+        """
+        credentials.forget_all_but(
+            self._home, {action.key for action in self._ledger.actions.values() if not action.ended}
+        )

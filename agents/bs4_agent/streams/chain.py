@@ -1,4 +1,6 @@
-"""The files of a log in their order: found, linked, watched, ended, remembered over restarts of the agent."""
+"""The files of a log in their order: found, linked, watched, ended, remembered over restarts of the
+agent.
+"""
 
 from __future__ import annotations
 
@@ -11,24 +13,31 @@ from bs4_agent.clock import boot_id
 from bs4_agent.runs.files import read_json, write_json
 from bs4_agent.streams.generations import Generation, Watch, link_into, open_log, rotated
 
-#: Seconds a file that was replaced must be quiet before readers go on: its writer may still hold it open for a moment.
+#: Seconds a file that was replaced must be quiet before readers go on: its writer may still hold it
+#: open for a moment.
 QUIET_S = 1.0
 #: Seconds that a finished file is still looked at for late writes.
 LATE_S = 60.0
-#: Unlinkable finished files that are held open so that they stay readable; the oldest is closed first.
+#: Unlinkable finished files that are held open so that they stay readable; the oldest is closed
+#: first.
 HELD_OPEN = 32
 #: Generations that are remembered; a log rotated every ten minutes keeps almost two days.
 MAX_GENERATIONS = 256
-#: Seconds between saves of what only makes a restart better informed (sizes, times), and before a failed save is tried again.
+#: Seconds between saves of what only makes a restart better informed (sizes, times), and before a
+#: failed save is tried again.
 SAVE_S = 60.0
 SAVE_AGAIN_S = 5.0
 
 
 class Chain:
-    """Not locked: the LogStream that owns it does that. `lost` collects gaps that nobody has been told of."""
+    """Not locked: the LogStream that owns it does that. `lost` collects gaps that nobody has been
+    told of.
+    """
 
     def __init__(self, archive: Path | None, state: Path | None) -> None:
-        """`state` None: nothing is remembered, and numbers are from a range that no earlier chain had."""
+        """`state` None: nothing is remembered, and numbers are from a range that no earlier chain
+        had.
+        """
         self.path, self.attempt = "", -1
         self.first = 1
         """Number of the oldest generation that is remembered."""
@@ -62,7 +71,9 @@ class Chain:
         return self._watches.get(generation.number)
 
     def expect(self, path: str, attempt: int) -> bool:
-        """From now on the log of `attempt` is at `path`. False when that changes nothing, or `attempt` is an earlier one."""
+        """From now on the log of `attempt` is at `path`. False when that changes nothing, or
+        `attempt` is an earlier one.
+        """
         if attempt < self.attempt or (path, attempt) == (self.path, self.attempt):
             return False
         self.path, self.attempt, self._must_save = path, attempt, True
@@ -89,7 +100,9 @@ class Chain:
         return news
 
     def intact(self, generation: Generation) -> bool:
-        """Whether a live generation still is what it was; when not it has been noted as lost, and what it is now follows it."""
+        """Whether a live generation still is what it was; when not it has been noted as lost, and
+        what it is now follows it.
+        """
         watch = self._watches[generation.number]
         if watch.intact():
             return True
@@ -98,7 +111,9 @@ class Chain:
 
     def lose(self, generation: Generation, reason: str) -> None:
         generation.lost, self._must_save = reason, True
-        self.lost.append({"generation": generation.number, "from": 0, "to": generation.end, "reason": reason})
+        self.lost.append(
+            {"generation": generation.number, "from": 0, "to": generation.end, "reason": reason}
+        )
 
     def open(self, generation: Generation) -> int:
         """A descriptor of the caller's own, -1 when the file cannot be found."""
@@ -113,7 +128,13 @@ class Chain:
         if not due or now < self._save_again:
             return
         chain = [generation.as_dict() for generation in self.generations]
-        value = {"format": 1, "path": self.path, "attempt": self.attempt, "first": self.first, "generations": chain}
+        value = {
+            "format": 1,
+            "path": self.path,
+            "attempt": self.attempt,
+            "first": self.first,
+            "generations": chain,
+        }
         try:
             write_json(self._state, value)
         except OSError as error:
@@ -130,12 +151,21 @@ class Chain:
         self._watches.clear()
 
     def _undisturbed(self) -> bool:
-        """The usual case, for one system call: the only live file is at its path, as long and as old as it was."""
-        if len(self._watches) != 1 or self._news or self._must_save or self._may_save or self.problem:
+        """The usual case, for one system call: the only live file is at its path, as long and as
+        old as it was.
+        """
+        if (
+            len(self._watches) != 1
+            or self._news
+            or self._must_save
+            or self._may_save
+            or self.problem
+        ):
             return False
         (watch,) = self._watches.values()
         try:
-            return watch.unchanged(os.stat(self.path))  # noqa: PTH116  (ten times a second for each log: Path.stat costs four times as much)
+            # Ten times a second for each log: Path.stat costs four times as much.
+            return watch.unchanged(os.stat(self.path))  # noqa: PTH116
         except OSError:
             return False
 
@@ -149,15 +179,26 @@ class Chain:
             self._news = self._may_save = True
 
     def _look_late(self, watch: Watch, now: float) -> None:
-        """A finished file: what is still written to it can be read from its place, and is told as a gap to those who went on."""
+        """A finished file: what is still written to it can be read from its place, and is told as a
+        gap to those who went on.
+        """
         generation = watch.generation
         finished_at = self._finished_at.get(generation.number)
         if finished_at is None or generation.end is None:
             return
         size = os.fstat(watch.fd).st_size
         if size > generation.end:
-            reason = "written after the log had gone on in another file; it can be read from this place"
-            self.lost.append({"generation": generation.number, "from": generation.end, "to": size, "reason": reason})
+            reason = (
+                "written after the log had gone on in another file; it can be read from this place"
+            )
+            self.lost.append(
+                {
+                    "generation": generation.number,
+                    "from": generation.end,
+                    "to": size,
+                    "reason": reason,
+                }
+            )
             generation.end, self._must_save = size, True
         if now - finished_at > LATE_S:
             del self._finished_at[generation.number]
@@ -172,7 +213,10 @@ class Chain:
             info = Path(self.path).stat()
         except (FileNotFoundError, NotADirectoryError):
             return
-        if any(watch.generation.live and watch.generation.is_file(info) for watch in self._watches.values()):
+        if any(
+            watch.generation.live and watch.generation.is_file(info)
+            for watch in self._watches.values()
+        ):
             return
         fd = open_log(self.path)
         if fd < 0:
@@ -188,12 +232,20 @@ class Chain:
             raise
 
     def _known(self, fd: int) -> bool:
-        """Whether the file is a generation already. The inode number alone does not tell: it is used again after a deletion."""
+        """Whether the file is a generation already. The inode number alone does not tell: it is
+        used again after a deletion.
+        """
         info = os.fstat(fd)
-        return any(g.is_file(info) and g.recognises(fd) and (g.fingerprinted or g.live) for g in self.generations if not g.lost)
+        return any(
+            g.is_file(info) and g.recognises(fd) and (g.fingerprinted or g.live)
+            for g in self.generations
+            if not g.lost
+        )
 
     def _adopt_rotated(self, newer: int) -> None:
-        """Files that came and were set aside again between two looks (or while no agent was there) lie beside the path, rotated."""
+        """Files that came and were set aside again between two looks (or while no agent was there)
+        lie beside the path, rotated.
+        """
         last = self.generations[-1] if self.generations else None
         watch = self._watches.get(last.number) if last else None
         if last is None or watch is None or last.path != self.path:
@@ -204,7 +256,11 @@ class Chain:
             if fd < 0:
                 continue
             info = os.fstat(fd)
-            if info.st_mtime_ns < since.st_mtime_ns or os.path.samestat(info, newest) or self._known(fd):
+            if (
+                info.st_mtime_ns < since.st_mtime_ns
+                or os.path.samestat(info, newest)
+                or self._known(fd)
+            ):
                 os.close(fd)
             else:
                 self._adopt(fd)
@@ -212,18 +268,30 @@ class Chain:
     def _adopt(self, fd: int, link: str = "") -> None:
         """The open file is the next generation."""
         info = os.fstat(fd)
-        generation = Generation(self.next, self.path, self.attempt, info.st_dev, info.st_ino, boot_id(), round(time.time(), 3))
+        generation = Generation(
+            self.next,
+            self.path,
+            self.attempt,
+            info.st_dev,
+            info.st_ino,
+            boot_id(),
+            round(time.time(), 3),
+        )
         generation.take_fingerprint(fd)
         watch = Watch(generation, fd)
         if self._archive is not None:
-            generation.link = link or link_into(self._archive, fd, f"{Path(self.path).name}.{generation.number:06d}")
+            generation.link = link or link_into(
+                self._archive, fd, f"{Path(self.path).name}.{generation.number:06d}"
+            )
         self.generations.append(generation)
         self._watches[generation.number] = watch
         self._must_save = self._news = True
         self._forget_oldest()
 
     def _replaced(self, watch: Watch) -> None:
-        """Truncated or rewritten in place: what was not read before is gone; the same inode goes on as the next generation."""
+        """Truncated or rewritten in place: what was not read before is gone; the same inode goes on
+        as the next generation.
+        """
         old = watch.generation
         link, old.link = old.link, ""
         del self._watches[old.number]
@@ -235,16 +303,24 @@ class Chain:
             watch.close()
 
     def _finish_replaced(self) -> None:
-        """End the generations that have a successor with content and are quiet; readers then go on."""
+        """End the generations that have a successor with content and are quiet; readers then go
+        on.
+        """
         now = time.monotonic()
-        newest = max((generation.number for generation in self.generations if generation.seen), default=0)
+        newest = max(
+            (generation.number for generation in self.generations if generation.seen), default=0
+        )
         for watch in list(self._watches.values()):
             generation = watch.generation
             if generation.live and generation.number < newest and now - watch.grown_at >= QUIET_S:
                 generation.end = watch.size
                 self._finished_at[generation.number] = now
                 self._must_save = self._news = True
-        held = [number for number, watch in self._watches.items() if not watch.generation.live and number not in self._finished_at]
+        held = [
+            number
+            for number, watch in self._watches.items()
+            if not watch.generation.live and number not in self._finished_at
+        ]
         for number in held[:-HELD_OPEN]:
             self._watches.pop(number).close()
 
@@ -264,7 +340,8 @@ class Chain:
             self.generations = [Generation.from_dict(entry) for entry in saved["generations"]]
             self.path, self.attempt, self.first = saved["path"], saved["attempt"], saved["first"]
         except (ValueError, TypeError, KeyError):
-            # Numbers from a new range: old cursors then lie before the first generation (a gap), and never mean other bytes.
+            # Numbers from a new range: old cursors then lie before the first generation (a gap),
+            # and never mean other bytes.
             os.replace(state, state.with_name(f"{state.name}.damaged"))
             self.generations, self.first = [], int(time.time())
             return

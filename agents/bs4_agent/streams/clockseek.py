@@ -1,7 +1,9 @@
-"""Move through a log by its own clock: HH:MM:SS in its lines, without a date, over midnights and over the ends of files.
+"""Move through a log by its own clock: HH:MM:SS in its lines, without a date, over midnights and
+over the ends of files.
 
-The clock of a line says nothing alone; what counts is how it moves from one place to the next. Places are tried at growing distances, so
-that two neighbours are less than half a day apart in any log that writes 64 KiB in that time; a slower one is walked line by line.
+The clock of a line says nothing alone; what counts is how it moves from one place to the next.
+Places are tried at growing distances, so that two neighbours are less than half a day apart in any
+log that writes 64 KiB in that time; a slower one is walked line by line.
 """
 
 from __future__ import annotations
@@ -31,14 +33,20 @@ Tick = tuple[int, int]
 
 
 def shift(pieces: Sequence[Piece], start: Cursor, seconds: int, budget: Budget) -> Cursor | None:
-    """The first line whose clock is not before that of the line at `start` moved by `seconds`; the stream's end (or start) when it does
-    not reach so far. None when no line near `start` has a clock."""
+    """The first line whose clock is not before that of the line at `start` moved by `seconds`; the
+    stream's end (or start) when it does not reach so far. None when no line near `start` has a
+    clock.
+    """
     with Tape(pieces) as tape:
         here = tape.place(start)
         tick = tape.tick_from(here) or tape.tick_before(here)
         if tick is None:
             return None
-        found = _forward(tape, tick, seconds, budget) if seconds > 0 else _backward(tape, tick, seconds, budget)
+        found = (
+            _forward(tape, tick, seconds, budget)
+            if seconds > 0
+            else _backward(tape, tick, seconds, budget)
+        )
         return tape.cursor(found)
 
 
@@ -88,7 +96,9 @@ def _between(tape: Tape, low: Tick, high: int, seconds: int) -> int:
 
 
 def _moved(low: Tick, high: Tick) -> int:
-    """Seconds from one clock to a later line's; a clock that goes back a little (several writers) is that, not a day."""
+    """Seconds from one clock to a later line's; a clock that goes back a little (several writers)
+    is that, not a day.
+    """
     moved = (high[1] - low[1]) % _DAY
     return moved - _DAY if moved > _DAY // 2 else moved
 
@@ -109,14 +119,21 @@ class Tape:
     def __enter__(self) -> Tape:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         for _, _, fd in self._parts:
             os.close(fd)
 
     def place(self, cursor: Cursor) -> int:
         for at, piece, _ in self._parts:
             if piece.generation >= cursor.generation:
-                return at + (min(cursor.offset, piece.size) if piece.generation == cursor.generation else 0)
+                return at + (
+                    min(cursor.offset, piece.size) if piece.generation == cursor.generation else 0
+                )
         return self.size
 
     def cursor(self, place: int) -> Cursor:

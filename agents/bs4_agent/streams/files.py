@@ -1,4 +1,6 @@
-"""Any file of the pod as a stream: opened by its path when somebody asks for it, followed while it is looked at, never one with secrets."""
+"""Any file of the pod as a stream: opened by its path when somebody asks for it, followed while it
+is looked at, never one with secrets.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +13,24 @@ from bs4_agent.errors import BadRequest, Refused, UnknownStream
 from bs4_agent.paths import Home
 from bs4_agent.streams.logs import LogStream
 
-#: In front of the path, which begins with `/` or `~/`: file//var/log/syslog, file/~/prime-rl/outputs/notes.txt.
+#: In front of the path, which begins with `/` or `~/`: file//var/log/syslog,
+#: file/~/prime-rl/outputs/notes.txt.
 PREFIX = "file/"
 #: Not files that wait to be read, or files whose reading does something.
 _SYSTEM = ("/proc", "/sys", "/dev")
 #: Directories whose files are keys and passwords, wherever they lie.
-_SECRET_DIRECTORIES = frozenset({".ssh", ".gnupg", ".aws", ".azure", ".gcloud", ".kube", ".docker", ".password-store"})
-#: Names that tools give to files with a password, a key or a token in them (netrc, ssh, git, Hugging Face, pip, npm, Kaggle, b2, sudo).
+_SECRET_DIRECTORIES = frozenset(
+    {".ssh", ".gnupg", ".aws", ".azure", ".gcloud", ".kube", ".docker", ".password-store"}
+)
+#: Names that tools give to files with a password, a key or a token in them (netrc, ssh, git,
+#: Hugging Face, pip, npm, Kaggle, b2, sudo).
 _SECRET_NAMES = re.compile(
-    r"\.?_?netrc|\.?token|stored_tokens|.*[._-]tokens?|id_(rsa|dsa|ecdsa|ed25519)(_sk)?|ssh_host_.*_key|authorized_keys|\.git-credentials"
-    r"|\.?credentials?(\..*)?|.*\.(pem|key|p12|pfx|jks|kdbx|keytab)|\.env(\..*)?|\.?pypirc|\.npmrc|kaggle\.json|.*b2_account_info"
-    r"|g?shadow-?|sudoers|hosts\.yml|\.htpasswd|\.pgpass|\.my\.cnf|.*secrets?(\..*)?|.*api[_-]?keys?(\..*)?|.*passwords?(\..*)?",
+    r"\.?_?netrc|\.?token|stored_tokens|.*[._-]tokens?|id_(rsa|dsa|ecdsa|ed25519)(_sk)?|"
+    r"ssh_host_.*_key|authorized_keys|\.git-credentials"
+    r"|\.?credentials?(\..*)?|.*\.(pem|key|p12|pfx|jks|kdbx|keytab)|\.env(\..*)?|\.?pypirc|"
+    r"\.npmrc|kaggle\.json|.*b2_account_info"
+    r"|g?shadow-?|sudoers|hosts\.yml|\.htpasswd|\.pgpass|\.my\.cnf|.*secrets?(\..*)?|.*api[_-]?"
+    r"keys?(\..*)?|.*passwords?(\..*)?",
     re.IGNORECASE,
 )
 _PRIVATE_KEY = re.compile(rb"-----BEGIN [A-Z0-9 ]*PRIVATE KEY")
@@ -30,9 +39,11 @@ HEAD_BYTES = 256
 
 
 def open_file(home: Home, name: str) -> LogStream:
-    """The stream `file/PATH`. Its cursors end with it. BadRequest, UnknownStream or Refused say in one sentence why there is none.
+    """The stream `file/PATH`. Its cursors end with it. BadRequest, UnknownStream or Refused say in
+    one sentence why there is none.
 
-    This keeps secrets off screens and out of shells' scrollback by oversight. It is no wall: who connects may read all that the user may.
+    This keeps secrets off screens and out of shells' scrollback by oversight. It is no wall: who
+    connects may read all that the user may.
     """
     path = checked(home, name.removeprefix(PREFIX))
     stream = LogStream(name, None, None)
@@ -44,26 +55,38 @@ def checked(home: Home, path: str) -> str:
     """The file's real path."""
     if not path.startswith(("/", "~/")) or "\0" in path:
         raise BadRequest(f"{path[:200]!r} is no whole path; begin it with / or ~/.")
-    real = os.path.realpath(os.path.expanduser(path))  # noqa: PTH111 (a path of a person, not yet known to be one)
+    # A path of a person, not yet known to be one.
+    real = os.path.realpath(os.path.expanduser(path))  # noqa: PTH111
     if system(real):
         raise Refused(f"{path} belongs to the system and is no file to read; open one on a disk.")
     try:
         info = os.stat(real)  # noqa: PTH116
     except OSError as error:
-        raise UnknownStream(f"{path} cannot be opened ({error.strerror}); look what there is with a shell on the pod.") from None
+        raise UnknownStream(
+            f"{path} cannot be opened ({error.strerror}); look what there is with a shell on "
+            "the pod."
+        ) from None
     if not stat.S_ISREG(info.st_mode):
         what = "a directory" if stat.S_ISDIR(info.st_mode) else "no regular file"
         raise BadRequest(f"{path} is {what}; name a file.")
     # Before it is opened: of a file with secrets not even the head is read.
     if secret(home, real):
-        raise Refused(f"{path} may hold credentials and is never shown; use a shell on the pod if you must see it.")
+        raise Refused(
+            f"{path} may hold credentials and is never shown; use a shell on the pod if you "
+            "must see it."
+        )
     try:
         with Path(real).open("rb") as handle:
             head = handle.read(HEAD_BYTES)
     except OSError as error:
-        raise UnknownStream(f"{path} cannot be read ({error.strerror}); ask for it as a user who may.") from None
+        raise UnknownStream(
+            f"{path} cannot be read ({error.strerror}); ask for it as a user who may."
+        ) from None
     if _PRIVATE_KEY.search(head):
-        raise Refused(f"{path} holds a private key and is never shown; use a shell on the pod if you must see it.")
+        raise Refused(
+            f"{path} holds a private key and is never shown; use a shell on the pod if you "
+            "must see it."
+        )
     return real
 
 
@@ -73,8 +96,16 @@ def system(real: str) -> bool:
 
 
 def secret(home: Home, real: str) -> bool:
-    """Whether where the file lies, or what it is called, says that it holds credentials. A directory has a `/` behind it."""
-    own = [os.path.realpath(directory) for directory in (home.credentials, home.root / "environment")]
+    """Whether where the file lies, or what it is called, says that it holds credentials. A
+    directory has a `/` behind it.
+    """
+    own = [
+        os.path.realpath(directory) for directory in (home.credentials, home.root / "environment")
+    ]
     inside = any(real.startswith(f"{directory}/") for directory in own)
     *directories, name = real.split("/")
-    return inside or not _SECRET_DIRECTORIES.isdisjoint(directories) or _SECRET_NAMES.fullmatch(name) is not None
+    return (
+        inside
+        or not _SECRET_DIRECTORIES.isdisjoint(directories)
+        or _SECRET_NAMES.fullmatch(name) is not None
+    )

@@ -1,4 +1,6 @@
-"""One life of a log file: which file it is, whether it still is that one, and where it can be opened."""
+"""One life of a log file: which file it is, whether it still is that one, and where it can be
+opened.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,15 @@ from bs4_agent.streams.trail import Trail
 
 #: Bytes at the start of a file that tell it from another one with its inode.
 FINGERPRINT_BYTES = 256
-#: Bytes before the last known end that are compared as well: a rewritten file may begin with the same banner.
+#: Bytes before the last known end that are compared as well: a rewritten file may begin with the
+#: same banner.
 MARK_BYTES = 64
-#: What log rotation calls a file that it set aside: trainer.log.1, trainer.log-20261120, trainer.log.2026-11-20_10-00.
+#: What log rotation calls a file that it set aside: trainer.log.1, trainer.log-20261120,
+#: trainer.log.2026-11-20_10-00.
 _ROTATED = re.compile(r"[._-][0-9][0-9._T:-]*")
 
-#: Pairs of time and size that survive a restart of the agent: 6 KB of JSON for a live file, 0.4 KB for a finished one.
+#: Pairs of time and size that survive a restart of the agent: 6 KB of JSON for a live file, 0.4 KB
+#: for a finished one.
 SAVED_PAIRS = 256
 SAVED_PAIRS_FINISHED = 16
 
@@ -31,9 +36,10 @@ SAVED_PAIRS_FINISHED = 16
 class Generation:
     """What is known of one file, as it is kept over restarts of the agent.
 
-    `end` is its final size once nothing more is expected, None before. `lost` says why its bytes cannot be had any more ("" = they can);
-    a file truncated in place is lost with `end` None, because what was written just before may never have been seen.
-    `fingerprint` is the SHA-256 of the first `fingerprinted` bytes. `link` is our own hard link to it ("" = none could be made).
+    `end` is its final size once nothing more is expected, None before. `lost` says why its bytes
+    cannot be had any more ("" = they can); a file truncated in place is lost with `end` None,
+    because what was written just before may never have been seen. `fingerprint` is the SHA-256 of
+    the first `fingerprinted` bytes. `link` is our own hard link to it ("" = none could be made).
     """
 
     number: int
@@ -56,7 +62,10 @@ class Generation:
         return cls(**{**data, "trail": Trail(data["trail"])})
 
     def as_dict(self) -> dict[str, Any]:
-        return {**self.__dict__, "trail": self.trail.saved(SAVED_PAIRS if self.live else SAVED_PAIRS_FINISHED)}
+        return {
+            **self.__dict__,
+            "trail": self.trail.saved(SAVED_PAIRS if self.live else SAVED_PAIRS_FINISHED),
+        }
 
     @property
     def live(self) -> bool:
@@ -68,11 +77,15 @@ class Generation:
         return "lost" if self.lost else "live" if self.live else "finished"
 
     def is_file(self, info: os.stat_result) -> bool:
-        """Whether `info` is of this file. Device numbers are only comparable within one boot (network volumes get a new one each time)."""
+        """Whether `info` is of this file. Device numbers are only comparable within one boot
+        (network volumes get a new one each time).
+        """
         return info.st_ino == self.inode and (info.st_dev == self.device or self.boot != boot_id())
 
     def open(self) -> int:
-        """A descriptor of this very file, or -1 when it is at none of its places: our link, its path, beside it under a rotated name."""
+        """A descriptor of this very file, or -1 when it is at none of its places: our link, its
+        path, beside it under a rotated name.
+        """
         for path in (self.link, self.path):
             fd = self._open_if_same(path) if path else -1
             if fd >= 0:
@@ -94,7 +107,10 @@ class Generation:
 
     def recognises(self, fd: int) -> bool:
         """Whether the file begins as it did."""
-        return self.fingerprinted == 0 or digest(os.pread(fd, self.fingerprinted, 0)) == self.fingerprint
+        return (
+            self.fingerprinted == 0
+            or digest(os.pread(fd, self.fingerprinted, 0)) == self.fingerprint
+        )
 
     def take_fingerprint(self, fd: int) -> bool:
         """Extend the fingerprint while it is short; True when it changed."""
@@ -108,7 +124,9 @@ class Generation:
 
 
 class Watch:
-    """A live generation and its open descriptor: tells growth from replacement. The descriptor keeps an unlinked file readable."""
+    """A live generation and its open descriptor: tells growth from replacement. The descriptor
+    keeps an unlinked file readable.
+    """
 
     def __init__(self, generation: Generation, fd: int) -> None:
         self.generation = generation
@@ -120,7 +138,9 @@ class Watch:
         self._mtime_ns = -1
         self._mark = b""
         self.grown_at = time.monotonic() - max(0.0, time.time() - info.st_mtime)
-        """Monotonic time of the last growth; a file that was written long ago is quiet from the start."""
+        """Monotonic time of the last growth; a file that was written long ago is quiet from the
+        start.
+        """
 
     def unchanged(self, info: os.stat_result) -> bool:
         """Whether `info` (of the path) is of this file, live, and as readers were told."""
@@ -133,7 +153,9 @@ class Watch:
         )
 
     def intact(self) -> bool:
-        """Take in the current size; False when the file was truncated or rewritten in place instead of growing."""
+        """Take in the current size; False when the file was truncated or rewritten in place instead
+        of growing.
+        """
         info = os.fstat(self.fd)
         if info.st_size < self.size:
             return False
@@ -141,7 +163,10 @@ class Watch:
             return True
         if not self.generation.recognises(self.fd):
             return False
-        if self._mark and os.pread(self.fd, len(self._mark), self.size - len(self._mark)) != self._mark:
+        if (
+            self._mark
+            and os.pread(self.fd, len(self._mark), self.size - len(self._mark)) != self._mark
+        ):
             return False
         if info.st_size > self.size and self._mtime_ns >= 0:
             self.grown_at = time.monotonic()
@@ -160,7 +185,8 @@ def digest(data: bytes) -> str:
 
 
 def open_log(path: str) -> int:
-    """A descriptor of the regular file at `path`, -1 when there is none. Other errors (no permission) are raised.
+    """A descriptor of the regular file at `path`, -1 when there is none. Other errors (no
+    permission) are raised.
 
     O_NONBLOCK: opening a FIFO without a writer would hang.
     """
@@ -183,7 +209,11 @@ def rotated(path: str) -> list[str]:
     try:
         with os.scandir(directory or ".") as entries:
             for entry in entries:
-                if entry.name.startswith(name) and _ROTATED.fullmatch(entry.name[len(name) :]) and entry.is_file():
+                if (
+                    entry.name.startswith(name)
+                    and _ROTATED.fullmatch(entry.name[len(name) :])
+                    and entry.is_file()
+                ):
                     found.append((entry.stat().st_mtime_ns, entry.path))
     except OSError as error:
         if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.EACCES):
@@ -192,10 +222,12 @@ def rotated(path: str) -> list[str]:
 
 
 def link_into(archive: Path, fd: int, name: str) -> str:
-    """A hard link to the open file `fd` as `archive/name` (or `name` with a number behind it); "" where none can be made.
+    """A hard link to the open file `fd` as `archive/name` (or `name` with a number behind it); ""
+    where none can be made.
 
-    That is common (another filesystem, FUSE and object stores, fs.protected_hardlinks), costs nothing while the agent lives, and is
-    shown as `linked: false`. Linked through /proc/self/fd and not by its path: the path may name another file by now.
+    That is common (another filesystem, FUSE and object stores, fs.protected_hardlinks), costs
+    nothing while the agent lives, and is shown as `linked: false`. Linked through /proc/self/fd and
+    not by its path: the path may name another file by now.
     """
     try:
         archive.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -205,8 +237,15 @@ def link_into(archive: Path, fd: int, name: str) -> str:
     try:
         for candidate in [name, *(f"{name}-{n}" for n in range(1, 100))]:
             try:
-                # Giving both directories makes Python use linkat with AT_SYMLINK_FOLLOW; plain link would link the symlink.
-                os.link(f"/proc/self/fd/{fd}", candidate, src_dir_fd=directory, dst_dir_fd=directory, follow_symlinks=True)
+                # Giving both directories makes Python use linkat with AT_SYMLINK_FOLLOW; plain link
+                # would link the symlink.
+                os.link(
+                    f"/proc/self/fd/{fd}",
+                    candidate,
+                    src_dir_fd=directory,
+                    dst_dir_fd=directory,
+                    follow_symlinks=True,
+                )
             except FileExistsError:
                 if not os.path.samestat(os.stat(candidate, dir_fd=directory), os.fstat(fd)):
                     continue

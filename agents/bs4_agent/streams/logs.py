@@ -1,4 +1,6 @@
-"""A log of a run as one stream: its files one after the other, read by cursor while they are written, renamed, truncated and deleted."""
+"""A log of a run as one stream: its files one after the other, read by cursor while they are
+written, renamed, truncated and deleted.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,11 @@ from bs4_agent.streams.lines import line_start
 from bs4_agent.streams.stream import Piece
 from bs4_agent.wire import PAYLOAD_LIMIT
 
-#: Seconds after which an unfinished last line is shown, and between two deliveries of the same one as it grows.
+#: Seconds after which an unfinished last line is shown, and between two deliveries of the same one
+#: as it grows.
 PARTIAL_S = 1.0
-#: An unfinished line longer than this (a progress bar without end) is delivered in pieces instead of again and again from its start.
+#: An unfinished line longer than this (a progress bar without end) is delivered in pieces instead
+#: of again and again from its start.
 PARTIAL_BYTES = 16 * 1024
 #: Generations described by `stat`, newest last; a frame's header has room for about 200.
 DESCRIBED = 8
@@ -28,7 +32,9 @@ DESCRIBED = 8
 
 @dataclass
 class _Tail:
-    """The unfinished last line of a live file. What readers are shown changes once a second at most, the same for all of them."""
+    """The unfinished last line of a live file. What readers are shown changes once a second at
+    most, the same for all of them.
+    """
 
     start: int
     since: float
@@ -37,12 +43,14 @@ class _Tail:
 
 
 class LogStream:
-    """`follow` names the file of an attempt, `poll` looks at it, `read` gives its bytes unaltered; each file seen is one generation.
+    """`follow` names the file of an attempt, `poll` looks at it, `read` gives its bytes unaltered;
+    each file seen is one generation.
 
-    Whole lines are delivered exactly once, in order, to a reader that goes on at `Chunk.next`; for what a last line without LF does
-    see Chunk. Each generation is hard-linked into `archive` when it is discovered, so unlinking it loses nothing; the chain is kept in
-    the file `state`, so cursors outlive the agent. What cannot be had any more is a `gap` where a reader comes to it, and is told once
-    to `on_gap` as `{"generation", "from", "to", "reason"}`.
+    Whole lines are delivered exactly once, in order, to a reader that goes on at `Chunk.next`; for
+    what a last line without LF does see Chunk. Each generation is hard-linked into `archive` when
+    it is discovered, so unlinking it loses nothing; the chain is kept in the file `state`, so
+    cursors outlive the agent. What cannot be had any more is a `gap` where a reader comes to it,
+    and is told once to `on_gap` as `{"generation", "from", "to", "reason"}`.
     """
 
     def __init__(
@@ -54,7 +62,9 @@ class LogStream:
         timestamp: Callable[[bytes], float | None] | None = None,
         on_gap: Callable[[dict[str, Any]], None] | None = None,
     ) -> None:
-        """`timestamp` reads the wall time of a line, where lines have one (seek-time). `state` None: cursors end with this object."""
+        """`timestamp` reads the wall time of a line, where lines have one (seek-time). `state`
+        None: cursors end with this object.
+        """
         self.name = name
         self.timestamp = timestamp
         self._on_gap = on_gap
@@ -63,14 +73,18 @@ class LogStream:
         self._tails: dict[int, _Tail] = {}
 
     def follow(self, path: Path, attempt: int) -> None:
-        """Expect this log of `attempt` at `path` from now on. An earlier attempt than the one followed is ignored."""
+        """Expect this log of `attempt` at `path` from now on. An earlier attempt than the one
+        followed is ignored.
+        """
         with self._lock:
             news = self._chain.expect(str(path), attempt)
         if news:
             self.poll()
 
     def poll(self) -> bool:
-        """Look at the files; whether there is something new for a reader. 4 microseconds where nothing changed."""
+        """Look at the files; whether there is something new for a reader. 4 microseconds where
+        nothing changed.
+        """
         with self._lock:
             news = self._chain.look()
             news = (bool(self._tails) and self._tail_due()) or news
@@ -88,12 +102,20 @@ class LogStream:
         with self._lock:
             generation = self._chain.get(self._chain.next - 1)
             watch = self._chain.watch(generation) if generation else None
-            return Cursor(self._chain.next, 0) if watch is None else Cursor(watch.generation.number, watch.noticed)
+            return (
+                Cursor(self._chain.next, 0)
+                if watch is None
+                else Cursor(watch.generation.number, watch.noticed)
+            )
 
     def stat(self) -> dict[str, Any]:
         with self._lock:
             pieces = self.pieces()
-            end = Cursor(pieces[-1].generation, pieces[-1].size) if pieces else Cursor(self._chain.next, 0)
+            end = (
+                Cursor(pieces[-1].generation, pieces[-1].size)
+                if pieces
+                else Cursor(self._chain.next, 0)
+            )
             return {
                 "kind": "log",
                 "start": str(Cursor(self._chain.first, 0)),
@@ -102,7 +124,9 @@ class LogStream:
                 "path": self._chain.path,
                 "attempt": self._chain.attempt,
                 "problem": self._chain.problem,
-                "generations": [_describe(generation) for generation in self._chain.generations[-DESCRIBED:]],
+                "generations": [
+                    _describe(generation) for generation in self._chain.generations[-DESCRIBED:]
+                ],
             }
 
     def pieces(self) -> list[Piece]:
@@ -110,7 +134,11 @@ class LogStream:
             for generation in list(self._chain.generations):
                 if generation.live:
                     self._chain.intact(generation)
-            return [Piece(g.number, _size(g), self._opener(g)) for g in self._chain.generations if not g.lost]
+            return [
+                Piece(g.number, _size(g), self._opener(g))
+                for g in self._chain.generations
+                if not g.lost
+            ]
 
     def place_at(self, t: float) -> str | None:
         with self._lock:
@@ -131,7 +159,12 @@ class LogStream:
     def _chunk_at(self, cursor: str, limit: int) -> Chunk:
         place = self._place(cursor)
         if place.generation < self._chain.first:
-            gap = {"generation": place.generation, "from": place.offset, "to": None, "reason": "too many files ago"}
+            gap = {
+                "generation": place.generation,
+                "from": place.offset,
+                "to": None,
+                "reason": "too many files ago",
+            }
             return Chunk(str(place), str(Cursor(self._chain.first, 0)), gap=gap, more=True)
         while (generation := self._chain.get(place.generation)) is not None:
             chunk = self._read(generation, place, limit)
@@ -147,11 +180,16 @@ class LogStream:
             return self._end()
         place = Cursor.parse(cursor)
         if place > Cursor(self._chain.next, 0):
-            raise BadCursor(f"Cursor {cursor} is behind the end of {self.name}; read again from 'start' or 'end'.")
+            raise BadCursor(
+                f"Cursor {cursor} is behind the end of {self.name}; read again from 'start' "
+                "or 'end'."
+            )
         return place
 
     def _end(self) -> Cursor:
-        """Where the next line begins, or the unfinished last one: a reader that starts there gets whole lines."""
+        """Where the next line begins, or the unfinished last one: a reader that starts there gets
+        whole lines.
+        """
         generation = self._chain.get(self._chain.next - 1)
         watch = self._chain.watch(generation) if generation else None
         if generation is None or watch is None or not self._chain.intact(generation):
@@ -167,20 +205,34 @@ class LogStream:
         end = generation.end
         if end is not None and place.offset >= end:
             return None
-        gap = {"generation": generation.number, "from": place.offset, "to": end, "reason": generation.lost}
+        gap = {
+            "generation": generation.number,
+            "from": place.offset,
+            "to": end,
+            "reason": generation.lost,
+        }
         following = Cursor(generation.number + 1, 0)
-        return Chunk(str(place), str(following), gap=gap, more=following.generation < self._chain.next)
+        return Chunk(
+            str(place), str(following), gap=gap, more=following.generation < self._chain.next
+        )
 
-    def _window(self, generation: Generation, place: Cursor, limit: int) -> tuple[bytes, int] | None:
-        """(the bytes from `place` on, the size of the file when they were taken); None when they are lost, which is then noted.
+    def _window(
+        self, generation: Generation, place: Cursor, limit: int
+    ) -> tuple[bytes, int] | None:
+        """(the bytes from `place` on, the size of the file when they were taken); None when they
+        are lost, which is then noted.
 
-        A live file is checked after the bytes were taken too: a rewrite in between would pass for the old content.
+        A live file is checked after the bytes were taken too: a rewrite in between would pass for
+        the old content.
         """
         if generation.live and not self._chain.intact(generation):
             return None
         size = _size(generation)
         if place.offset > size:
-            raise BadCursor(f"Cursor {place} is behind the end of its file in {self.name}, {size}; read again from 'start' or 'end'.")
+            raise BadCursor(
+                f"Cursor {place} is behind the end of its file in {self.name}, {size}; read "
+                "again from 'start' or 'end'."
+            )
         wanted = min(limit, size - place.offset)
         watch = self._chain.watch(generation)
         fd = watch.fd if watch else generation.open()
@@ -207,9 +259,20 @@ class LogStream:
         if whole:
             self._forget_tail(generation, place.offset + whole)
             more = rest > 0 or (finished and whole < len(data)) or another
-            return Chunk(str(place), str(Cursor(place.generation, place.offset + whole)), data[:whole], more=more)
+            return Chunk(
+                str(place),
+                str(Cursor(place.generation, place.offset + whole)),
+                data[:whole],
+                more=more,
+            )
         if data and (rest > 0 or finished):
-            return Chunk(str(place), str(Cursor(place.generation, end)), data, partial=True, more=rest > 0 or another)
+            return Chunk(
+                str(place),
+                str(Cursor(place.generation, end)),
+                data,
+                partial=True,
+                more=rest > 0 or another,
+            )
         if data:
             return self._unfinished(generation, place, data)
         return None if finished else Chunk(str(place), str(place))
@@ -256,7 +319,9 @@ class LogStream:
         return opener
 
     def _tell(self) -> None:
-        """What was lost is told after the lock was given back, since the listener may write to another stream."""
+        """What was lost is told after the lock was given back, since the listener may write to
+        another stream.
+        """
         if self._chain.lost:
             with self._lock:
                 untold, self._chain.lost = self._chain.lost, []

@@ -1,4 +1,6 @@
-"""Questions to one stream: stat, seek-line, seek-time, search. Pure, bounded in time and size, cancellable."""
+"""Questions to one stream: stat, seek-line, seek-time, search. Pure, bounded in time and size,
+cancellable.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +19,18 @@ from bs4_agent.streams.stream import Stream
 PATTERN_LIMIT = 1000
 #: Terms of one filter.
 TERMS = 16
-#: Seconds of one answer to a count or a search for a text: nearly all of it passes with the interpreter's lock given back, and over a link
-#: with a round trip of 150 ms it is the answers' number that makes a count long.
+#: Seconds of one answer to a count or a search for a text: nearly all of it passes with the
+#: interpreter's lock given back, and over a link with a round trip of 150 ms it is the answers'
+#: number that makes a count long.
 TEXT_SLICE_S = 0.25
 
 
 class Queries:
-    """Answers for one stream. Holds its line indexes, so that seeking by line costs a read of what is new only.
+    """Answers for one stream. Holds its line indexes, so that seeking by line costs a read of what
+    is new only.
 
-    Every answer has `next`: None, or the arguments to ask again with because the time slice (50 ms) or the room ended first.
+    Every answer has `next`: None, or the arguments to ask again with because the time slice (50 ms)
+    or the room ended first.
     """
 
     def __init__(self, stream: Stream) -> None:
@@ -33,20 +38,28 @@ class Queries:
         self._indexes: dict[int, LineIndex] = {}
         self._lock = threading.Lock()
 
-    def run(self, op: str, arguments: Mapping[str, Any], stop: threading.Event | None = None) -> dict[str, Any]:
+    def run(
+        self, op: str, arguments: Mapping[str, Any], stop: threading.Event | None = None
+    ) -> dict[str, Any]:
         """
         * `stat`: see the stream.
-        * `seek-line`: `line` (0-based; negative from the end, or from `cursor`) -> `cursor` where it begins, as far as it got. From the
-          end with `room`: no further back than about so many bytes, `cut` then says so, and `within` that it is inside a longer line.
-        * `seek-time`: `t` (wall seconds) -> `cursor` of the first line not before it, its `t`, and whether that is `exact`.
-        * `seek-clock`: `seconds` from the clock of the line at `cursor`, over midnights -> `cursor` of the first line not before that.
-        * `where`: `cursor` -> `line` it lies in, `lines` of the whole stream (unfinished one not counted).
-        * `search`: `pattern`, `regex`, `ignore_case`, `backwards` (bools), `cursor`, `limit` -> `hits` [{"cursor", "text", "at"}], one per
-          line, `at` bytes into it.
-        * `count`: `pattern`, `regex`, `ignore_case`, `cursor` -> `stretches` [[generation, begin, end, lines]] that have any, and how far
-          that is, `cursor`: counting goes on there when the log has grown.
-        * `sift`: `terms` [{"pattern" (regular expression), "ignore_case", "out"}], `floor` (least level, 0 to 50), `backwards`, `cursor`,
-          `limit` -> `lines` [[cursor, text, bytes]] that pass, in the order of the search, and how far that is, `cursor`.
+        * `seek-line`: `line` (0-based; negative from the end, or from `cursor`) -> `cursor` where
+          it begins, as far as it got. From the end with `room`: no further back than about so many
+          bytes, `cut` then says so, and `within` that it is inside a longer line.
+        * `seek-time`: `t` (wall seconds) -> `cursor` of the first line not before it, its `t`, and
+          whether that is `exact`.
+        * `seek-clock`: `seconds` from the clock of the line at `cursor`, over midnights -> `cursor`
+          of the first line not before that.
+        * `where`: `cursor` -> `line` it lies in, `lines` of the whole stream (unfinished one not
+          counted).
+        * `search`: `pattern`, `regex`, `ignore_case`, `backwards` (bools), `cursor`, `limit` ->
+          `hits` [{"cursor", "text", "at"}], one per line, `at` bytes into it.
+        * `count`: `pattern`, `regex`, `ignore_case`, `cursor` -> `stretches` [[generation, begin,
+          end, lines]] that have any, and how far that is, `cursor`: counting goes on there when the
+          log has grown.
+        * `sift`: `terms` [{"pattern" (regular expression), "ignore_case", "out"}], `floor` (least
+          level, 0 to 50), `backwards`, `cursor`, `limit` -> `lines` [[cursor, text, bytes]] that
+          pass, in the order of the search, and how far that is, `cursor`.
         """
         budget = Budget(stop)
         if op == "stat":
@@ -65,12 +78,17 @@ class Queries:
             return self._count(arguments, budget)
         if op == "sift":
             return self._sift(arguments, budget)
-        raise BadRequest(f"{op[:40]!r} is no query; use list, stat, seek-line, seek-time, seek-clock, where, search, count or sift.")
+        raise BadRequest(
+            f"{op[:40]!r} is no query; use list, stat, seek-line, seek-time, seek-clock, "
+            "where, search, count or sift."
+        )
 
     def _seek_line(self, arguments: Mapping[str, Any], budget: Budget) -> dict[str, Any]:
         line = arguments.get("line")
         if type(line) is not int:
-            raise BadRequest("seek-line needs `line`, an integer; 0 is the first line, -1 the last.")
+            raise BadRequest(
+                "seek-line needs `line`, an integer; 0 is the first line, -1 the last."
+            )
         if line < 0:
             end, room = self._place(arguments.get("cursor", END)), arguments.get("room")
             if room is not None and (type(room) is not int or room < 1):
@@ -98,9 +116,15 @@ class Queries:
         from bs4_agent.streams import clockseek
 
         seconds = arguments.get("seconds")
-        if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or abs(seconds) > clockseek.FURTHEST_S:
+        if (
+            isinstance(seconds, bool)
+            or not isinstance(seconds, (int, float))
+            or abs(seconds) > clockseek.FURTHEST_S
+        ):
             raise BadRequest("seek-clock needs `seconds`, a number of at most a year.")
-        place = clockseek.shift(self._stream.pieces(), self._place(arguments.get("cursor", END)), int(seconds), budget)
+        place = clockseek.shift(
+            self._stream.pieces(), self._place(arguments.get("cursor", END)), int(seconds), budget
+        )
         return {"cursor": str(place) if place else None, "next": None}
 
     def _where(self, arguments: Mapping[str, Any], budget: Budget) -> dict[str, Any]:
@@ -114,14 +138,22 @@ class Queries:
     def _search(self, arguments: Mapping[str, Any], budget: Budget) -> dict[str, Any]:
         from bs4_agent.streams import search
 
-        pattern, ignore_case, backwards = _pattern(arguments), bool(arguments.get("ignore_case")), bool(arguments.get("backwards"))
+        pattern, ignore_case, backwards = (
+            _pattern(arguments),
+            bool(arguments.get("ignore_case")),
+            bool(arguments.get("backwards")),
+        )
         pieces, limit = self._stream.pieces(), min(_limit(arguments), search.MAX_HITS)
         start = self._place(arguments.get("cursor", END if backwards else START))
         if arguments.get("regex"):
-            hits, place = search.regex(pieces, start, pattern, limit, budget, ignore_case=ignore_case, backwards=backwards)
+            hits, place = search.regex(
+                pieces, start, pattern, limit, budget, ignore_case=ignore_case, backwards=backwards
+            )
         else:
             needle = search.Needle(pattern.encode("utf-8", "surrogatepass"), ignore_case)
-            hits, place = search.literal(pieces, start, needle, limit, Budget(budget.stop, TEXT_SLICE_S), backwards=backwards)
+            hits, place = search.literal(
+                pieces, start, needle, limit, Budget(budget.stop, TEXT_SLICE_S), backwards=backwards
+            )
         return {
             "hits": [{"cursor": str(cursor), "text": text, "at": at} for cursor, text, at in hits],
             "next": {"cursor": str(place)} if place is not None else None,
@@ -131,33 +163,78 @@ class Queries:
         from bs4_agent.streams import search
 
         pattern, ignore_case = _pattern(arguments), bool(arguments.get("ignore_case"))
-        pieces, start = search.whole_lines(self._stream.pieces()), self._place(arguments.get("cursor", START))
+        pieces, start = (
+            search.whole_lines(self._stream.pieces()),
+            self._place(arguments.get("cursor", START)),
+        )
         if arguments.get("regex"):
-            request = {"op": "count", "terms": [{"pattern": pattern, "ignore_case": ignore_case}], "limit": search.STRETCHES}
+            request = {
+                "op": "count",
+                "terms": [{"pattern": pattern, "ignore_case": ignore_case}],
+                "limit": search.STRETCHES,
+            }
             answer, following = search.scan(pieces, start, request, budget)
             stretches, finished = answer["stretches"], following is None
             reached = Cursor(*answer["reached"]) if answer.get("reached") else start
             place = following or max(reached, start)
         else:
             needle = search.Needle(pattern.encode("utf-8", "surrogatepass"), ignore_case)
-            stretches, place, finished = search.count(pieces, start, needle, Budget(budget.stop, TEXT_SLICE_S))
-        return {"stretches": stretches, "cursor": str(place), "next": None if finished else {"cursor": str(place)}}
+            stretches, place, finished = search.count(
+                pieces, start, needle, Budget(budget.stop, TEXT_SLICE_S)
+            )
+        return {
+            "stretches": stretches,
+            "cursor": str(place),
+            "next": None if finished else {"cursor": str(place)},
+        }
 
     def _sift(self, arguments: Mapping[str, Any], budget: Budget) -> dict[str, Any]:
         from bs4_agent.streams import search
 
-        terms, floor, backwards = arguments.get("terms", []), arguments.get("floor", 0), bool(arguments.get("backwards"))
-        if not isinstance(terms, list) or len(terms) > TERMS or not all(isinstance(term, dict) for term in terms) or type(floor) is not int:
-            raise BadRequest(f"sift needs `terms`, a list of at most {TERMS} objects, and `floor`, an integer.")
-        checked = [{"pattern": _pattern(t), "ignore_case": bool(t.get("ignore_case")), "out": bool(t.get("out"))} for t in terms]
+        terms, floor, backwards = (
+            arguments.get("terms", []),
+            arguments.get("floor", 0),
+            bool(arguments.get("backwards")),
+        )
+        if (
+            not isinstance(terms, list)
+            or len(terms) > TERMS
+            or not all(isinstance(term, dict) for term in terms)
+            or type(floor) is not int
+        ):
+            raise BadRequest(
+                f"sift needs `terms`, a list of at most {TERMS} objects, and `floor`, an integer."
+            )
+        checked = [
+            {
+                "pattern": _pattern(t),
+                "ignore_case": bool(t.get("ignore_case")),
+                "out": bool(t.get("out")),
+            }
+            for t in terms
+        ]
         pieces = search.whole_lines(self._stream.pieces())
         start = self._place(arguments.get("cursor", END if backwards else START))
-        request = {"op": "sift", "terms": checked, "floor": floor, "limit": min(_limit(arguments), search.MAX_HITS)}
+        request = {
+            "op": "sift",
+            "terms": checked,
+            "floor": floor,
+            "limit": min(_limit(arguments), search.MAX_HITS),
+        }
         answer, place = search.scan(pieces, start, request, budget, backwards=backwards)
-        lines = [[str(Cursor(generation, offset)), text, size] for generation, offset, text, size in answer["hits"]]
-        ends = [Cursor(piece.generation, 0 if backwards else piece.size) for piece in pieces] or [start]
+        lines = [
+            [str(Cursor(generation, offset)), text, size]
+            for generation, offset, text, size in answer["hits"]
+        ]
+        ends = [Cursor(piece.generation, 0 if backwards else piece.size) for piece in pieces] or [
+            start
+        ]
         reached = place or (min([start, ends[0]]) if backwards else max([start, ends[-1]]))
-        return {"lines": lines, "cursor": str(reached), "next": {"cursor": str(place)} if place is not None else None}
+        return {
+            "lines": lines,
+            "cursor": str(reached),
+            "next": {"cursor": str(place)} if place is not None else None,
+        }
 
     def _place(self, cursor: Any) -> Cursor:
         if not isinstance(cursor, str):

@@ -1,12 +1,15 @@
-"""Look through lines with regular expressions, in a process of its own. Run as a script; imports nothing of ours.
+"""Look through lines with regular expressions, in a process of its own. Run as a script; imports
+nothing of ours.
 
-`re` holds the interpreter's lock while it matches, and a pattern such as (a+)+$ takes for ever on one unlucky line: inside the agent
-it would stop the sampler, the watcher and every console. Here it only ends this process, by the alarm set first of all.
+`re` holds the interpreter's lock while it matches, and a pattern such as (a+)+$ takes for ever on
+one unlucky line: inside the agent it would stop the sampler, the watcher and every console. Here it
+only ends this process, by the alarm set first of all.
 
-Standard input: one JSON object `{"op", "terms": [{"pattern", "ignore_case", "out"}], "floor", "levels", "ranges": [[generation, fd, from,
-to], ...], "backwards", "limit", "seconds", "room", "escapes"}`. A line is wanted when every term matches (none that is `out` does) and
-its level, or that of the last line before it that has one, is not below `floor`. Standard output: `{"hits", "stretches", "next":
-[generation, offset] or null}` or `{"error": why a pattern is none}`.
+Standard input: one JSON object `{"op", "terms": [{"pattern", "ignore_case", "out"}], "floor",
+"levels", "ranges": [[generation, fd, from, to], ...], "backwards", "limit", "seconds", "room",
+"escapes"}`. A line is wanted when every term matches (none that is `out` does) and its level, or
+that of the last line before it that has one, is not below `floor`. Standard output: `{"hits",
+"stretches", "next": [generation, offset] or null}` or `{"error": why a pattern is none}`.
 
 * `search`: hits are `[generation, offset, excerpt, bytes of the line before the match]`
 * `sift`: hits are `[generation, offset, text, bytes of the line]`, the text whole up to WHOLE bytes
@@ -24,8 +27,8 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-#: Bytes of a line that an expression looks at in a search and a count, and in a filter: the console's own looks at as many. A text is found
-#: in the whole of a line.
+#: Bytes of a line that an expression looks at in a search and a count, and in a filter: the
+#: console's own looks at as many. A text is found in the whole of a line.
 LINE = 16 * 1024
 REACH = 4096
 BLOCK = 256 * 1024
@@ -42,8 +45,19 @@ GRACE_S = 1.0
 LEVEL_REACH = 90
 
 _LEVEL = re.compile(rb"\b(TRACE|DEBUG|INFO|SUCCESS|WARNING|WARN|ERROR|CRITICAL|FATAL)\b")
-_LEVELS = {b"TRACE": 5, b"DEBUG": 10, b"INFO": 20, b"SUCCESS": 25, b"WARNING": 30, b"WARN": 30, b"ERROR": 40, b"CRITICAL": 50, b"FATAL": 50}
-#: What looks beyond a match, or for the text's end, means something else in a block of lines than in one line.
+_LEVELS = {
+    b"TRACE": 5,
+    b"DEBUG": 10,
+    b"INFO": 20,
+    b"SUCCESS": 25,
+    b"WARNING": 30,
+    b"WARN": 30,
+    b"ERROR": 40,
+    b"CRITICAL": 50,
+    b"FATAL": 50,
+}
+#: What looks beyond a match, or for the text's end, means something else in a block of lines than
+#: in one line.
 _LOOKS_AROUND = re.compile(r"\(\?(?:[=!(]|<[=!])|\\[AZ]|\(\?[a-zA-Z]*s")
 _CASELESS = re.compile(r"[^A-Za-z\x80-\U0010ffff]+")
 _META = re.compile(r"[\\.^$*+?{}\[\]|()]")
@@ -73,7 +87,8 @@ class Wanted:
         if out:
             return
         if not _META.search(text):
-            # Of a text in either case only what is no letter is certain to be there as it is written.
+            # Of a text in either case only what is no letter is certain to be there as it is
+            # written.
             certain = max(_CASELESS.findall(text), key=len, default="") if ignore_case else text
             if certain.strip():
                 self.must.append((certain.encode(),))
@@ -84,12 +99,17 @@ class Wanted:
         return all(any(word in block for word in words) for words in self.must)
 
     def matches(self, line: bytes) -> bool:
-        return all(p.search(line[:reach]) for p, reach in self.ins) and not any(p.search(line[:reach]) for p, reach in self.outs)
+        return all(p.search(line[:reach]) for p, reach in self.ins) and not any(
+            p.search(line[:reach]) for p, reach in self.outs
+        )
 
 
 def _is_text(pattern: str) -> bool:
     """Whether an expression means just a text, whose letters may be escaped."""
-    return not _META.search(pattern) or re.escape(re.sub(r"\\([^A-Za-z0-9])", r"\1", pattern)) == pattern
+    return (
+        not _META.search(pattern)
+        or re.escape(re.sub(r"\\([^A-Za-z0-9])", r"\1", pattern)) == pattern
+    )
 
 
 def main() -> None:
@@ -100,7 +120,9 @@ def main() -> None:
     except (re.error, OverflowError, RecursionError) as error:
         json.dump({"error": str(error)}, sys.stdout)
         return
-    json.dump(count(wanted, request) if request["op"] == "count" else collect(wanted, request), sys.stdout)
+    json.dump(
+        count(wanted, request) if request["op"] == "count" else collect(wanted, request), sys.stdout
+    )
 
 
 def collect(wanted: Wanted, request: dict[str, Any]) -> dict[str, Any]:
@@ -114,8 +136,15 @@ def collect(wanted: Wanted, request: dict[str, Any]) -> dict[str, Any]:
             found = list(lines(wanted, fd, first, data, escapes))
             for offset, size, line in reversed(found) if backwards else found:
                 if len(hits) >= request["limit"] or room <= 0:
-                    return {"hits": hits, "next": [generation, offset + size if backwards else offset]}
-                told = [generation, offset, whole(line), len(line)] if sift else hit(wanted, generation, fd, first, offset, line)
+                    return {
+                        "hits": hits,
+                        "next": [generation, offset + size if backwards else offset],
+                    }
+                told = (
+                    [generation, offset, whole(line), len(line)]
+                    if sift
+                    else hit(wanted, generation, fd, first, offset, line)
+                )
                 if not sift and hits and hits[-1][:2] == told[:2]:
                     continue  # another part of the same long line
                 hits.append(told)
@@ -135,7 +164,12 @@ def count(wanted: Wanted, request: dict[str, Any]) -> dict[str, Any]:
         for first, data in blocks(fd, begin, end, backwards=False):
             found = sum(1 for _ in lines(wanted, fd, first, data, escapes))
             reached = first + len(data)
-            if found and stretches and stretches[-1][0] == generation and reached - stretches[-1][1] <= STRETCH:
+            if (
+                found
+                and stretches
+                and stretches[-1][0] == generation
+                and reached - stretches[-1][1] <= STRETCH
+            ):
                 stretches[-1][2], stretches[-1][3] = reached, stretches[-1][3] + found
             elif found:
                 stretches.append([generation, first, reached, found])
@@ -146,7 +180,9 @@ def count(wanted: Wanted, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def blocks(fd: int, begin: int, end: int, *, backwards: bool) -> Iterator[tuple[int, bytes]]:
-    """(offset, whole lines) of [begin, end), in order or the last first; a line longer than a block comes in blocks."""
+    """(offset, whole lines) of [begin, end), in order or the last first; a line longer than a block
+    comes in blocks.
+    """
     while begin < end:
         start = max(begin, end - BLOCK) if backwards else begin
         block = os.pread(fd, min(BLOCK, end - start), start)
@@ -163,8 +199,12 @@ def blocks(fd: int, begin: int, end: int, *, backwards: bool) -> Iterator[tuple[
             begin += len(block)
 
 
-def lines(wanted: Wanted, fd: int, first: int, data: bytes, escapes: re.Pattern[bytes]) -> Iterator[tuple[int, int, bytes]]:
-    """(offset, raw length with LF, line without escapes and LF) of the wanted lines of one block."""
+def lines(
+    wanted: Wanted, fd: int, first: int, data: bytes, escapes: re.Pattern[bytes]
+) -> Iterator[tuple[int, int, bytes]]:
+    """(offset, raw length with LF, line without escapes and LF) of the wanted lines of one
+    block.
+    """
     text = escapes.sub(b"", data) if b"\x1b" in data else data
     if not wanted.may_be_in(text):
         return
@@ -185,7 +225,9 @@ def lines(wanted: Wanted, fd: int, first: int, data: bytes, escapes: re.Pattern[
         offset += len(raw) + 1
 
 
-def leaps(wanted: Wanted, leap: re.Pattern[bytes], first: int, data: bytes) -> Iterator[tuple[int, int, bytes]]:
+def leaps(
+    wanted: Wanted, leap: re.Pattern[bytes], first: int, data: bytes
+) -> Iterator[tuple[int, int, bytes]]:
     """As `lines`, by one search in C from each candidate to the next; the line alone decides."""
     at = 0
     while at < len(data) and (found := leap.search(data, at)):
@@ -228,8 +270,12 @@ def whole(line: bytes) -> str:
     return line[:WHOLE].decode("utf-8", "replace")
 
 
-def hit(wanted: Wanted, generation: int, fd: int, first: int, offset: int, line: bytes) -> list[Any]:
-    """A part of a line that is longer than a block, which is the first of its block, counts as its line."""
+def hit(
+    wanted: Wanted, generation: int, fd: int, first: int, offset: int, line: bytes
+) -> list[Any]:
+    """A part of a line that is longer than a block, which is the first of its block, counts as its
+    line.
+    """
     pattern, reach = wanted.ins[0] if wanted.ins else (None, None)
     match = pattern.search(line[:reach]) if pattern else None
     at = match.start() if match else 0

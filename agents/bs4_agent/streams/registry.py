@@ -1,4 +1,6 @@
-"""Every stream of the pod by name: reading with a wait, queries, and the one thread that looks at log files."""
+"""Every stream of the pod by name: reading with a wait, queries, and the one thread that looks at
+log files.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +19,18 @@ from bs4_agent.wire import PAYLOAD_LIMIT
 
 #: Seconds. A read waits at most this long before it answers with nothing.
 WAIT_LIMIT_S = 30.0
-#: Seconds before an unfinished line that the reader may hold already is delivered (again) to a waiting read.
+#: Seconds before an unfinished line that the reader may hold already is delivered (again) to a
+#: waiting read.
 REPEAT_S = 1.0
-#: Seconds between two looks at a log: while somebody waits for it, while nobody does, and when nobody does and it has long been quiet.
-#: 20 quiet logs with a reader each cost 0.3 % of a core (measured).
+#: Seconds between two looks at a log: while somebody waits for it, while nobody does, and when
+#: nobody does and it has long been quiet. 20 quiet logs with a reader each cost 0.3 % of a core
+#: (measured).
 WAITED_S, UNWAITED_S, QUIET_S = 0.1, 1.0, 2.0
 QUIET_AFTER_S = 60.0
 #: Streams described in one answer to `list`, about 150 bytes each.
 LISTED = 200
-#: Streams that were opened by asking for them: so many at a time, and each for so long after it was last asked for.
+#: Streams that were opened by asking for them: so many at a time, and each for so long after it was
+#: last asked for.
 OPENED, OPENED_S = 16, 600.0
 
 
@@ -54,7 +59,9 @@ class _Entry:
 
 
 class Streams:
-    """Safe to use from several threads. `add` makes a stream readable; appending to a SegmentStream wakes its readers by itself."""
+    """Safe to use from several threads. `add` makes a stream readable; appending to a SegmentStream
+    wakes its readers by itself.
+    """
 
     def __init__(self) -> None:
         self._entries: dict[str, _Entry] = {}
@@ -78,12 +85,15 @@ class Streams:
                 self._start_poller()
 
     def opens(self, prefix: str, opener: Callable[[str], LogStream]) -> None:
-        """Streams whose names begin with `prefix` are opened by asking for them, and closed when nobody has for ten minutes.
-        AgentError of `opener` says why one is not."""
+        """Streams whose names begin with `prefix` are opened by asking for them, and closed when
+        nobody has for ten minutes. AgentError of `opener` says why one is not.
+        """
         self._openers[prefix] = opener
 
     def answer(self, name: str, ask: Answer) -> None:
-        """Queries of `name`, which is no stream, are answered by `ask` in a worker: pure, bounded, AgentError says why not."""
+        """Queries of `name`, which is no stream, are answered by `ask` in a worker: pure, bounded,
+        AgentError says why not.
+        """
         self._answers[name] = ask
 
     def remove(self, name: str) -> None:
@@ -110,12 +120,21 @@ class Streams:
             entry.notify()
 
     def read(
-        self, name: str, cursor: str, limit: int = PAYLOAD_LIMIT, wait: float = 0.0, *, seen: int = 0, stop: threading.Event | None = None
+        self,
+        name: str,
+        cursor: str,
+        limit: int = PAYLOAD_LIMIT,
+        wait: float = 0.0,
+        *,
+        seen: int = 0,
+        stop: threading.Event | None = None,
     ) -> Chunk:
-        """The chunk at `cursor`, waiting up to `wait` seconds (at most 30) for one that is not empty; `stop` (then `notify`) ends the wait.
+        """The chunk at `cursor`, waiting up to `wait` seconds (at most 30) for one that is not
+        empty; `stop` (then `notify`) ends the wait.
 
-        `seen`: bytes of the unfinished last line at `cursor` that the reader holds from an earlier partial chunk. It is then delivered
-        again only when it has grown; a reader that never says what it has seen gets it once a second.
+        `seen`: bytes of the unfinished last line at `cursor` that the reader holds from an earlier
+        partial chunk. It is then delivered again only when it has grown; a reader that never says
+        what it has seen gets it once a second.
         """
         entry = self._entry(name)
         now = began = time.monotonic()
@@ -124,19 +143,33 @@ class Streams:
             version = entry.version
             chunk = entry.stream.read(cursor, limit)
             if now >= deadline or (stop is not None and stop.is_set()):
-                return Chunk(chunk.start, chunk.next) if chunk.repeats and len(chunk.data) == seen else chunk
-            if chunk.gap is not None or (chunk.data and not chunk.repeats and not self._too_new(entry, chunk)):
+                return (
+                    Chunk(chunk.start, chunk.next)
+                    if chunk.repeats and len(chunk.data) == seen
+                    else chunk
+                )
+            if chunk.gap is not None or (
+                chunk.data and not chunk.repeats and not self._too_new(entry, chunk)
+            ):
                 return chunk
             if chunk.repeats and len(chunk.data) != seen and (seen or now - began >= REPEAT_S):
                 return chunk
             if not chunk.data:
                 cursor = chunk.next
-            self._wait(entry, version, min(deadline, began + REPEAT_S) if chunk.repeats and not seen else deadline)
+            self._wait(
+                entry,
+                version,
+                min(deadline, began + REPEAT_S) if chunk.repeats and not seen else deadline,
+            )
             self._entry(name)
             now = time.monotonic()
 
-    def query(self, name: str, op: str, arguments: Mapping[str, Any], stop: threading.Event | None = None) -> dict[str, Any]:
-        """`list` of "*": {"streams": [{"name", "kind", "start", "end", "bytes"}], "next"}; any other query: see Queries.run."""
+    def query(
+        self, name: str, op: str, arguments: Mapping[str, Any], stop: threading.Event | None = None
+    ) -> dict[str, Any]:
+        """`list` of "*": {"streams": [{"name", "kind", "start", "end", "bytes"}], "next"}; any
+        other query: see Queries.run.
+        """
         if name == "*":
             if op != "list":
                 raise BadRequest(f"{op[:40]!r} needs one stream; only list takes '*'.")
@@ -170,7 +203,9 @@ class Streams:
         raise UnknownStream(f"There is no stream {name[:200]!r}; {hint}")
 
     def _open(self, name: str) -> _Entry | None:
-        opener = next((opener for prefix, opener in self._openers.items() if name.startswith(prefix)), None)
+        opener = next(
+            (opener for prefix, opener in self._openers.items() if name.startswith(prefix)), None
+        )
         if opener is None:
             return None
         entry = _Entry(opener(name))
@@ -185,12 +220,20 @@ class Streams:
         return entry
 
     def _close_unused(self) -> None:
-        """Opened ones that nobody asks for any more, and the longest unused of too many. One that somebody waits for is in use."""
+        """Opened ones that nobody asks for any more, and the longest unused of too many. One that
+        somebody waits for is in use.
+        """
         now = time.monotonic()
         with self._lock:
-            opened = sorted((e.used_at, name) for name, e in self._entries.items() if e.opened and not e.waiting)
+            opened = sorted(
+                (e.used_at, name) for name, e in self._entries.items() if e.opened and not e.waiting
+            )
             total = sum(entry.opened for entry in self._entries.values())
-            gone = [name for i, (used, name) in enumerate(opened) if now - used > OPENED_S or i < total - OPENED]
+            gone = [
+                name
+                for i, (used, name) in enumerate(opened)
+                if now - used > OPENED_S or i < total - OPENED
+            ]
             entries = [self._entries.pop(name) for name in gone]
         for entry in entries:
             entry.stream.close()
@@ -206,18 +249,31 @@ class Streams:
         if not isinstance(after, str):
             raise BadRequest("list takes `after`, the name of a stream.")
         with self._lock:
-            names = sorted(name for name, entry in self._entries.items() if name > after and not entry.opened)
+            names = sorted(
+                name for name, entry in self._entries.items() if name > after and not entry.opened
+            )
             entries = [(name, self._entries[name]) for name in names[:LISTED]]
         streams = []
         for name, entry in entries:
             stat = entry.stream.stat()
-            streams.append({"name": name, **{key: stat[key] for key in ("kind", "start", "end", "bytes")}})
-        return {"streams": streams, "next": {"after": names[LISTED - 1]} if len(names) > LISTED else None}
+            streams.append(
+                {"name": name, **{key: stat[key] for key in ("kind", "start", "end", "bytes")}}
+            )
+        return {
+            "streams": streams,
+            "next": {"after": names[LISTED - 1]} if len(names) > LISTED else None,
+        }
 
     def _too_new(self, entry: _Entry, chunk: Chunk) -> bool:
-        """Whether all of `chunk` came after the last look at its log. A waiting reader gets it with the next look: otherwise one that
-        asks again at once would be answered line by line, thousands of times a second."""
-        return isinstance(entry.stream, LogStream) and not chunk.more and Cursor.parse(chunk.start) >= entry.stream.noticed()
+        """Whether all of `chunk` came after the last look at its log. A waiting reader gets it with
+        the next look: otherwise one that asks again at once would be answered line by line,
+        thousands of times a second.
+        """
+        return (
+            isinstance(entry.stream, LogStream)
+            and not chunk.more
+            and Cursor.parse(chunk.start) >= entry.stream.noticed()
+        )
 
     def _wait(self, entry: _Entry, version: int, deadline: float) -> None:
         """Until the entry has another version than the one that was read, or the deadline."""
@@ -240,14 +296,19 @@ class Streams:
         while not self._closing.is_set():
             self._hurry.clear()
             with self._lock:
-                entries = [entry for entry in self._entries.values() if isinstance(entry.stream, LogStream)]
+                entries = [
+                    entry for entry in self._entries.values() if isinstance(entry.stream, LogStream)
+                ]
             if any(entry.opened for entry in entries):
                 self._close_unused()
             now = time.monotonic()
             for entry in entries:
                 if now >= entry.look_at:
                     self._look(entry, now)
-            pause = min((entry.look_at for entry in entries), default=now + UNWAITED_S) - time.monotonic()
+            pause = (
+                min((entry.look_at for entry in entries), default=now + UNWAITED_S)
+                - time.monotonic()
+            )
             self._hurry.wait(max(pause, 0.0))
 
     def _look(self, entry: _Entry, now: float) -> None:
@@ -259,5 +320,7 @@ class Streams:
 
 
 def _tick(now: float, every: float) -> float:
-    """The next whole multiple of `every` seconds: all logs share the wake-ups of the thread, which cost more than the looks."""
+    """The next whole multiple of `every` seconds: all logs share the wake-ups of the thread, which
+    cost more than the looks.
+    """
     return (now // every + 1) * every

@@ -1,4 +1,6 @@
-"""Find text in a stream: bytes here, regular expressions in a process of their own; a time slice, a number of hits, and go on."""
+"""Find text in a stream: bytes here, regular expressions in a process of their own; a time slice, a
+number of hits, and go on.
+"""
 
 from __future__ import annotations
 
@@ -24,15 +26,18 @@ from bs4_agent.streams.stream import Piece
 MAX_HITS = 500
 #: Bytes of hits in one answer, so that it fits a frame's header (64 KiB) with room for escapes.
 ROOM = 24 * 1024
-#: Seconds one regular expression call may scan; its process takes about 20 ms to start, so a slice of 50 ms would be half overhead.
+#: Seconds one regular expression call may scan; its process takes about 20 ms to start, so a slice
+#: of 50 ms would be half overhead.
 REGEX_SLICE_S = 0.25
 #: Descriptors handed to one such process.
 REGEX_PIECES = 64
-#: A count says how many lines of each stretch match. A stretch is at least so long, and grows so that an answer has at most STRETCHES.
+#: A count says how many lines of each stretch match. A stretch is at least so long, and grows so
+#: that an answer has at most STRETCHES.
 STRETCH = 1024 * 1024
 STRETCHES = 400
 
-#: How far from a hit its line's begin and end are looked for, in a line longer than a block: 20 ms. A longer one is taken in pieces.
+#: How far from a hit its line's begin and end are looked for, in a line longer than a block: 20 ms.
+#: A longer one is taken in pieces.
 HIT_LINE = 64 * 1024 * 1024
 
 _SCANNER = Path(__file__).with_name("regexscan.py")
@@ -54,7 +59,9 @@ class Needle:
 
     @property
     def must(self) -> bytes:
-        """What a block with a match holds for certain as it is written here: lets most blocks be passed over in C."""
+        """What a block with a match holds for certain as it is written here: lets most blocks be
+        passed over in C.
+        """
         if not self.ignore_case:
             return self.text
         return max(_CASELESS.findall(self.text), key=len, default=b"")
@@ -68,10 +75,18 @@ class Needle:
 
 
 def literal(
-    pieces: Sequence[Piece], start: Cursor, needle: Needle, limit: int, budget: Budget, *, backwards: bool = False
+    pieces: Sequence[Piece],
+    start: Cursor,
+    needle: Needle,
+    limit: int,
+    budget: Budget,
+    *,
+    backwards: bool = False,
 ) -> tuple[list[Hit], Cursor | None]:
-    """Lines with `needle` from `start` on (before it, newest first, when `backwards`), and where to go on (None: there is nothing
-    further). A line that is longer than a block is one hit in each answer, at its own begin."""
+    """Lines with `needle` from `start` on (before it, newest first, when `backwards`), and where to
+    go on (None: there is nothing further). A line that is longer than a block is one hit in each
+    answer, at its own begin.
+    """
     hits: list[Hit] = []
     room = ROOM
     reader, must, overlap = Reader(), needle.must, len(needle.text) - 1
@@ -80,7 +95,9 @@ def literal(
         if fd < 0:
             continue
         try:
-            for reached, block in (reader.back if backwards else reader.blocks)(fd, begin, end, must, overlap):
+            for reached, block in (reader.back if backwards else reader.blocks)(
+                fd, begin, end, must, overlap
+            ):
                 found = list(_matches(block, needle, fd)) if block else []
                 for line, after, text, at in reversed(found) if backwards else found:
                     if hits and hits[-1][0] == Cursor(piece.generation, line):
@@ -109,8 +126,12 @@ def _end(fd: int, after: int) -> int:
     return after if found is None else found
 
 
-def count(pieces: Sequence[Piece], start: Cursor, needle: Needle, budget: Budget) -> tuple[list[Stretch], Cursor, bool]:
-    """How many lines from `start` on hold `needle`, by stretches that have any: (stretches, where it ended, whether that is the end)."""
+def count(
+    pieces: Sequence[Piece], start: Cursor, needle: Needle, budget: Budget
+) -> tuple[list[Stretch], Cursor, bool]:
+    """How many lines from `start` on hold `needle`, by stretches that have any: (stretches, where
+    it ended, whether that is the end).
+    """
     stretches: list[Stretch] = []
     reader, must = Reader(), needle.must
     long = max(STRETCH, sum(piece.size for piece in pieces) // STRETCHES)
@@ -120,7 +141,9 @@ def count(pieces: Sequence[Piece], start: Cursor, needle: Needle, budget: Budget
         if fd < 0:
             continue
         try:
-            for first, reached, lines in reader.counts(fd, begin, end, needle.wanted, must=must, ignore_case=needle.ignore_case):
+            for first, reached, lines in reader.counts(
+                fd, begin, end, needle.wanted, must=must, ignore_case=needle.ignore_case
+            ):
                 if lines:
                     _add(stretches, [piece.generation, first, reached, lines], long)
                 place = Cursor(piece.generation, reached)
@@ -132,7 +155,9 @@ def count(pieces: Sequence[Piece], start: Cursor, needle: Needle, budget: Budget
 
 
 def whole_lines(pieces: Sequence[Piece]) -> list[Piece]:
-    """The pieces without the unfinished last line: what was counted or sifted up to here can go on here when the file has grown."""
+    """The pieces without the unfinished last line: what was counted or sifted up to here can go on
+    here when the file has grown.
+    """
     if not pieces:
         return []
     last = pieces[-1]
@@ -153,47 +178,86 @@ def _add(stretches: list[Stretch], new: Stretch, long: int) -> None:
         stretches.append(new)
 
 
-def _ranges(pieces: Sequence[Piece], start: Cursor, *, backwards: bool = False) -> Iterator[tuple[Piece, int, int]]:
+def _ranges(
+    pieces: Sequence[Piece], start: Cursor, *, backwards: bool = False
+) -> Iterator[tuple[Piece, int, int]]:
     """(piece, begin, end) of what lies from `start` on, or before it."""
     for piece in reversed(pieces) if backwards else pieces:
         if backwards and piece.generation <= start.generation:
-            yield piece, 0, min(piece.size, start.offset) if piece.generation == start.generation else piece.size
+            yield (
+                piece,
+                0,
+                min(piece.size, start.offset)
+                if piece.generation == start.generation
+                else piece.size,
+            )
         elif not backwards and piece.generation >= start.generation:
             yield piece, start.offset if piece.generation == start.generation else 0, piece.size
 
 
 def _matches(block: Block, needle: Needle, fd: int) -> Iterator[tuple[int, int, str, int]]:
-    """(offset of the line, of what follows it, excerpt, bytes of the line before the match) of each line of `block` that holds `needle`,
-    once per line."""
+    """(offset of the line, of what follows it, excerpt, bytes of the line before the match) of each
+    line of `block` that holds `needle`, once per line.
+    """
     text, wanted = needle.haystack(block), needle.wanted
     found = text.find(wanted)
     while found >= 0:
         at, begin, end = block.line_at(found)
-        following = block.line_at(end + 1)[0] if end + 1 < len(text) else block.offset + len(block.raw)
+        following = (
+            block.line_at(end + 1)[0] if end + 1 < len(text) else block.offset + len(block.raw)
+        )
         if at == block.offset:
             line, following = _begin(fd, at), _end(fd, following)
         else:
             line = at
-        yield line, following, excerpt(block.text[begin:end], found - begin), at - line + found - begin
+        yield (
+            line,
+            following,
+            excerpt(block.text[begin:end], found - begin),
+            at - line + found - begin,
+        )
         found = text.find(wanted, end)
 
 
 def regex(
-    pieces: Sequence[Piece], start: Cursor, pattern: str, limit: int, budget: Budget, *, ignore_case: bool = False, backwards: bool = False
+    pieces: Sequence[Piece],
+    start: Cursor,
+    pattern: str,
+    limit: int,
+    budget: Budget,
+    *,
+    ignore_case: bool = False,
+    backwards: bool = False,
 ) -> tuple[list[Hit], Cursor | None]:
-    """As `literal`, for lines in whose first 16 KiB `pattern` matches (anywhere, where it is just a text). BadRequest for one that is
-    invalid or takes too long."""
-    request = {"op": "search", "terms": [{"pattern": pattern, "ignore_case": ignore_case}], "limit": limit}
+    """As `literal`, for lines in whose first 16 KiB `pattern` matches (anywhere, where it is just a
+    text). BadRequest for one that is invalid or takes too long.
+    """
+    request = {
+        "op": "search",
+        "terms": [{"pattern": pattern, "ignore_case": ignore_case}],
+        "limit": limit,
+    }
     answer, following = scan(pieces, start, request, budget, backwards=backwards)
-    return [(Cursor(generation, offset), text, at) for generation, offset, text, at in answer["hits"]], following
+    return [
+        (Cursor(generation, offset), text, at) for generation, offset, text, at in answer["hits"]
+    ], following
 
 
 def scan(
-    pieces: Sequence[Piece], start: Cursor, request: dict[str, Any], budget: Budget, *, backwards: bool = False
+    pieces: Sequence[Piece],
+    start: Cursor,
+    request: dict[str, Any],
+    budget: Budget,
+    *,
+    backwards: bool = False,
 ) -> tuple[dict[str, Any], Cursor | None]:
     """What the scanner's process answers to `request` (see regexscan), and where to go on."""
     wanted = list(_ranges(pieces, start, backwards=backwards))
-    opened = [(piece, fd, begin, end) for piece, begin, end in wanted[:REGEX_PIECES] if (fd := piece.open()) >= 0]
+    opened = [
+        (piece, fd, begin, end)
+        for piece, begin, end in wanted[:REGEX_PIECES]
+        if (fd := piece.open()) >= 0
+    ]
     try:
         request = {
             **request,
@@ -218,7 +282,9 @@ def scan(
 def _scan(request: dict[str, Any], fds: Sequence[int], budget: Budget) -> dict[str, Any] | None:
     """What the scanner said; None when the query was cancelled."""
     argv = [sys.executable, "-I", "-S", str(_SCANNER)]
-    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=fds) as process:
+    with subprocess.Popen(
+        argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=fds
+    ) as process:
         output = b""
         message: bytes | None = json.dumps(request).encode()
         while True:
@@ -232,8 +298,13 @@ def _scan(request: dict[str, Any], fds: Sequence[int], budget: Budget) -> dict[s
                     process.communicate()
                     return None
     if process.returncode != 0:
-        raise BadRequest("The pattern takes too long on a line; search for plain text or for a simpler pattern.")
+        raise BadRequest(
+            "The pattern takes too long on a line; search for plain text or for a simpler pattern."
+        )
     answer: dict[str, Any] = json.loads(output)
     if "error" in answer:
-        raise BadRequest(f"The pattern is no regular expression ({answer['error']}); mend it, or search for plain text.")
+        raise BadRequest(
+            f"The pattern is no regular expression ({answer['error']}); mend it, or search "
+            "for plain text."
+        )
     return answer

@@ -28,8 +28,12 @@ class Found:
     """Whether `place` is inside a line then."""
 
 
-def line_from_start(pieces: Sequence[Piece], index_of: Callable[[int], LineIndex], line: int, budget: Budget) -> Found:
-    """0-based `line` of the whole stream; its end when there are fewer. Asking again costs nothing twice: the indexes remember the way."""
+def line_from_start(
+    pieces: Sequence[Piece], index_of: Callable[[int], LineIndex], line: int, budget: Budget
+) -> Found:
+    """0-based `line` of the whole stream; its end when there are fewer. Asking again costs nothing
+    twice: the indexes remember the way.
+    """
     place = Cursor(1, 0)
     wanted = line
     for piece in pieces:
@@ -53,8 +57,12 @@ def line_from_start(pieces: Sequence[Piece], index_of: Callable[[int], LineIndex
     return Found(place)
 
 
-def count_lines(pieces: Sequence[Piece], index_of: Callable[[int], LineIndex], place: Cursor, budget: Budget) -> tuple[int, int] | None:
-    """(0-based line that `place` lies in, whole lines in all); None when the time slice ended first: the indexes remember the way."""
+def count_lines(
+    pieces: Sequence[Piece], index_of: Callable[[int], LineIndex], place: Cursor, budget: Budget
+) -> tuple[int, int] | None:
+    """(0-based line that `place` lies in, whole lines in all); None when the time slice ended
+    first: the indexes remember the way.
+    """
     line = lines = 0
     for piece in pieces:
         fd = piece.open()
@@ -76,9 +84,12 @@ def count_lines(pieces: Sequence[Piece], index_of: Callable[[int], LineIndex], p
     return line, lines
 
 
-def line_from_end(pieces: Sequence[Piece], end: Cursor, lines: int, budget: Budget, room: int | None = None) -> Found:
-    """Where the last `lines` lines before `end` begin; the stream's start when there are fewer. `room`: bytes after which it is enough, be
-    it inside a line."""
+def line_from_end(
+    pieces: Sequence[Piece], end: Cursor, lines: int, budget: Budget, room: int | None = None
+) -> Found:
+    """Where the last `lines` lines before `end` begin; the stream's start when there are fewer.
+    `room`: bytes after which it is enough, be it inside a line.
+    """
     place = end
     for piece in reversed(pieces):
         if piece.generation > end.generation:
@@ -87,7 +98,9 @@ def line_from_end(pieces: Sequence[Piece], end: Cursor, lines: int, budget: Budg
         if fd < 0:
             continue
         try:
-            limit = min(piece.size, end.offset) if piece.generation == end.generation else piece.size
+            limit = (
+                min(piece.size, end.offset) if piece.generation == end.generation else piece.size
+            )
             back = _back(fd, limit, lines, budget, room)
         finally:
             os.close(fd)
@@ -97,7 +110,10 @@ def line_from_end(pieces: Sequence[Piece], end: Cursor, lines: int, budget: Budg
         if room is not None:
             room = max(1, room - (limit - back.place))
         if budget.spent:
-            return Found(place, {"cursor": str(place), "line": -lines, **({} if room is None else {"room": room})})
+            return Found(
+                place,
+                {"cursor": str(place), "line": -lines, **({} if room is None else {"room": room})},
+            )
     return Found(place)
 
 
@@ -112,7 +128,9 @@ class _Back:
 
 
 def _back(fd: int, end: int, lines: int, budget: Budget, room: int | None) -> _Back:
-    """The start of the line reached, walking back from `end`. Stops within a line only where the room ends, or when cancelled."""
+    """The start of the line reached, walking back from `end`. Stops within a line only where the
+    room ends, or when cancelled.
+    """
     if end == 0:
         return _Back(0, lines)
     # The LF that ends the last line does not begin another one.
@@ -122,7 +140,11 @@ def _back(fd: int, end: int, lines: int, budget: Budget, room: int | None) -> _B
         if budget.cancelled or (budget.spent and reached < end):
             return _Back(reached, lines)
         if room is not None and end - position >= room:
-            return _Back(reached, lines, cut=True) if reached < end else _Back(position, lines, cut=True, within=True)
+            return (
+                _Back(reached, lines, cut=True)
+                if reached < end
+                else _Back(position, lines, cut=True, within=True)
+            )
         begin = max(0, position - STRIDE)
         block = os.pread(fd, position - begin, begin)
         newline = block.rfind(b"\n")
@@ -136,8 +158,12 @@ def _back(fd: int, end: int, lines: int, budget: Budget, room: int | None) -> _B
     return _Back(0, lines - 1)
 
 
-def first_at(pieces: Sequence[Piece], timestamp: Callable[[bytes], float | None], t: float) -> tuple[Cursor, float] | None:
-    """The first line that is not before wall time `t`, and its time; None when no line is (or none has a time)."""
+def first_at(
+    pieces: Sequence[Piece], timestamp: Callable[[bytes], float | None], t: float
+) -> tuple[Cursor, float] | None:
+    """The first line that is not before wall time `t`, and its time; None when no line is (or none
+    has a time).
+    """
     answer: tuple[Cursor, float] | None = None
     for piece in reversed(pieces):
         fd = piece.open()
@@ -156,24 +182,38 @@ def first_at(pieces: Sequence[Piece], timestamp: Callable[[bytes], float | None]
     return answer
 
 
-def _bisect(fd: int, size: int, timestamp: Callable[[bytes], float | None], t: float, low: int) -> tuple[int, float] | None:
+def _bisect(
+    fd: int, size: int, timestamp: Callable[[bytes], float | None], t: float, low: int
+) -> tuple[int, float] | None:
     """As first_at, in one file. The line at `low` is before `t`; times are taken to ascend."""
     high, answer = size, None
     while high - low > STRIDE:
         middle = (low + high) // 2
         begin = nth_newline(fd, middle, high, 1)
-        found = _first_time(fd, begin, min(high, begin + STRIDE), timestamp, lambda _: True) if begin is not None else None
+        found = (
+            _first_time(fd, begin, min(high, begin + STRIDE), timestamp, lambda _: True)
+            if begin is not None
+            else None
+        )
         if found is not None and found[1] < t:
             low = found[0]
         else:
             high, answer = middle, found or answer
-    return _first_time(fd, low, min(size, high + STRIDE), timestamp, lambda time: time >= t) or answer
+    return (
+        _first_time(fd, low, min(size, high + STRIDE), timestamp, lambda time: time >= t) or answer
+    )
 
 
 def _first_time(
-    fd: int, start: int, end: int, timestamp: Callable[[bytes], float | None], wanted: Callable[[float], bool]
+    fd: int,
+    start: int,
+    end: int,
+    timestamp: Callable[[bytes], float | None],
+    wanted: Callable[[float], bool],
 ) -> tuple[int, float] | None:
-    """(offset, time) of the first line of [start, end) with a wanted time, looking at most three strides far."""
+    """(offset, time) of the first line of [start, end) with a wanted time, looking at most three
+    strides far.
+    """
     block = os.pread(fd, min(end - start, 3 * STRIDE), start)
     position = 0
     while position < len(block):

@@ -1,4 +1,6 @@
-"""A stream of records on disk: NDJSON in numbered segment files, capped, read by cursor while it is written."""
+"""A stream of records on disk: NDJSON in numbered segment files, capped, read by cursor while it is
+written.
+"""
 
 from __future__ import annotations
 
@@ -38,14 +40,17 @@ class RecordNotJson(AgentError):
 
 
 class SegmentStream:
-    """`<directory>/NNNNNNNN.ndjson`, one JSON object a line. One process writes it, any number of its threads append and read.
+    """`<directory>/NNNNNNNN.ndjson`, one JSON object a line. One process writes it, any number of
+    its threads append and read.
 
-    When `cap_bytes` would be passed the oldest segment goes, and who had not read it gets a `gap`. With `keep_unreleased` (the journal)
-    it goes only below `release`d cursors; without any such segment `append` raises SpoolFull.
+    When `cap_bytes` would be passed the oldest segment goes, and who had not read it gets a `gap`.
+    With `keep_unreleased` (the journal) it goes only below `release`d cursors; without any such
+    segment `append` raises SpoolFull.
 
-    A torn last line (the machine stopped in the middle of a write) is cut off when the stream is opened; `repaired` then is its gap:
-    `{"generation", "from", "to", "reason"}`. After a reboot a new segment is begun: bytes that a reader already has may never have reached
-    the disk, and their cursors must not come to mean other bytes.
+    A torn last line (the machine stopped in the middle of a write) is cut off when the stream is
+    opened; `repaired` then is its gap: `{"generation", "from", "to", "reason"}`. After a reboot a
+    new segment is begun: bytes that a reader already has may never have reached the disk, and their
+    cursors must not come to mean other bytes.
     """
 
     def __init__(
@@ -57,7 +62,9 @@ class SegmentStream:
         keep_unreleased: bool = False,
         relief: Callable[[], bool] | None = None,
     ) -> None:
-        """`relief` is called when the disk is full and says whether it made room (the journal's sheds telemetry)."""
+        """`relief` is called when the disk is full and says whether it made room (the journal's
+        sheds telemetry).
+        """
         self.directory = directory
         self.repaired: dict[str, Any] | None = None
         self.timestamp: Callable[[bytes], float | None] | None = record_time
@@ -83,16 +90,25 @@ class SegmentStream:
         try:
             line = json.dumps(record, separators=(",", ":"), allow_nan=False).encode()
         except ValueError as error:
-            raise RecordNotJson(f"A record of {self.directory.name} cannot be written ({error}); report this as a bug.") from None
+            raise RecordNotJson(
+                f"A record of {self.directory.name} cannot be written ({error}); report this "
+                "as a bug."
+            ) from None
         return self.append_line(line, sync=sync)
 
     def append_line(self, line: bytes, *, sync: bool = False) -> str:
         """As `append`, for a record that is JSON bytes (without LF) already."""
         data = line + b"\n"
         if len(data) > RECORD_LIMIT:
-            raise RecordTooLarge(f"A record of {len(data)} bytes is over the limit of {RECORD_LIMIT}; record less of it.")
+            raise RecordTooLarge(
+                f"A record of {len(data)} bytes is over the limit of {RECORD_LIMIT}; record "
+                "less of it."
+            )
         with self._lock:
-            if self._sizes[self._current] and self._sizes[self._current] + len(data) > self._segment_bytes:
+            if (
+                self._sizes[self._current]
+                and self._sizes[self._current] + len(data) > self._segment_bytes
+            ):
                 self._begin(self._current + 1)
             self._make_room(len(data))
             self._write(data, sync)
@@ -102,7 +118,9 @@ class SegmentStream:
         return cursor
 
     def release(self, cursor: str) -> None:
-        """A console holds everything before `cursor`: whole segments below it may leave when the cap needs it."""
+        """A console holds everything before `cursor`: whole segments below it may leave when the
+        cap needs it.
+        """
         with self._lock:
             self._released = max(self._released, Cursor.parse(cursor).generation)
 
@@ -112,31 +130,52 @@ class SegmentStream:
         return self._released if self._keep_unreleased else self._current
 
     def shed(self) -> bool:
-        """Give up the oldest segment for the sake of another stream; False when only the current one is left."""
+        """Give up the oldest segment for the sake of another stream; False when only the current
+        one is left.
+        """
         with self._lock:
             return self._drop_oldest()
 
     def read(self, cursor: str, limit: int) -> Chunk:
-        """Whole records from `cursor` on, of one segment: at most `limit` bytes, but one record at least."""
+        """Whole records from `cursor` on, of one segment: at most `limit` bytes, but one record at
+        least.
+        """
         with self._lock:
             sizes = dict(self._sizes)
         place = self._place(cursor, sizes)
         first, last = min(sizes), max(sizes)
         if place.generation < first:
-            gap = {"generation": place.generation, "from": place.offset, "to": None, "reason": "aged out before it was read"}
+            gap = {
+                "generation": place.generation,
+                "from": place.offset,
+                "to": None,
+                "reason": "aged out before it was read",
+            }
             return Chunk(str(place), str(Cursor(first, 0)), gap=gap, more=True)
         while place.offset >= sizes[place.generation] and place.generation < last:
             place = Cursor(min(number for number in sizes if number > place.generation), 0)
         try:
             data = self._whole_lines(place, sizes[place.generation], limit)
         except FileNotFoundError:
-            gap = {"generation": place.generation, "from": place.offset, "to": sizes[place.generation], "reason": "the segment was removed"}
-            return Chunk(str(place), str(Cursor(place.generation, sizes[place.generation])), gap=gap, more=place.generation < last)
+            gap = {
+                "generation": place.generation,
+                "from": place.offset,
+                "to": sizes[place.generation],
+                "reason": "the segment was removed",
+            }
+            return Chunk(
+                str(place),
+                str(Cursor(place.generation, sizes[place.generation])),
+                gap=gap,
+                more=place.generation < last,
+            )
         end = Cursor(place.generation, place.offset + len(data))
         return Chunk(str(place), str(end), data, more=end < Cursor(last, sizes[last]))
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """Every record that is held, oldest first. A line that is no JSON object is left out; `Journal.verify` names it."""
+        """Every record that is held, oldest first. A line that is no JSON object is left out;
+        `Journal.verify` names it.
+        """
         for _, line in self.lines():
             record = parse(line)
             if record is not None:
@@ -178,7 +217,10 @@ class SegmentStream:
         }
 
     def pieces(self) -> list[Piece]:
-        return [Piece(number, size, self._opener(number)) for number, size in sorted(self._snapshot().items())]
+        return [
+            Piece(number, size, self._opener(number))
+            for number, size in sorted(self._snapshot().items())
+        ]
 
     def place_at(self, t: float) -> str | None:
         return None
@@ -213,7 +255,10 @@ class SegmentStream:
             return Cursor(last, sizes[last])
         place = Cursor.parse(cursor)
         if place > Cursor(last, sizes[last]):
-            raise BadCursor(f"Cursor {cursor} is behind the end of this stream, {last}:{sizes[last]}; read again from 'start'.")
+            raise BadCursor(
+                f"Cursor {cursor} is behind the end of this stream, {last}:{sizes[last]}; "
+                "read again from 'start'."
+            )
         return place
 
     def _whole_lines(self, place: Cursor, size: int, limit: int) -> bytes:
@@ -222,7 +267,10 @@ class SegmentStream:
         fd = os.open(self._path(place.generation), os.O_RDONLY | os.O_CLOEXEC)
         try:
             if place.offset and os.pread(fd, 1, place.offset - 1) != b"\n":
-                raise BadCursor(f"Cursor {place} lies within a record; read again from a cursor that a read gave.")
+                raise BadCursor(
+                    f"Cursor {place} lies within a record; read again from a cursor that a "
+                    "read gave."
+                )
             room = min(size - place.offset, PAYLOAD_LIMIT)
             data = os.pread(fd, min(room, max(limit, 1)), place.offset)
             cut = data.rfind(b"\n") + 1
@@ -234,20 +282,33 @@ class SegmentStream:
             os.close(fd)
 
     def _reopen(self) -> None:
-        """Go on with the newest segment: mended, and only if the machine has not been started again since."""
+        """Go on with the newest segment: mended, and only if the machine has not been started again
+        since.
+        """
         number, size = self._current, self._sizes[self._current]
         self._fd = os.open(self._path(number), os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
         whole = line_start(self._fd, size)
         if whole < size:
             os.ftruncate(self._fd, whole)
             self._sizes[number] = whole
-            self.repaired = {"generation": number, "from": whole, "to": size, "reason": "a torn last record was cut off"}
+            self.repaired = {
+                "generation": number,
+                "from": whole,
+                "to": size,
+                "reason": "a torn last record was cut off",
+            }
         last = parse(self.last_line() or b"{}") or {}
         if self._sizes[number] and last.get("b") != boot_id():
             self._begin(number + 1)
 
     def _begin(self, number: int) -> None:
-        fd = self._with_relief(lambda: os.open(self._path(number), os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600))
+        fd = self._with_relief(
+            lambda: os.open(
+                self._path(number),
+                os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC,
+                0o600,
+            )
+        )
         self.close()
         self._fd, self._current = fd, number
         self._sizes[number] = 0
@@ -264,8 +325,8 @@ class SegmentStream:
             if not self._keep_unreleased:
                 return
             raise SpoolFull(
-                f"The records in {self.directory} have reached their cap of {self._cap} bytes and no console holds the oldest; "
-                "connect a console so that they can leave."
+                f"The records in {self.directory} have reached their cap of {self._cap} bytes and "
+                "no console holds the oldest; connect a console so that they can leave."
             )
 
     def _drop_oldest(self) -> bool:
@@ -293,7 +354,9 @@ class SegmentStream:
         self._sizes[self._current] = self._with_relief(attempt)
 
     def _with_relief(self, attempt: Callable[[], int]) -> int:
-        """What `attempt` gives; while the disk is full and `relief` makes room it is made again. SpoolFull when nothing helps."""
+        """What `attempt` gives; while the disk is full and `relief` makes room it is made again.
+        SpoolFull when nothing helps.
+        """
         while True:
             try:
                 return attempt()
@@ -301,12 +364,19 @@ class SegmentStream:
                 if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                     raise
             if self._relief is None or not self._relief():
-                raise SpoolFull(f"The disk of {self.directory} is full; free some space there, nothing can be recorded or done before.")
+                raise SpoolFull(
+                    f"The disk of {self.directory} is full; free some space there, nothing "
+                    "can be recorded or done before."
+                )
 
 
 def segments(directory: Path) -> list[tuple[int, Path]]:
     """The segment files of `directory`, oldest first."""
-    found = [(int(match[1]), path) for path in directory.iterdir() if (match := _NAME.fullmatch(path.name))]
+    found = [
+        (int(match[1]), path)
+        for path in directory.iterdir()
+        if (match := _NAME.fullmatch(path.name))
+    ]
     return sorted(found)
 
 

@@ -26,15 +26,21 @@ class Stream(Protocol):
 
     @property
     def timestamp(self) -> Callable[[bytes], float | None] | None:
-        """Wall seconds of a line (without LF), None for lines that have no time; None as a whole where lines are not understood."""
+        """Wall seconds of a line (without LF), None for lines that have no time; None as a whole
+        where lines are not understood.
+        """
         ...
 
     def read(self, cursor: str, limit: int) -> Chunk:
-        """About `limit` bytes from `cursor` (a place, "start" or "end") on; never waits. BadCursor when there is no such place."""
+        """About `limit` bytes from `cursor` (a place, "start" or "end") on; never waits. BadCursor
+        when there is no such place.
+        """
         ...
 
     def stat(self) -> dict[str, Any]:
-        """`kind` ("log" or "records"), `start` and `end` (cursors), `bytes`, and what is particular to the kind."""
+        """`kind` ("log" or "records"), `start` and `end` (cursors), `bytes`, and what is particular
+        to the kind.
+        """
         ...
 
     def pieces(self) -> list[Piece]:
@@ -42,7 +48,9 @@ class Stream(Protocol):
         ...
 
     def place_at(self, t: float) -> str | None:
-        """The cursor that was the end of the stream at wall time `t`, where the stream has noted such pairs; None where not."""
+        """The cursor that was the end of the stream at wall time `t`, where the stream has noted
+        such pairs; None where not.
+        """
         ...
 
 

@@ -6,7 +6,8 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Sequence
 
-#: Pairs held per file, 64 KiB. When they are used up every second one goes and they come half as often: a week ends at one in 256 s.
+#: Pairs held per file, 64 KiB. When they are used up every second one goes and they come half as
+#: often: a week ends at one in 256 s.
 MAX_PAIRS = 4096
 
 
@@ -19,7 +20,8 @@ class Trail:
         self._every = 1.0
 
     def add(self, t: float, size: int) -> None:
-        # A wall clock that was set back would break the order: such pairs are left out until it has caught up.
+        # A wall clock that was set back would break the order: such pairs are left out until it has
+        # caught up.
         if self._times and t < self._times[-1] + self._every:
             return
         self._times.append(t)
@@ -36,4 +38,6 @@ class Trail:
     def saved(self, limit: int) -> list[list[float]]:
         """At most `limit` of the pairs, evenly."""
         step = -(-len(self._times) // limit) or 1
-        return [[round(self._times[i], 3), self._sizes[i]] for i in range(0, len(self._times), step)]
+        return [
+            [round(self._times[i], 3), self._sizes[i]] for i in range(0, len(self._times), step)
+        ]

@@ -17,7 +17,9 @@ _GENERATIONS = 10**12
 
 
 class WholeFile:
-    """Raw bytes, no lines. When the file is replaced by another one its cursors end with BadCursor: read it from the start."""
+    """Raw bytes, no lines. When the file is replaced by another one its cursors end with BadCursor:
+    read it from the start.
+    """
 
     timestamp: Callable[[bytes], float | None] | None = None
 
@@ -57,10 +59,15 @@ class WholeFile:
         try:
             info = self._path.stat()
         except FileNotFoundError:
-            raise BadCursor(f"{self._path.name} is gone; list the streams to see what there is.") from None
-        # One number per writing of the file: cursors into an older one must not come to mean other bytes.
+            raise BadCursor(
+                f"{self._path.name} is gone; list the streams to see what there is."
+            ) from None
+        # One number per writing of the file: cursors into an older one must not come to mean other
+        # bytes.
         return Piece(
-            info.st_mtime_ns // 1_000_000 % _GENERATIONS, info.st_size, functools.partial(os.open, self._path, os.O_RDONLY | os.O_CLOEXEC)
+            info.st_mtime_ns // 1_000_000 % _GENERATIONS,
+            info.st_size,
+            functools.partial(os.open, self._path, os.O_RDONLY | os.O_CLOEXEC),
         )
 
     @staticmethod

@@ -13,9 +13,9 @@ from bs4_agent.scope import Scope
 
 SOURCE_VARIABLE = "BS4_GPU_SOURCE"
 
-#: One device of a sample before anything was read: unknown is null, never 0.
-#: `minor` is N of /dev/nvidiaN; it serves ownership and is dropped afterwards. `pcie` and `nvlink` (see nvml_calls) are read seldom and are
-#: there only in the samples just afterwards.
+#: One device of a sample before anything was read: unknown is null, never 0. `minor` is N of
+#: /dev/nvidiaN; it serves ownership and is dropped afterwards. `pcie` and `nvlink` (see nvml_calls)
+#: are read seldom and are there only in the samples just afterwards.
 BLANK_DEVICE: Mapping[str, Any] = {
     "index": None,
     "minor": None,
@@ -45,21 +45,26 @@ class GpuSource(Protocol):
         ...
 
     def sample(self) -> dict[str, Any]:
-        """The `gpus` value of a telemetry record, processes not yet attributed (`pids` "unknown") and `xids` empty.
+        """The `gpus` value of a telemetry record, processes not yet attributed (`pids` "unknown")
+        and `xids` empty.
 
         Never raises for what a driver does: state "absent" or "error" says it.
         """
         ...
 
     def take_xids(self) -> list[dict[str, Any]]:
-        """Xid events `{"index", "xid", "t"}` since the last call, oldest first. From any thread, and also while `sample` hangs."""
+        """Xid events `{"index", "xid", "t"}` since the last call, oldest first. From any thread,
+        and also while `sample` hangs.
+        """
         ...
 
     def close(self) -> None: ...
 
 
 class XidQueue:
-    """Events from the thread that learns of them to the one that records them; the newest 1,000 if nobody takes them."""
+    """Events from the thread that learns of them to the one that records them; the newest 1,000 if
+    nobody takes them.
+    """
 
     def __init__(self) -> None:
         self._events: deque[dict[str, Any]] = deque(maxlen=1000)
@@ -73,7 +78,15 @@ class XidQueue:
 
 def empty(state: str, detail: str) -> dict[str, Any]:
     """A sample without devices."""
-    return {"state": state, "detail": detail, "age_s": 0.0, "driver": None, "pids": "unknown", "devices": [], "xids": []}
+    return {
+        "state": state,
+        "detail": detail,
+        "age_s": 0.0,
+        "driver": None,
+        "pids": "unknown",
+        "devices": [],
+        "xids": [],
+    }
 
 
 class AbsentGpus:
@@ -95,9 +108,11 @@ class AbsentGpus:
 
 
 class RecordedGpus:
-    """GPUs out of a JSON file `{"driver": str, "devices": [{...}], "xids": [{"index","xid","t"}]}`, read again whenever it changes.
+    """GPUs out of a JSON file `{"driver": str, "devices": [{...}], "xids": [{"index","xid","t"}]}`,
+    read again whenever it changes.
 
-    Devices have the keys of a telemetry record; what is missing is null. An Xid is handed out once, by its `t`.
+    Devices have the keys of a telemetry record; what is missing is null. An Xid is handed out once,
+    by its `t`.
     """
 
     call = ""
@@ -112,13 +127,26 @@ class RecordedGpus:
     def sample(self) -> dict[str, Any]:
         try:
             self._load()
-            devices = [self._device(index, device) for index, device in enumerate(self._content.get("devices", []))]
+            devices = [
+                self._device(index, device)
+                for index, device in enumerate(self._content.get("devices", []))
+            ]
             self._note_xids()
             return {**empty("ok", ""), "driver": self._content.get("driver"), "devices": devices}
-        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:  # unreadable, not JSON, or JSON of another shape
+        except (
+            OSError,
+            ValueError,
+            TypeError,
+            KeyError,
+            AttributeError,
+        ) as error:  # unreadable, not JSON, or JSON of another shape
             self._stamp = None
             detail = f"{type(error).__name__}: {error}"
-            return empty("error", f"the GPU recording {self._path} cannot be used ({detail}); point {SOURCE_VARIABLE} at a valid one.")
+            return empty(
+                "error",
+                f"the GPU recording {self._path} cannot be used ({detail}); point "
+                f"{SOURCE_VARIABLE} at a valid one.",
+            )
 
     def take_xids(self) -> list[dict[str, Any]]:
         return self._xids.take()
@@ -146,12 +174,16 @@ class RecordedGpus:
 
 
 def open_gpus(scope: Scope) -> GpuSource:
-    """The source for this pod: the file that BS4_GPU_SOURCE names, else NVML (which itself looks again later for a missing driver)."""
+    """The source for this pod: the file that BS4_GPU_SOURCE names, else NVML (which itself looks
+    again later for a missing driver).
+    """
     if path := os.environ.get(SOURCE_VARIABLE):
         return RecordedGpus(Path(path))
     try:
         # Loaded here, not at the top: a pod that replays a recording needs no binding.
         from bs4_agent.telemetry.nvml import NvmlGpus
     except ImportError as error:
-        return AbsentGpus(f"NVIDIA's Python binding is missing from the agent ({error}); deploy the agent again.")
+        return AbsentGpus(
+            f"NVIDIA's Python binding is missing from the agent ({error}); deploy the agent again."
+        )
     return NvmlGpus()

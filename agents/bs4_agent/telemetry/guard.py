@@ -11,14 +11,17 @@ from bs4_agent.telemetry.gpus import GpuSource, empty
 
 T = TypeVar("T")
 
-# Five missed samples: long enough for a driver that is merely slow (resetting a GPU, loading persistence), short enough to be told at once.
+# Five missed samples: long enough for a driver that is merely slow (resetting a GPU, loading
+# persistence), short enough to be told at once.
 STALE_S = 5.0
 
 
 class Background(Generic[T]):
-    """Calls `work` every `interval` seconds in one daemon thread and keeps the newest result, so that no reader ever waits for a call.
+    """Calls `work` every `interval` seconds in one daemon thread and keeps the newest result, so
+    that no reader ever waits for a call.
 
-    A call that never returns costs this one thread; none is started beside it, or every hang would leave another one behind.
+    A call that never returns costs this one thread; none is started beside it, or every hang would
+    leave another one behind.
     """
 
     def __init__(self, name: str, work: Callable[[], T], interval: float) -> None:
@@ -64,7 +67,9 @@ class Background(Generic[T]):
 
 
 class GuardedGpus:
-    """A GpuSource in a thread of its own. `latest` answers at once, whatever the driver does, and says how old the answer is."""
+    """A GpuSource in a thread of its own. `latest` answers at once, whatever the driver does, and
+    says how old the answer is.
+    """
 
     def __init__(self, source: GpuSource, interval: float = 1.0) -> None:
         self._source = source
@@ -75,12 +80,15 @@ class GuardedGpus:
         return self._background.wait_first(timeout)
 
     def latest(self) -> dict[str, Any]:
-        """The newest sample with its `age_s`; state "stale" once it is over 5 s old, `detail` then names the call that hangs.
+        """The newest sample with its `age_s`; state "stale" once it is over 5 s old, `detail` then
+        names the call that hangs.
 
         `xids` is empty: events are handed out once, by `take_xids`.
         """
         sample, age = self._background.newest()
-        result = dict(sample) if sample is not None else empty("stale", "waiting for the first sample")
+        result = (
+            dict(sample) if sample is not None else empty("stale", "waiting for the first sample")
+        )
         result["age_s"] = None if age is None else round(age, 2)
         if not self._background.alive:
             result.update(state="error", detail="the GPU thread has ended; restart the agent.")
@@ -89,7 +97,9 @@ class GuardedGpus:
         return result
 
     def take_xids(self) -> list[dict[str, Any]]:
-        """Xid events since the last call. For the sampler alone: everybody else reads them in the telemetry stream."""
+        """Xid events since the last call. For the sampler alone: everybody else reads them in the
+        telemetry stream.
+        """
         return self._source.take_xids()
 
     @property

@@ -1,4 +1,6 @@
-"""Which processes have a GPU's device node open: the only proof of GPU use that holds inside a container."""
+"""Which processes have a GPU's device node open: the only proof of GPU use that holds inside a
+container.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,9 @@ if TYPE_CHECKING:
     from bs4_agent.identity import Identity
     from bs4_agent.telemetry.processes import Proc
 
-# A look at one process costs 4 µs per open file, and vLLM ranks have hundreds: 24 of them with 200 files each take 20 ms, which every 5 s
-# would be all of the agent's budget. So a known holder is confirmed through the descriptors that proved it (about ten).
+# A look at one process costs 4 µs per open file, and vLLM ranks have hundreds: 24 of them with 200
+# files each take 20 ms, which every 5 s would be all of the agent's budget. So a known holder is
+# confirmed through the descriptors that proved it (about ten).
 _CONFIRM_S = 5.0
 _LIST_S = 30.0
 # CUDA opens all GPUs it may use at once; that a holder opens another one later is rare.
@@ -27,7 +30,9 @@ _NODES = {"ctl": _CONTROL, "-uvm": _UVM, "-uvm-tools": _CONTROL}
 
 
 class _Look:
-    """What one process had open. `nodes`: node (minor number, _UVM or _CONTROL) -> a descriptor that showed it."""
+    """What one process had open. `nodes`: node (minor number, _UVM or _CONTROL) -> a descriptor
+    that showed it.
+    """
 
     __slots__ = ("confirmed_m", "hidden", "identity", "listed_m", "nodes")
 
@@ -40,7 +45,9 @@ class _Look:
 
 
 def _pause(look: _Look, urgent: bool, young: bool) -> float:
-    """Seconds between two listings of all its files. Who has a GPU already needs none soon; who is young may be about to open one."""
+    """Seconds between two listings of all its files. Who has a GPU already needs none soon; who is
+    young may be about to open one.
+    """
     if any(node >= 0 for node in look.nodes):
         return _LIST_HOLDER_S
     if urgent:
@@ -57,7 +64,9 @@ class DeviceHolders:
         self._looks: dict[int, _Look] = {}
 
     def scan(self, processes: Mapping[int, Proc], urgent: Collection[int]) -> dict[int, set[int]]:
-        """pid -> minor numbers it has open; processes with only nvidiactl or nvidia-uvm have an empty set."""
+        """pid -> minor numbers it has open; processes with only nvidiactl or nvidia-uvm have an
+        empty set.
+        """
         now, wall = time.monotonic(), time.time()
         for pid in [pid for pid in self._looks if pid not in processes]:
             del self._looks[pid]
@@ -72,10 +81,16 @@ class DeviceHolders:
                 self._list(pid, look, now)
             elif look.nodes and now - look.confirmed_m >= _CONFIRM_S:
                 self._confirm(pid, look, now)
-        return {pid: {node for node in look.nodes if node >= 0} for pid, look in self._looks.items() if look.nodes}
+        return {
+            pid: {node for node in look.nodes if node >= 0}
+            for pid, look in self._looks.items()
+            if look.nodes
+        }
 
     def monitors(self, processes: Mapping[int, Proc]) -> set[int]:
-        holders = {pid: look for pid, look in self._looks.items() if look.nodes and pid in processes}
+        holders = {
+            pid: look for pid, look in self._looks.items() if look.nodes and pid in processes
+        }
         computing = {pid for pid, look in holders.items() if _UVM in look.nodes}
         watching = holders.keys() - computing if computing else set()
         return watching | ({os.getpid()} & holders.keys())
@@ -87,7 +102,8 @@ class DeviceHolders:
         look.listed_m = look.confirmed_m = now
         look.nodes = {}
         try:
-            descriptors = os.listdir(f"/proc/{pid}/fd")  # noqa: PTH208  a Path an entry would double the cost
+            # A Path an entry would double the cost.
+            descriptors = os.listdir(f"/proc/{pid}/fd")  # noqa: PTH208
         except PermissionError:
             look.hidden = True
             return

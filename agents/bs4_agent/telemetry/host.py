@@ -13,13 +13,16 @@ import psutil
 from bs4_agent.telemetry.guard import Background
 from bs4_agent.telemetry.memory import MemoryMeter
 
-_SHM = Path("/dev/shm")  # noqa: S108  the kernel's shared memory mount is what is measured, nothing is written
+# The kernel's shared memory mount is what is measured, nothing is written.
+_SHM = Path("/dev/shm")  # noqa: S108
 _DISKS_S = 2.0
 _DISKS_STALE_S = 15.0
 
 
 class HostSampler:
-    """The `host` value of a telemetry record. The first sample has no rates yet (`cpu`, `net` null)."""
+    """The `host` value of a telemetry record. The first sample has no rates yet (`cpu`, `net`
+    null).
+    """
 
     def __init__(self, paths: Callable[[], Sequence[Path]]) -> None:
         self._cores = psutil.cpu_count() or 1
@@ -29,10 +32,14 @@ class HostSampler:
         self._paths = paths
         self._wanted = list(paths())
         # statvfs of a dead network volume never returns, so disks are looked at beside the samples.
-        self._disks = Background("disks", lambda: [disk_usage(path) for path in one_per_device(self._wanted)], _DISKS_S)
+        self._disks = Background(
+            "disks", lambda: [disk_usage(path) for path in one_per_device(self._wanted)], _DISKS_S
+        )
 
     def sample(self) -> dict[str, Any]:
-        self._wanted = list(self._paths())  # asked here, so that only the caller's own thread ever asks
+        self._wanted = list(
+            self._paths()
+        )  # asked here, so that only the caller's own thread ever asks
         used, total = self._memory.used_and_total()
         shm = disk_usage(_SHM)  # a tmpfs answers from memory
         return {
@@ -55,26 +62,39 @@ class HostSampler:
         self._disks.stop()
 
     def _cpu(self) -> float | None:
-        """Busy share of all cores since the previous sample. Time stolen by the hypervisor or spent waiting for a disk is not busy."""
+        """Busy share of all cores since the previous sample. Time stolen by the hypervisor or spent
+        waiting for a disk is not busy.
+        """
         times = psutil.cpu_times()
         idle = times.idle + getattr(times, "iowait", 0.0)
-        total = sum(times) - getattr(times, "guest", 0.0) - getattr(times, "guest_nice", 0.0)  # guest time is in user time too
+        total = (
+            sum(times) - getattr(times, "guest", 0.0) - getattr(times, "guest_nice", 0.0)
+        )  # guest time is in user time too
         before, self._cpu_before = self._cpu_before, (total, idle)
         if before is None or total <= before[0]:
             return None
-        return round(min(max(100.0 * (1 - (idle - before[1]) / (total - before[0])), 0.0), 100.0), 1)
+        return round(
+            min(max(100.0 * (1 - (idle - before[1]) / (total - before[0])), 0.0), 100.0), 1
+        )
 
     def _net(self) -> dict[str, int | None]:
-        """Bytes per second over all interfaces but loopback; null when a counter went back (an interface left)."""
+        """Bytes per second over all interfaces but loopback; null when a counter went back (an
+        interface left).
+        """
         now = (time.monotonic(), *net_bytes())
         before, self._net_before = self._net_before, now
         if before is None or now[1] < before[1] or now[2] < before[2] or now[0] <= before[0]:
             return {"rx": None, "tx": None}
         elapsed = now[0] - before[0]
-        return {"rx": int((now[1] - before[1]) / elapsed), "tx": int((now[2] - before[2]) / elapsed)}
+        return {
+            "rx": int((now[1] - before[1]) / elapsed),
+            "tx": int((now[2] - before[2]) / elapsed),
+        }
 
     def _disks_now(self) -> list[dict[str, Any]]:
-        """The last look. A disk that does not answer keeps its place with unknown numbers instead of old ones."""
+        """The last look. A disk that does not answer keeps its place with unknown numbers instead
+        of old ones.
+        """
         disks, age = self._disks.newest()
         if disks is None or age is None:
             return []
@@ -84,8 +104,9 @@ class HostSampler:
 
 
 def net_bytes(path: str = "/proc/net/dev") -> tuple[int, int]:
-    """Bytes received and sent since the boot, all interfaces but loopback. Read here: psutil takes eight times as long (0.24 ms), and
-    the whole agent has 5 ms a second."""
+    """Bytes received and sent since the boot, all interfaces but loopback. Read here: psutil takes
+    eight times as long (0.24 ms), and the whole agent has 5 ms a second.
+    """
     received = sent = 0
     for line in Path(path).read_text().splitlines()[2:]:
         name, _, numbers = line.partition(":")
@@ -96,7 +117,9 @@ def net_bytes(path: str = "/proc/net/dev") -> tuple[int, int]:
 
 
 def one_per_device(paths: Sequence[Path]) -> list[Path]:
-    """The first of these paths on each filesystem; one that does not exist yet stands for its nearest parent that does."""
+    """The first of these paths on each filesystem; one that does not exist yet stands for its
+    nearest parent that does.
+    """
     found: dict[int, Path] = {}
     for path in paths:
         for place in (path, *path.parents):
@@ -112,9 +135,11 @@ def one_per_device(paths: Sequence[Path]) -> list[Path]:
 
 
 def disk_usage(path: Path) -> dict[str, Any]:
-    """`{"path", "used", "total", "free", "read_only"}` in bytes of the filesystem `path` is or will be on; null where it does not answer.
+    """`{"path", "used", "total", "free", "read_only"}` in bytes of the filesystem `path` is or will
+    be on; null where it does not answer.
 
-    `free` is what an ordinary user may still write, so used + free is less than total where blocks are reserved for root.
+    `free` is what an ordinary user may still write, so used + free is less than total where blocks
+    are reserved for root.
     """
     for place in (path, *path.parents):
         try:

@@ -1,4 +1,6 @@
-"""The kernel log, as far as it may be read. In a container it is usually hidden, which is then said."""
+"""The kernel log, as far as it may be read. In a container it is usually hidden, which is then
+said.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,9 @@ import os
 from pathlib import Path
 
 _RECORD_BYTES = 8192  # the kernel refuses to read a record into less
-_RECORDS_A_READ = 2_000  # what a storm of messages may cost at once; the rest comes with the next read
+_RECORDS_A_READ = (
+    2_000  # what a storm of messages may cost at once; the rest comes with the next read
+)
 
 
 class KernelLog:
@@ -37,8 +41,10 @@ class KernelLog:
             return  # a FIFO has no past
 
     def read(self) -> list[bytes]:
-        """The kernel's own lines since the last call, as they stand there (`priority,sequence,microseconds,flags;text`). What a process
-        wrote into the log (facility not 0) is left out, and so are the properties below a record."""
+        """The kernel's own lines since the last call, as they stand there
+        (`priority,sequence,microseconds,flags;text`). What a process wrote into the log (facility
+        not 0) is left out, and so are the properties below a record.
+        """
         if self._fd < 0:
             return []
         data = b"".join(self._records())
@@ -60,7 +66,9 @@ class KernelLog:
                 record = os.read(self._fd, _RECORD_BYTES)
             except BlockingIOError:
                 break
-            except BrokenPipeError:  # the ring overtook us; the next read continues at its oldest record
+            except (
+                BrokenPipeError
+            ):  # the ring overtook us; the next read continues at its oldest record
                 continue
             except OSError as error:  # opening may succeed where reading is refused
                 self.detail = f"{self.path}: {error.strerror}"

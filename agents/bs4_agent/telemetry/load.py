@@ -6,7 +6,8 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-#: One batch has idle and busy phases of minutes: only a mean over several steps says that a GPU is idle.
+#: One batch has idle and busy phases of minutes: only a mean over several steps says that a GPU is
+#: idle.
 WINDOW_S = 600.0
 _BUCKET_S = 10.0
 
@@ -20,7 +21,11 @@ class GpuLoad:
     def of(self, devices: Sequence[Mapping[str, Any]], now_m: float) -> dict[str, dict[int, Any]]:
         """`names`, `util`, `power` and `mean_util` of GpuFacts."""
         util = {d["index"]: float(d["util"]) for d in devices if d.get("util") is not None}
-        power = {d["index"]: d["power"] / d["power_limit"] for d in devices if d.get("power") is not None and d.get("power_limit")}
+        power = {
+            d["index"]: d["power"] / d["power_limit"]
+            for d in devices
+            if d.get("power") is not None and d.get("power_limit")
+        }
         for index, value in util.items():
             self._take(index, value, now_m)
         names = {d["index"]: d["name"] for d in devices if d.get("name")}

@@ -1,4 +1,6 @@
-"""How much memory there is for us: the machine's, or the control group's where that is less (a container's /proc/meminfo is its host's)."""
+"""How much memory there is for us: the machine's, or the control group's where that is less (a
+container's /proc/meminfo is its host's).
+"""
 
 from __future__ import annotations
 
@@ -23,28 +25,39 @@ _V2 = _Limits("memory.max", "memory.current", "inactive_file")
 
 
 class MemoryMeter:
-    """Finds the narrowest control group once; each reading is then two small files. `cgroups` and `own` are elsewhere only in tests."""
+    """Finds the narrowest control group once; each reading is then two small files. `cgroups` and
+    `own` are elsewhere only in tests.
+    """
 
-    def __init__(self, cgroups: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> None:
+    def __init__(
+        self, cgroups: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")
+    ) -> None:
         self._total = int(psutil.virtual_memory().total)
         self._group, self._files, self._limit = self._narrowest(cgroups, own)
 
     def used_and_total(self) -> tuple[int, int]:
-        """Bytes that cannot be had, and bytes there are. File cache that the kernel would give back is not used, in both sources."""
+        """Bytes that cannot be had, and bytes there are. File cache that the kernel would give back
+        is not used, in both sources.
+        """
         if self._group is not None and self._files is not None:
             usage = _number(self._group / self._files.usage)
             if usage is not None:
                 return max(usage - self._reclaimable(self._group, self._files), 0), self._limit
         available = _available()
-        return self._total - (int(psutil.virtual_memory().available) if available is None else available), self._total
+        return self._total - (
+            int(psutil.virtual_memory().available) if available is None else available
+        ), self._total
 
     def _narrowest(self, cgroups: Path, own: Path) -> tuple[Path | None, _Limits | None, int]:
         found: tuple[Path | None, _Limits | None, int] = (None, None, self._total)
         for base, path, files in _memberships(cgroups, own):
-            # In a container the path may be the host's while the mount shows only our own group: then the mount's root is it.
+            # In a container the path may be the host's while the mount shows only our own group:
+            # then the mount's root is it.
             for group in (base / path, *(base / path).parents):
                 limit = _number(group / files.limit)
-                if limit is not None and limit < found[2]:  # "no limit" is the word max in v2, a number beyond all memory in v1
+                if (
+                    limit is not None and limit < found[2]
+                ):  # "no limit" is the word max in v2, a number beyond all memory in v1
                     found = (group, files, limit)
                 if group == base:
                     break
@@ -62,7 +75,9 @@ class MemoryMeter:
 
 
 def _memberships(cgroups: Path, own: Path) -> list[tuple[Path, str, _Limits]]:
-    """(mount, our path below it, file names) of the memory controllers we are in; lines of /proc/self/cgroup are `id:controllers:/path`."""
+    """(mount, our path below it, file names) of the memory controllers we are in; lines of
+    /proc/self/cgroup are `id:controllers:/path`.
+    """
     try:
         lines = own.read_text().splitlines()
     except OSError:
@@ -78,7 +93,9 @@ def _memberships(cgroups: Path, own: Path) -> list[tuple[Path, str, _Limits]]:
 
 
 def _available() -> int | None:
-    """MemAvailable, among the first lines of /proc/meminfo; psutil takes all sixty of them apart (0.25 ms a second of the agent's 5)."""
+    """MemAvailable, among the first lines of /proc/meminfo; psutil takes all sixty of them apart
+    (0.25 ms a second of the agent's 5).
+    """
     fd = os.open("/proc/meminfo", os.O_RDONLY)
     try:
         for line in os.read(fd, 256).splitlines():

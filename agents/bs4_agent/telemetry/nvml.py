@@ -1,4 +1,6 @@
-"""NVIDIA's management library as a GpuSource: every field may be missing, every GPU may be lost, the driver may go and come back."""
+"""NVIDIA's management library as a GpuSource: every field may be missing, every GPU may be lost,
+the driver may go and come back.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +11,33 @@ from typing import Any
 import pynvml
 
 from bs4_agent.telemetry.gpus import BLANK_DEVICE, XidQueue, empty
-from bs4_agent.telemetry.nvml_calls import DRIVER_GONE, FAST, GPU_GONE, SELDOM, SLOW, NvmlCalls, text
+from bs4_agent.telemetry.nvml_calls import (
+    DRIVER_GONE,
+    FAST,
+    GPU_GONE,
+    SELDOM,
+    SLOW,
+    NvmlCalls,
+    text,
+)
 from bs4_agent.telemetry.xids import XidWatch
 
 _ABSENT = frozenset((pynvml.NVML_ERROR_LIBRARY_NOT_FOUND, pynvml.NVML_ERROR_DRIVER_NOT_LOADED))
 _SLOW_S = 5.0
-# What is read seldom is in the samples of this long afterwards, so that the sampler, which has a beat of its own, meets it; not in all of
-# them: it would be a third more bytes on the pod's disk, and a day of 8 GPUs fills the telemetry's room as it is.
+# What is read seldom is in the samples of this long afterwards, so that the sampler, which has a
+# beat of its own, meets it; not in all of them: it would be a third more bytes on the pod's disk,
+# and a day of 8 GPUs fills the telemetry's room as it is.
 _TOLD_S = 2.5
 _RETRY_S, _RETRY_LAST_S = 1.0, 60.0
-# Opening NVML again talks to every GPU of the machine, and a lost one rarely comes back: not every second because of one.
+# Opening NVML again talks to every GPU of the machine, and a lost one rarely comes back: not every
+# second because of one.
 _LOST_RETRY_S, _LOST_RETRY_LAST_S = 15.0, 300.0
 
 
 class _Device:
-    """One GPU handle and what changes rarely. `handle` None: the driver has, or had, this GPU but gives no handle; `error` says so."""
+    """One GPU handle and what changes rarely. `handle` None: the driver has, or had, this GPU but
+    gives no handle; `error` says so.
+    """
 
     def __init__(self, index: int, handle: Any, error: str | None = None) -> None:
         self.index = index
@@ -41,7 +55,9 @@ class _Device:
 
 
 class NvmlGpus:
-    """Samples through pynvml. Calls may hang, so it belongs into GuardedGpus' thread; only that thread may use it."""
+    """Samples through pynvml. Calls may hang, so it belongs into GuardedGpus' thread; only that
+    thread may use it.
+    """
 
     def __init__(self, retry_s: float = _RETRY_S, lost_retry_s: float = _LOST_RETRY_S) -> None:
         self._calls = NvmlCalls()
@@ -88,7 +104,9 @@ class NvmlGpus:
         return self._xids.take()
 
     def close(self) -> None:
-        """Let go of the driver. Where the Xid thread hangs in it the library stays open: a shutdown under a call would crash the agent."""
+        """Let go of the driver. Where the Xid thread hangs in it the library stays open: a shutdown
+        under a call would crash the agent.
+        """
         if not self._open:
             return
         self._open = False
@@ -110,7 +128,9 @@ class NvmlGpus:
             self._back_off(error, now)
             return False
         self._retry_s = self._first_retry_s
-        handles = [(device.index, device.handle) for device in self._devices if device.handle is not None]
+        handles = [
+            (device.index, device.handle) for device in self._devices if device.handle is not None
+        ]
         self._watch = XidWatch(handles, self._xids)
         return True
 
@@ -129,18 +149,30 @@ class NvmlGpus:
             self._lost_s = min(self._lost_s * 2, _LOST_RETRY_LAST_S)
 
     def _find_devices(self) -> None:
-        """List the GPUs. One that was there before and is not any more stays in the list with an error: a GPU that vanished is a fact."""
+        """List the GPUs. One that was there before and is not any more stays in the list with an
+        error: a GPU that vanished is a fact.
+        """
         self._driver = text(self._calls.field("nvmlSystemGetDriverVersion"))
         found = [self._describe(index) for index in range(self._calls.invoke("nvmlDeviceGetCount"))]
         listed = {device.uuid for device in found}
-        missing = [device for device in self._devices if device.uuid is not None and device.uuid not in listed]
+        missing = [
+            device
+            for device in self._devices
+            if device.uuid is not None and device.uuid not in listed
+        ]
         for device in found:
-            known = next((old for old in missing if device.uuid is None and old.index == device.index), None)
+            known = next(
+                (old for old in missing if device.uuid is None and old.index == device.index), None
+            )
             if known is not None:  # without a handle its place must tell which one it is
                 device.uuid, device.name, device.minor = known.uuid, known.name, known.minor
                 missing.remove(known)
         for old in missing:
-            gone = _Device(old.index, None, f"the driver does not list this GPU any more (it was GPU {old.index})")
+            gone = _Device(
+                old.index,
+                None,
+                f"the driver does not list this GPU any more (it was GPU {old.index})",
+            )
             gone.uuid, gone.name = old.uuid, old.name
             found.append(gone)
         self._devices = found
@@ -163,7 +195,13 @@ class NvmlGpus:
         return device
 
     def _row(self, device: _Device, now: float) -> dict[str, Any]:
-        row = {**BLANK_DEVICE, "index": device.index, "minor": device.minor, "uuid": device.uuid, "name": device.name}
+        row = {
+            **BLANK_DEVICE,
+            "index": device.index,
+            "minor": device.minor,
+            "uuid": device.uuid,
+            "name": device.name,
+        }
         row.update(procs=[], error=device.error)
         if device.handle is None:
             return row
@@ -179,13 +217,23 @@ class NvmlGpus:
         return row
 
     def _read_seldom(self, rows: Sequence[dict[str, Any]], now: float) -> None:
-        """One GPU a sample at most, the one that waits longest: its counters block, and no sample shall wait for all GPUs'. What was read
-        is told for a moment; a row without `pcie` or `nvlink` says that they were not read now."""
+        """One GPU a sample at most, the one that waits longest: its counters block, and no sample
+        shall wait for all GPUs'. What was read is told for a moment; a row without `pcie` or
+        `nvlink` says that they were not read now.
+        """
         pairs = zip(self._devices, rows, strict=True)
-        asked = [(device, row) for device, row in pairs if device.handle is not None and row["error"] is None]
+        asked = [
+            (device, row)
+            for device, row in pairs
+            if device.handle is not None and row["error"] is None
+        ]
         if asked:
             device, row = min(asked, key=lambda pair: pair[0].seldom_m)
-            due = [reading for reading, seconds in SELDOM if now - device.read_m.get(reading, float("-inf")) >= seconds]
+            due = [
+                reading
+                for reading, seconds in SELDOM
+                if now - device.read_m.get(reading, float("-inf")) >= seconds
+            ]
             if due:
                 self._calls.where = f" of GPU {device.index}"
                 device.seldom = {}
@@ -199,7 +247,9 @@ class NvmlGpus:
                 row.update(device.seldom)
 
     def _read(self, readings: Sequence[Any], device: _Device, row: dict[str, Any]) -> None:
-        """Fill `row`. The first error is kept under "error"; the other fields are still read, unless the GPU itself is gone."""
+        """Fill `row`. The first error is kept under "error"; the other fields are still read,
+        unless the GPU itself is gone.
+        """
         for reading in readings:
             try:
                 reading(self._calls, device.handle, row)

@@ -1,4 +1,6 @@
-"""Single NVML calls and the fields of one GPU: which call is in flight, and which errors only mean "there is no such field"."""
+"""Single NVML calls and the fields of one GPU: which call is in flight, and which errors only mean
+"there is no such field".
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,20 @@ _NO_SUCH_FIELD = frozenset(
         pynvml.NVML_ERROR_DEPRECATED,
     )
 )
-GPU_GONE = frozenset((pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_RESET_REQUIRED, pynvml.NVML_ERROR_GPU_NOT_FOUND))
-DRIVER_GONE = frozenset((pynvml.NVML_ERROR_UNINITIALIZED, pynvml.NVML_ERROR_DRIVER_NOT_LOADED, pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH))
+GPU_GONE = frozenset(
+    (
+        pynvml.NVML_ERROR_GPU_IS_LOST,
+        pynvml.NVML_ERROR_RESET_REQUIRED,
+        pynvml.NVML_ERROR_GPU_NOT_FOUND,
+    )
+)
+DRIVER_GONE = frozenset(
+    (
+        pynvml.NVML_ERROR_UNINITIALIZED,
+        pynvml.NVML_ERROR_DRIVER_NOT_LOADED,
+        pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH,
+    )
+)
 
 # Names as nvidia-smi prints them. gpu_idle (bit 0) is left out: an idle GPU is not throttled.
 _THROTTLE = (
@@ -51,7 +65,9 @@ _RECOVERY = {1: "reset", 2: "reboot", 3: "drain", 4: "drain and reset"}
 
 
 class NvmlCalls:
-    """Calls into pynvml by name. `where` (" of GPU 3") is set by the caller and completes what `in_flight` and `failed` say."""
+    """Calls into pynvml by name. `where` (" of GPU 3") is set by the caller and completes what
+    `in_flight` and `failed` say.
+    """
 
     def __init__(self) -> None:
         self.in_flight = ""
@@ -86,7 +102,9 @@ def utilization(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
 
 
 def memory(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
-    """Version 2 leaves out what the driver reserves for itself (0.6 GiB on an H100); version 1 (drivers before 510) counts it as used."""
+    """Version 2 leaves out what the driver reserves for itself (0.6 GiB on an H100); version 1
+    (drivers before 510) counts it as used.
+    """
     info = nvml.field("nvmlDeviceGetMemoryInfo", handle, pynvml.nvmlMemory_v2)
     if info is None:
         info = nvml.field("nvmlDeviceGetMemoryInfo", handle)
@@ -111,11 +129,15 @@ def throttle(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
     reasons = nvml.field("nvmlDeviceGetCurrentClocksEventReasons", handle)
     if reasons is None:  # the name before driver 535
         reasons = nvml.field("nvmlDeviceGetCurrentClocksThrottleReasons", handle)
-    row["throttle"] = None if reasons is None else [name for bit, name in _THROTTLE if reasons & bit]
+    row["throttle"] = (
+        None if reasons is None else [name for bit, name in _THROTTLE if reasons & bit]
+    )
 
 
 def processes(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
-    """Compute and graphics processes, one entry a pid. `mem` null where the driver does not tell (MIG, some containers)."""
+    """Compute and graphics processes, one entry a pid. `mem` null where the driver does not tell
+    (MIG, some containers).
+    """
     used: dict[int, int | None] = {}
     for kind in ("Compute", "Graphics"):
         listed = nvml.field(f"nvmlDeviceGet{kind}RunningProcesses_v3", handle)
@@ -137,24 +159,36 @@ def ecc(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
 
 
 def remapping(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
-    """`remap` "pending" or "failed", only where there is something to say: bad memory rows wait for a reset, or cannot be replaced."""
+    """`remap` "pending" or "failed", only where there is something to say: bad memory rows wait for
+    a reset, or cannot be replaced.
+    """
     rows = _optional(nvml, "nvmlDeviceGetRemappedRows", handle)
     if rows is not None and rows[3]:
         row["remap"] = "failed"
-    elif (rows is not None and rows[2]) or (rows is None and _optional(nvml, "nvmlDeviceGetRetiredPagesPendingStatus", handle) == 1):
+    elif (rows is not None and rows[2]) or (
+        rows is None and _optional(nvml, "nvmlDeviceGetRetiredPagesPendingStatus", handle) == 1
+    ):
         row["remap"] = "pending"
 
 
 def recovery(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
     """`recovery`: what the driver (from 570 on) asks for, only where it asks for something."""
     action = getattr(pynvml, "NVML_FI_DEV_GET_GPU_RECOVERY_ACTION", None)
-    values = None if action is None else _optional(nvml, "nvmlDeviceGetFieldValues", handle, [action])
-    if values is not None and values[0].nvmlReturn == pynvml.NVML_SUCCESS and (number := values[0].value.uiVal):
+    values = (
+        None if action is None else _optional(nvml, "nvmlDeviceGetFieldValues", handle, [action])
+    )
+    if (
+        values is not None
+        and values[0].nvmlReturn == pynvml.NVML_SUCCESS
+        and (number := values[0].value.uiVal)
+    ):
         row["recovery"] = _RECOVERY.get(number, f"recovery (action {number})")
 
 
 def _optional(nvml: NvmlCalls, name: str, *args: Any) -> Any:
-    """As `field`, and None also where the call fails in a way of its own: what is nice to know never makes a GPU look broken."""
+    """As `field`, and None also where the call fails in a way of its own: what is nice to know
+    never makes a GPU look broken.
+    """
     try:
         return nvml.field(name, *args)
     except pynvml.NVMLError as error:
@@ -164,17 +198,24 @@ def _optional(nvml: NvmlCalls, name: str, *args: Any) -> Any:
 
 
 def pcie(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
-    """`pcie` {"gen", "gen_max", "width", "width_max", "tx", "rx"}: the link as it is and as it could be, KB/s of the 20 ms of the reading;
-    null as a whole where nothing of it is known. An idle GPU lowers its generation to save power, its width stays."""
+    """`pcie` {"gen", "gen_max", "width", "width_max", "tx", "rx"}: the link as it is and as it
+    could be, KB/s of the 20 ms of the reading; null as a whole where nothing of it is known. An
+    idle GPU lowers its generation to save power, its width stays.
+    """
     found = {key: _optional(nvml, name, handle) for key, name in _PCIE_LINK}
-    for key, counter in (("tx", pynvml.NVML_PCIE_UTIL_TX_BYTES), ("rx", pynvml.NVML_PCIE_UTIL_RX_BYTES)):
+    for key, counter in (
+        ("tx", pynvml.NVML_PCIE_UTIL_TX_BYTES),
+        ("rx", pynvml.NVML_PCIE_UTIL_RX_BYTES),
+    ):
         found[key] = _optional(nvml, "nvmlDeviceGetPcieThroughput", handle, counter)
     row["pcie"] = found if any(value is not None for value in found.values()) else None
 
 
 def nvlink(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
-    """`nvlink` {"active", "links", "errors"}: how many links are up, of how many there are, and the errors that they counted since the
-    driver was loaded (null where it does not count them); null as a whole where the GPU has no NVLink, or does not tell."""
+    """`nvlink` {"active", "links", "errors"}: how many links are up, of how many there are, and the
+    errors that they counted since the driver was loaded (null where it does not count them); null
+    as a whole where the GPU has no NVLink, or does not tell.
+    """
     states = []
     for link in range(pynvml.NVML_NVLINK_MAX_LINKS):
         try:
@@ -184,18 +225,27 @@ def nvlink(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
                 raise
             break  # behind the last link, or none at all
     active = sum(state == 1 for state in states)
-    row["nvlink"] = {"active": active, "links": len(states), "errors": _link_errors(nvml, handle)} if states else None
+    row["nvlink"] = (
+        {"active": active, "links": len(states), "errors": _link_errors(nvml, handle)}
+        if states
+        else None
+    )
 
 
 def _link_errors(nvml: NvmlCalls, handle: Any) -> int | None:
-    """All that NVML counts over all links, in one call; which counters there are depends on GPU and driver."""
+    """All that NVML counts over all links, in one call; which counters there are depends on GPU and
+    driver.
+    """
     values = _optional(nvml, "nvmlDeviceGetFieldValues", handle, _LINK_ERRORS)
-    known = [value.value.ullVal for value in values or () if value.nvmlReturn == pynvml.NVML_SUCCESS]
+    known = [
+        value.value.ullVal for value in values or () if value.nvmlReturn == pynvml.NVML_SUCCESS
+    ]
     return sum(known) if known else None
 
 
-#: What changes every second, what does not, and (with the seconds in between) what costs too much for that: each of PCIe's two counters
-#: blocks for 20 ms, and NVLink takes a call for each of its links (18 on an H100).
+#: What changes every second, what does not, and (with the seconds in between) what costs too much
+#: for that: each of PCIe's two counters blocks for 20 ms, and NVLink takes a call for each of its
+#: links (18 on an H100).
 FAST = (utilization, memory, temperature, power, clocks, throttle, processes)
 SLOW = (power_limit, ecc, remapping, recovery)
 SELDOM = ((pcie, 10.0), (nvlink, 60.0))

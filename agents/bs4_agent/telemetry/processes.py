@@ -1,4 +1,6 @@
-"""The processes of a pod: one cheap pass over /proc, each process under an identity that cannot be mistaken."""
+"""The processes of a pod: one cheap pass over /proc, each process under an identity that cannot be
+mistaken.
+"""
 
 from __future__ import annotations
 
@@ -19,17 +21,20 @@ _HZ = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _KERNEL_THREAD = 0x00200000  # PF_KTHREAD in field 9 of /proc/PID/stat
 
-# Titles come late: setproctitle runs after the imports, which take 5 to 30 s under vLLM. setproctitle also sets the command name, which
-# every pass reads anyway, so a change of name is the signal after the first seconds; the slow re-read is for an exec that keeps the name.
+# Titles come late: setproctitle runs after the imports, which take 5 to 30 s under vLLM.
+# setproctitle also sets the command name, which every pass reads anyway, so a change of name is the
+# signal after the first seconds; the slow re-read is for an exec that keeps the name.
 _YOUNG_S = 10.0
 _CMDLINE_AGAIN_S = 60.0
 _CMDLINE_BYTES = 32768
 
-# Two readers within this time share one CPU figure: at 100 ticks a second a shorter interval measures only rounding.
+# Two readers within this time share one CPU figure: at 100 ticks a second a shorter interval
+# measures only rounding.
 _CPU_INTERVAL_S = 0.5
 
-# A bare GPU host has 1,000 to 3,000 kernel threads, none of which can belong to a run: at 8 µs each they alone would be 1 % of a core.
-# A pid known to be one is read again on every 15th full pass only (30 s), in turns.
+# A bare GPU host has 1,000 to 3,000 kernel threads, none of which can belong to a run: at 8 µs each
+# they alone would be 1 % of a core. A pid known to be one is read again on every 15th full pass
+# only (30 s), in turns.
 _KERNEL_RECHECK_PASSES = 15
 
 _EXITS_KEPT = 4096
@@ -38,9 +43,10 @@ _EXITS_KEPT = 4096
 class Proc(NamedTuple):
     """One process at one moment.
 
-    `state` is the letter of /proc/PID/stat (Z has ended). `cpu` is percent of ONE core since the previous look, so eight busy threads
-    are 800; null at first sight. `rss` bytes. `uid` is the owner of /proc/PID: the effective user, or 0 for a process that forbids
-    inspection. `started_t` wall seconds. `cmdline` is the last non-empty one, so a zombie keeps its name.
+    `state` is the letter of /proc/PID/stat (Z has ended). `cpu` is percent of ONE core since the
+    previous look, so eight busy threads are 800; null at first sight. `rss` bytes. `uid` is the
+    owner of /proc/PID: the effective user, or 0 for a process that forbids inspection. `started_t`
+    wall seconds. `cmdline` is the last non-empty one, so a zombie keeps its name.
     """
 
     identity: Identity
@@ -64,7 +70,9 @@ class Snapshot(dict[int, Proc]):
     m: float = 0.0
 
     def find(self, identity: Identity) -> Proc | None:
-        """This very process (a zombie still counts), or None: another one that got its pid is not it."""
+        """This very process (a zombie still counts), or None: another one that got its pid is not
+        it.
+        """
         proc = self.get(identity.pid)
         return proc if proc is not None and proc.identity == identity else None
 
@@ -72,11 +80,17 @@ class Snapshot(dict[int, Proc]):
         """Direct children, oldest first."""
         if self.find(parent) is None:
             return []
-        found = [proc for proc in self.values() if proc.ppid == parent.pid and _can_be_child(proc, parent)]
+        found = [
+            proc
+            for proc in self.values()
+            if proc.ppid == parent.pid and _can_be_child(proc, parent)
+        ]
         return sorted(found, key=lambda proc: (proc.identity.start_ticks, proc.identity.pid))
 
     def descendants(self, root: Identity) -> list[Proc]:
-        """Everything below `root`, parents before children, without `root` itself; empty when `root` is gone."""
+        """Everything below `root`, parents before children, without `root` itself; empty when
+        `root` is gone.
+        """
         return self.descendants_of([root])
 
     def descendants_of(self, roots: Collection[Identity]) -> list[Proc]:
@@ -96,7 +110,9 @@ class Snapshot(dict[int, Proc]):
 
 
 def _can_be_child(proc: Proc, parent: Identity) -> bool:
-    """A pass is not atomic: a parent may end and its pid be taken before it is read. Who is younger than the child is not the parent."""
+    """A pass is not atomic: a parent may end and its pid be taken before it is read. Who is younger
+    than the child is not the parent.
+    """
     return proc.identity.start_ticks >= parent.start_ticks
 
 
@@ -143,7 +159,9 @@ class _Entry:
         self.names_due_m = now if now < self.young_m else now + _CMDLINE_AGAIN_S
         raw = _read(f"/proc/{pid}/cmdline", _CMDLINE_BYTES)
         if raw:
-            self.cmdline = tuple(part.decode("utf-8", "replace") for part in raw.rstrip(b"\0").split(b"\0"))
+            self.cmdline = tuple(
+                part.decode("utf-8", "replace") for part in raw.rstrip(b"\0").split(b"\0")
+            )
         try:
             self.uid = os.stat(f"/proc/{pid}").st_uid  # noqa: PTH116  a Path would double the cost
         except (FileNotFoundError, ProcessLookupError):
@@ -161,15 +179,18 @@ class _Entry:
 class ProcessTable:
     """All processes within a scope. Thread-safe; every reader shares one cache.
 
-    psutil is not used for the pass: it has no start ticks, which an identity needs, and takes 77 µs a process for the same fields where
-    one read of /proc/PID/stat takes 8 (measured, 77 processes, Python 3.11). At 150 processes every 2 s that is 0.06 % of a core instead
-    of 0.6 %, and the whole agent may use 0.5 %.
+    psutil is not used for the pass: it has no start ticks, which an identity needs, and takes 77 µs
+    a process for the same fields where one read of /proc/PID/stat takes 8 (measured, 77 processes,
+    Python 3.11). At 150 processes every 2 s that is 0.06 % of a core instead of 0.6 %, and the
+    whole agent may use 0.5 %.
     """
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
         self.exit_seen: dict[Identity, float] = {}
-        """Processes of the scope that were seen and have ended -> monotonic second at which that was noticed; the newest 4,096."""
+        """Processes of the scope that were seen and have ended -> monotonic second at which that
+        was noticed; the newest 4,096.
+        """
         self._lock = threading.Lock()
         self._entries: dict[int, _Entry] = {}
         self._kernel: set[int] = set()
@@ -179,14 +200,18 @@ class ProcessTable:
         self._holders: dict[Path, DeviceHolders] = {}
 
     def snapshot(self, max_age: float = 2.0) -> Snapshot:
-        """The latest snapshot, after a full pass when the last one is older than `max_age` seconds."""
+        """The latest snapshot, after a full pass when the last one is older than `max_age`
+        seconds.
+        """
         with self._lock:
             if time.monotonic() - self._full_m > max_age:
                 self._full_pass()
             return self._latest
 
     def refresh(self, only: Iterable[Identity] | None = None) -> Snapshot:
-        """Look again: at every process, or only at these (the rest stays as it was, and new ones wait for the next full pass)."""
+        """Look again: at every process, or only at these (the rest stays as it was, and new ones
+        wait for the next full pass).
+        """
         with self._lock:
             if only is None:
                 self._full_pass()
@@ -195,28 +220,36 @@ class ProcessTable:
             return self._latest
 
     def holders(self, dev: Path | None = None, urgent: Collection[int] = ()) -> dict[int, set[int]]:
-        """pid -> minor numbers N of the <dev>/nvidiaN it has open (empty for nvidiactl or nvidia-uvm alone), of the latest snapshot.
+        """pid -> minor numbers N of the <dev>/nvidiaN it has open (empty for nvidiactl or
+        nvidia-uvm alone), of the latest snapshot.
 
-        At most 5 s old for holders and processes in their first minute, 30 s for others; `urgent` pids are looked at within a second.
+        At most 5 s old for holders and processes in their first minute, 30 s for others; `urgent`
+        pids are looked at within a second.
         """
         with self._lock:
             return self._device_holders(dev).scan(self._latest, urgent)
 
     def monitors(self, dev: Path | None = None) -> set[int]:
-        """Of the holders, those that only watch: this agent, and whoever has a GPU open without nvidia-uvm while others have that too.
+        """Of the holders, those that only watch: this agent, and whoever has a GPU open without
+        nvidia-uvm while others have that too.
 
-        CUDA cannot work without nvidia-uvm; nvidia-smi, nvtop and the like never open it and hold no GPU memory.
+        CUDA cannot work without nvidia-uvm; nvidia-smi, nvtop and the like never open it and hold
+        no GPU memory.
         """
         with self._lock:
             return self._device_holders(dev).monitors(self._latest)
 
     def unreadable(self, dev: Path | None = None) -> int:
-        """How many processes of the scope hide their open files from us (other users'): they may hold a GPU unseen."""
+        """How many processes of the scope hide their open files from us (other users'): they may
+        hold a GPU unseen.
+        """
         with self._lock:
             return self._device_holders(dev).unreadable(self._latest)
 
     def inner(self, pids: Iterable[int]) -> dict[int, tuple[int, ...]]:
-        """pid -> its pids in the namespaces below ours, of those of the latest snapshot that live in a container. Read once a life."""
+        """pid -> its pids in the namespaces below ours, of those of the latest snapshot that live
+        in a container. Read once a life.
+        """
         with self._lock:
             found = {}
             for pid in pids:
@@ -287,7 +320,17 @@ class ProcessTable:
         entry.read_names(raw[raw.index(b"(") + 1 : close].decode("utf-8", "replace"), now)
         entry.measure_cpu(int(fields[11]) + int(fields[12]), now)
         state, ppid, rss = fields[0].decode(), int(fields[1]), int(fields[21]) * _PAGE
-        proc = Proc(entry.identity, ppid, state, entry.comm, entry.cmdline, entry.uid, rss, entry.cpu, entry.started_t)
+        proc = Proc(
+            entry.identity,
+            ppid,
+            state,
+            entry.comm,
+            entry.cmdline,
+            entry.uid,
+            rss,
+            entry.cpu,
+            entry.started_t,
+        )
         if proc.ended and not entry.ended:
             entry.ended = True
             self._note_exit(entry, now)
@@ -305,11 +348,17 @@ class ProcessTable:
         return entry
 
     def _within_scope(self, found: Snapshot) -> Snapshot:
-        """Only the root's subtree. What was once inside stays so: a daemon whose parents ended is still the pod's, whoever adopted it."""
+        """Only the root's subtree. What was once inside stays so: a daemon whose parents ended is
+        still the pod's, whoever adopted it.
+        """
         root = self.scope.root
         if root is None:
             return found
-        inside = [proc.identity for pid, proc in found.items() if self._entries[pid].inside or proc.identity == root]
+        inside = [
+            proc.identity
+            for pid, proc in found.items()
+            if self._entries[pid].inside or proc.identity == root
+        ]
         inside += [proc.identity for proc in found.descendants_of(inside)]
         kept = Snapshot()
         kept.m = found.m
@@ -331,7 +380,9 @@ class ProcessTable:
 
 
 def _read(path: str, size: int) -> bytes | None:
-    """The start of a /proc file, or None when the process is gone or hidden. Plain descriptors: a file object doubles a pass's cost."""
+    """The start of a /proc file, or None when the process is gone or hidden. Plain descriptors: a
+    file object doubles a pass's cost.
+    """
     try:
         fd = os.open(path, os.O_RDONLY)
     except (FileNotFoundError, ProcessLookupError, PermissionError):

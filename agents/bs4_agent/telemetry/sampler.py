@@ -21,7 +21,8 @@ from bs4_agent.telemetry.ownership import attribute, nvml_pids
 from bs4_agent.telemetry.processes import ProcessTable, Snapshot
 
 _INTERVAL_S = 1.0
-# Processes are looked at every third tick: a cold pass over 60 of them is 1.6 ms, twice the rest of a tick with 8 GPUs.
+# Processes are looked at every third tick: a cold pass over 60 of them is 1.6 ms, twice the rest of
+# a tick with 8 GPUs.
 _PROCESSES_S = 2.9
 _FIRST_WAIT_S = 0.3
 
@@ -36,7 +37,9 @@ class RunMembers:
 
 
 class Sampler:
-    """Makes telemetry records and hands each to `streams_append`. `gpus` is closed by its owner, the rest by `close`."""
+    """Makes telemetry records and hands each to `streams_append`. `gpus` is closed by its owner,
+    the rest by `close`.
+    """
 
     def __init__(
         self,
@@ -59,7 +62,9 @@ class Sampler:
         self._monitors: set[int] = set()
         self._hidden_files = False
         self.dropped = 0
-        """Records that could not be written because the agent's disk is full. Telemetry is the first to go."""
+        """Records that could not be written because the agent's disk is full. Telemetry is the
+        first to go.
+        """
         kernel = KernelLog(scope.dev)
         self._kernel_log = kernel.state
         kernel.close()
@@ -78,7 +83,9 @@ class Sampler:
         }
 
     def run(self, stop: threading.Event) -> None:
-        """A record a second until `stop`. Ticks lie on a fixed monotonic grid: no drift; one that was missed is left out, not caught up."""
+        """A record a second until `stop`. Ticks lie on a fixed monotonic grid: no drift; one that
+        was missed is left out, not caught up.
+        """
         self._gpus.wait_first(_FIRST_WAIT_S)
         self._host.wait_first(_FIRST_WAIT_S)
         start = time.monotonic()
@@ -101,9 +108,18 @@ class Sampler:
         gpus["xids"] = self._gpus.take_xids()
         if gpus["pids"] == "unknown":
             gpus["pids"] = self._numbering
-        owners = {identity: (run.run, component) for run in runs for identity, component in run.members}
+        owners = {
+            identity: (run.run, component) for run in runs for identity, component in run.members
+        }
         self._look_for_holders(snapshot, nvml_pids(gpus) if gpus["devices"] else None)
-        result = attribute(gpus, snapshot, self._holders, owners.get, self._monitors, self._table.inner(self._holders))
+        result = attribute(
+            gpus,
+            snapshot,
+            self._holders,
+            owners.get,
+            self._monitors,
+            self._table.inner(self._holders),
+        )
         self._numbering = str(result["pids"])
         return result
 
@@ -122,13 +138,17 @@ class Sampler:
         return {
             "kernel_log": self._kernel_log,
             "xid_events": "visible" if self._gpus.xid_events else "hidden",
-            "gpu_processes": {"local": "by-pid", "foreign": "by-open-device"}.get(gpus["pids"], "unknown"),
+            "gpu_processes": {"local": "by-pid", "foreign": "by-open-device"}.get(
+                gpus["pids"], "unknown"
+            ),
             "open_files": "partial" if self._hidden_files else "visible",
         }
 
 
 def _run_row(run: RunMembers, snapshot: Snapshot) -> dict[str, Any]:
-    """The run's processes that still have an entry; a zombie is listed with its state and counts as dead."""
+    """The run's processes that still have an entry; a zombie is listed with its state and counts as
+    dead.
+    """
     components = []
     alive = False
     for identity, component in run.members:

@@ -1,4 +1,6 @@
-"""Xid events from NVML, asked for in a thread of their own: the faults they tell of are those that make the other calls hang."""
+"""Xid events from NVML, asked for in a thread of their own: the faults they tell of are those that
+make the other calls hang.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,9 @@ import pynvml
 
 from bs4_agent.telemetry.gpus import XidQueue
 
-# Events queue in the driver until they are fetched, so a look a second loses none. It is a look and no long wait: a thread that sleeps in
-# the driver could not be stopped, and the library must not be shut down under it.
+# Events queue in the driver until they are fetched, so a look a second loses none. It is a look and
+# no long wait: a thread that sleeps in the driver could not be stopped, and the library must not be
+# shut down under it.
 _LOOK_S = 1.0
 _LOOK_MS = 0
 _EVENTS_A_LOOK = 100
@@ -21,9 +24,11 @@ _STOP_S = 3.0
 
 
 class XidWatch:
-    """Puts the critical Xid events of these GPUs ((index, handle) pairs) into `found` until stopped; `t` is when they were fetched.
+    """Puts the critical Xid events of these GPUs ((index, handle) pairs) into `found` until
+    stopped; `t` is when they were fetched.
 
-    `listening` turns true once a GPU supports the events (containers and vGPUs often do not) and false when the driver ends it.
+    `listening` turns true once a GPU supports the events (containers and vGPUs often do not) and
+    false when the driver ends it.
     """
 
     def __init__(self, handles: Sequence[tuple[int, Any]], found: XidQueue) -> None:
@@ -35,7 +40,9 @@ class XidWatch:
         self._thread.start()
 
     def stop(self) -> bool:
-        """Whether the thread has let go of the driver; a call that hangs cannot be ended, only left behind."""
+        """Whether the thread has let go of the driver; a call that hangs cannot be ended, only left
+        behind.
+        """
         self._stop.set()
         self._thread.join(_STOP_S)
         return not self._thread.is_alive()
@@ -50,7 +57,8 @@ class XidWatch:
             finally:
                 pynvml.nvmlEventSetFree(events)
         except pynvml.NVMLError:
-            return  # the driver is gone: `listening` says it, and the next opening starts a new watch
+            # the driver is gone: `listening` says it, and the next opening starts a new watch
+            return
         finally:
             self.listening = False
 
@@ -58,8 +66,13 @@ class XidWatch:
         registered = False
         for _, handle in self._handles:
             try:
-                if pynvml.nvmlDeviceGetSupportedEventTypes(handle) & pynvml.nvmlEventTypeXidCriticalError:
-                    pynvml.nvmlDeviceRegisterEvents(handle, pynvml.nvmlEventTypeXidCriticalError, events)
+                if (
+                    pynvml.nvmlDeviceGetSupportedEventTypes(handle)
+                    & pynvml.nvmlEventTypeXidCriticalError
+                ):
+                    pynvml.nvmlDeviceRegisterEvents(
+                        handle, pynvml.nvmlEventTypeXidCriticalError, events
+                    )
                     registered = True
             except pynvml.NVMLError as error:
                 if error.value == pynvml.NVML_ERROR_UNINITIALIZED:
@@ -76,10 +89,18 @@ class XidWatch:
                     return
                 raise
             if event.eventType & pynvml.nvmlEventTypeXidCriticalError:
-                self._found.add({"index": self._index(event.device), "xid": event.eventData, "t": round(time.time(), 3)})
+                self._found.add(
+                    {
+                        "index": self._index(event.device),
+                        "xid": event.eventData,
+                        "t": round(time.time(), 3),
+                    }
+                )
 
     def _index(self, device: Any) -> int | None:
-        """Which GPU an event is of: by its handle, because a GPU that has just failed may not answer. Null when it is none of ours."""
+        """Which GPU an event is of: by its handle, because a GPU that has just failed may not
+        answer. Null when it is none of ours.
+        """
         address = _address(device)
         return next((index for index, handle in self._handles if _address(handle) == address), None)
 

@@ -1,8 +1,10 @@
-"""Rules that give log lines a meaning: each counts only in its own log, at its own level, and only when the whole line fits.
+"""Rules that give log lines a meaning: each counts only in its own log, at its own level, and only
+when the whole line fits.
 
-A pattern is written as the line itself: `Step <step:i> | Time: <time_s>s{ | Max Vio: <max_vio>}`. `<name>` is a number, `<name:i>` an
-integer, `<name:d>` a duration such as `3m 3s`, `<name:w>` a word, `<name:t>` any text; what is called `<_...>` is passed over;
-`{...}` may be missing. All else stands for itself.
+A pattern is written as the line itself: `Step <step:i> | Time: <time_s>s{ | Max Vio: <max_vio>}`.
+`<name>` is a number, `<name:i>` an integer, `<name:d>` a duration such as `3m 3s`, `<name:w>` a
+word, `<name:t>` any text; what is called `<_...>` is passed over; `{...}` may be missing. All else
+stands for itself.
 """
 
 from __future__ import annotations
@@ -41,8 +43,10 @@ def pattern(template: str) -> tuple[re.Pattern[str], Mapping[str, str]]:
 
 
 def _telling(template: str) -> str:
-    """A text that a line of this template holds as it stands: nothing of what may be missing, nothing that JSON writes otherwise. The first
-    that is long enough: templates begin with what is their own and end with what others have too."""
+    """A text that a line of this template holds as it stands: nothing of what may be missing,
+    nothing that JSON writes otherwise. The first that is long enough: templates begin with what is
+    their own and end with what others have too.
+    """
     certain = re.sub(r"\{[^{}]*\}", "\0", re.sub(r"\{[^{}]*\{[^{}]*\}[^{}]*\}", "\0", template))
     parts = re.split(r"[^ -~]|[\"\\/]", _PLACEHOLDER.sub("\0", certain))
     return next((part for part in parts if len(part) >= _LONG), max(parts, key=len))
@@ -54,7 +58,8 @@ def _literal(text: str) -> str:
 
 
 def number(text: str) -> float | str:
-    """Return a number of a line; NaN and infinities as the strings "nan", "inf" and "-inf", since JSON has none of them.
+    """Return a number of a line; NaN and infinities as the strings "nan", "inf" and "-inf", since
+    JSON has none of them.
 
     1e400 is an infinity: a float ends at 1.8e308.
     """
@@ -78,8 +83,10 @@ def _value(text: str, kind: str) -> Any:
 
 @dataclass(frozen=True)
 class Rule:
-    """One line of a generation. `source`: trainer, orchestrator, inference or launcher; `level`: the only level it may have ("" for the
-    lines of a traceback, which have none); `constants` join the values of the line. `whole`: false where more text may follow."""
+    """One line of a generation. `source`: trainer, orchestrator, inference or launcher; `level`:
+    the only level it may have ("" for the lines of a traceback, which have none); `constants` join
+    the values of the line. `whole`: false where more text may follow.
+    """
 
     source: str
     level: str
@@ -93,28 +100,39 @@ class Grammar:
     """The rules of one generation, by source and level."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
-        self._rules: dict[tuple[str, str], list[tuple[Rule, re.Pattern[str], Mapping[str, str]]]] = {}
+        self._rules: dict[
+            tuple[str, str], list[tuple[Rule, re.Pattern[str], Mapping[str, str]]]
+        ] = {}
         for rule in rules:
             expression, types = pattern(rule.template)
             self._rules.setdefault((rule.source, rule.level), []).append((rule, expression, types))
 
     def words(self, source: str, passing: Collection[str]) -> list[str]:
-        """Texts of which every line of this log holds one whose kind of event is not in `passing`; "" among them: any line may."""
+        """Texts of which every line of this log holds one whose kind of event is not in `passing`;
+        "" among them: any line may.
+        """
         side = "inference" if source.startswith("inference") else source
-        rules = [rule for (where, _), known in self._rules.items() if where == side for rule, _, _ in known]
+        rules = [
+            rule
+            for (where, _), known in self._rules.items()
+            if where == side
+            for rule, _, _ in known
+        ]
         return sorted({_telling(rule.template) for rule in rules if rule.kind not in passing})
 
     def event(self, source: str, line: LogLine) -> Event | None:
         """What the line means in this log, or None."""
         side = "inference" if source.startswith("inference") else source
-        # The launcher's output contains what `tail` shows of the trainer's log; torchrun's prefix gives those lines away.
+        # The launcher's output contains what `tail` shows of the trainer's log; torchrun's prefix
+        # gives those lines away.
         if side == "launcher" and line.rank is not None:
             return None
         first, newline, rest = line.text.partition("\n")
         event = self._match(side, line.level, first)
         if not newline:
             return event
-        # A JSON line carries its traceback; the last line of it is what a plain log would have as a line of its own.
+        # A JSON line carries its traceback; the last line of it is what a plain log would have as a
+        # line of its own.
         error = rest.rstrip().rpartition("\n")[2].strip()
         cause = self._match(side, "", error)
         if cause is not None and (event is None or cause.kind == "gpu-memory"):
@@ -132,13 +150,20 @@ class Grammar:
 
 
 def _event(rule: Rule, side: str, match: re.Match[str], types: Mapping[str, str]) -> Event:
-    found = {name: text for name, text in match.groupdict().items() if text is not None and not name.startswith("_")}
+    found = {
+        name: text
+        for name, text in match.groupdict().items()
+        if text is not None and not name.startswith("_")
+    }
     values = {**rule.constants, **{name: _value(text, types[name]) for name, text in found.items()}}
     step = values.pop("step", None)
     return Event(rule.kind, side, values, step)
 
 
 def sides_finished(events: Sequence[Event]) -> bool:
-    """Whether both the orchestrator's and the trainer's final line were seen. The launcher's own proves nothing: it also comes when the
-    orchestrator's teardown gave up with `os._exit(0)`."""
-    return {"orchestrator", "trainer"} <= {event.side for event in events if event.kind == "finished"}
+    """Whether both the orchestrator's and the trainer's final line were seen. The launcher's own
+    proves nothing: it also comes when the orchestrator's teardown gave up with `os._exit(0)`.
+    """
+    return {"orchestrator", "trainer"} <= {
+        event.side for event in events if event.kind == "finished"
+    }

@@ -1,6 +1,8 @@
-"""Headers of lines that no trainer writes: kernel logs in all their prefixes, Python's logging, hydra, wandb's own logs.
+"""Headers of lines that no trainer writes: kernel logs in all their prefixes, Python's logging,
+hydra, wandb's own logs.
 
-A header is taken off where it is certain; text that only looks a little like one stays as it is, without a level.
+A header is taken off where it is certain; text that only looks a little like one stays as it is,
+without a level.
 """
 
 from __future__ import annotations
@@ -17,40 +19,59 @@ _NAMES = "TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL"
 _STAMP = r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?)"
 
 # kern  :warn  : (dmesg -x), <4> (raw and pstore), 6,3964,206764307,-; (/dev/kmsg)
-_FACILITY = re.compile(r"(?:kern|user|daemon|syslog|auth) {0,6}:(?:emerg|alert|crit|err|warn|notice|info|debug) {0,6}: ")
+_FACILITY = re.compile(
+    r"(?:kern|user|daemon|syslog|auth) {0,6}:(?:emerg|alert|crit|err|warn|notice|info|debug) "
+    r"{0,6}: "
+)
 _PRIORITY = re.compile(r"<\d{1,3}>")
 _KMSG = re.compile(r"\d{1,3},\d{1,20},(\d{1,20}),[-c+](?:,[\w=,]{1,60})?;")
 _UPTIME = re.compile(r"\[ {0,12}(\d{1,10}\.\d{1,9})\] ?(?:\[ {0,9}[TC]\d{1,9}\] ?)?")
-_CTIME = re.compile(r"\[(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) ([A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d:\d\d \d{4})\] ?")
+_CTIME = re.compile(
+    r"\[(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) ([A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d:\d\d \d{4})\] ?"
+)
 _ISO = re.compile(_STAMP + r" (?:[\w.-]{1,64} kernel: )?")
-_SYSLOG = re.compile(r"[A-Z][a-z]{2} {1,2}\d{1,2} (\d\d:\d\d:\d\d)(?:\.\d{1,6})? [\w.-]{1,64} kernel: ")
-# The fabric manager's own log, which is kept with the kernel's: [Feb 25 2025 13:59:45] [INFO] [tid 1803]
-_FABRIC = re.compile(r"\[([A-Z][a-z]{2} {1,2}\d{1,2} \d{4} \d\d:\d\d:\d\d)\] \[[A-Z]{4,8}\] (?:\[tid \d{1,10}\] )?")
+_SYSLOG = re.compile(
+    r"[A-Z][a-z]{2} {1,2}\d{1,2} (\d\d:\d\d:\d\d)(?:\.\d{1,6})? [\w.-]{1,64} kernel: "
+)
+# The fabric manager's own log, which is kept with the kernel's: [Feb 25 2025 13:59:45] [INFO] [tid
+# 1803]
+_FABRIC = re.compile(
+    r"\[([A-Z][a-z]{2} {1,2}\d{1,2} \d{4} \d\d:\d\d:\d\d)\] \[[A-Z]{4,8}\] (?:\[tid \d{1,10}\] )?"
+)
 
 _PYTHON = tuple(
     re.compile(text, re.DOTALL)
     for text in (
         rf"{_STAMP} - (?P<logger>[\w.\- ]{{1,120}}) - (?P<level>{_NAMES}) - (?P<text>.*)",
         rf"{_STAMP} - (?P<level>{_NAMES}) - (?P<text>.*)",
-        # wandb's debug.log: 2026-11-20 21:25:48,123 INFO    MainThread:17 [wandb_setup.py:_flush():81] text
+        # wandb's debug.log: 2026-11-20 21:25:48,123 INFO    MainThread:17
+        # [wandb_setup.py:_flush():81] text
         rf"{_STAMP} (?P<level>{_NAMES}) {{1,6}}[\w-]{{1,40}}:\d{{1,10}} "
         r"\[(?P<logger>[\w.]{1,60}):[\w<>]{0,60}\(\):\d{1,6}\] (?P<text>.*)",
         # ray: 2026-11-20 21:25:48,123 ERROR worker.py:409 -- text
-        rf"{_STAMP}\t?(?P<level>{_NAMES}) {{1,6}}(?P<logger>[\w.]{{1,60}}):\d{{1,6}} -- (?P<text>.*)",
+        (
+            rf"{_STAMP}\t?(?P<level>{_NAMES}) {{1,6}}(?P<logger>[\w.]{{1,60}}):\d{{1,6}} -- "
+            r"(?P<text>.*)"
+        ),
         rf"{_STAMP} \[(?P<level>{_NAMES})\] (?:(?P<logger>[\w.]{{1,120}}): )?(?P<text>.*)",
         rf"{_STAMP} (?P<level>{_NAMES}) {{1,6}}(?:(?P<logger>[a-z_][\w.]{{1,120}}): )?(?P<text>.*)",
         # loguru, where nobody gave it a format
-        rf"{_STAMP} \| (?P<level>{_NAMES}|SUCCESS) {{1,8}}\| (?P<logger>[\w.]{{1,120}}):[\w<>.]{{1,80}}:\d{{1,6}} - (?P<text>.*)",
+        (
+            rf"{_STAMP} \| (?P<level>{_NAMES}|SUCCESS) {{1,8}}\| "
+            rf"(?P<logger>[\w.]{{1,120}}):[\w<>.]{{1,80}}:\d{{1,6}} - (?P<text>.*)"
+        ),
         rf"\[{_STAMP}\]\[(?P<logger>[\w.]{{1,120}})\]\[(?P<level>{_NAMES})\] - (?P<text>.*)",
     )
 )
 _BASIC = re.compile(rf"(?P<level>{_NAMES}):(?P<logger>[\w.]{{1,120}}):(?P<text>.*)", re.DOTALL)
-# What shows another program's output puts before each of its lines: docker logs --timestamps, containerd, the journal, docker compose and
-# srun --label. Nanoseconds are docker's alone; other dates belong to the program itself.
+# What shows another program's output puts before each of its lines: docker logs --timestamps,
+# containerd, the journal, docker compose and srun --label. Nanoseconds are docker's alone; other
+# dates belong to the program itself.
 _SHOWN = re.compile(
     r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{1,9}(?:Z|[+-]\d\d:\d\d) (?:stdout|stderr) [FP] "
     r"|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}(?:Z|[+-]\d\d:\d\d) "
-    r"|(?:[A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d:\d\d(?:\.\d{6})?|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{6})?[+-]\d\d:?\d\d) "
+    r"|(?:[A-Z][a-z]{2} {1,2}\d{1,2} "
+    r"\d\d:\d\d:\d\d(?:\.\d{6})?|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{6})?[+-]\d\d:?\d\d) "
     r"[\w.-]{1,64} [\w.@/+-]{1,64}\[\d{1,10}\]: "
     r"|[a-z][\w.-]{0,60}[-_]\d{1,3} {1,40}\| "
     r"| {0,3}\d{1,4}: "
@@ -60,15 +81,19 @@ _C10D = re.compile(r"\[[IWEF]\d{4} (\d\d:\d\d:\d\d)\.\d{1,9} ([\w./-]{1,120}):\d
 
 
 def unwrapped(text: str) -> str:
-    """`text` without what a container engine, the journal or a scheduler puts before every line that it shows. Its time is dropped with it:
-    a line that has none of its own must go on looking like one."""
+    """`text` without what a container engine, the journal or a scheduler puts before every line
+    that it shows. Its time is dropped with it: a line that has none of its own must go on looking
+    like one.
+    """
     match = _SHOWN.match(text)
     return text if match is None else text[match.end() :]
 
 
 def kernel(text: str) -> LogLine:
-    """A line of dmesg, /dev/kmsg, syslog, the journal, pstore or the fabric manager, without its prefixes. Never a level: priorities say
-    little about what a line means. `timestamp` is wall seconds, or seconds since the boot where the line has no date."""
+    """A line of dmesg, /dev/kmsg, syslog, the journal, pstore or the fabric manager, without its
+    prefixes. Never a level: priorities say little about what a line means. `timestamp` is wall
+    seconds, or seconds since the boot where the line has no date.
+    """
     timestamp: float | None = None
     clock = None
     for _ in range(4):
@@ -117,29 +142,53 @@ def c10d_clock(text: str) -> tuple[str | None, str]:
     return (match.group(1), match.group(2).rpartition("/")[2]) if match is not None else (None, "")
 
 
-def _line(found: dict[str, Any], clock: str | None, timestamp: float | None, rank: int | None) -> LogLine:
+def _line(
+    found: dict[str, Any], clock: str | None, timestamp: float | None, rank: int | None
+) -> LogLine:
     level = found["level"]
     return LogLine(
-        found["text"], _LEVELS.get(level, level), clock, timestamp, rank, (found.get("logger") or "").strip().removesuffix(".py")
+        found["text"],
+        _LEVELS.get(level, level),
+        clock,
+        timestamp,
+        rank,
+        (found.get("logger") or "").strip().removesuffix(".py"),
     )
 
 
 def _slog(text: str, rank: int | None) -> LogLine | None:
-    """wandb-core's debug-core.log and debug-internal.log: {"time", "level", "msg", ...}. Further values follow as lines of the record."""
+    """wandb-core's debug-core.log and debug-internal.log: {"time", "level", "msg", ...}. Further
+    values follow as lines of the record.
+    """
     try:
         row = loads(text)
     except ForeignJsonError:
         return None
-    if not isinstance(row, dict) or not all(isinstance(row.get(key), str) for key in ("time", "level", "msg")):
+    if not isinstance(row, dict) or not all(
+        isinstance(row.get(key), str) for key in ("time", "level", "msg")
+    ):
         return None
     timestamp, clock = _iso(row["time"])
-    more = [value for key, value in row.items() if key not in ("time", "level", "msg") and isinstance(value, str)]
+    more = [
+        value
+        for key, value in row.items()
+        if key not in ("time", "level", "msg") and isinstance(value, str)
+    ]
     level = row["level"].upper()
-    return LogLine("\n".join([row["msg"], *more]), _LEVELS.get(level, level), clock, timestamp, rank, "wandb-core")
+    return LogLine(
+        "\n".join([row["msg"], *more]),
+        _LEVELS.get(level, level),
+        clock,
+        timestamp,
+        rank,
+        "wandb-core",
+    )
 
 
 def _iso(text: str) -> tuple[float | None, str | None]:
-    """(wall seconds, HH:MM:SS). Without an offset the zone is unknown, and only the time of day counts."""
+    """(wall seconds, HH:MM:SS). Without an offset the zone is unknown, and only the time of day
+    counts.
+    """
     clock = text[11:19]
     zone = re.search(r"(Z|[+-]\d\d:?\d\d)$", text[19:])
     if zone is None:
@@ -149,7 +198,9 @@ def _iso(text: str) -> tuple[float | None, str | None]:
         return None, clock
     if zone.group(1) != "Z":
         digits = zone.group(1).replace(":", "")
-        seconds -= (1 if digits[0] == "+" else -1) * (int(digits[1:3]) * 3600 + int(digits[3:5]) * 60)
+        seconds -= (1 if digits[0] == "+" else -1) * (
+            int(digits[1:3]) * 3600 + int(digits[3:5]) * 60
+        )
     fraction = re.match(r"[.,](\d{1,9})", text[19:])
     return seconds + (float(f"0.{fraction.group(1)}") if fraction else 0.0), clock
 

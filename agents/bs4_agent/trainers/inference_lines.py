@@ -1,34 +1,58 @@
-"""What the lines of vLLM, uvicorn and torch mean; both generations run them (vLLM 0.12 and 0.26, measured on 0.32)."""
+"""What the lines of vLLM, uvicorn and torch mean; both generations run them (vLLM 0.12 and 0.26,
+measured on 0.32).
+"""
 
 from __future__ import annotations
 
 from bs4_agent.trainers.grammar import Rule
 
-_NO_ROOM = "{ValueError: }Free memory on device{ <device:w>} (<free_gib>/<total_gib> GiB) on startup is less than"
+_NO_ROOM = (
+    "{ValueError: }Free memory on device{ <device:w>} (<free_gib>/<total_gib> GiB) on startup is "
+    "less than"
+)
 _OUT_OF_MEMORY = "<error:w>: CUDA out of memory."
 
 INFERENCE_RULES = (
     Rule(
         "inference",
         "INFO",
-        "Engine <engine:w>: Avg prompt throughput: <prompt_tps> tokens/s, Avg generation throughput: <generation_tps> tokens/s, "
-        "Running: <running:i> reqs, Waiting: <waiting:i> reqs, <device:w> KV cache usage: <kv_cache>%",
+        "Engine <engine:w>: Avg prompt throughput: <prompt_tps> tokens/s, Avg generation "
+        "throughput: <generation_tps> tokens/s, Running: <running:i> reqs, Waiting: <waiting:i> "
+        "reqs, <device:w> KV cache usage: <kv_cache>%",
         "heartbeat",
         whole=False,
     ),
     Rule("inference", "INFO", "Application startup complete.", "ready"),
     Rule("inference", "INFO", "Shutting down", "terminating"),
-    # A server whose engine died answers so for a second and then shuts down as if it had been asked to.
-    Rule("inference", "INFO", '<client:w> - "POST <path:w> HTTP/1.1" 500 Internal Server Error', "server-error"),
-    Rule("inference", "INFO", '<client:w> - "GET /health HTTP/1.1" 503 Service Unavailable', "server-error"),
-    Rule("inference", "ERROR", "<error:w>: EngineCore encountered an issue.", "inference-lost", whole=False),
+    # A server whose engine died answers so for a second and then shuts down as if it had been asked
+    # to.
+    Rule(
+        "inference",
+        "INFO",
+        '<client:w> - "POST <path:w> HTTP/1.1" 500 Internal Server Error',
+        "server-error",
+    ),
+    Rule(
+        "inference",
+        "INFO",
+        '<client:w> - "GET /health HTTP/1.1" 503 Service Unavailable',
+        "server-error",
+    ),
+    Rule(
+        "inference",
+        "ERROR",
+        "<error:w>: EngineCore encountered an issue.",
+        "inference-lost",
+        whole=False,
+    ),
     Rule("inference", "ERROR", _NO_ROOM, "gpu-memory", whole=False),
     Rule("inference", "", _NO_ROOM, "gpu-memory", whole=False),
     Rule("inference", "ERROR", _OUT_OF_MEMORY, "gpu-memory", whole=False),
     Rule("inference", "", _OUT_OF_MEMORY, "gpu-memory", whole=False),
 )
 
-#: torchrun's own words, and exceptions that end a trainer. They stand in its log without a header of prime-rl's.
+#: torchrun's own words, and exceptions that end a trainer. They stand in its log without a header
+#: of prime-rl's.
 TORCH_RULES = (
     Rule(
         "trainer",
@@ -41,7 +65,8 @@ TORCH_RULES = (
     Rule("trainer", "", _OUT_OF_MEMORY, "gpu-memory", whole=False),
 )
 
-#: huggingface_hub 1.x and 2.x wait instead of failing (`utils/_http.py`); its logger prints the bare text.
+#: huggingface_hub 1.x and 2.x wait instead of failing (`utils/_http.py`); its logger prints the
+#: bare text.
 RATE_LIMIT_RULES = tuple(
     Rule(source, "", "Rate limited. Waiting <wait_s>s before retry", "rate-limited", whole=False)
     for source in ("trainer", "orchestrator", "inference", "launcher")

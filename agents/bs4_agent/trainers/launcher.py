@@ -1,7 +1,9 @@
-"""Processes of prime-rl as /proc shows them: what each one is, and which command started a launcher.
+"""Processes of prime-rl as /proc shows them: what each one is, and which command started a
+launcher.
 
-2026-01 sets no process titles, so argv tells. The current generation sets `PRIME-RL::Launcher` and the like, which overwrites argv and
-environment; what is left then are its parent (`uv run rl @ ...`) and those children that keep theirs (torchrun, tail).
+2026-01 sets no process titles, so argv tells. The current generation sets `PRIME-RL::Launcher` and
+the like, which overwrites argv and environment; what is left then are its parent (`uv run rl @
+...`) and those children that keep theirs (torchrun, tail).
 """
 
 from __future__ import annotations
@@ -55,7 +57,8 @@ _MODULES = {
 _PYTHON = re.compile(r"(?:python|pypy)[\d.]*")
 _PYTHON_FLAGS_WITH_VALUE = ("-X", "-W")
 
-# Keys that only one generation has, at the top level and below (prime-rl.md, part 4: no aliases exist in either direction).
+# Keys that only one generation has, at the top level and below (prime-rl.md, part 4: no aliases
+# exist in either direction).
 _OLD_KEYS = (
     "inference_gpu_ids",
     "trainer_gpu_ids",
@@ -100,8 +103,11 @@ def component(cmdline: Sequence[str], comm: str) -> str | None:
     program = Path(cmdline[0]).name
     if program == "uv":
         return "uv" if "run" in cmdline[1:3] else None
-    # Callers that only have the words of `ps` split the shell's argument; both forms are the launcher's `sh -c "tail -F ..."`.
-    if program == "tail" or (program in ("sh", "bash", "dash") and " ".join(cmdline[1:]).startswith("-c tail -F ")):
+    # Callers that only have the words of `ps` split the shell's argument; both forms are the
+    # launcher's `sh -c "tail -F ..."`.
+    if program == "tail" or (
+        program in ("sh", "bash", "dash") and " ".join(cmdline[1:]).startswith("-c tail -F ")
+    ):
         return "tail"
     if program in _SCRIPTS:
         return _SCRIPTS[program] if len(cmdline) > 1 else None
@@ -116,7 +122,14 @@ def _titled(title: str) -> str | None:
     for full, name in _TITLES.items():
         if title == full or (len(title) == 15 and full.startswith(title)):
             return name
-    return next((name for prefix, name in _TITLE_PREFIXES.items() if title.startswith(prefix) or prefix[:15] == title), None)
+    return next(
+        (
+            name
+            for prefix, name in _TITLE_PREFIXES.items()
+            if title.startswith(prefix) or prefix[:15] == title
+        ),
+        None,
+    )
 
 
 def _script(cmdline: Sequence[str]) -> tuple[str | None, Sequence[str]]:
@@ -127,7 +140,11 @@ def _script(cmdline: Sequence[str]) -> tuple[str | None, Sequence[str]]:
     while index < len(cmdline):
         word = cmdline[index]
         if word == "-m":
-            return (cmdline[index + 1], cmdline[index + 2 :]) if index + 1 < len(cmdline) else (None, ())
+            return (
+                (cmdline[index + 1], cmdline[index + 2 :])
+                if index + 1 < len(cmdline)
+                else (None, ())
+            )
         if word in ("-c", "-"):
             return None, ()
         if not word.startswith("-"):
@@ -137,9 +154,11 @@ def _script(cmdline: Sequence[str]) -> tuple[str | None, Sequence[str]]:
 
 
 def launch_words(cmdline: Sequence[str], entry: str = "rl") -> tuple[list[str], Path | None] | None:
-    """The words after `rl` (or another `entry`) of a process that is one, and its script; None for every other process.
+    """The words after `rl` (or another `entry`) of a process that is one, and its script; None for
+    every other process.
 
-    Understands `python .../bin/rl @ cfg`, `python -m prime_rl.rl @ cfg`, `.../bin/rl @ cfg` and `uv run [options] rl @ cfg`.
+    Understands `python .../bin/rl @ cfg`, `python -m prime_rl.rl @ cfg`, `.../bin/rl @ cfg` and `uv
+    run [options] rl @ cfg`.
     """
     if not cmdline:
         return None
@@ -153,14 +172,21 @@ def launch_words(cmdline: Sequence[str], entry: str = "rl") -> tuple[list[str], 
         script, words = program, list(cmdline[1:])
     else:
         name, rest = _script(cmdline)
-        if name is not None and (Path(name).name == entry or _MODULES.get(name) == ("launcher" if entry == "rl" else entry)):
+        if name is not None and (
+            Path(name).name == entry
+            or _MODULES.get(name) == ("launcher" if entry == "rl" else entry)
+        ):
             script, words = Path(name), list(rest)
     # `rl` is a short name for anything; prime-rl's is followed by a file behind @.
     return (words, script) if words is not None and "@" in words else None
 
 
-def generation(script: Path | None, cwd: Path, arguments: Arguments, settings: Settings) -> str | None:
-    """Which generation a launcher is: by the module its console script imports, else by keys that only one of them has."""
+def generation(
+    script: Path | None, cwd: Path, arguments: Arguments, settings: Settings
+) -> str | None:
+    """Which generation a launcher is: by the module its console script imports, else by keys that
+    only one of them has.
+    """
     for candidate in (script, cwd / ".venv" / "bin" / "rl"):
         if candidate is not None and (found := _by_entry_point(cwd / candidate)) is not None:
             return found
@@ -194,16 +220,30 @@ def with_component(event: Event | None) -> Event | None:
     if event is None or event.kind != "child-failed" or "component" in event.values:
         return event
     process = str(event.values["process"]).lower()
-    name = "env-server" if "env server" in process else "inference" if "inference" in process else process
-    return Event(event.kind, event.side, {**event.values, "process": process, "component": name}, event.step)
+    name = (
+        "env-server"
+        if "env server" in process
+        else "inference"
+        if "inference" in process
+        else process
+    )
+    return Event(
+        event.kind, event.side, {**event.values, "process": process, "component": name}, event.step
+    )
 
 
 def reachable(host: str | None) -> str:
-    """How this machine reaches a server that listens on `host`; an address for everywhere includes the loopback."""
-    return "127.0.0.1" if host in (None, "", "0.0.0.0", "::", "localhost") else f"[{host}]" if ":" in str(host) else str(host)  # noqa: S104
+    """How this machine reaches a server that listens on `host`; an address for everywhere includes
+    the loopback.
+    """
+    if host in (None, "", "0.0.0.0", "::", "localhost"):  # noqa: S104
+        return "127.0.0.1"
+    return f"[{host}]" if ":" in str(host) else str(host)
 
 
 def run_name(text: str) -> str:
-    """`text` as a name that can be a file name everywhere (paths.safe_name): other characters become `-`."""
+    """`text` as a name that can be a file name everywhere (paths.safe_name): other characters
+    become `-`.
+    """
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", text)[:100].lstrip("-.").rstrip("-")
     return name or "run"

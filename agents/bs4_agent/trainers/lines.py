@@ -1,7 +1,9 @@
-"""Log lines taken apart: colours, torchrun prefixes, loguru headers, JSON lines, vLLM's and uvicorn's own formats, progress bars.
+"""Log lines taken apart: colours, torchrun prefixes, loguru headers, JSON lines, vLLM's and
+uvicorn's own formats, progress bars.
 
-Nothing here knows what a line means; that is the generation's business. Formats: prime-rl 2026-01-07 and 2026-08-21
-(`src/prime_rl/utils/logger.py` of each), vLLM 0.12 to 0.32, uvicorn, torch's glog-like lines.
+Nothing here knows what a line means; that is the generation's business. Formats: prime-rl
+2026-01-07 and 2026-08-21 (`src/prime_rl/utils/logger.py` of each), vLLM 0.12 to 0.32, uvicorn,
+torch's glog-like lines.
 """
 
 from __future__ import annotations
@@ -17,38 +19,57 @@ from bs4_agent.foreign_json import ForeignJsonError, loads
 from bs4_agent.trainers import headers
 from bs4_agent.trainers.base import LogLine
 
-#: Regular expressions see at most this much of a line. A completion printed on one line can have megabytes.
+#: Regular expressions see at most this much of a line. A completion printed on one line can have
+#: megabytes.
 LINE_CAP = 16 * 1024
-#: JSON is read up to here: its parser is linear, and a JSON line cut in the middle would lose its level and time.
+#: JSON is read up to here: its parser is linear, and a JSON line cut in the middle would lose its
+#: level and time.
 JSON_CAP = 256 * 1024
 
 DAY = 86400
-#: How far back a clock may step without a new day. Two hours cover the hour that a DST change takes back and ordinary disorder
-#: between threads; the price is that a silence of 22 to 24 hours reads as one of minutes unless `near` is given.
+#: How far back a clock may step without a new day. Two hours cover the hour that a DST change takes
+#: back and ordinary disorder between threads; the price is that a silence of 22 to 24 hours reads
+#: as one of minutes unless `near` is given.
 SLACK = 2 * 3600
 
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
-# torchrun --tee puts `[role][local rank]:` before every line, without a space; torch's own excepthook adds `[rank0]: `.
+# torchrun --tee puts `[role][local rank]:` before every line, without a space; torch's own
+# excepthook adds `[rank0]: `.
 _RANK = re.compile(r"\[(?:default|trainer|rank)(\d{1,5})\]:")
-# tqdm ends with no newline until it closes: what the same terminal gets next stands right behind the bar.
+# tqdm ends with no newline until it closes: what the same terminal gets next stands right behind
+# the bar.
 _BAR = re.compile(r"[^|\n]{0,200}?\d{1,3}%\|[^|\n]{0,400}\| *\S{1,32}/\S{1,32} \[[^\]\n]{1,120}\]")
 # The margin that Python draws beside the members of an exception group.
 _MARGIN = re.compile(r" {2,40}\| ")
-_LOGURU = re.compile(r"(\d\d:\d\d:\d\d) {1,4}(TRACE|DEBUG|INFO|SUCCESS|WARNING|ERROR|CRITICAL) (.*)", re.DOTALL)
+_LOGURU = re.compile(
+    r"(\d\d:\d\d:\d\d) {1,4}(TRACE|DEBUG|INFO|SUCCESS|WARNING|ERROR|CRITICAL) (.*)", re.DOTALL
+)
 # At level debug every line, whatever its own level, ends with where it came from.
 _ORIGIN = re.compile(r" \[([\w.<>-]{1,80})::\d{1,6}\]$")
-_VLLM = re.compile(r"(DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d (\d\d:\d\d:\d\d) \[?([^\]:\s]{1,120}):\d{1,6}\] ?(.*)", re.DOTALL)
+_VLLM = re.compile(
+    r"(DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d (\d\d:\d\d:\d\d) "
+    r"\[?([^\]:\s]{1,120}):\d{1,6}\] ?(.*)",
+    re.DOTALL,
+)
 # vLLM's and ray's: the process that the same terminal shows, and the one that shows it.
-_VLLM_PROCESS = re.compile(r"(?:\((?:[\w=]{1,60} ){0,3}pid=\d{1,10}(?:, ip=[\w.:]{1,60})?\) ?){1,3}")
+_VLLM_PROCESS = re.compile(
+    r"(?:\((?:[\w=]{1,60} ){0,3}pid=\d{1,10}(?:, ip=[\w.:]{1,60})?\) ?){1,3}"
+)
 # Ray shows a line of many processes once and says so behind it.
-_REPEATED = re.compile(r" \[repeated \d{1,6}x across cluster\](?: \(Ray deduplicates logs.{0,300})?$")
+_REPEATED = re.compile(
+    r" \[repeated \d{1,6}x across cluster\](?: \(Ray deduplicates logs.{0,300})?$"
+)
 _UVICORN = re.compile(r"(TRACE|DEBUG|INFO|WARNING|ERROR|CRITICAL): {1,9}(.*)", re.DOTALL)
-_GLOG = re.compile(r"([IWEF])\d{4} (\d\d:\d\d:\d\d)\.\d{1,6} +\d{1,10} (\S{1,200}):\d{1,6}\] (.*)", re.DOTALL)
+_GLOG = re.compile(
+    r"([IWEF])\d{4} (\d\d:\d\d:\d\d)\.\d{1,6} +\d{1,10} (\S{1,200}):\d{1,6}\] (.*)", re.DOTALL
+)
 _GLOG_LEVELS = {"I": "INFO", "W": "WARNING", "E": "ERROR", "F": "CRITICAL"}
-# Lines that belong to the record before them: indented ones (the per-environment lines `\t\t ╰─ env | ...` and traceback frames),
-# loguru's drawn frames, and the flush-left lines of a traceback, of which the last one names the exception.
+# Lines that belong to the record before them: indented ones (the per-environment lines `\t\t ╰─ env
+# | ...` and traceback frames), loguru's drawn frames, and the flush-left lines of a traceback, of
+# which the last one names the exception.
 _CONTINUATION = re.compile(
-    r"[\t │╰├└>]|Traceback \(most recent call last\):|During handling of the above exception|The above exception was the direct cause"
+    r"[\t │╰├└>]|Traceback \(most recent call last\):|During handling of the above exception|The "
+    r"above exception was the direct cause"
     r"|(?:[A-Za-z_][\w.]{0,120})?(?:Error|Exception|Interrupt|SystemExit|Timeout|Warning)(?::|$)"
 )
 
@@ -59,13 +80,17 @@ def strip_ansi(text: str) -> str:
 
 
 def visible(raw: bytes) -> bytes:
-    """What a terminal shows of a line: the part after the last carriage return that something follows."""
+    """What a terminal shows of a line: the part after the last carriage return that something
+    follows.
+    """
     raw = raw.rstrip(b"\r\n")
     return raw[raw.rfind(b"\r") + 1 :]
 
 
 def parse(source: str, raw: bytes) -> LogLine:
-    """One raw line (with or without its LF) of the log `source`. Never raises: bytes that are no UTF-8 become U+FFFD."""
+    """One raw line (with or without its LF) of the log `source`. Never raises: bytes that are no
+    UTF-8 become U+FFFD.
+    """
     raw = visible(raw)
     text = strip_ansi(raw[:LINE_CAP].decode("utf-8", "replace"))
     if source == "kernel":
@@ -84,11 +109,19 @@ def parse(source: str, raw: bytes) -> LogLine:
     clock, file = headers.c10d_clock(text)
     margin = _MARGIN.match(text)
     own = text if margin is None else text[margin.end() :]
-    return LogLine(text=own, clock=clock, rank=rank, logger=_module(file), continuation=_CONTINUATION.match(text) is not None)
+    return LogLine(
+        text=own,
+        clock=clock,
+        rank=rank,
+        logger=_module(file),
+        continuation=_CONTINUATION.match(text) is not None,
+    )
 
 
 def _without_ranks(text: str) -> tuple[str, int | None]:
-    """`text` without up to two rank prefixes (torchrun's around torch's) and the rank that the outer one names."""
+    """`text` without up to two rank prefixes (torchrun's around torch's) and the rank that the
+    outer one names.
+    """
     rank = None
     for _ in range(2):
         match = _RANK.match(text)
@@ -115,7 +148,9 @@ def _loguru_line(text: str, rank: int | None) -> LogLine | None:
 
 
 def _foreign_line(source: str, text: str, rank: int | None) -> LogLine | None:
-    """vLLM, uvicorn (in the inference log only: elsewhere `ERROR: ...` is anybody's print) and torch's C++ style."""
+    """vLLM, uvicorn (in the inference log only: elsewhere `ERROR: ...` is anybody's print) and
+    torch's C++ style.
+    """
     process = _VLLM_PROCESS.match(text)
     rest = _REPEATED.sub("", text[process.end() :]) if process else text
     if match := _VLLM.fullmatch(rest):
@@ -125,7 +160,9 @@ def _foreign_line(source: str, text: str, rank: int | None) -> LogLine | None:
         return LogLine(text=match.group(2), level=match.group(1), rank=rank, logger="uvicorn")
     if match := _GLOG.fullmatch(rest):
         letter, clock, file, message = match.groups()
-        return LogLine(text=message, level=_GLOG_LEVELS[letter], clock=clock, rank=rank, logger=_module(file))
+        return LogLine(
+            text=message, level=_GLOG_LEVELS[letter], clock=clock, rank=rank, logger=_module(file)
+        )
     if process is not None:
         return LogLine(text=rest, rank=rank, continuation=_CONTINUATION.match(rest) is not None)
     return None
@@ -137,15 +174,22 @@ def _module(file: str) -> str:
 
 
 def _json_line(raw: bytes, rank: int | None) -> LogLine | None:
-    """A line of `--log.json-logging`: `{timestamp, level, message, module, function, line, [tag], [exception], [extra]}`, or a progress
-    record `{timestamp, level, type: progress, desc, current, total, percent, [step]}`."""
+    """A line of `--log.json-logging`: `{timestamp, level, message, module, function, line, [tag],
+    [exception], [extra]}`, or a progress record `{timestamp, level, type: progress, desc, current,
+    total, percent, [step]}`.
+    """
     raw = raw[raw.find(b"{") :]
     try:
         row: Any = loads(raw) if len(raw) <= JSON_CAP else _json_head(raw)
     except ForeignJsonError:
-        # A caller may have cut a line that it found too long; a short one is still being written and waits for its end.
+        # A caller may have cut a line that it found too long; a short one is still being written
+        # and waits for its end.
         row = _json_head(raw) if len(raw) > LINE_CAP else None
-    if not isinstance(row, dict) or not isinstance(row.get("timestamp"), str) or not isinstance(row.get("level"), str):
+    if (
+        not isinstance(row, dict)
+        or not isinstance(row.get("timestamp"), str)
+        or not isinstance(row.get("level"), str)
+    ):
         return None
     timestamp, clock = _iso(row["timestamp"])
     if row.get("type") == "progress":
@@ -159,16 +203,24 @@ def _json_line(raw: bytes, rank: int | None) -> LogLine | None:
     return LogLine(text, row["level"], clock, timestamp, rank, str(row.get("module") or ""))
 
 
-_JSON_HEAD = re.compile(rb'\{"timestamp": "([^"\\]{1,40})", "level": "([A-Z]{1,10})", "message": "((?:[^"\\]|\\.)*)')
+_JSON_HEAD = re.compile(
+    rb'\{"timestamp": "([^"\\]{1,40})", "level": "([A-Z]{1,10})", "message": "((?:[^"\\]|\\.)*)'
+)
 
 
 def _json_head(raw: bytes) -> dict[str, str] | None:
-    """Time, level and the beginning of the message of a JSON line that is too long to be read, or None when it is none."""
+    """Time, level and the beginning of the message of a JSON line that is too long to be read, or
+    None when it is none.
+    """
     match = _JSON_HEAD.match(raw[:LINE_CAP])
     if match is None:
         return None
     timestamp, level, message = (part.decode("utf-8", "replace") for part in match.groups())
-    return {"timestamp": timestamp, "level": level, "message": message.replace("\\n", "\n").replace('\\"', '"')}
+    return {
+        "timestamp": timestamp,
+        "level": level,
+        "message": message.replace("\\n", "\n").replace('\\"', '"'),
+    }
 
 
 def _progress(row: dict[str, Any]) -> str:
@@ -177,7 +229,9 @@ def _progress(row: dict[str, Any]) -> str:
 
 
 def _iso(text: str) -> tuple[float | None, str | None]:
-    """Wall seconds and HH:MM:SS of an ISO timestamp; the seconds are None without an offset, because the zone is then unknown."""
+    """Wall seconds and HH:MM:SS of an ISO timestamp; the seconds are None without an offset,
+    because the zone is then unknown.
+    """
     try:
         # Python 3.10 does not read the Z that later ones take for UTC.
         moment = datetime.fromisoformat(text[:-1] + "+00:00" if text.endswith("Z") else text)
@@ -189,9 +243,10 @@ def _iso(text: str) -> tuple[float | None, str | None]:
 class Clock:
     """Gives back the date to lines that carry only HH:MM:SS.
 
-    `anchor_wall`: wall seconds near the first line, within half a day: the attempt's start, or what `first_anchor` computes from a
-    finished file's mtime. `tz`: the run's UTC offset in seconds; None takes this machine's at the anchor. The offset is taken once, so
-    after a DST change times are off by that hour and the order stays.
+    `anchor_wall`: wall seconds near the first line, within half a day: the attempt's start, or what
+    `first_anchor` computes from a finished file's mtime. `tz`: the run's UTC offset in seconds;
+    None takes this machine's at the anchor. The offset is taken once, so after a DST change times
+    are off by that hour and the order stays.
     """
 
     def __init__(self, anchor_wall: float, tz: int | None = None) -> None:
@@ -202,9 +257,10 @@ class Clock:
     def resolve(self, clock: str, near: float | None = None) -> float:
         """Wall seconds of a line that says `clock`.
 
-        A line may be up to two hours older than the newest one before it (threads, DST); anything earlier in the day is the next day.
-        `near`: wall seconds known to lie within half a day of this line (the file's mtime when a live line was read), which also
-        bridges several silent days; leave it out for a backlog, whose lines may be older than the file's mtime by days.
+        A line may be up to two hours older than the newest one before it (threads, DST); anything
+        earlier in the day is the next day. `near`: wall seconds known to lie within half a day of
+        this line (the file's mtime when a live line was read), which also bridges several silent
+        days; leave it out for a backlog, whose lines may be older than the file's mtime by days.
         ValueError when `clock` is no time of day.
         """
         second = seconds_of_day(clock) - self.tz
@@ -218,7 +274,9 @@ class Clock:
 
 
 def first_anchor(clocks: Iterable[str], mtime: float, tz: int | None = None) -> float:
-    """The anchor for the first line of a finished file whose last line was written at `mtime`: counts the midnights in between."""
+    """The anchor for the first line of a finished file whose last line was written at `mtime`:
+    counts the midnights in between.
+    """
     offset = utc_offset(mtime) if tz is None else tz
     counter: Clock | None = None
     first = last = 0.0

@@ -1,4 +1,6 @@
-"""prime-rl as of 2026-08-21 (559b44772), the current generation: one flat directory per run, JSON logs, a log directory per attempt."""
+"""prime-rl as of 2026-08-21 (559b44772), the current generation: one flat directory per run, JSON
+logs, a log directory per attempt.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,16 @@ from bs4_agent.checkpoints.inventory import scan
 from bs4_agent.errors import NotApplicable
 from bs4_agent.foreign_json import loads
 from bs4_agent.trainers import launcher, lines, settings
-from bs4_agent.trainers.base import Checkpoint, Event, LaunchSpec, LogLine, LogSource, PartRule, RunLayout, StopPolicy
+from bs4_agent.trainers.base import (
+    Checkpoint,
+    Event,
+    LaunchSpec,
+    LogLine,
+    LogSource,
+    PartRule,
+    RunLayout,
+    StopPolicy,
+)
 from bs4_agent.trainers.command import checkpointing, named, program, resolved
 from bs4_agent.trainers.grammar import Grammar, sides_finished
 from bs4_agent.trainers.prime_rl_lines import RULES
@@ -21,13 +32,29 @@ from bs4_agent.trainers.prime_rl_metrics import record
 from bs4_agent.trainers.settings import BadConfig, Settings
 
 #: Options that the spec decides, and those that this generation must never get from here.
-_OWNED = ("output_dir", "run.name", "resume", "resume.step", "resume.dir", "clean", "log.json_logging")
+_OWNED = (
+    "output_dir",
+    "run.name",
+    "resume",
+    "resume.step",
+    "resume.dir",
+    "clean",
+    "log.json_logging",
+)
 #: Progress records of JSON logs; `lines` puts them into words.
 _PROGRESS = re.compile(
-    r"(?P<desc>.{1,200}): (?P<percent>\d{1,15})% (?P<current>\d{1,15})/(?P<total>\d{1,15})(?: \(step (?P<step>\d{1,15})\))?"
+    r"(?P<desc>.{1,200}): (?P<percent>\d{1,15})% "
+    r"(?P<current>\d{1,15})/(?P<total>\d{1,15})(?: \(step (?P<step>\d{1,15})\))?"
 )
 #: Console scripts (pyproject.toml of 559b44772). `sft` and `rl` start torchrun themselves.
-_SCRIPTS = {"rl": "rl", "inference": "inference", "orchestrator": "orchestrator", "trainer": "trainer", "sft": "sft", "eval": "evals"}
+_SCRIPTS = {
+    "rl": "rl",
+    "inference": "inference",
+    "orchestrator": "orchestrator",
+    "trainer": "trainer",
+    "sft": "sft",
+    "eval": "evals",
+}
 _MODULES = {"trainer": "prime_rl.trainer.rl.train"}
 _ATTEMPT = re.compile(r"attempt_(\d{1,9})")
 #: What "resume" means when no step is named.
@@ -42,34 +69,48 @@ class PrimeRl:
     first_step = 1
     resumes: tuple[str, ...] = ("rl",)
     merges = False
-    # The launcher handles SIGTERM itself and then ends its children one by one: 23 s measured, 60 s for each that does not listen
-    # (prime-rl.md 1.2 says to wait at least 90).
+    # The launcher handles SIGTERM itself and then ends its children one by one: 23 s measured, 60 s
+    # for each that does not listen (prime-rl.md 1.2 says to wait at least 90).
     stop_policy = StopPolicy("launcher", (("SIGTERM", 90.0),))
 
     _grammar = Grammar(RULES)
 
     def command(self, spec: LaunchSpec) -> list[str]:
-        """`uv run rl @ CONFIG ... --output-dir OUT --run.name NAME --log.json-logging --ckpt [--ckpt.interval N] [--resume.step N]`.
+        """`uv run rl @ CONFIG ... --output-dir OUT --run.name NAME --log.json-logging --ckpt
+        [--ckpt.interval N] [--resume.step N]`.
 
-        Never `--clean` (it removes the run directory with its checkpoints; a config that asks for it is overruled) and never a bare
-        `--resume` (it takes the largest directory, whole or not). Values that a component's own table sets are not set again: this
-        generation refuses a shared option that disagrees with one.
+        Never `--clean` (it removes the run directory with its checkpoints; a config that asks for
+        it is overruled) and never a bare `--resume` (it takes the largest directory, whole or not).
+        Values that a component's own table sets are not set again: this generation refuses a shared
+        option that disagrees with one.
 
-        Errors: BadConfig for a resume at 0 (steps count from 1), or for a config or options that resume although the spec starts
-        afresh; NotApplicable for Slurm.
+        Errors: BadConfig for a resume at 0 (steps count from 1), or for a config or options that
+        resume although the spec starts afresh; NotApplicable for Slurm.
         """
         if spec.argv:
             return list(spec.argv)
         current = settings.of(spec)
         _refuse(spec, current)
-        words = [*program(spec, _SCRIPTS, _MODULES), *named(spec, current), *settings.without(spec.overrides, _OWNED)]
+        words = [
+            *program(spec, _SCRIPTS, _MODULES),
+            *named(spec, current),
+            *settings.without(spec.overrides, _OWNED),
+        ]
         if spec.component == "inference":
             return words
         if spec.component in ("rl", "sft"):
-            words += ["--output-dir", str(spec.output_dir), "--run.name", spec.trainer_name or spec.run]
+            words += [
+                "--output-dir",
+                str(spec.output_dir),
+                "--run.name",
+                spec.trainer_name or spec.run,
+            ]
         else:  # the launcher gives its children the run directory itself
             words += ["--output-dir", str(self._run_dir(spec))]
-        if not any(isinstance(current.get(f"{part}.log.json_logging"), bool) for part in ("trainer", "orchestrator", "inference")):
+        if not any(
+            isinstance(current.get(f"{part}.log.json_logging"), bool)
+            for part in ("trainer", "orchestrator", "inference")
+        ):
             words.append("--log.json-logging")
         if spec.component == "eval":
             return words
@@ -78,7 +119,8 @@ class PrimeRl:
             words.append("--no-clean")
         if spec.resume is not None:
             words += ["--resume.step", str(spec.resume)]
-            # The two exclude each other, and the file's resume.dir cannot be dropped in any other way.
+            # The two exclude each other, and the file's resume.dir cannot be dropped in any other
+            # way.
             words += ["--resume.dir", "None"] if current.get("resume.dir") is not None else []
         return words
 
@@ -112,11 +154,15 @@ class PrimeRl:
         """`ckpt.output_dir`, from the run's own resolved config where it exists."""
         table = _resolved(run, "trainer").get("ckpt")
         given = table.get("output_dir") if isinstance(table, Mapping) else None
-        text = given or settings.of(spec, watching=True).text("ckpt.output_dir", "trainer.ckpt.output_dir")
+        text = given or settings.of(spec, watching=True).text(
+            "ckpt.output_dir", "trainer.ckpt.output_dir"
+        )
         return spec.cwd / str(text) if text else None
 
     def log_sources(self, spec: LaunchSpec) -> list[LogSource]:
-        """The newest attempt's files, by their real names: `logs/latest` moves on with the next attempt, `attempt_N` stays this one's."""
+        """The newest attempt's files, by their real names: `logs/latest` moves on with the next
+        attempt, `attempt_N` stays this one's.
+        """
         if spec.component not in ("rl", "sft"):
             return []
         newest = _newest_attempt(self._run_dir(spec) / "logs")
@@ -125,9 +171,17 @@ class PrimeRl:
         served = [
             source
             for source in sources_in(newest)
-            if source.source != "orchestrator" and (source.source == "trainer" or source.path.exists())
+            if source.source != "orchestrator"
+            and (source.source == "trainer" or source.path.exists())
         ]
-        return [*served, *([LogSource("evals", newest / "evals.log")] if (newest / "evals.log").exists() else [])]
+        return [
+            *served,
+            *(
+                [LogSource("evals", newest / "evals.log")]
+                if (newest / "evals.log").exists()
+                else []
+            ),
+        ]
 
     def parse_line(self, source: str, raw: bytes) -> LogLine:
         return lines.parse(source, raw)
@@ -136,8 +190,16 @@ class PrimeRl:
         return self._grammar.words(source, passing)
 
     def event(self, source: str, line: LogLine) -> Event | None:
-        if line.logger == "progress" and source == "orchestrator" and (match := _PROGRESS.fullmatch(line.text)):
-            found = {name: text for name, text in match.groupdict().items() if text is not None and name != "step"}
+        if (
+            line.logger == "progress"
+            and source == "orchestrator"
+            and (match := _PROGRESS.fullmatch(line.text))
+        ):
+            found = {
+                name: text
+                for name, text in match.groupdict().items()
+                if text is not None and name != "step"
+            }
             step = match.group("step")
             values = {name: text if name == "desc" else int(text) for name, text in found.items()}
             return Event("heartbeat", source, values, None if step is None else int(step))
@@ -147,10 +209,12 @@ class PrimeRl:
         return launcher.component(cmdline, comm)
 
     def recognise(self, cmdline: Sequence[str], cwd: Path) -> LaunchSpec | None:
-        """`rl @ cfg ...` of which something says that it is this generation, and whose run has a name in its options or config.
+        """`rl @ cfg ...` of which something says that it is this generation, and whose run has a
+        name in its options or config.
 
-        A running launcher overwrites its argv with its title within seconds, and an automatic name stands nowhere in its command: for
-        both, `registry.recognise_tree` looks at the processes around it.
+        A running launcher overwrites its argv with its title within seconds, and an automatic name
+        stands nowhere in its command: for both, `registry.recognise_tree` looks at the processes
+        around it.
         """
         found = launcher.launch_words(cmdline)
         spec = resolved(self.id, found[0], cwd) if found is not None else None
@@ -162,11 +226,15 @@ class PrimeRl:
         return described(spec) if current.text("run.dir", "run.name") is not None else None
 
     def parts(self, spec: LaunchSpec) -> Sequence[PartRule]:
-        """Both halves, each with its last-written file: DCP's `.metadata`, and progress.pt, which appears by a rename."""
+        """Both halves, each with its last-written file: DCP's `.metadata`, and progress.pt, which
+        appears by a rename.
+        """
         where = self.layout(spec)
         return (
             PartRule("trainer", where.trainer_checkpoints, "trainer", (".metadata",)),
-            PartRule("orchestrator", where.orchestrator_checkpoints, "orchestrator", ("progress.pt",)),
+            PartRule(
+                "orchestrator", where.orchestrator_checkpoints, "orchestrator", ("progress.pt",)
+            ),
         )
 
     def checkpoints(self, spec: LaunchSpec) -> list[Checkpoint]:
@@ -176,10 +244,11 @@ class PrimeRl:
         return spec.resume if spec.resume is not None else _asked(settings.of(spec, watching=True))
 
     def inference_url(self, spec: LaunchSpec) -> str:
-        """The engine itself, not the router in front of it: admin calls go there too, and the router answers for an engine that hangs.
+        """The engine itself, not the router in front of it: admin calls go there too, and the
+        router answers for an engine that hangs.
 
-        With a router (the default) the engine is on backend_port, which is server.port + 100 unless set. The resolved config that the
-        launcher wrote wins over the file it was started with.
+        With a router (the default) the engine is on backend_port, which is server.port + 100 unless
+        set. The resolved config that the launcher wrote wins over the file it was started with.
         """
         written = _resolved(self._run_dir(spec), "inference")
         current = Settings({"inference": written}) if written else settings.of(spec, watching=True)
@@ -196,39 +265,52 @@ class PrimeRl:
         return frozenset({router, urlsplit(self.inference_url(spec)).port or 80})
 
     def max_steps(self, spec: LaunchSpec) -> int | None:
-        return settings.of(spec, watching=True).integer("max_steps", "trainer.max_steps", "orchestrator.max_steps")
+        return settings.of(spec, watching=True).integer(
+            "max_steps", "trainer.max_steps", "orchestrator.max_steps"
+        )
 
     def good_end(self, events: Sequence[Event]) -> bool:
         return sides_finished(events)
 
     def metrics_path(self, spec: LaunchSpec) -> Path | None:
-        name = settings.of(spec, watching=True).text("monitors.file.path", "trainer.monitors.file.path")
+        name = settings.of(spec, watching=True).text(
+            "monitors.file.path", "trainer.monitors.file.path"
+        )
         return self._run_dir(spec) / (name or "metrics.jsonl")
 
     def metrics_record(self, row: Mapping[str, Any]) -> dict[str, Any] | None:
         return record(row)
 
 
-#: Where the orchestrator finds a server that the launcher does not start; the admin address is the engine, the other may be a router.
+#: Where the orchestrator finds a server that the launcher does not start; the admin address is the
+#: engine, the other may be a router.
 _CLIENT = ("orchestrator.model.client.admin_base_url", "orchestrator.model.client.base_url")
 
 
 def described(spec: LaunchSpec, run_dir: Path | None = None) -> LaunchSpec:
-    """`spec` (as its words alone tell it) with what its config adds: where it writes, what it is called, the step it resumed from.
+    """`spec` (as its words alone tell it) with what its config adds: where it writes, what it is
+    called, the step it resumed from.
 
-    `run_dir`: the directory that its processes were seen to use, which wins and also tells an automatic name.
+    `run_dir`: the directory that its processes were seen to use, which wins and also tells an
+    automatic name.
     """
     current = settings.of(spec, watching=True)
     out = spec.cwd / (current.text("output_dir") or "outputs")
     name, directory = current.text("run.name"), current.text("run.dir", "run.name")
     if run_dir is not None and run_dir != out / (directory or ""):
-        out, directory = (out, str(run_dir.relative_to(out))) if out in run_dir.parents else (run_dir.parent, run_dir.name)
+        out, directory = (
+            (out, str(run_dir.relative_to(out)))
+            if out in run_dir.parents
+            else (run_dir.parent, run_dir.name)
+        )
     directory = directory or spec.config.stem
     name = name or directory
     asked = _asked(current)
     overrides = settings.without(spec.overrides, (*_OWNED, "run.dir"))
     overrides += ["--run.dir", directory] if directory != name else []
-    overrides += ["--resume"] if asked == _LATEST else []  # "the latest" is no step; it stays visible as what was asked for
+    overrides += (
+        ["--resume"] if asked == _LATEST else []
+    )  # "the latest" is no step; it stays visible as what was asked for
     return dataclasses.replace(
         spec,
         run=launcher.run_name(directory),
@@ -242,17 +324,27 @@ def described(spec: LaunchSpec, run_dir: Path | None = None) -> LaunchSpec:
 def _refuse(spec: LaunchSpec, current: Settings) -> None:
     """What must not be launched from here."""
     if current.get("slurm") is not None:
-        raise NotApplicable(f"{spec.run} is a Slurm job by its config; submit it by hand, it can be watched but not started from here.")
+        raise NotApplicable(
+            f"{spec.run} is a Slurm job by its config; submit it by hand, it can be watched "
+            "but not started from here."
+        )
     if current.get("dry_run") not in (None, False):
-        raise BadConfig(f"{spec.run} would only be a dry run, which cleans the run directory all the same; remove dry_run.")
+        raise BadConfig(
+            f"{spec.run} would only be a dry run, which cleans the run directory all the "
+            "same; remove dry_run."
+        )
     asked = _asked(current)
     if spec.resume is not None and spec.resume < 1:
-        raise BadConfig(f"prime-rl counts steps from 1, so {spec.run} cannot resume from step {spec.resume}; start it afresh.")
+        raise BadConfig(
+            f"prime-rl counts steps from 1, so {spec.run} cannot resume from step "
+            f"{spec.resume}; start it afresh."
+        )
     if spec.resume is None and asked is not None:
         what = "the largest step directory, whole or not" if asked == _LATEST else f"step {asked}"
         raise BadConfig(
-            f"{spec.run} is to start afresh, but its config or options resume from {what}; remove that, or resume from an explicit step "
-            "(`bs4-console checkpoints list` shows the complete ones)."
+            f"{spec.run} is to start afresh, but its config or options resume from {what}; remove "
+            "that, or resume from an explicit step (`bs4-console checkpoints list` shows the "
+            "complete ones)."
         )
 
 
@@ -267,7 +359,9 @@ def _asked(current: Settings) -> int | None:
 
 
 def _resolved(run_dir: Path, component: str) -> dict[str, Any]:
-    """The config that the launcher resolved for a component, empty before it did. A half-written file counts as not there yet."""
+    """The config that the launcher resolved for a component, empty before it did. A half-written
+    file counts as not there yet.
+    """
     try:
         data = loads((run_dir / "configs" / f"{component}.json").read_bytes())
     except (FileNotFoundError, NotADirectoryError, ValueError):
@@ -277,7 +371,9 @@ def _resolved(run_dir: Path, component: str) -> dict[str, Any]:
 
 def sources_in(logs: Path) -> list[LogSource]:
     """The logs below one `logs/attempt_N`."""
-    sources = [LogSource(name, logs / f"{name}.log") for name in ("trainer", "orchestrator", "inference")]
+    sources = [
+        LogSource(name, logs / f"{name}.log") for name in ("trainer", "orchestrator", "inference")
+    ]
     for split, prefix in (("train", "env-"), ("eval", "env-eval-")):
         root = logs / "envs" / split
         for path in sorted(root.rglob("*.log")):
@@ -289,14 +385,28 @@ def sources_in(logs: Path) -> list[LogSource]:
 
 def attempts_in(logs: Path) -> dict[int, Path]:
     """`logs/attempt_N` by number, oldest first."""
-    found = {int(match.group(1)): path for path in logs.glob("attempt_*") if (match := _ATTEMPT.fullmatch(path.name)) and path.is_dir()}
+    found = {
+        int(match.group(1)): path
+        for path in logs.glob("attempt_*")
+        if (match := _ATTEMPT.fullmatch(path.name)) and path.is_dir()
+    }
     return dict(sorted(found.items()))
 
 
 def _newest_attempt(logs: Path) -> Path:
-    """`logs/attempt_N` that `latest` points to; without the link the largest N, and before the first launch attempt_1."""
+    """`logs/attempt_N` that `latest` points to; without the link the largest N, and before the
+    first launch attempt_1.
+    """
     latest = logs / "latest"
-    if latest.is_symlink() and _ATTEMPT.fullmatch(str(target := latest.readlink())) and (logs / target).is_dir():
+    if (
+        latest.is_symlink()
+        and _ATTEMPT.fullmatch(str(target := latest.readlink()))
+        and (logs / target).is_dir()
+    ):
         return logs / target
-    numbers = [int(match.group(1)) for path in logs.glob("attempt_*") if (match := _ATTEMPT.fullmatch(path.name))]
+    numbers = [
+        int(match.group(1))
+        for path in logs.glob("attempt_*")
+        if (match := _ATTEMPT.fullmatch(path.name))
+    ]
     return logs / f"attempt_{max(numbers, default=1)}"

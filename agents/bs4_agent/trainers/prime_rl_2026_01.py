@@ -1,4 +1,6 @@
-"""prime-rl as of 2026-01-07 (a24ec986b): four processes that talk through files below one output directory."""
+"""prime-rl as of 2026-01-07 (a24ec986b): four processes that talk through files below one output
+directory.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +12,32 @@ from urllib.parse import urlsplit
 
 from bs4_agent.checkpoints.inventory import scan
 from bs4_agent.trainers import launcher, lines, settings
-from bs4_agent.trainers.base import Checkpoint, Event, LaunchSpec, LogLine, LogSource, PartRule, RunLayout, StopPolicy
+from bs4_agent.trainers.base import (
+    Checkpoint,
+    Event,
+    LaunchSpec,
+    LogLine,
+    LogSource,
+    PartRule,
+    RunLayout,
+    StopPolicy,
+)
 from bs4_agent.trainers.command import checkpointing, named, program, resolved
 from bs4_agent.trainers.grammar import Grammar, sides_finished
 from bs4_agent.trainers.prime_rl_2026_01_lines import RULES
 from bs4_agent.trainers.settings import BadConfig, Settings
 
 _RUN = "run_default"
-#: Console scripts (pyproject.toml of a24ec986b), and the modules that docs/deployment.md gives to torchrun for several ranks.
-_SCRIPTS = {"rl": "rl", "inference": "inference", "orchestrator": "orchestrator", "trainer": "trainer", "sft": "sft", "eval": "eval"}
+#: Console scripts (pyproject.toml of a24ec986b), and the modules that docs/deployment.md gives to
+#: torchrun for several ranks.
+_SCRIPTS = {
+    "rl": "rl",
+    "inference": "inference",
+    "orchestrator": "orchestrator",
+    "trainer": "trainer",
+    "sft": "sft",
+    "eval": "eval",
+}
 _MODULES = {"trainer": "prime_rl.trainer.rl.train", "sft": "prime_rl.trainer.sft.train"}
 
 
@@ -30,25 +49,36 @@ class PrimeRl2026_01:  # noqa: N801  (the generation's name is its date)
     first_step = 0
     resumes: tuple[str, ...] = ("rl",)
     merges = False
-    # SIGTERM to the launcher orphans every child, and SIGINT to it alone takes 16 s of joins before the first child hears of it
-    # (prime-rl.md 1.2). So everybody gets SIGINT at once; who started the launcher with `&` made it ignore that, hence SIGTERM.
+    # SIGTERM to the launcher orphans every child, and SIGINT to it alone takes 16 s of joins before
+    # the first child hears of it (prime-rl.md 1.2). So everybody gets SIGINT at once; who started
+    # the launcher with `&` made it ignore that, hence SIGTERM.
     stop_policy = StopPolicy("tree", (("SIGINT", 30.0), ("SIGTERM", 20.0), ("SIGKILL", 5.0)))
 
     _grammar = Grammar(RULES)
 
     def command(self, spec: LaunchSpec) -> list[str]:
-        """`uv run rl @ CONFIG ... --output-dir OUT --ckpt [--ckpt.interval N] [--ckpt.resume-step N]`.
+        """`uv run rl @ CONFIG ... --output-dir OUT --ckpt [--ckpt.interval N] [--ckpt.resume-step
+        N]`.
 
-        A component by itself is the console script of its name. BadConfig when the config itself resumes although the spec starts afresh.
+        A component by itself is the console script of its name. BadConfig when the config itself
+        resumes although the spec starts afresh.
         """
         if spec.argv:
             return list(spec.argv)
         current = settings.of(spec)
-        words = [*program(spec, _SCRIPTS, _MODULES), *named(spec, current), *settings.without(spec.overrides, _OWNED)]
+        words = [
+            *program(spec, _SCRIPTS, _MODULES),
+            *named(spec, current),
+            *settings.without(spec.overrides, _OWNED),
+        ]
         if spec.component == "inference":
             return words
-        # Values stand apart from their options: this generation turns every `_` of `--key=value` into `-`, also in the value.
-        words += ["--output-dir", str(spec.output_dir / _RUN if spec.component == "orchestrator" else spec.output_dir)]
+        # Values stand apart from their options: this generation turns every `_` of `--key=value`
+        # into `-`, also in the value.
+        words += [
+            "--output-dir",
+            str(spec.output_dir / _RUN if spec.component == "orchestrator" else spec.output_dir),
+        ]
         if spec.component == "eval":
             return words
         words += checkpointing(current)
@@ -56,11 +86,12 @@ class PrimeRl2026_01:  # noqa: N801  (the generation's name is its date)
             words += ["--ckpt.resume-step", str(spec.resume)]
         elif (asked := _resume(current)) is not None:
             raise BadConfig(
-                f"{spec.run} is to start afresh, but its config or options set ckpt.resume_step to {asked}; "
-                "remove it there, or resume from an explicit step."
+                f"{spec.run} is to start afresh, but its config or options set ckpt.resume_step "
+                f"to {asked}; remove it there, or resume from an explicit step."
             )
         if spec.resume == 0 and spec.component == "rl" and "--no-clean" not in words:
-            # The launcher tests `if ckpt.resume_step`: with 0 its default clean deletes the broadcasts that a resume at 0 reads.
+            # The launcher tests `if ckpt.resume_step`: with 0 its default clean deletes the
+            # broadcasts that a resume at 0 reads.
             words.append("--no-clean")
         return words
 
@@ -88,12 +119,16 @@ class PrimeRl2026_01:  # noqa: N801  (the generation's name is its date)
         )
 
     def log_sources(self, spec: LaunchSpec) -> list[LogSource]:
-        """The launcher's redirects; where a component was started by hand there is none, and its own log file takes its place."""
+        """The launcher's redirects; where a component was started by hand there is none, and its
+        own log file takes its place.
+        """
         if spec.component != "rl":
             return []
         logs = spec.output_dir / "logs"
         trainer = _first_existing(logs / "trainer.stdout", logs / "trainer" / "rank_0.log")
-        orchestrator = _first_existing(logs / "orchestrator.stdout", spec.output_dir / _RUN / "logs" / "orchestrator.log")
+        orchestrator = _first_existing(
+            logs / "orchestrator.stdout", spec.output_dir / _RUN / "logs" / "orchestrator.log"
+        )
         sources = [
             LogSource("trainer", trainer),
             LogSource("orchestrator", orchestrator),
@@ -115,7 +150,9 @@ class PrimeRl2026_01:  # noqa: N801  (the generation's name is its date)
         return launcher.component(cmdline, comm)
 
     def recognise(self, cmdline: Sequence[str], cwd: Path) -> LaunchSpec | None:
-        """`python .../bin/rl @ cfg ...` and `uv run rl @ cfg ...`, unless something says that it is the current generation."""
+        """`python .../bin/rl @ cfg ...` and `uv run rl @ cfg ...`, unless something says that it is
+        the current generation.
+        """
         found = launcher.launch_words(cmdline)
         if found is None:
             return None
@@ -129,16 +166,23 @@ class PrimeRl2026_01:  # noqa: N801  (the generation's name is its date)
         return _described(spec, current, cwd)
 
     def parts(self, spec: LaunchSpec) -> Sequence[PartRule]:
-        """A resume needs trainer, orchestrator and, with the file transport, the broadcast that the orchestrator loads into the engine.
+        """A resume needs trainer, orchestrator and, with the file transport, the broadcast that the
+        orchestrator loads into the engine.
 
-        Markers: DCP writes `.metadata` last; the orchestrator progress.pt, then buffer/, whose last file is rollout_buffer.jsonl (with
-        skip_buffer it does not read it); the broadcast STABLE. Weights have no marker and nobody resumes from them.
+        Markers: DCP writes `.metadata` last; the orchestrator progress.pt, then buffer/, whose last
+        file is rollout_buffer.jsonl (with skip_buffer it does not read it); the broadcast STABLE.
+        Weights have no marker and nobody resumes from them.
         """
         current = settings.of(spec, watching=True)
         where = self.layout(spec)
-        by_file = (current.first("weight_broadcast.type", "orchestrator.weight_broadcast.type") or "filesystem") == "filesystem"
+        by_file = (
+            current.first("weight_broadcast.type", "orchestrator.weight_broadcast.type")
+            or "filesystem"
+        ) == "filesystem"
         skip_buffer = current.get("orchestrator.ckpt.skip_buffer") in (True, "true", "True")
-        orchestrator = ("progress.pt",) if skip_buffer else ("progress.pt", "buffer/rollout_buffer.jsonl")
+        orchestrator = (
+            ("progress.pt",) if skip_buffer else ("progress.pt", "buffer/rollout_buffer.jsonl")
+        )
         return (
             PartRule("trainer", where.trainer_checkpoints, "trainer", (".metadata",)),
             PartRule("orchestrator", where.orchestrator_checkpoints, "orchestrator", orchestrator),
@@ -153,7 +197,9 @@ class PrimeRl2026_01:  # noqa: N801  (the generation's name is its date)
         return spec.resume if spec.resume is not None else _resume(settings.of(spec, watching=True))
 
     def inference_url(self, spec: LaunchSpec) -> str:
-        """Port 8000 of this machine unless the config says otherwise; without [inference] it is the orchestrator's client that knows."""
+        """Port 8000 of this machine unless the config says otherwise; without [inference] it is the
+        orchestrator's client that knows.
+        """
         current = settings.of(spec, watching=True)
         base = current.get("orchestrator.client.base_url")
         if current.get("inference") is None and base is not None:
@@ -166,7 +212,9 @@ class PrimeRl2026_01:  # noqa: N801  (the generation's name is its date)
         return frozenset({urlsplit(self.inference_url(spec)).port or 80})
 
     def max_steps(self, spec: LaunchSpec) -> int | None:
-        return settings.of(spec, watching=True).integer("max_steps", "trainer.max_steps", "orchestrator.max_steps")
+        return settings.of(spec, watching=True).integer(
+            "max_steps", "trainer.max_steps", "orchestrator.max_steps"
+        )
 
     def good_end(self, events: Sequence[Event]) -> bool:
         return sides_finished(events)
@@ -178,24 +226,39 @@ class PrimeRl2026_01:  # noqa: N801  (the generation's name is its date)
         return None
 
 
-#: Options that the spec decides: what an adopted or relaunched command line says about them is replaced.
-_OWNED = ("output_dir", "ckpt.resume_step", "trainer.ckpt.resume_step", "orchestrator.ckpt.resume_step")
+#: Options that the spec decides: what an adopted or relaunched command line says about them is
+#: replaced.
+_OWNED = (
+    "output_dir",
+    "ckpt.resume_step",
+    "trainer.ckpt.resume_step",
+    "orchestrator.ckpt.resume_step",
+)
 
 
 def _resume(current: Settings) -> int | None:
-    return current.integer("ckpt.resume_step", "trainer.ckpt.resume_step", "orchestrator.ckpt.resume_step")
+    return current.integer(
+        "ckpt.resume_step", "trainer.ckpt.resume_step", "orchestrator.ckpt.resume_step"
+    )
 
 
 def _described(spec: LaunchSpec, current: Settings, cwd: Path) -> LaunchSpec:
-    """The spec with what its config adds: where it writes, what it is called, the step it resumed from."""
+    """The spec with what its config adds: where it writes, what it is called, the step it resumed
+    from.
+    """
     out = cwd / (current.text("output_dir") or "outputs")
     asked = _resume(current)
     name = current.text("wandb.name") or (out.name if out.name != "outputs" else spec.config.stem)
     overrides = settings.without(spec.overrides, _OWNED)
     if asked is not None and asked < 0:
-        overrides += ["--ckpt.resume-step", str(asked)]  # "the latest" is no step; it stays visible as what was asked for
+        overrides += [
+            "--ckpt.resume-step",
+            str(asked),
+        ]  # "the latest" is no step; it stays visible as what was asked for
         asked = None
-    return dataclasses.replace(spec, run=launcher.run_name(name), output_dir=out, resume=asked, overrides=tuple(overrides))
+    return dataclasses.replace(
+        spec, run=launcher.run_name(name), output_dir=out, resume=asked, overrides=tuple(overrides)
+    )
 
 
 def _first_existing(preferred: Path, other: Path) -> Path:

@@ -1,4 +1,6 @@
-"""What the lines of the current generation mean (2026-08-21). JSON logs carry the same messages; `lines` has taken them out."""
+"""What the lines of the current generation mean (2026-08-21). JSON logs carry the same messages;
+`lines` has taken them out.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +9,18 @@ from bs4_agent.trainers.inference_lines import INFERENCE_RULES, RATE_LIMIT_RULES
 from bs4_agent.trainers.programs_lines import CURRENT_PROGRAMS
 
 _QUALITY = "Turns <turns> | Branches <branches>"
-_NOT_REACHED = "Inference server was not reached after <waited_s> seconds (Error: <error:t>) on <url:w>"
+_NOT_REACHED = (
+    "Inference server was not reached after <waited_s> seconds (Error: <error:t>) on <url:w>"
+)
 
 TRAINER = (
     Rule(
         "trainer",
         "SUCCESS",
-        "Step <step:i> | <time_s:d> | Loss <loss> | Entropy <entropy>{ | Mismatch KL <mismatch_kl>}{ | Grad. Norm <grad_norm>} | LR <lr>"
-        " | Throughput <throughput> tokens/s | MFU <mfu>% | Peak Mem. <peak_mem_gib> GiB{ | Max Vio <max_vio>}"
+        "Step <step:i> | <time_s:d> | Loss <loss> | Entropy <entropy>{ | Mismatch KL "
+        "<mismatch_kl>}{ | Grad. Norm <grad_norm>} | LR <lr>"
+        " | Throughput <throughput> tokens/s | MFU <mfu>% | Peak Mem. <peak_mem_gib> GiB{ | Max "
+        "Vio <max_vio>}"
         "{ | Routing Conf. <routing_conf>}",
         "step",
     ),
@@ -22,17 +28,41 @@ TRAINER = (
     Rule(
         "trainer",
         "INFO",
-        "Starting from step <step:i> (total_tokens=<total_tokens:i>, total_samples=<total_samples:i>)",
+        "Starting from step <step:i> (total_tokens=<total_tokens:i>, "
+        "total_samples=<total_samples:i>)",
         "starting",
         {"what": "position"},
     ),
-    Rule("trainer", "INFO", "Starting training loop (max_steps=<max_steps:i>)", "starting", {"what": "loop"}),
-    Rule("trainer", "INFO", "Starting training loop (max_steps=infinite)", "starting", {"what": "loop"}),
-    Rule("trainer", "INFO", "Broadcasting startup policy weights (v<policy:i>) to inference engines", "starting", {"what": "broadcast"}),
+    Rule(
+        "trainer",
+        "INFO",
+        "Starting training loop (max_steps=<max_steps:i>)",
+        "starting",
+        {"what": "loop"},
+    ),
+    Rule(
+        "trainer",
+        "INFO",
+        "Starting training loop (max_steps=infinite)",
+        "starting",
+        {"what": "loop"},
+    ),
+    Rule(
+        "trainer",
+        "INFO",
+        "Broadcasting startup policy weights (v<policy:i>) to inference engines",
+        "starting",
+        {"what": "broadcast"},
+    ),
     Rule("trainer", "INFO", "Saving checkpoint at step <step:i>", "save", {"part": "trainer"}),
     Rule("trainer", "INFO", "Writing final checkpoint", "save", {"part": "trainer"}),
     Rule("trainer", "ERROR", "Fatal error in <function:w>", "fatal"),
-    Rule("trainer", "", "FileNotFoundError: Checkpoint not found at <path:t>step_<step:i>/<part:w>", "fatal"),
+    Rule(
+        "trainer",
+        "",
+        "FileNotFoundError: Checkpoint not found at <path:t>step_<step:i>/<part:w>",
+        "fatal",
+    ),
     Rule("trainer", "SUCCESS", "RL trainer finished!", "finished"),
 )
 
@@ -40,8 +70,10 @@ ORCHESTRATOR = (
     Rule(
         "orchestrator",
         "SUCCESS",
-        f"Step <step:i> | <time_s:d> | Reward <reward> | Trainable <trainable_traces:i>/<effective_traces:i> (<trainable>%) | {_QUALITY}"
-        " | Max Off-Policy <off_policy:i> | Error <error>% | Cancelled <cancelled>% | Truncation <truncation>%",
+        "Step <step:i> | <time_s:d> | Reward <reward> | Trainable "
+        f"<trainable_traces:i>/<effective_traces:i> (<trainable>%) | {_QUALITY}"
+        " | Max Off-Policy <off_policy:i> | Error <error>% | Cancelled <cancelled>% | Truncation "
+        "<truncation>%",
         "step",
     ),
     Rule(
@@ -51,27 +83,34 @@ ORCHESTRATOR = (
         f"{_QUALITY} | Error <error>% | Truncation <truncation>%",
         "eval",
     ),
-    Rule("orchestrator", "INFO", "Starting evals in <envs:t> (<rollouts:i> total rollouts)", "eval-start"),
+    Rule(
+        "orchestrator",
+        "INFO",
+        "Starting evals in <envs:t> (<rollouts:i> total rollouts)",
+        "eval-start",
+    ),
     # Every log.interval (10 s): the best sign that the orchestrator lives.
     Rule(
         "orchestrator",
         "INFO",
-        "Train batch <have:i>/<target:i> (<percent>%){<_envs:t>} (+<buffered:i> buffered){<_evals:t>}; "
-        "<inflight:i> inflight episodes (train=<train:i>, eval=<eval:i>",
+        "Train batch <have:i>/<target:i> (<percent>%){<_envs:t>} (+<buffered:i> "
+        "buffered){<_evals:t>}; <inflight:i> inflight episodes (train=<train:i>, eval=<eval:i>",
         "heartbeat",
         whole=False,
     ),
     Rule(
         "orchestrator",
         "INFO",
-        "Train batch <have:i>/<target:i> (<percent>%){<_rest:t>}; <inflight:i> inflight episodes (train=<train:i>, eval=<eval:i>",
+        "Train batch <have:i>/<target:i> (<percent>%){<_rest:t>}; <inflight:i> inflight "
+        "episodes (train=<train:i>, eval=<eval:i>",
         "heartbeat",
         whole=False,
     ),
     Rule(
         "orchestrator",
         "INFO",
-        "Holding batch <step:i> until the trainer publishes policy v<needed_policy:i> (currently v<policy:i>)",
+        "Holding batch <step:i> until the trainer publishes policy v<needed_policy:i> "
+        "(currently v<policy:i>)",
         "holding",
     ),
     Rule(
@@ -84,53 +123,147 @@ ORCHESTRATOR = (
     ),
     Rule("orchestrator", "INFO", "Resuming dispatcher", "holding", {"dispatcher": "resumed"}),
     Rule(
-        "orchestrator", "INFO", "Orchestrator paused: waiting for trainer to broadcast checkpoint <checkpoint:i>.", "barrier", whole=False
+        "orchestrator",
+        "INFO",
+        "Orchestrator paused: waiting for trainer to broadcast checkpoint <checkpoint:i>.",
+        "barrier",
+        whole=False,
     ),
     Rule("orchestrator", "INFO", "Updating policy in-flight to v<policy:i>", "policy-update"),
-    Rule("orchestrator", "INFO", "Waiting for policy inference pool to be ready", "waiting-inference"),
+    Rule(
+        "orchestrator", "INFO", "Waiting for policy inference pool to be ready", "waiting-inference"
+    ),
     Rule("orchestrator", "SUCCESS", "Policy inference pool ready", "ready"),
     Rule("orchestrator", "WARNING", _NOT_REACHED, "waiting-inference"),
-    Rule("orchestrator", "ERROR", "Inference server is not ready after <waited_s> (>", "inference-lost", whole=False),
+    Rule(
+        "orchestrator",
+        "ERROR",
+        "Inference server is not ready after <waited_s> (>",
+        "inference-lost",
+        whole=False,
+    ),
     Rule("orchestrator", "INFO", "Resuming training from checkpoint step <step:i>", "resume"),
-    Rule("orchestrator", "INFO", "Saving checkpoint at step <step:i>", "save", {"part": "orchestrator"}),
+    Rule(
+        "orchestrator",
+        "INFO",
+        "Saving checkpoint at step <step:i>",
+        "save",
+        {"part": "orchestrator"},
+    ),
     Rule("orchestrator", "INFO", "Writing final checkpoint", "save", {"part": "orchestrator"}),
     Rule(
         "orchestrator",
         "WARNING",
-        "Step <step:i>: empty train batch after <episodes:i> finalized episodes (consecutive empty batches: <consecutive:i>/<limit:i>)",
+        "Step <step:i>: empty train batch after <episodes:i> finalized episodes (consecutive "
+        "empty batches: <consecutive:i>/<limit:i>)",
         "empty-batch",
     ),
     Rule(
         "orchestrator",
         "WARNING",
-        "Only <trainable_traces:i>/<effective_traces:i> effective traces are trainable (<trainable>%)",
+        "Only <trainable_traces:i>/<effective_traces:i> effective traces are trainable "
+        "(<trainable>%)",
         "low-trainable",
         whole=False,
     ),
-    Rule("orchestrator", "WARNING", "Cancelled <count:i> train episodes past max_off_policy_steps=<limit:i>.", "cancelled", whole=False),
-    Rule("orchestrator", "WARNING", "Trace failed in group <group:w> (<env:t>) — <error_type:w>: <error:t>", "rollout-failed"),
-    Rule("orchestrator", "WARNING", "Orchestrator interrupted after <elapsed_s:d> — forcing cleanup", "terminating", whole=False),
+    Rule(
+        "orchestrator",
+        "WARNING",
+        "Cancelled <count:i> train episodes past max_off_policy_steps=<limit:i>.",
+        "cancelled",
+        whole=False,
+    ),
+    Rule(
+        "orchestrator",
+        "WARNING",
+        "Trace failed in group <group:w> (<env:t>) — <error_type:w>: <error:t>",
+        "rollout-failed",
+    ),
+    Rule(
+        "orchestrator",
+        "WARNING",
+        "Orchestrator interrupted after <elapsed_s:d> — forcing cleanup",
+        "terminating",
+        whole=False,
+    ),
     Rule("orchestrator", "WARNING", "Orchestrator cleanup complete (forced).", "terminating"),
     Rule("orchestrator", "ERROR", "Fatal error in <function:w>", "fatal"),
-    Rule("orchestrator", "", "FileNotFoundError: Orchestrator checkpoint not found at <path:t>step_<step:i>/<part:w>", "fatal"),
+    Rule(
+        "orchestrator",
+        "",
+        "FileNotFoundError: Orchestrator checkpoint not found at <path:t>step_<step:i>/<part:w>",
+        "fatal",
+    ),
     Rule("orchestrator", "", "httpx.ConnectError: <error:t>", "fatal"),
     Rule("orchestrator", "SUCCESS", "Orchestrator finished.", "finished"),
 )
 
 LAUNCHER = (
-    Rule("launcher", "INFO", "Resuming from step <step:i>, cleaning future rollouts and broadcasts", "resume"),
-    Rule("launcher", "INFO", "Training from scratch, cleaning any stale rollouts and broadcasts", "starting", {"what": "scratch"}),
+    Rule(
+        "launcher",
+        "INFO",
+        "Resuming from step <step:i>, cleaning future rollouts and broadcasts",
+        "resume",
+    ),
+    Rule(
+        "launcher",
+        "INFO",
+        "Training from scratch, cleaning any stale rollouts and broadcasts",
+        "starting",
+        {"what": "scratch"},
+    ),
     Rule("launcher", "INFO", "Starting RL run", "starting", {"what": "process"}),
-    Rule("launcher", "SUCCESS", "Startup complete. Showing orchestrator logs...", "starting", {"what": "complete"}),
-    Rule("launcher", "ERROR", "Error: <process:t> failed with exit code <code:i>", "child-failed", whole=False),
+    Rule(
+        "launcher",
+        "SUCCESS",
+        "Startup complete. Showing orchestrator logs...",
+        "starting",
+        {"what": "complete"},
+    ),
+    Rule(
+        "launcher",
+        "ERROR",
+        "Error: <process:t> failed with exit code <code:i>",
+        "child-failed",
+        whole=False,
+    ),
     Rule("launcher", "ERROR", "<process:w> failed with exit code <code:i>", "child-failed"),
     Rule("launcher", "ERROR", "Error occurred: <error:t>", "fatal"),
     Rule("launcher", "ERROR", "Terminating all processes...", "terminating"),
-    Rule("launcher", "WARNING", "Received SIGTERM, terminating all processes...", "terminating", {"signal": "SIGTERM"}),
-    Rule("launcher", "WARNING", "Received interrupt signal, terminating all processes...", "terminating", {"signal": "SIGINT"}),
+    Rule(
+        "launcher",
+        "WARNING",
+        "Received SIGTERM, terminating all processes...",
+        "terminating",
+        {"signal": "SIGTERM"},
+    ),
+    Rule(
+        "launcher",
+        "WARNING",
+        "Received interrupt signal, terminating all processes...",
+        "terminating",
+        {"signal": "SIGINT"},
+    ),
     Rule("launcher", "SUCCESS", "Training finished!", "finished"),
 )
 
-INFERENCE = (Rule("inference", "ERROR", "Router exited with code <code:i> - shutting down", "inference-lost", {"component": "router"}),)
+INFERENCE = (
+    Rule(
+        "inference",
+        "ERROR",
+        "Router exited with code <code:i> - shutting down",
+        "inference-lost",
+        {"component": "router"},
+    ),
+)
 
-RULES = (*CURRENT_PROGRAMS, *TRAINER, *ORCHESTRATOR, *LAUNCHER, *INFERENCE, *INFERENCE_RULES, *TORCH_RULES, *RATE_LIMIT_RULES)
+RULES = (
+    *CURRENT_PROGRAMS,
+    *TRAINER,
+    *ORCHESTRATOR,
+    *LAUNCHER,
+    *INFERENCE,
+    *INFERENCE_RULES,
+    *TORCH_RULES,
+    *RATE_LIMIT_RULES,
+)

@@ -1,6 +1,8 @@
-"""metrics.jsonl of the current generation: `{"step": N, "time": <unix>, ...}`, several rows a step, appended by trainer and orchestrator.
+"""metrics.jsonl of the current generation: `{"step": N, "time": <unix>, ...}`, several rows a step,
+appended by trainer and orchestrator.
 
-Better numbers than the log's rounded ones, but without NaN and infinities, which its writer drops: those stand only in the step line.
+Better numbers than the log's rounded ones, but without NaN and infinities, which its writer drops:
+those stand only in the step line.
 """
 
 from __future__ import annotations
@@ -33,18 +35,31 @@ _ORCHESTRATOR = {
     "time/wait_for_policy": ("policy_wait_s", 1.0),
     "train/agg/all/has_error/mean": ("error", 100.0),
 }
-# Per agent of the environment. The step line shows the mean over all of them, which is this number only where there is one agent.
+# Per agent of the environment. The step line shows the mean over all of them, which is this number
+# only where there is one agent.
 _AGENT = re.compile(r"train/agg/effective/([^/]+)/(reward|is_truncated|is_trainable)/mean")
 # The environment's own counter, whatever it calls it (total_tool_calls, num_tool_calls).
 _TOOL_CALLS = re.compile(r"train/agg/(?:all|effective)/[^/]+/(?:[\w/]{1,80})?tool_calls/mean")
-_AGENT_KEYS = {"reward": ("reward", 1.0), "is_truncated": ("truncation", 100.0), "is_trainable": ("trainable", 100.0)}
+_AGENT_KEYS = {
+    "reward": ("reward", 1.0),
+    "is_truncated": ("truncation", 100.0),
+    "is_trainable": ("trainable", 100.0),
+}
 # `time/step` is in rows of both sides; these are not.
 _ORCHESTRATOR_ONLY = ("progress/tokens", "time/pack", "off_policy/max")
-_TRAINER_ONLY = ("time/forward_backward", "perf/throughput", "optim/lr", "loss/mean", "entropy/all/mean")
+_TRAINER_ONLY = (
+    "time/forward_backward",
+    "perf/throughput",
+    "optim/lr",
+    "loss/mean",
+    "entropy/all/mean",
+)
 
 
 def record(row: Mapping[str, Any]) -> dict[str, Any] | None:
-    """`row` as `{side, step, log_t, ...}` under a steps record's keys; None for a row that has none of them (eval, system, dispatcher)."""
+    """`row` as `{side, step, log_t, ...}` under a steps record's keys; None for a row that has none
+    of them (eval, system, dispatcher).
+    """
     step, wall = integer(row.get("step")), finite(row.get("time"))
     if step is None or wall is None:
         return None
@@ -59,7 +74,9 @@ def record(row: Mapping[str, Any]) -> dict[str, Any] | None:
     return {"side": side, "step": step, "log_t": wall, **values} if values else None
 
 
-def _picked(row: Mapping[str, Any], keys: Mapping[str, tuple[str, float]]) -> dict[str, float | str]:
+def _picked(
+    row: Mapping[str, Any], keys: Mapping[str, tuple[str, float]]
+) -> dict[str, float | str]:
     found: dict[str, float | str] = {}
     for key, (name, factor) in keys.items():
         value = _in_unit(row.get(key), factor)

@@ -17,7 +17,9 @@ from bs4_agent.trainers.prime_rl_2026_01 import PrimeRl2026_01
 from bs4_agent.trainers.settings import UNKNOWN_CONFIG
 from bs4_agent.trainers.verl import VERL, Verl
 
-_TRAINERS: Mapping[str, Trainer] = {trainer.id: trainer for trainer in (PrimeRl2026_01(), PrimeRl(), Verl())}
+_TRAINERS: Mapping[str, Trainer] = {
+    trainer.id: trainer for trainer in (PrimeRl2026_01(), PrimeRl(), Verl())
+}
 
 
 class Proc(NamedTuple):
@@ -38,11 +40,15 @@ def get(id_: str) -> Trainer:
     try:
         return _TRAINERS[id_]
     except KeyError:
-        raise BadRequest(f"There is no trainer {id_!r}; choose one of {', '.join(ids())}.") from None
+        raise BadRequest(
+            f"There is no trainer {id_!r}; choose one of {', '.join(ids())}."
+        ) from None
 
 
 def recognise(cmdline: Sequence[str], cwd: Path) -> LaunchSpec | None:
-    """The spec of one process's command line, or None when it is no launcher, or not enough of it can be seen (`recognise_tree`)."""
+    """The spec of one process's command line, or None when it is no launcher, or not enough of it
+    can be seen (`recognise_tree`).
+    """
     for trainer in _TRAINERS.values():
         if (spec := trainer.recognise(cmdline, cwd)) is not None:
             return spec
@@ -50,14 +56,17 @@ def recognise(cmdline: Sequence[str], cwd: Path) -> LaunchSpec | None:
 
 
 def recognise_tree(
-    procs: Sequence[tuple[int, int, Sequence[str], Path]], environ: Callable[[int], Mapping[str, str]] | None = None
+    procs: Sequence[tuple[int, int, Sequence[str], Path]],
+    environ: Callable[[int], Mapping[str, str]] | None = None,
 ) -> list[tuple[int, LaunchSpec]]:
-    """(launcher's pid, spec) of every run among `procs` (pid, parent, cmdline, cwd), and of inference servers started apart from one.
+    """(launcher's pid, spec) of every run among `procs` (pid, parent, cmdline, cwd), and of
+    inference servers started apart from one.
 
-    The current launcher hides its command behind a title. Then its `uv run` parent tells it, or the environment that torchrun still
-    shows (`WANDB_ARGS` is the launcher's argv); `environ` reads one process's environment, {} where that is not allowed. Where only the
-    run directory can be seen, the spec's config is unknown (`Path()`): the run can be watched, and launched again once it is named.
-    Slurm and multi-node launchers are recognised like any other.
+    The current launcher hides its command behind a title. Then its `uv run` parent tells it, or the
+    environment that torchrun still shows (`WANDB_ARGS` is the launcher's argv); `environ` reads one
+    process's environment, {} where that is not allowed. Where only the run directory can be seen,
+    the spec's config is unknown (`Path()`): the run can be watched, and launched again once it is
+    named. Slurm and multi-node launchers are recognised like any other.
     """
     table = {pid: Proc(pid, ppid, tuple(cmdline), cwd) for pid, ppid, cmdline, cwd in procs}
     found: dict[int, LaunchSpec] = {}
@@ -65,39 +74,64 @@ def recognise_tree(
         if (spec := _launcher(proc, table, environ)) is not None:
             found[proc.pid] = spec
     # A child that was forked and has not called exec yet looks exactly like the launcher.
-    runs = {pid: spec for pid, spec in found.items() if not any(above.pid in found for above in _ancestors(table[pid], table))}
+    runs = {
+        pid: spec
+        for pid, spec in found.items()
+        if not any(above.pid in found for above in _ancestors(table[pid], table))
+    }
     for proc in table.values():
-        if (server := _standalone(proc, table)) is not None and not any(above.pid in runs for above in _ancestors(proc, table)):
+        if (server := _standalone(proc, table)) is not None and not any(
+            above.pid in runs for above in _ancestors(proc, table)
+        ):
             runs[proc.pid] = server
     return sorted(runs.items())
 
 
-def _launcher(proc: Proc, table: Mapping[int, Proc], environ: Callable[[int], Mapping[str, str]] | None) -> LaunchSpec | None:
-    """The spec of a process that is a launcher itself; None for every other, the `uv run` around one included."""
+def _launcher(
+    proc: Proc, table: Mapping[int, Proc], environ: Callable[[int], Mapping[str, str]] | None
+) -> LaunchSpec | None:
+    """The spec of a process that is a launcher itself; None for every other, the `uv run` around
+    one included.
+    """
     kind = launcher.component(proc.cmdline, "")
     if kind != "launcher":
-        # verl's driver and torchrun show their own argv; ranks and forks below them are told apart by their parents.
+        # verl's driver and torchrun show their own argv; ranks and forks below them are told apart
+        # by their parents.
         return _TRAINERS[VERL].recognise(proc.cmdline, proc.cwd)
     if launcher.launch_words(proc.cmdline) is None:
         return _titled(proc, table, environ)
     if (spec := recognise(proc.cmdline, proc.cwd)) is not None:
         return spec
-    # Argv still visible, but the run has an automatic name: its directory is known once its children are there.
+    # Argv still visible, but the run has an automatic name: its directory is known once its
+    # children are there.
     return _titled(proc, table, environ)
 
 
-def _titled(proc: Proc, table: Mapping[int, Proc], environ: Callable[[int], Mapping[str, str]] | None) -> LaunchSpec | None:
+def _titled(
+    proc: Proc, table: Mapping[int, Proc], environ: Callable[[int], Mapping[str, str]] | None
+) -> LaunchSpec | None:
     below = _descendants(proc, table)
     run_dir = next((path for child in below if (path := _run_dir(child)) is not None), None)
-    words = next((said[0] for above in (proc, *_ancestors(proc, table)) if (said := launcher.launch_words(above.cmdline))), None)
+    words = next(
+        (
+            said[0]
+            for above in (proc, *_ancestors(proc, table))
+            if (said := launcher.launch_words(above.cmdline))
+        ),
+        None,
+    )
     if words is None and environ is not None:
-        words = next((kept for child in below if (kept := _words_in(environ(child.pid))) is not None), None)
+        words = next(
+            (kept for child in below if (kept := _words_in(environ(child.pid))) is not None), None
+        )
     spec = resolved(launcher.CURRENT, words, proc.cwd) if words is not None else None
     if spec is not None:
         return described(spec, run_dir) if run_dir is not None or _has_name(spec) else None
     if run_dir is None:
         return None
-    unknown = LaunchSpec(launcher.run_name(run_dir.name), launcher.CURRENT, UNKNOWN_CONFIG, proc.cwd, run_dir.parent)
+    unknown = LaunchSpec(
+        launcher.run_name(run_dir.name), launcher.CURRENT, UNKNOWN_CONFIG, proc.cwd, run_dir.parent
+    )
     return dataclasses.replace(unknown, trainer_name=run_dir.name)
 
 
@@ -118,7 +152,9 @@ def _words_in(environment: Mapping[str, str]) -> list[str] | None:
 
 
 def _run_dir(proc: Proc) -> Path | None:
-    """The run directory that a child's words name: `@ RUN/configs/x.json`, `--log-dir=RUN/logs/attempt_N/...`, `tail -F 'RUN/logs/...'`."""
+    """The run directory that a child's words name: `@ RUN/configs/x.json`,
+    `--log-dir=RUN/logs/attempt_N/...`, `tail -F 'RUN/logs/...'`.
+    """
     for word in proc.cmdline:
         path = Path(word.removeprefix("--log-dir=").removeprefix("tail -F ").strip("'"))
         for marker in ("configs", "logs"):
@@ -126,29 +162,40 @@ def _run_dir(proc: Proc) -> Path | None:
                 continue
             index = len(path.parts) - 1 - path.parts[::-1].index(marker)
             rest = path.parts[index + 1 :]
-            if (marker == "configs" and path.suffix == ".json") or (rest and rest[0].startswith("attempt_")):
+            if (marker == "configs" and path.suffix == ".json") or (
+                rest and rest[0].startswith("attempt_")
+            ):
                 return Path(*path.parts[:index])
     return None
 
 
 def _standalone(proc: Proc, table: Mapping[int, Proc]) -> LaunchSpec | None:
-    """An inference server's own process, with the words of the `uv run` around it or, without one, its own."""
+    """An inference server's own process, with the words of the `uv run` around it or, without one,
+    its own.
+    """
     above = _ancestors(proc, table)
     kinds = [launcher.component(other.cmdline, "") for other in (proc, *above)]
     if kinds[0] != "inference" or "inference" in kinds[1:]:
         return None  # a further API process of the server above it
     candidate = above[0] if kinds[1:2] == ["uv"] else proc
     titled = proc.cmdline[0].startswith("PRIME-RL::")
-    return standalone_inference(launcher.CURRENT if titled else _generation_of_server(candidate), candidate.cmdline, candidate.cwd)
+    return standalone_inference(
+        launcher.CURRENT if titled else _generation_of_server(candidate),
+        candidate.cmdline,
+        candidate.cwd,
+    )
 
 
 def _generation_of_server(proc: Proc) -> str:
-    """The generation whose `inference` this is. The current one overwrites its argv at once, so a visible one is 2026-01's, unless the
-    config has keys that only the current one knows."""
+    """The generation whose `inference` this is. The current one overwrites its argv at once, so a
+    visible one is 2026-01's, unless the config has keys that only the current one knows.
+    """
     found = launcher.launch_words(proc.cmdline, "inference")
     spec = resolved(launcher.V2026_01, found[0], proc.cwd) if found is not None else None
     table = settings.of(spec, watching=True).data if spec is not None else {}
-    return launcher.CURRENT if {"vllm", "router", "backend_port"} & set(table) else launcher.V2026_01
+    return (
+        launcher.CURRENT if {"vllm", "router", "backend_port"} & set(table) else launcher.V2026_01
+    )
 
 
 def _ancestors(proc: Proc, table: Mapping[int, Proc]) -> list[Proc]:
@@ -163,4 +210,8 @@ def _ancestors(proc: Proc, table: Mapping[int, Proc]) -> list[Proc]:
 
 
 def _descendants(proc: Proc, table: Mapping[int, Proc]) -> list[Proc]:
-    return [other for other in table.values() if any(above.pid == proc.pid for above in _ancestors(other, table))]
+    return [
+        other
+        for other in table.values()
+        if any(above.pid == proc.pid for above in _ancestors(other, table))
+    ]

@@ -1,7 +1,8 @@
 """What a run is configured to do: its TOML with the command line's options laid over it.
 
-Only what the agent needs is read, and nothing is validated: that is the trainer's business. Both generations let the command line win
-over the file (checked against pydantic-settings 2.10.1 and prime-pydantic-config 0.4.3).
+Only what the agent needs is read, and nothing is validated: that is the trainer's business. Both
+generations let the command line win over the file (checked against pydantic-settings 2.10.1 and
+prime-pydantic-config 0.4.3).
 """
 
 from __future__ import annotations
@@ -26,15 +27,19 @@ _DEPTH = 8
 
 
 class BadConfig(AgentError):
-    """The config cannot be read, is no TOML, or asks for something that cannot be launched from here."""
+    """The config cannot be read, is no TOML, or asks for something that cannot be launched from
+    here.
+    """
 
     type = "bad-config"
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """The words after `rl`. `config`: the file behind a bare `@`. `nested`: (key, file) of `--trainer @ file`. `options`: (dotted key with
-    underscores, value) in order; the value is True for a flag without one, False for `--no-...`."""
+    """The words after `rl`. `config`: the file behind a bare `@`. `nested`: (key, file) of
+    `--trainer @ file`. `options`: (dotted key with underscores, value) in order; the value is True
+    for a flag without one, False for `--no-...`.
+    """
 
     config: str | None
     nested: Sequence[tuple[str, str]]
@@ -46,7 +51,9 @@ class Arguments:
 
 
 def parse_arguments(words: Sequence[str]) -> Arguments:
-    """Takes the command line of either generation apart. Words that are no option and belong to none are ignored, as the trainers do."""
+    """Takes the command line of either generation apart. Words that are no option and belong to
+    none are ignored, as the trainers do.
+    """
     config: str | None = None
     nested: list[tuple[str, str]] = []
     options: list[tuple[str, Any]] = []
@@ -83,7 +90,9 @@ def _options(words: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
 
 
 def without(words: Sequence[str], keys: Sequence[str]) -> list[str]:
-    """`words` less the options `keys` (underscored, with their values and in their `--no-` form)."""
+    """`words` less the options `keys` (underscored, with their values and in their `--no-`
+    form).
+    """
     kept: list[str] = []
     skipping = False
     for word in words:
@@ -99,13 +108,17 @@ def without(words: Sequence[str], keys: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Settings:
-    """The merged tables. Values from the command line are strings, those of the file have TOML's types."""
+    """The merged tables. Values from the command line are strings, those of the file have TOML's
+    types.
+    """
 
     data: Mapping[str, Any]
     arguments: Arguments = field(default_factory=lambda: Arguments(None, (), ()))
 
     def get(self, dotted: str) -> Any:
-        """The value at `a.b.c`, or None where it is missing or is the word "None" (how both generations spell null)."""
+        """The value at `a.b.c`, or None where it is missing or is the word "None" (how both
+        generations spell null).
+        """
         node: Any = self.data
         for key in dotted.split("."):
             if not isinstance(node, Mapping) or key not in node:
@@ -122,14 +135,18 @@ class Settings:
         try:
             return None if value is None or isinstance(value, (bool, Mapping)) else int(value)
         except (TypeError, ValueError):
-            raise BadConfig(f"{dotted[0]} is {value!r}, which is no whole number; correct it in the config.") from None
+            raise BadConfig(
+                f"{dotted[0]} is {value!r}, which is no whole number; correct it in the config."
+            ) from None
 
     def text(self, *dotted: str) -> str | None:
         value = self.first(*dotted)
         return None if value is None or isinstance(value, (bool, Mapping)) else str(value)
 
     def null(self, dotted: str) -> bool:
-        """Whether the key is switched off on purpose: `"None"` in a TOML file, null in JSON, `--no-key` on the command line."""
+        """Whether the key is switched off on purpose: `"None"` in a TOML file, null in JSON,
+        `--no-key` on the command line.
+        """
         head, _, last = dotted.rpartition(".")
         table = self.get(head) if head else self.data
         return isinstance(table, Mapping) and last in table and table[last] in ("None", None, False)
@@ -138,12 +155,16 @@ class Settings:
 def of(spec: LaunchSpec, *, watching: bool = False) -> Settings:
     """The settings that `spec` starts with. BadConfig when a file is missing or no TOML.
 
-    `watching`: such a file counts as empty. A run goes on when its config is moved away or half edited, and must stay visible.
+    `watching`: such a file counts as empty. A run goes on when its config is moved away or half
+    edited, and must stay visible.
     """
     if spec.config == UNKNOWN_CONFIG and spec.trainer == "verl":
         return Settings({})  # Hydra's words are all there is, and the spec has them
     if spec.config == UNKNOWN_CONFIG and not watching:
-        raise BadConfig(f"The config that {spec.run} was started with is not known; launch it once with its config named.")
+        raise BadConfig(
+            f"The config that {spec.run} was started with is not known; launch it once with "
+            "its config named."
+        )
     arguments = parse_arguments(spec.overrides)
     data: dict[str, Any] = {}
     nested = {path for _, path in arguments.nested}
@@ -158,7 +179,9 @@ def of(spec: LaunchSpec, *, watching: bool = False) -> Settings:
 
 
 def _inherit(path: Path, watching: bool, depth: int) -> dict[str, Any]:
-    """A file and those its `toml_files` name, relative to it; a later one replaces whole top-level tables of an earlier one (2026-01)."""
+    """A file and those its `toml_files` name, relative to it; a later one replaces whole top-level
+    tables of an earlier one (2026-01).
+    """
     try:
         if depth == 0:
             raise BadConfig(f"{path} includes itself through toml_files; break the circle.")
@@ -177,7 +200,9 @@ _cache: dict[Path, tuple[tuple[int, int, int], dict[str, Any]]] = {}
 
 
 def load_toml(path: Path) -> dict[str, Any]:
-    """A TOML file as plain tables, a copy. Cached by inode, size and mtime: the watcher asks every second. BadConfig when unreadable."""
+    """A TOML file as plain tables, a copy. Cached by inode, size and mtime: the watcher asks every
+    second. BadConfig when unreadable.
+    """
     try:
         status = path.stat()
         key = (status.st_ino, status.st_size, status.st_mtime_ns)
@@ -187,12 +212,17 @@ def load_toml(path: Path) -> dict[str, Any]:
                 _cache.clear()
             entry = _cache[path] = (key, _plain(path))
     except OSError as error:
-        raise BadConfig(f"The config {path} cannot be read ({error.strerror}); name a file that exists on the pod.") from error
+        raise BadConfig(
+            f"The config {path} cannot be read ({error.strerror}); name a file that exists "
+            "on the pod."
+        ) from error
     return copy.deepcopy(entry[1])
 
 
 def _plain(path: Path) -> dict[str, Any]:
-    """Where Python has a parser of its own (3.11) it is used: tomlkit keeps comments, and costs 4 MB and ten times the time."""
+    """Where Python has a parser of its own (3.11) it is used: tomlkit keeps comments, and costs 4
+    MB and ten times the time.
+    """
     if sys.version_info >= (3, 11):
         import tomllib
 
@@ -208,11 +238,15 @@ def _text(path: Path) -> str:
     try:
         return path.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
-        raise BadConfig(f"{path} is not UTF-8 text (byte {error.start}); save it as UTF-8.") from error
+        raise BadConfig(
+            f"{path} is not UTF-8 text (byte {error.start}); save it as UTF-8."
+        ) from error
 
 
 def parse_document(path: Path) -> tomlkit.TOMLDocument:
-    """A TOML file with its comments. BadConfig when it is no TOML or not UTF-8; OSError as the system gives it."""
+    """A TOML file with its comments. BadConfig when it is no TOML or not UTF-8; OSError as the
+    system gives it.
+    """
     import tomlkit  # only an agent that has a run pays for it: Python 3.10 has no parser of its own
     from tomlkit.exceptions import TOMLKitError
 
@@ -223,7 +257,9 @@ def parse_document(path: Path) -> tomlkit.TOMLDocument:
 
 
 def _put(data: dict[str, Any], dotted: str, value: Any) -> None:
-    """Sets `a.b.c`. A flag such as `--ckpt` on a table only switches it on; what stands in its way is replaced, as on the command line."""
+    """Sets `a.b.c`. A flag such as `--ckpt` on a table only switches it on; what stands in its way
+    is replaced, as on the command line.
+    """
     *path, last = dotted.split(".")
     node = data
     for key in path:

@@ -1,4 +1,6 @@
-"""Steps records out of log lines (both sides) and, where the generation writes one, out of its metrics file."""
+"""Steps records out of log lines (both sides) and, where the generation writes one, out of its
+metrics file.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,8 @@ from bs4_agent.foreign_json import ForeignJsonError, loads
 from bs4_agent.trainers.base import Event, Trainer
 from bs4_agent.trainers.lines import Clock
 
-#: What a steps record may hold besides attempt, side, step, log_t and at; lines have more (Max Vio, Turns), which stay in the log.
+#: What a steps record may hold besides attempt, side, step, log_t and at; lines have more (Max Vio,
+#: Turns), which stay in the log.
 VALUES = (
     "time_s",
     "loss",
@@ -38,36 +41,55 @@ VALUES = (
     # The name of a metric that is NaN (verl: any of them).
     "not_finite",
 )
-#: Numbers that the rollouts' side tells. A trainer that prints both sides in one line (verl) has them in a record of their own.
-ROLLOUTS = frozenset({"reward", "seq_len", "truncation", "error", "off_policy", "trainable", "tool_calls", "async_level"})
+#: Numbers that the rollouts' side tells. A trainer that prints both sides in one line (verl) has
+#: them in a record of their own.
+ROLLOUTS = frozenset(
+    {
+        "reward",
+        "seq_len",
+        "truncation",
+        "error",
+        "off_policy",
+        "trainable",
+        "tool_calls",
+        "async_level",
+    }
+)
 
-#: The side of a record that holds a point of a validation, `val`: this and its name (verl: the metric; prime-rl: the environment).
+#: The side of a record that holds a point of a validation, `val`: this and its name (verl: the
+#: metric; prime-rl: the environment).
 EVAL = "eval:"
 
 StepRecord = dict[str, Any]
 
-#: Steps remembered per side, for numbers that arrive late: the metrics file is read apart from the logs.
+#: Steps remembered per side, for numbers that arrive late: the metrics file is read apart from the
+#: logs.
 _REMEMBERED = 256
 
 
 @dataclass
 class _Known:
-    """What is known of one step: the line that announced it (of the lowest rank that did) and its rows of the metrics file."""
+    """What is known of one step: the line that announced it (of the lowest rank that did) and its
+    rows of the metrics file.
+    """
 
     rank: int = 0
     line: StepRecord = field(default_factory=dict)
     metrics: StepRecord = field(default_factory=dict)
 
     def merged(self) -> StepRecord:
-        """Place and date of the line, numbers of the metrics where there are some: they are not rounded."""
+        """Place and date of the line, numbers of the metrics where there are some: they are not
+        rounded.
+        """
         return {**self.metrics, **self.line, **_values(self.metrics)}
 
 
 class StepReader:
     """Reads one run's logs line by line and yields steps records without `t`, `m` and `b`.
 
-    A record that is yielded again for the same (attempt, side, step) replaces the earlier one: from a lower rank, or with better numbers
-    from the metrics file. The same numbers again (the same line in a second file) are not yielded.
+    A record that is yielded again for the same (attempt, side, step) replaces the earlier one: from
+    a lower rank, or with better numbers from the metrics file. The same numbers again (the same
+    line in a second file) are not yielded.
     """
 
     def __init__(self, trainer: Trainer, run: str, *, tz: int | None = None) -> None:
@@ -80,28 +102,41 @@ class StepReader:
         self._sides: dict[tuple[int, str], dict[int, _Known]] = {}
 
     def anchor(self, attempt: int, wall: float) -> None:
-        """Dates an attempt: `wall` is within half a day of its first line. Without an anchor its records have no `log_t`, unless its
-        lines carry a date themselves."""
+        """Dates an attempt: `wall` is within half a day of its first line. Without an anchor its
+        records have no `log_t`, unless its lines carry a date themselves.
+        """
         if self._anchors.get(attempt) != wall:
             self._anchors[attempt] = wall
             self._clocks = {key: clock for key, clock in self._clocks.items() if key[0] != attempt}
 
-    def feed(self, source: str, raw: bytes, cursor: str, attempt: int, *, near: float | None = None) -> list[StepRecord]:
-        """One raw line of the log `source` that starts at `cursor`; the record that it makes, if any.
+    def feed(
+        self, source: str, raw: bytes, cursor: str, attempt: int, *, near: float | None = None
+    ) -> list[StepRecord]:
+        """One raw line of the log `source` that starts at `cursor`; the record that it makes, if
+        any.
 
-        `near`: the file's mtime, for a line that has just been written; see `Clock.resolve`. Feed every line: the ones between two
-        steps carry the midnights.
+        `near`: the file's mtime, for a line that has just been written; see `Clock.resolve`. Feed
+        every line: the ones between two steps carry the midnights.
         """
         line = self._trainer.parse_line(source, raw)
-        wall = line.timestamp if line.timestamp is not None else self._date(source, attempt, line.clock, near)
+        wall = (
+            line.timestamp
+            if line.timestamp is not None
+            else self._date(source, attempt, line.clock, near)
+        )
         event = self._trainer.event(source, line)
         if event is None or event.kind not in ("step", "eval") or event.step is None:
             return []
         rank, place = line.rank or 0, {"stream": f"log/{self._run}/{source}", "cursor": cursor}
-        found = (self._told({"attempt": attempt, **record}, rank, wall, place) for record in records_of(event))
+        found = (
+            self._told({"attempt": attempt, **record}, rank, wall, place)
+            for record in records_of(event)
+        )
         return [record for record in found if record is not None]
 
-    def _told(self, record: StepRecord, rank: int, wall: float | None, place: Mapping[str, Any]) -> StepRecord | None:
+    def _told(
+        self, record: StepRecord, rank: int, wall: float | None, place: Mapping[str, Any]
+    ) -> StepRecord | None:
         """The record to yield for what a line said; None where that is known."""
         known = self._known(record)
         if known.line and (rank > known.rank or _numbers(known.line) == _numbers(record)):
@@ -111,11 +146,15 @@ class StepReader:
         known.rank, known.line = rank, {**record, "at": place}
         return known.merged()
 
-    def feed_metrics(self, raw: bytes, attempt: int, *, since: float | None = None) -> list[StepRecord]:
-        """One line of the metrics file. A step's rows come in pieces; the record is yielded with the one that has its time, the last.
+    def feed_metrics(
+        self, raw: bytes, attempt: int, *, since: float | None = None
+    ) -> list[StepRecord]:
+        """One line of the metrics file. A step's rows come in pieces; the record is yielded with
+        the one that has its time, the last.
 
-        `since`: wall seconds at which the attempt began. The file spans attempts, and a step that is done again must not be given the
-        numbers it had in an earlier one: older rows are passed over.
+        `since`: wall seconds at which the attempt began. The file spans attempts, and a step that
+        is done again must not be given the numbers it had in an earlier one: older rows are passed
+        over.
         """
         try:
             row = loads(raw)
@@ -129,7 +168,9 @@ class StepReader:
         known.metrics = {**known.metrics, **record}
         return [known.merged()] if "time_s" in record else []
 
-    def _date(self, source: str, attempt: int, clock: str | None, near: float | None) -> float | None:
+    def _date(
+        self, source: str, attempt: int, clock: str | None, near: float | None
+    ) -> float | None:
         if clock is None or attempt not in self._anchors:
             return None
         key = (attempt, source)
@@ -149,9 +190,13 @@ class StepReader:
 
 
 def records_of(event: Event) -> list[StepRecord]:
-    """`side`, `step` and the numbers of a step's line: one record, or one for each side of which the line tells; and one for each
-    validation of that step."""
-    points = [{"side": f"{EVAL}{name}", "step": event.step, "val": value} for name, value in _validations(event).items()]
+    """`side`, `step` and the numbers of a step's line: one record, or one for each side of which
+    the line tells; and one for each validation of that step.
+    """
+    points = [
+        {"side": f"{EVAL}{name}", "step": event.step, "val": value}
+        for name, value in _validations(event).items()
+    ]
     if event.kind == "eval":
         return points
     values = _values(event.values)
@@ -165,12 +210,18 @@ def records_of(event: Event) -> list[StepRecord]:
 
 
 def _validations(event: Event) -> dict[str, float]:
-    """Name -> value: what a line says of several (verl), or the one environment of an evaluation's line."""
+    """Name -> value: what a line says of several (verl), or the one environment of an evaluation's
+    line.
+    """
     told = event.values.get("validation")
     if isinstance(told, Mapping):
         return {str(name): float(value) for name, value in told.items()}
     reward, name = event.values.get("reward"), event.values.get("env")
-    return {str(name): float(reward)} if event.kind == "eval" and name and isinstance(reward, (int, float)) else {}
+    return (
+        {str(name): float(reward)}
+        if event.kind == "eval" and name and isinstance(reward, (int, float))
+        else {}
+    )
 
 
 def _values(values: Mapping[str, Any]) -> StepRecord:

@@ -1,7 +1,9 @@
-"""verl, 0.2 to 0.9: one driver (`python3 -m verl.trainer.main_ppo key=value ...`), Ray's processes below it, or torchrun's ranks under SFT.
+"""verl, 0.2 to 0.9: one driver (`python3 -m verl.trainer.main_ppo key=value ...`), Ray's processes
+below it, or torchrun's ranks under SFT.
 
-It prints everything through its driver, so the run's own output is the log `trainer`; the file logger's rows (`metrics`) are the better
-source where the version has one. Steps count from 1; step 0 is the validation before them.
+It prints everything through its driver, so the run's own output is the log `trainer`; the file
+logger's rows (`metrics`) are the better source where the version has one. Steps count from 1; step
+0 is the validation before them.
 """
 
 from __future__ import annotations
@@ -14,11 +16,21 @@ from typing import Any
 from bs4_agent.checkpoints.inventory import scan, step_directories
 from bs4_agent.errors import NotApplicable
 from bs4_agent.trainers import launcher, verl_lines, verl_needs, verl_processes, verl_settings
-from bs4_agent.trainers.base import Checkpoint, Event, LaunchSpec, LogLine, LogSource, PartRule, RunLayout, StopPolicy
+from bs4_agent.trainers.base import (
+    Checkpoint,
+    Event,
+    LaunchSpec,
+    LogLine,
+    LogSource,
+    PartRule,
+    RunLayout,
+    StopPolicy,
+)
 from bs4_agent.trainers.settings import UNKNOWN_CONFIG, BadConfig
 
 VERL = "verl"
-#: The file in which verl names the newest step that it has saved whole; it writes it last, and not atomically.
+#: The file in which verl names the newest step that it has saved whole; it writes it last, and not
+#: atomically.
 TRACKER = "latest_checkpointed_iteration.txt"
 
 _MODES = ("auto", "disable", "resume_path")
@@ -32,51 +44,82 @@ _METRICS = re.compile(r"metrics\.(\d{1,6})\.jsonl")
 
 
 class Verl:
-    """All releases: what differs between them is told by their files and lines, and by the version where a command needs it."""
+    """All releases: what differs between them is told by their files and lines, and by the version
+    where a command needs it.
+    """
 
     id = VERL
     title = "verl"
     first_step = 1
     resumes: tuple[str, ...] = ("rl", "sft")
     merges = True
-    # The driver ends Ray, and Ray its workers, within 5 to 10 s; dashboard and runtime-env agents stay and are ended by descent.
+    # The driver ends Ray, and Ray its workers, within 5 to 10 s; dashboard and runtime-env agents
+    # stay and are ended by descent.
     stop_policy = StopPolicy("launcher", (("SIGTERM", 20.0),))
 
     def command(self, spec: LaunchSpec) -> list[str]:
-        """`env VERL_FILE_LOGGER_PATH=... python3 -u -m verl.trainer.main_ppo key=value ...`, SFT through torchrun.
+        """`env VERL_FILE_LOGGER_PATH=... python3 -u -m verl.trainer.main_ppo key=value ...`, SFT
+        through torchrun.
 
-        Where it saves, that it saves, and whether it resumes are always said: `resume_mode` is `disable`, or `resume_path` with a whole
-        step, never `auto` (a tracker may name a step that is gone). One metrics file and one Hydra directory for each attempt, because verl
-        empties the one and overwrites the other. BadConfig for a resume mode that is none; NotApplicable for other components.
+        Where it saves, that it saves, and whether it resumes are always said: `resume_mode` is
+        `disable`, or `resume_path` with a whole step, never `auto` (a tracker may name a step that
+        is gone). One metrics file and one Hydra directory for each attempt, because verl empties
+        the one and overwrites the other. BadConfig for a resume mode that is none; NotApplicable
+        for other components.
         """
         if spec.argv:
             return list(spec.argv)
         if spec.component not in ("rl", "sft"):
-            raise NotApplicable(f"verl has no component {spec.component!r} of its own; choose rl or sft.")
+            raise NotApplicable(
+                f"verl has no component {spec.component!r} of its own; choose rl or sft."
+            )
         given = verl_settings.of_file(spec)
         verl_settings.planned(spec)  # refused before the start and not passed over
         known = verl_settings.flat(spec)
         _refuse_mode(spec, known)
         if (whose := verl_settings.component_of(known)) not in (None, spec.component):
-            raise BadConfig(f"{spec.config} holds the settings of {whose}, not of {spec.component}; launch it with --component {whose}.")
+            raise BadConfig(
+                f"{spec.config} holds the settings of {whose}, not of {spec.component}; "
+                f"launch it with --component {whose}."
+            )
         version, attempt = verl_settings.version(spec.cwd), self._next_attempt(spec)
         _refuse_resume(spec, version)
         # Of a key that stands in both, the word counts: Hydra refuses the same key twice.
-        words = [word for key, value in given.items() if (word := verl_settings.word(key, value)) and not _said(word, spec.overrides)]
+        words = [
+            word
+            for key, value in given.items()
+            if (word := verl_settings.word(key, value)) and not _said(word, spec.overrides)
+        ]
         # What the file adds and a word takes away was never there for Hydra.
         added = {f"~{verl_settings.bare(key)}" for key in given if verl_settings.bare(key) != key}
-        words = verl_settings.without([*words, *(word for word in spec.overrides if word.partition("=")[0] not in added)], _OWNED)
+        words = verl_settings.without(
+            [*words, *(word for word in spec.overrides if word.partition("=")[0] not in added)],
+            _OWNED,
+        )
         where = self.layout(spec)
         if verl_settings.text(known, "trainer.default_local_dir") is None:
-            words.append(verl_settings.word("trainer.default_local_dir", str(where.trainer_checkpoints)))
+            words.append(
+                verl_settings.word("trainer.default_local_dir", str(where.trainer_checkpoints))
+            )
         if "trainer.experiment_name" not in known and spec.config != UNKNOWN_CONFIG:
-            words.append(verl_settings.word("trainer.experiment_name", spec.run))  # verl's own is one name for every run
+            words.append(
+                verl_settings.word("trainer.experiment_name", spec.run)
+            )  # verl's own is one name for every run
         if "trainer.save_freq" not in known:
             words.append(f"trainer.save_freq={_SAVE_EVERY}")
-        if (loggers := verl_settings.loggers(known, version)) and "file" in loggers and "file" not in _listed(known.get("trainer.logger")):
-            words = [*verl_settings.without(words, ("trainer.logger",)), verl_settings.word("trainer.logger", loggers)]
+        if (
+            (loggers := verl_settings.loggers(known, version))
+            and "file" in loggers
+            and "file" not in _listed(known.get("trainer.logger"))
+        ):
+            words = [
+                *verl_settings.without(words, ("trainer.logger",)),
+                verl_settings.word("trainer.logger", loggers),
+            ]
         words += _resuming(spec, where, version)
-        words.append(verl_settings.word("hydra.run.dir", str(where.run_dir / "hydra" / str(attempt))))
+        words.append(
+            verl_settings.word("hydra.run.dir", str(where.run_dir / "hydra" / str(attempt)))
+        )
         return [*self._program(spec, attempt, version), *words]
 
     def environment(self, spec: LaunchSpec) -> Mapping[str, str]:
@@ -85,15 +128,17 @@ class Verl:
     def needs(self, spec: LaunchSpec) -> Mapping[str, Any]:
         return verl_needs.needs(spec, {**verl_settings.variables(spec), **spec.env})
 
-    def _program(self, spec: LaunchSpec, attempt: int, version: tuple[int, int] | None) -> list[str]:
+    def _program(
+        self, spec: LaunchSpec, attempt: int, version: tuple[int, int] | None
+    ) -> list[str]:
         metrics = self._run_dir(spec) / f"metrics.{attempt}.jsonl"
         env = ["env", f"VERL_FILE_LOGGER_PATH={metrics}", verl_needs.interpreter(spec), "-u"]
         if spec.component == "rl":
             return [*env, "-m", "verl.trainer.main_ppo"]
         if version is None:
             raise BadConfig(
-                f"Which verl lies in {spec.cwd} is not known, and its SFT trainer has another name since 0.9; launch from a checkout, or "
-                "start it by hand and adopt it."
+                f"Which verl lies in {spec.cwd} is not known, and its SFT trainer has another "
+                "name since 0.9; launch from a checkout, or start it by hand and adopt it."
             )
         module = "sft_trainer" if version >= _NEW_SFT else "fsdp_sft_trainer"
         ranks = ["--standalone", "--nnodes=1", f"--nproc_per_node={verl_needs.ranks(spec)}"]
@@ -119,33 +164,46 @@ class Verl:
         return spec.output_dir / (spec.trainer_name or spec.run)
 
     def _checkpoints(self, spec: LaunchSpec, run: Path) -> Path:
-        """`trainer.default_local_dir` (forks of 0.2: checkpoints_dir), else below the run; a finished run's may lie in its directory."""
+        """`trainer.default_local_dir` (forks of 0.2: checkpoints_dir), else below the run; a
+        finished run's may lie in its directory.
+        """
         known = verl_settings.flat(spec)
-        given = verl_settings.text(known, "trainer.default_local_dir") or verl_settings.text(known, "trainer.checkpoints_dir")
+        given = verl_settings.text(known, "trainer.default_local_dir") or verl_settings.text(
+            known, "trainer.checkpoints_dir"
+        )
         if given is not None and "${" not in given:
             return spec.cwd / given
         return run if (run / TRACKER).exists() or step_directories(run) else run / "checkpoints"
 
     def log_sources(self, spec: LaunchSpec) -> list[LogSource]:
-        """The newest attempt's metrics file; the run's output itself is held by the shim, or by whoever started it."""
+        """The newest attempt's metrics file; the run's output itself is held by the shim, or by
+        whoever started it.
+        """
         path = self._metrics(spec)
         return [] if path is None else [LogSource("metrics", path)]
 
     def _metrics(self, spec: LaunchSpec) -> Path | None:
-        """The file logger's newest file: numbered by attempt where we started it, where the environment says otherwise."""
+        """The file logger's newest file: numbered by attempt where we started it, where the
+        environment says otherwise.
+        """
         by_attempt = numbered(self._run_dir(spec))
         if by_attempt:
             return by_attempt[max(by_attempt)]
         if path := spec.env.get("VERL_FILE_LOGGER_PATH"):
             return spec.cwd / path
         known = verl_settings.flat(spec)
-        project, name = (verl_settings.text(known, f"trainer.{key}") for key in ("project_name", "experiment_name"))
+        project, name = (
+            verl_settings.text(known, f"trainer.{key}")
+            for key in ("project_name", "experiment_name")
+        )
         if (root := spec.env.get("VERL_FILE_LOGGER_ROOT")) and project and name:
             return spec.cwd / root / project / f"{name}.jsonl"
         return None
 
     def _next_attempt(self, spec: LaunchSpec) -> int:
-        """One more than the newest metrics file or Hydra directory of this run: neither is written twice."""
+        """One more than the newest metrics file or Hydra directory of this run: neither is written
+        twice.
+        """
         run = self._run_dir(spec)
         hydra = [int(path.name) for path in (run / "hydra").glob("*") if path.name.isdigit()]
         return max([*numbered(run), *hydra], default=0) + 1
@@ -163,13 +221,20 @@ class Verl:
         return verl_processes.component(cmdline, comm)
 
     def recognise(self, cmdline: Sequence[str], cwd: Path) -> LaunchSpec | None:
-        """The driver, or torchrun under SFT, by its module. Its directories are those that its words name, from its own cwd."""
+        """The driver, or torchrun under SFT, by its module. Its directories are those that its
+        words name, from its own cwd.
+        """
         start = verl_processes.start_words(cmdline)
         if start is None:
             return None
         known = verl_settings.overrides(start.words)
-        project, name = (verl_settings.text(known, f"trainer.{key}") for key in ("project_name", "experiment_name"))
-        given = verl_settings.text(known, "trainer.default_local_dir") or verl_settings.text(known, "trainer.checkpoints_dir")
+        project, name = (
+            verl_settings.text(known, f"trainer.{key}")
+            for key in ("project_name", "experiment_name")
+        )
+        given = verl_settings.text(known, "trainer.default_local_dir") or verl_settings.text(
+            known, "trainer.checkpoints_dir"
+        )
         given = given if given is not None and "${" not in given else None
         # verl's own defaults (ppo_trainer.yaml) where no word says it.
         place = cwd / (given or Path("checkpoints", project or "verl_examples", name or "gsm8k"))
@@ -193,18 +258,24 @@ class Verl:
     def parts(self, spec: LaunchSpec) -> Sequence[PartRule]:
         """actor and, under PPO, critic; SFT writes the same files into the step directory itself.
 
-        A step is whole when the tracker has come to it. Without a tracker (async saving skips it, a backup leaves it behind) the data
-        loader's state counts, which verl writes after the models.
+        A step is whole when the tracker has come to it. Without a tracker (async saving skips it, a
+        backup leaves it behind) the data loader's state counts, which verl writes after the models.
         """
         root = self.layout(spec).trainer_checkpoints
         steps = step_directories(root)
         newest = steps[max(steps)] if steps else None
         pointer = root / TRACKER
-        if spec.component == "sft" or (newest is not None and not any((d / "actor").is_dir() for d in steps.values())):
+        if spec.component == "sft" or (
+            newest is not None and not any((d / "actor").is_dir() for d in steps.values())
+        ):
             return (PartRule("model", root, "", (), pointer=pointer),)
         critic = any((directory / "critic").is_dir() for directory in steps.values())
         rules = [PartRule("actor", root, "actor", (), pointer=pointer)]
-        return (*rules, PartRule("critic", root, "critic", (), pointer=pointer)) if critic else tuple(rules)
+        return (
+            (*rules, PartRule("critic", root, "critic", (), pointer=pointer))
+            if critic
+            else tuple(rules)
+        )
 
     def checkpoints(self, spec: LaunchSpec) -> list[Checkpoint]:
         return scan(self.parts(spec))
@@ -219,20 +290,25 @@ class Verl:
         return None if mode == "disable" else -1
 
     def metrics_path(self, spec: LaunchSpec) -> Path | None:
-        return None  # its rows are a log of their own, `metrics`: they tell steps, and what happened when
+        # its rows are a log of their own, `metrics`: they tell steps, and what happened when
+        return None
 
     def metrics_record(self, row: Mapping[str, Any]) -> dict[str, Any] | None:
         return None
 
     def inference_url(self, spec: LaunchSpec) -> str:
-        return ""  # the rollout engine lives in the workers, or listens on a port that Ray has chosen
+        return (
+            ""  # the rollout engine lives in the workers, or listens on a port that Ray has chosen
+        )
 
     def serves(self, spec: LaunchSpec) -> frozenset[int]:
         return frozenset()
 
     def max_steps(self, spec: LaunchSpec) -> int | None:
         known = verl_settings.flat(spec)
-        return verl_settings.integer(known, "trainer.total_training_steps") or verl_settings.integer(known, verl_settings.PLANNED)
+        return verl_settings.integer(
+            known, "trainer.total_training_steps"
+        ) or verl_settings.integer(known, verl_settings.PLANNED)
 
     def good_end(self, events: Sequence[Event]) -> bool:
         """The final validation's line; it is written also where there is no validation (None)."""
@@ -244,11 +320,15 @@ def _refuse_mode(spec: LaunchSpec, known: Mapping[str, Any]) -> None:
     # What was started by hand is started again with a mode of ours, whatever its own was.
     if mode not in _MODES and spec.config != UNKNOWN_CONFIG:
         raise BadConfig(
-            f"trainer.resume_mode={mode!r} is no mode: up to 0.8 verl would resume the latest checkpoint, 0.9 would crash. Use disable, or "
-            "leave it out: a launch from here says which step it resumes from."
+            f"trainer.resume_mode={mode!r} is no mode: up to 0.8 verl would resume the latest "
+            "checkpoint, 0.9 would crash. Use disable, or leave it out: a launch from here says "
+            "which step it resumes from."
         )
     if spec.resume is not None and spec.resume < 1:
-        raise BadConfig(f"verl counts steps from 1, so {spec.run} cannot resume from step {spec.resume}; start it afresh.")
+        raise BadConfig(
+            f"verl counts steps from 1, so {spec.run} cannot resume from step {spec.resume}; "
+            "start it afresh."
+        )
 
 
 def _said(word: str, overrides: Sequence[str]) -> bool:
@@ -257,10 +337,15 @@ def _said(word: str, overrides: Sequence[str]) -> bool:
 
 
 def _refuse_resume(spec: LaunchSpec, version: tuple[int, int] | None) -> None:
-    if spec.component == "sft" and spec.resume is not None and version is not None and version < _SFT_RESUMES:
+    if (
+        spec.component == "sft"
+        and spec.resume is not None
+        and version is not None
+        and version < _SFT_RESUMES
+    ):
         raise NotApplicable(
-            f"The SFT trainer of verl {version[0]}.{version[1]} cannot resume; install 0.6 or later, or start {spec.run} afresh with "
-            "--fresh."
+            f"The SFT trainer of verl {version[0]}.{version[1]} cannot resume; install 0.6 or "
+            f"later, or start {spec.run} afresh with --fresh."
         )
 
 
@@ -274,7 +359,10 @@ def _resuming(spec: LaunchSpec, where: RunLayout, version: tuple[int, int] | Non
             return []  # its SFT trainer does not resume at all
         return ["trainer.resume_mode=disable", "trainer.resume_from_path=null"]
     place = where.trainer_checkpoints / f"global_step_{spec.resume}"
-    return ["trainer.resume_mode=resume_path", verl_settings.word("trainer.resume_from_path", str(place))]
+    return [
+        "trainer.resume_mode=resume_path",
+        verl_settings.word("trainer.resume_from_path", str(place)),
+    ]
 
 
 def _step_of(path: object) -> int | None:
@@ -289,6 +377,10 @@ def numbered(run: Path) -> dict[int, Path]:
 
 
 def wrote_here(directory: Path) -> bool:
-    """Whether this looks like a verl run's directory: its tracker, steps or numbered metrics files, here or in checkpoints/."""
+    """Whether this looks like a verl run's directory: its tracker, steps or numbered metrics files,
+    here or in checkpoints/.
+    """
     places = (directory, directory / "checkpoints")
-    return bool(numbered(directory)) or any((place / TRACKER).exists() or any(place.glob("global_step_*")) for place in places)
+    return bool(numbered(directory)) or any(
+        (place / TRACKER).exists() or any(place.glob("global_step_*")) for place in places
+    )

@@ -1,8 +1,9 @@
 """verl's lines: what Ray puts around them, and what they mean (0.2 to 0.9).
 
-Everything is printed by one process (the task runner, under SFT rank 0) and reaches the driver's output through Ray, which colours it even
-in a file, prefixes the whole line and delivers it late: a step's line may stand below a later step's and below the final traceback.
-So steps are `unordered`: their number counts, not their place.
+Everything is printed by one process (the task runner, under SFT rank 0) and reaches the driver's
+output through Ray, which colours it even in a file, prefixes the whole line and delivers it late: a
+step's line may stand below a later step's and below the final traceback. So steps are `unordered`:
+their number counts, not their place.
 """
 
 from __future__ import annotations
@@ -17,15 +18,20 @@ from bs4_agent.trainers.base import Event, LogLine
 from bs4_agent.trainers.grammar import Grammar, Rule
 from bs4_agent.trainers.inference_lines import RATE_LIMIT_RULES, TORCH_RULES
 
-#: Where verl's own words stand: the driver's output, whatever a person has called it, and the file logger's rows.
+#: Where verl's own words stand: the driver's output, whatever a person has called it, and the file
+#: logger's rows.
 SOURCES = ("trainer", "launcher", "metrics")
 
-# `(TaskRunner pid=1, ip=10.0.0.2) ` is taken off with vLLM's prefixes, which look the same; these are left.
-_RAY = re.compile(r"\((?:raylet|autoscaler|[A-Za-z_][\w:.\-]{0,80} pid=\d{1,10})(?:, ip=[\w.:]{1,60})?\)\s?")
+# `(TaskRunner pid=1, ip=10.0.0.2) ` is taken off with vLLM's prefixes, which look the same; these
+# are left.
+_RAY = re.compile(
+    r"\((?:raylet|autoscaler|[A-Za-z_][\w:.\-]{0,80} pid=\d{1,10})(?:, ip=[\w.:]{1,60})?\)\s?"
+)
 _REPEATED = re.compile(r"\s{0,4}\[repeated \d{1,9}x across cluster\].{0,200}$")
 _BAR = re.compile(
     r"(?P<desc>Training Progress|Epoch \d{1,6}/\d{1,6}): {0,9}(?P<percent>\d{1,3})%\|[^|]{0,400}\|"
-    r" {0,9}(?P<current>\d{1,9})/(?P<total>\d{1,9}) {0,9}\[[\d:]{1,12}<[\d:?]{1,12}, {0,9}[\d.?]{1,12}(?:s/it|it/s)"
+    r" {0,9}(?P<current>\d{1,9})/(?P<total>\d{1,9}) {0,9}\[[\d:]{1,12}<[\d:?]{1,12}, "
+    r"{0,9}[\d.?]{1,12}(?:s/it|it/s)"
 )
 
 _SAID: tuple[tuple[str, str, dict[str, Any]], ...] = (
@@ -36,21 +42,32 @@ _SAID: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("Training from scratch{<_rest:t>}", "starting", {"what": "scratch"}),
     ("Setting global step to <step:i>", "resume", {}),
     ("Resuming from <_folder:t>global_step_<step:i>", "resume", {}),
-    ("{[<_trainer:w>] }local_global_step_folder: <_folder:t>global_step_<step:i>", "save", {"part": "actor"}),
+    (
+        "{[<_trainer:w>] }local_global_step_folder: <_folder:t>global_step_<step:i>",
+        "save",
+        {"part": "actor"},
+    ),
     ("Error executing job with overrides: [<_rest:t>", "fatal", {}),
 )
 RULES = (
-    Rule("trainer", "INFO", "Started a local Ray instance.", "starting", {"what": "process"}, whole=False),
+    Rule(
+        "trainer",
+        "INFO",
+        "Started a local Ray instance.",
+        "starting",
+        {"what": "process"},
+        whole=False,
+    ),
     *(Rule("trainer", "", text, kind, constants) for text, kind, constants in _SAID),
     # pprint shows a string as its repr, in brackets where it has to wrap.
     Rule("trainer", "", "Final validation metrics: ", "finished", whole=False),
-    Rule("trainer", "", "\"Final validation metrics: ", "finished", whole=False),
+    Rule("trainer", "", '"Final validation metrics: ', "finished", whole=False),
     Rule("trainer", "", "'Final validation metrics: ", "finished", whole=False),
-    Rule("trainer", "", "(\"Final validation metrics: ", "finished", whole=False),
+    Rule("trainer", "", '("Final validation metrics: ', "finished", whole=False),
     Rule("trainer", "", "('Final validation metrics: ", "finished", whole=False),
     *TORCH_RULES,
     *(rule for rule in RATE_LIMIT_RULES if rule.source == "trainer"),
-)  # fmt: skip
+)
 _GRAMMAR = Grammar(RULES)
 #: A text that every line of such an event holds.
 _WORDS = {"step": ("step:", '"data"'), "eval": (" - val", '"val'), "heartbeat": ("%|",)}
@@ -71,20 +88,36 @@ def parse(source: str, raw: bytes) -> LogLine:
 
 
 def event(source: str, line: LogLine) -> Event | None:
-    """What a line of verl means; None for lines of other programs, and for its own that say nothing."""
+    """What a line of verl means; None for lines of other programs, and for its own that say
+    nothing.
+    """
     if source not in SOURCES:
         return None
     text = line.text
-    if (found := verl_metrics.of_row(text) if text.startswith('{"step"') else verl_metrics.of_line(text)) is not None:
+    if (
+        found := verl_metrics.of_row(text)
+        if text.startswith('{"step"')
+        else verl_metrics.of_line(text)
+    ) is not None:
         step, metrics = found
         if verl_metrics.is_validation(metrics):
             return Event("eval", "trainer", verl_metrics.validation(metrics), step)
         return Event("step", "trainer", {**verl_metrics.record(metrics), "unordered": True}, step)
     if (bar := _BAR.search(text)) is not None:
         current = int(bar.group("current"))
-        values = {"desc": bar.group("desc"), "percent": int(bar.group("percent")), "current": current, "total": int(bar.group("total"))}
+        values = {
+            "desc": bar.group("desc"),
+            "percent": int(bar.group("percent")),
+            "current": current,
+            "total": int(bar.group("total")),
+        }
         # An epoch's bar counts within the epoch.
-        return Event("heartbeat", "trainer", values, current if bar.group("desc") == "Training Progress" else None)
+        return Event(
+            "heartbeat",
+            "trainer",
+            values,
+            current if bar.group("desc") == "Training Progress" else None,
+        )
     return _GRAMMAR.event("trainer", line)
 
 

@@ -1,8 +1,10 @@
-"""verl's own program that puts the ranks' files of a step together into a Hugging Face directory: where it lies, and how it is asked.
+"""verl's own program that puts the ranks' files of a step together into a Hugging Face directory:
+where it lies, and how it is asked.
 
-Since 0.5 it is a module, `python -m verl.model_merger merge --backend fsdp --local_dir ACTOR --target_dir OUT`. Before, it is
-`scripts/model_merger.py` of a checkout, in three forms that its text tells apart: with the same words (0.4), with flags alone and a model
-path (0.3), and of 0.2, which knows only `--local_dir` and writes into `huggingface/` of the checkpoint itself.
+Since 0.5 it is a module, `python -m verl.model_merger merge --backend fsdp --local_dir ACTOR
+--target_dir OUT`. Before, it is `scripts/model_merger.py` of a checkout, in three forms that its
+text tells apart: with the same words (0.4), with flags alone and a model path (0.3), and of 0.2,
+which knows only `--local_dir` and writes into `huggingface/` of the checkpoint itself.
 """
 
 from __future__ import annotations
@@ -24,15 +26,18 @@ _SCRIPT_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Merger:
-    """`program`: the words before its own. `form`: merge, flags, or inside (it writes below the directory that it reads). `cwd`: where
-    the module is found."""
+    """`program`: the words before its own. `form`: merge, flags, or inside (it writes below the
+    directory that it reads). `cwd`: where the module is found.
+    """
 
     program: Sequence[str]
     cwd: Path
     form: str = "merge"
 
     def argv(self, source: Path, target: Path) -> list[str]:
-        """`source`: actor/ of a step (SFT: the step itself). Of the form inside, `target` is `source/huggingface`."""
+        """`source`: actor/ of a step (SFT: the step itself). Of the form inside, `target` is
+        `source/huggingface`.
+        """
         if self.form == "inside":
             return [*self.program, "--local_dir", str(source)]
         words = ["--backend", "fsdp", "--local_dir", str(source), "--target_dir", str(target)]
@@ -42,7 +47,9 @@ class Merger:
 
 
 def find(spec: LaunchSpec) -> Merger | None:
-    """The merger of the verl that this run uses; None where its release is older than the module and its script is not there."""
+    """The merger of the verl that this run uses; None where its release is older than the module
+    and its script is not there.
+    """
     python = verl_needs.interpreter(spec, absolute=True)
     for place in (spec.cwd, spec.cwd / "verl", spec.cwd / "train" / "verl"):
         package = place / "verl" / "model_merger"
@@ -51,7 +58,8 @@ def find(spec: LaunchSpec) -> Merger | None:
         if (form := _form(place / _SCRIPT)) is not None:
             return Merger((python, str(place / _SCRIPT)), place, form)
     known = verl_settings.version(spec.cwd)
-    # Of an image's own interpreter nothing is known before it is asked: every release of the last year has the module.
+    # Of an image's own interpreter nothing is known before it is asked: every release of the last
+    # year has the module.
     return Merger((python, "-m", _MODULE), spec.cwd) if known is None or known >= _SINCE else None
 
 

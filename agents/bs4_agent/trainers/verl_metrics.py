@@ -1,9 +1,10 @@
-"""verl's metrics: the `step:N - key:value - ...` line of its console logger, the JSON rows of its file logger, and what their keys are in a
-steps record.
+"""verl's metrics: the `step:N - key:value - ...` line of its console logger, the JSON rows of its
+file logger, and what their keys are in a steps record.
 
-The line is written by one function in every release: up to 0.4 with `:.3f` (a learning rate prints as 0.000), since 0.5 with pprint, which
-shows numpy 2 scalars as `np.float64(0.15)`. The file logger (0.6 and later) writes `{"step": N, "data": {...}}`; its orjson turns NaN and
-both infinities into null. (verl trainer/ppo/metric_utils.py, utils/tracking.py, utils/logger/aggregate_logger.py.)
+The line is written by one function in every release: up to 0.4 with `:.3f` (a learning rate prints
+as 0.000), since 0.5 with pprint, which shows numpy 2 scalars as `np.float64(0.15)`. The file logger
+(0.6 and later) writes `{"step": N, "data": {...}}`; its orjson turns NaN and both infinities into
+null. (verl trainer/ppo/metric_utils.py, utils/tracking.py, utils/logger/aggregate_logger.py.)
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ _MOST_VALIDATIONS = 8
 #: A line this long was cut (lines.LINE_CAP), so its last pair may be half a number.
 _CUT = 16 * 1024 - 512
 
-#: Key of a steps record -> the keys that verl had for it, newest first, each with the factor to its unit. `critic/score` is the reward also
-#: where there is no critic (GRPO). Memory is printed as GB and counted in GiB.
+#: Key of a steps record -> the keys that verl had for it, newest first, each with the factor to its
+#: unit. `critic/score` is the reward also where there is no critic (GRPO). Memory is printed as GB
+#: and counted in GiB.
 _TRAINER: Mapping[str, tuple[tuple[str, float], ...]] = {
     "time_s": (("timing_s/step", 1.0), ("perf/time_per_step", 1.0), ("train/time(s)", 1.0)),
     "loss": (("actor/pg_loss", 1.0), ("actor/loss", 1.0), ("train/loss", 1.0)),
@@ -37,8 +39,16 @@ _TRAINER: Mapping[str, tuple[tuple[str, float], ...]] = {
     "grad_norm": (("actor/grad_norm", 1.0), ("train/grad_norm", 1.0)),
     "lr": (("actor/lr", 1.0), ("train/lr", 1.0), ("train/lr(1e-3)", 1e-3)),
     "throughput": (("perf/throughput", 1.0),),
-    "mfu": (("perf/mfu/actor", 100.0), ("actor/perf/mfu/actor", 100.0), ("actor/mfu", 100.0), ("train/mfu", 100.0)),
-    "peak_mem_gib": (("perf/max_memory_allocated_gb", 1.0), ("actor/perf/max_memory_allocated_gb", 1.0)),
+    "mfu": (
+        ("perf/mfu/actor", 100.0),
+        ("actor/perf/mfu/actor", 100.0),
+        ("actor/mfu", 100.0),
+        ("train/mfu", 100.0),
+    ),
+    "peak_mem_gib": (
+        ("perf/max_memory_allocated_gb", 1.0),
+        ("actor/perf/max_memory_allocated_gb", 1.0),
+    ),
     "compute_s": (("timing_s/update_actor", 1.0),),
     "broadcast_s": (("timing_s/update_weights", 1.0),),
     "save_s": (("timing_s/save_checkpoint", 1.0),),
@@ -52,11 +62,14 @@ _ROLLOUTS: Mapping[str, tuple[tuple[str, float], ...]] = {
 
 
 def of_line(text: str) -> tuple[int, Metrics] | None:
-    """(step, metrics) of a console line without colours and Ray's prefix; None for every other line. Pairs whose value is no number
-    are left out; NaN and infinities are the strings "nan", "inf", "-inf"."""
+    """(step, metrics) of a console line without colours and Ray's prefix; None for every other
+    line. Pairs whose value is no number are left out; NaN and infinities are the strings "nan",
+    "inf", "-inf".
+    """
     head = _HEAD.search(text)
     if head is None or (head.start() > 0 and "%|" not in text[: head.start()]):
-        return None  # only a progress bar may stand before it: a completion that quotes a step line is none
+        # only a progress bar may stand before it: a completion that quotes a step line is none
+        return None
     found: dict[str, float | str] = {}
     pairs = text[head.end() :].split(" - ", _MOST_PAIRS)
     for pair in pairs[:-1] if len(text) >= _CUT else pairs:
@@ -91,14 +104,22 @@ def is_validation(metrics: Metrics) -> bool:
 
 
 def record(metrics: Metrics) -> dict[str, Any]:
-    """`metrics` under a steps record's keys, and `not_finite`: the name of a metric that is NaN, where one is.
+    """`metrics` under a steps record's keys, and `not_finite`: the name of a metric that is NaN,
+    where one is.
 
-    Of other numbers than the loss and the gradient an infinity is no alarm: an empty group's minimum is one.
+    Of other numbers than the loss and the gradient an infinity is no alarm: an empty group's
+    minimum is one.
     """
-    found: dict[str, Any] = {name: value for keys in (_TRAINER, _ROLLOUTS) for name, value in _picked(metrics, keys).items()}
+    found: dict[str, Any] = {
+        name: value
+        for keys in (_TRAINER, _ROLLOUTS)
+        for name, value in _picked(metrics, keys).items()
+    }
     if "response_length/mean" in metrics and "prompt_length/mean" in metrics:
         prompt, answer = metrics["prompt_length/mean"], metrics["response_length/mean"]
-        found["seq_len"] = prompt + answer if isinstance(prompt, float) and isinstance(answer, float) else "nan"
+        found["seq_len"] = (
+            prompt + answer if isinstance(prompt, float) and isinstance(answer, float) else "nan"
+        )
     if points := validations(metrics):
         found["validation"] = points
     strange = next((key for key, value in metrics.items() if value == "nan"), None)
@@ -106,26 +127,36 @@ def record(metrics: Metrics) -> dict[str, Any]:
 
 
 def validation(metrics: Metrics) -> dict[str, Any]:
-    """`reward` (the first val-core mean, else the first number) and `env` (the data source) of a validation; SFT's has `loss`.
-    `validation`: as `validations`."""
+    """`reward` (the first val-core mean, else the first number) and `env` (the data source) of a
+    validation; SFT's has `loss`. `validation`: as `validations`.
+    """
     points = validations(metrics)
     if "val/loss" in metrics:
         return {"loss": metrics["val/loss"], "validation": points}
-    rewards = [key for key in metrics if key.startswith("val-core/") and "/mean@" in key] or list(metrics)
+    rewards = [key for key in metrics if key.startswith("val-core/") and "/mean@" in key] or list(
+        metrics
+    )
     source = rewards[0].split("/", 1)[1].rsplit("/", 2)[0] if "/" in rewards[0] else rewards[0]
     return {"reward": metrics[rewards[0]], "env": source, "validation": points}
 
 
 def validations(metrics: Metrics) -> dict[str, float]:
-    """Metric -> value: the mean on each data source (val-core), else what stands under `val/` (SFT: its loss). The rest of the line is
-    left out."""
+    """Metric -> value: the mean on each data source (val-core), else what stands under `val/` (SFT:
+    its loss). The rest of the line is left out.
+    """
     means = [key for key in metrics if key.startswith("val-core/") and "/mean@" in key]
     keys = means or [key for key in metrics if key.startswith("val/")]
     told = {key: metrics[key] for key in keys[:_MOST_VALIDATIONS]}
-    return {key.removeprefix("val-core/"): value for key, value in told.items() if isinstance(value, float)}
+    return {
+        key.removeprefix("val-core/"): value
+        for key, value in told.items()
+        if isinstance(value, float)
+    }
 
 
-def _picked(metrics: Metrics, keys: Mapping[str, tuple[tuple[str, float], ...]]) -> dict[str, float | str]:
+def _picked(
+    metrics: Metrics, keys: Mapping[str, tuple[tuple[str, float], ...]]
+) -> dict[str, float | str]:
     found: dict[str, float | str] = {}
     for name, candidates in keys.items():
         for key, factor in candidates:

@@ -1,4 +1,6 @@
-"""What a start of verl needs, for the look before it: GPUs, engine, model, W&B, and how often and how much it saves."""
+"""What a start of verl needs, for the look before it: GPUs, engine, model, W&B, and how often and
+how much it saves.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,8 @@ from typing import Any
 from bs4_agent.trainers import verl_settings
 from bs4_agent.trainers.base import LaunchSpec
 
-#: Bytes on disk for each parameter: weights and Adam's two moments in 32 bits; of an adapter's run only the frozen weights count.
+#: Bytes on disk for each parameter: weights and Adam's two moments in 32 bits; of an adapter's run
+#: only the frozen weights count.
 _FULL, _ADAPTER = 12.0, 4.0
 #: ppo_trainer.yaml, where nothing names a number.
 _GPUS = 8
@@ -23,31 +26,47 @@ def needs(spec: LaunchSpec, environment: Mapping[str, str]) -> dict[str, Any]:
     return {
         "python": interpreter(spec, absolute=not spec.container),
         "modules": ["verl"],
-        "keep_last": verl_settings.integer(known, "trainer.max_actor_ckpt_to_keep" if rl else "trainer.max_ckpt_to_keep"),
+        "keep_last": verl_settings.integer(
+            known, "trainer.max_actor_ckpt_to_keep" if rl else "trainer.max_ckpt_to_keep"
+        ),
         "interval": _frequency(known),
         "max_steps": verl_settings.integer(known, "trainer.total_training_steps"),
-        "wandb": "wandb" in verl_settings.loggers(known, verl_settings.version(spec.cwd)) and environment.get("WANDB_MODE") != "offline",
+        "wandb": "wandb" in verl_settings.loggers(known, verl_settings.version(spec.cwd))
+        and environment.get("WANDB_MODE") != "offline",
         "model": verl_settings.model(known),
-        "gpu_ids": list(range(verl_settings.integer(known, "trainer.n_gpus_per_node") or _GPUS)) if rl else list(range(ranks(spec))),
-        "engine": verl_settings.text(known, "actor_rollout_ref.rollout.name") or "vllm" if rl else None,
+        "gpu_ids": list(range(verl_settings.integer(known, "trainer.n_gpus_per_node") or _GPUS))
+        if rl
+        else list(range(ranks(spec))),
+        "engine": verl_settings.text(known, "actor_rollout_ref.rollout.name") or "vllm"
+        if rl
+        else None,
         "serves_itself": rl,
         "bytes_each": _ADAPTER if verl_settings.adapter(known) else _FULL,
     }
 
 
 def ranks(spec: LaunchSpec) -> int:
-    """Processes of an SFT run: as many as were asked for, else one for each GPU that the config names."""
+    """Processes of an SFT run: as many as were asked for, else one for each GPU that the config
+    names.
+    """
     if spec.processes > 1:
         return spec.processes
-    return verl_settings.integer(verl_settings.flat(spec), "trainer.n_gpus_per_node") or spec.processes
+    return (
+        verl_settings.integer(verl_settings.flat(spec), "trainer.n_gpus_per_node") or spec.processes
+    )
 
 
 def interpreter(spec: LaunchSpec, *, absolute: bool = False) -> str:
-    """Of the environment that is named, else of the checkout's own, else the one on the PATH (an image's; `absolute`: where that is).
-    An environment that was made in a container points to an interpreter that only the container has."""
+    """Of the environment that is named, else of the checkout's own, else the one on the PATH (an
+    image's; `absolute`: where that is). An environment that was made in a container points to an
+    interpreter that only the container has.
+    """
     places = [Path(spec.env["VIRTUAL_ENV"])] if "VIRTUAL_ENV" in spec.env else []
     found = (place / "bin" / "python3" for place in (*places, spec.cwd / ".venv"))
-    own = next((str(path) for path in found if path.exists() or (spec.container and path.is_symlink())), None)
+    own = next(
+        (str(path) for path in found if path.exists() or (spec.container and path.is_symlink())),
+        None,
+    )
     if own is not None or not absolute:
         return own or "python3"
     import shutil  # half a megabyte that an agent which only watches never needs

@@ -1,9 +1,12 @@
-"""Processes of verl as /proc shows them: the driver, what Ray starts for it, and torchrun's ranks under SFT.
+"""Processes of verl as /proc shows them: the driver, what Ray starts for it, and torchrun's ranks
+under SFT.
 
-Ray titles its workers `ray::Class` (idle) and `ray::Class.method` (busy), in argv[0]; comm is cut to 15 characters. Only the task runner
-trains: a dashboard agent outlives its driver by more than a minute, so no other process of Ray's says that a run is alive.
-Class names: 0.2 `main_task` (a task), 0.5 TaskRunner, AsyncvLLMServer, AgentLoopWorker, 0.6 vLLMHttpServer, SGLangHttpServer, 0.7
-RewardLoopWorker, 0.9 TaskRunnerV1, CheckpointEngineWorker (measured with ray 2.60 on stand-ins of these names).
+Ray titles its workers `ray::Class` (idle) and `ray::Class.method` (busy), in argv[0]; comm is cut
+to 15 characters. Only the task runner trains: a dashboard agent outlives its driver by more than a
+minute, so no other process of Ray's says that a run is alive. Class names: 0.2 `main_task` (a
+task), 0.5 TaskRunner, AsyncvLLMServer, AgentLoopWorker, 0.6 vLLMHttpServer, SGLangHttpServer, 0.7
+RewardLoopWorker, 0.9 TaskRunnerV1, CheckpointEngineWorker (measured with ray 2.60 on stand-ins of
+these names).
 """
 
 from __future__ import annotations
@@ -20,10 +23,24 @@ _COMPONENTS = (
     (re.compile(r"TaskRunner\w*|main_task"), "trainer"),
     (re.compile(r"\w*(?:vLLM|SGLang|sglang)\w*Server\w*"), "inference"),
     (re.compile(r"(?:AgentLoop|RewardLoop|RewardManager)\w*"), "env-server"),
-    (re.compile(r"(?:WorkerDict|ActorRollout|CheckpointEngine|TransferQueue|RewardModel)\w*|\w*Worker"), "worker"),
+    (
+        re.compile(
+            r"(?:WorkerDict|ActorRollout|CheckpointEngine|TransferQueue|RewardModel)\w*|\w*Worker"
+        ),
+        "worker",
+    ),
 )
 #: Ray's own programs, none of which trains.
-_RAY = ("gcs_server", "raylet", "dashboard.py", "monitor.py", "log_monitor.py", "ray-dashboard", "runtime_env_agent", "agent.py")
+_RAY = (
+    "gcs_server",
+    "raylet",
+    "dashboard.py",
+    "monitor.py",
+    "log_monitor.py",
+    "ray-dashboard",
+    "runtime_env_agent",
+    "agent.py",
+)
 _SCRIPTS = {"main_ppo": "rl", "main_ppo_v0": "rl", "fsdp_sft_trainer": "sft", "sft_trainer": "sft"}
 _MODULES = {
     "verl.trainer.main_ppo": "rl",
@@ -33,7 +50,8 @@ _MODULES = {
     "verl.trainer.sft_trainer_ray": "sft",
 }
 _PYTHON = re.compile(r"(?:python|pypy)[\d.]*")
-#: What a task runner's own method or its workers' methods are doing, by a part of the method's name; the first that fits.
+#: What a task runner's own method or its workers' methods are doing, by a part of the method's
+#: name; the first that fits.
 _PHASES = (
     ("save_checkpoint", "checkpoint"),
     ("load_checkpoint", "start-up"),
@@ -49,15 +67,27 @@ _PHASES = (
 
 
 def component(cmdline: Sequence[str], comm: str) -> str | None:
-    """launcher (the driver; SFT: torchrun), trainer (the task runner), rank, worker, inference, engine, env-server, ray; or None."""
+    """launcher (the driver; SFT: torchrun), trainer (the task runner), rank, worker, inference,
+    engine, env-server, ray; or None.
+    """
     title = cmdline[0] if cmdline and cmdline[0] else comm
     if (actor := _ACTOR.match(title)) is not None:
-        return next((name for pattern, name in _COMPONENTS if pattern.fullmatch(actor["actor"])), "ray")
+        return next(
+            (name for pattern, name in _COMPONENTS if pattern.fullmatch(actor["actor"])), "ray"
+        )
     found = start_words(cmdline)
     if found is not None:
         # torchrun only waits for its ranks; the Ray driver only for its task runner.
-        return "rank" if found.kind == "sft" and not _is_torchrun(cmdline) and not found.entry.endswith("_ray") else "launcher"
-    if Path(title).name in _RAY or any("/ray/" in word and Path(word).name in _RAY for word in cmdline[:4]):
+        return (
+            "rank"
+            if found.kind == "sft"
+            and not _is_torchrun(cmdline)
+            and not found.entry.endswith("_ray")
+            else "launcher"
+        )
+    if Path(title).name in _RAY or any(
+        "/ray/" in word and Path(word).name in _RAY for word in cmdline[:4]
+    ):
         return "ray"
     # vLLM's engine processes have the same titles under every trainer.
     titled = launcher.component(cmdline[:1], comm)
@@ -65,7 +95,9 @@ def component(cmdline: Sequence[str], comm: str) -> str | None:
 
 
 class Start(NamedTuple):
-    """What a start command says. `kind`: rl or sft; `entry`: the module or script; `words`: what follows it."""
+    """What a start command says. `kind`: rl or sft; `entry`: the module or script; `words`: what
+    follows it.
+    """
 
     kind: str
     entry: str
@@ -73,9 +105,13 @@ class Start(NamedTuple):
 
 
 def start_words(cmdline: Sequence[str]) -> Start | None:
-    """`python3 -m verl.trainer.main_ppo k=v`, `python main_ppo.py k=v`, `torchrun ... -m verl.trainer.fsdp_sft_trainer k=v`; None for
-    every other process, a shell around one of them included."""
-    if not cmdline or not (_PYTHON.fullmatch(Path(cmdline[0]).name) or Path(cmdline[0]).name == "torchrun"):
+    """`python3 -m verl.trainer.main_ppo k=v`, `python main_ppo.py k=v`, `torchrun ... -m
+    verl.trainer.fsdp_sft_trainer k=v`; None for every other process, a shell around one of them
+    included.
+    """
+    if not cmdline or not (
+        _PYTHON.fullmatch(Path(cmdline[0]).name) or Path(cmdline[0]).name == "torchrun"
+    ):
         return None
     torchrun = _is_torchrun(cmdline)
     for index, word in enumerate(cmdline[1:], 1):
@@ -88,17 +124,24 @@ def start_words(cmdline: Sequence[str]) -> Start | None:
                 return Start(_SCRIPTS[name], word, rest)
             if not torchrun:
                 return None  # another script: what follows are its words
-        elif word in ("-c", "-") or (cmdline[index - 1] == "-m" and not (torchrun and word == "torch.distributed.run")):
+        elif word in ("-c", "-") or (
+            cmdline[index - 1] == "-m" and not (torchrun and word == "torch.distributed.run")
+        ):
             return None
     return None
 
 
 def phase(titles: Iterable[str]) -> str:
-    """What a run does now, by the titles of its live processes: the busiest worker's method names it. "" where no title tells.
+    """What a run does now, by the titles of its live processes: the busiest worker's method names
+    it. "" where no title tells.
 
     A worker is titled by the method that it runs, so an idle `ray::WorkerDict` says nothing.
     """
-    found = (match["method"].lower() for title in titles if (match := _ACTOR.match(title)) is not None and match["method"])
+    found = (
+        match["method"].lower()
+        for title in titles
+        if (match := _ACTOR.match(title)) is not None and match["method"]
+    )
     # The worker group is called actor_rollout whatever it does: only what stands behind that tells.
     methods = [method.removeprefix("actor_rollout_").removeprefix("ref_") for method in found]
     for part, name in _PHASES:
@@ -108,4 +151,6 @@ def phase(titles: Iterable[str]) -> str:
 
 
 def _is_torchrun(cmdline: Sequence[str]) -> bool:
-    return any(Path(word).name == "torchrun" or word == "torch.distributed.run" for word in cmdline[:4])
+    return any(
+        Path(word).name == "torchrun" or word == "torch.distributed.run" for word in cmdline[:4]
+    )

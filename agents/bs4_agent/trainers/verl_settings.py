@@ -1,9 +1,12 @@
-"""What a verl run is told: Hydra's words (`key=value`, `+key=value`, `~key`) on the command line, and a TOML file that stands for them.
+"""What a verl run is told: Hydra's words (`key=value`, `+key=value`, `~key`) on the command line,
+and a TOML file that stands for them.
 
-A launch from here takes a TOML file whose dotted keys are the overrides (`[trainer] save_freq = 20` is `trainer.save_freq=20`; a key that
-Hydra has to add is written with its plus: `"+override_config" = 1`). Words of the command line win over the file, later ones over earlier
-ones, as in Hydra. Two tables are none of Hydra's: the variables of `[environment]` are those of the run, and `[plan] steps` says how many
-steps were wanted, which verl itself does not know unless it is told to end there.
+A launch from here takes a TOML file whose dotted keys are the overrides (`[trainer] save_freq = 20`
+is `trainer.save_freq=20`; a key that Hydra has to add is written with its plus: `"+override_config"
+= 1`). Words of the command line win over the file, later ones over earlier ones, as in Hydra. Two
+tables are none of Hydra's: the variables of `[environment]` are those of the run, and `[plan]
+steps` says how many steps were wanted, which verl itself does not know unless it is told to end
+there.
 """
 
 from __future__ import annotations
@@ -17,12 +20,15 @@ from bs4_agent.trainers import settings
 from bs4_agent.trainers.base import LaunchSpec
 from bs4_agent.trainers.settings import UNKNOWN_CONFIG, BadConfig
 
-_WORD = re.compile(r"(?P<prefix>\+{0,2}|~)(?P<key>[A-Za-z_][\w./@:-]{0,200}?)(?:=(?P<value>.*))?", re.DOTALL)
+_WORD = re.compile(
+    r"(?P<prefix>\+{0,2}|~)(?P<key>[A-Za-z_][\w./@:-]{0,200}?)(?:=(?P<value>.*))?", re.DOTALL
+)
 #: The file's tables that are no overrides.
 _ENVIRONMENT, _PLAN = "environment", "plan"
 #: How many steps were wanted, among the settings.
 PLANNED = "plan.steps"
-#: Where a checkout of verl lies, from the directory that a run is started in: there, or as a submodule.
+#: Where a checkout of verl lies, from the directory that a run is started in: there, or as a
+#: submodule.
 _CHECKOUTS = ("", "verl", "train/verl")
 #: The release that brought the file logger.
 _FILE_LOGGER = (0, 6)
@@ -33,7 +39,9 @@ _FLOAT = re.compile(r"[-+]?(?:\d+\.\d*|\.\d+|\d+(?=[eE]))(?:[eE][-+]?\d+)?")
 
 
 def overrides(words: Sequence[str]) -> dict[str, Any]:
-    """`key=value` words as flat settings with plain values; a key that `~` takes away is left out, and so is what is no override."""
+    """`key=value` words as flat settings with plain values; a key that `~` takes away is left out,
+    and so is what is no override.
+    """
     found: dict[str, Any] = {}
     for word in words:
         match = None if word.startswith("-") else _WORD.fullmatch(word)
@@ -53,7 +61,9 @@ def is_override(word: str) -> bool:
 
 
 def without(words: Sequence[str], keys: Sequence[str]) -> list[str]:
-    """The overrides among `words` that set none of `keys`; whatever is no override stays out of a command line too."""
+    """The overrides among `words` that set none of `keys`; whatever is no override stays out of a
+    command line too.
+    """
     kept = []
     for word in words:
         match = _WORD.fullmatch(word)
@@ -63,7 +73,9 @@ def without(words: Sequence[str], keys: Sequence[str]) -> list[str]:
 
 
 def plain(text: str) -> Any:
-    """A value of the command line: numbers, booleans, null (None), lists of plain words; everything else stays text, quotes taken off."""
+    """A value of the command line: numbers, booleans, null (None), lists of plain words; everything
+    else stays text, quotes taken off.
+    """
     text = text.strip()
     if len(text) >= 2 and text[0] == text[-1] and text[0] in "'\"":
         return text[1:-1].replace(f"\\{text[0]}", text[0])
@@ -79,7 +91,9 @@ def plain(text: str) -> Any:
 
 
 def word(key: str, value: Any) -> str:
-    """The override that sets `key`; a plus anywhere in a dotted key goes to its front, where Hydra wants it."""
+    """The override that sets `key`; a plus anywhere in a dotted key goes to its front, where Hydra
+    wants it.
+    """
     plus = max((len(part) - len(part.lstrip("+")) for part in key.split(".")), default=0)
     return f"{'+' * plus}{bare(key)}={_written(value)}"
 
@@ -92,7 +106,10 @@ def _written(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return f"[{','.join(_written(item) for item in value)}]"
     if isinstance(value, Mapping):
-        raise BadConfig("A list of tables cannot be said to Hydra; give verl this setting in its own YAML config.")
+        raise BadConfig(
+            "A list of tables cannot be said to Hydra; give verl this setting in its own "
+            "YAML config."
+        )
     text = str(value)
     if _PLAIN.fullmatch(text) or isinstance(value, (int, float)):
         return text
@@ -103,22 +120,42 @@ def _written(value: Any) -> str:
 
 
 def of_file(spec: LaunchSpec, *, watching: bool = False) -> dict[str, Any]:
-    """The file's settings, flat, keys as written (with their plus). BadConfig where it cannot be read, {} then when only `watching`."""
-    return _flat({key: value for key, value in _file(spec, watching=watching).items() if key not in (_ENVIRONMENT, _PLAN)}, "")
+    """The file's settings, flat, keys as written (with their plus). BadConfig where it cannot be
+    read, {} then when only `watching`.
+    """
+    return _flat(
+        {
+            key: value
+            for key, value in _file(spec, watching=watching).items()
+            if key not in (_ENVIRONMENT, _PLAN)
+        },
+        "",
+    )
 
 
 def variables(spec: LaunchSpec) -> dict[str, str]:
-    """What the file names for the run's environment, and where verl is found that lies in the project as a submodule."""
+    """What the file names for the run's environment, and where verl is found that lies in the
+    project as a submodule.
+    """
     table = _file(spec, watching=False).get(_ENVIRONMENT, {})
-    if not isinstance(table, Mapping) or not all(isinstance(value, (str, int, float)) for value in table.values()):
-        raise BadConfig(f"[{_ENVIRONMENT}] of {spec.config_path} is a table of names and plain values; correct it.")
-    place = next((path for name in _CHECKOUTS if _said(path := spec.cwd / name) is not None), spec.cwd)
+    if not isinstance(table, Mapping) or not all(
+        isinstance(value, (str, int, float)) for value in table.values()
+    ):
+        raise BadConfig(
+            f"[{_ENVIRONMENT}] of {spec.config_path} is a table of names and plain values; "
+            "correct it."
+        )
+    place = next(
+        (path for name in _CHECKOUTS if _said(path := spec.cwd / name) is not None), spec.cwd
+    )
     found = {} if place == spec.cwd else {"PYTHONPATH": str(place)}
     return {**found, **{str(name): str(value) for name, value in table.items()}}
 
 
 def planned(spec: LaunchSpec, *, watching: bool = False) -> int | None:
-    """How many steps the file says were wanted. BadConfig for anything but a whole number above 0, None then when only `watching`."""
+    """How many steps the file says were wanted. BadConfig for anything but a whole number above 0,
+    None then when only `watching`.
+    """
     table = _file(spec, watching=watching).get(_PLAN, {})
     steps = table.get("steps") if isinstance(table, Mapping) else table
     if steps is None or (isinstance(steps, int) and not isinstance(steps, bool) and steps > 0):
@@ -145,18 +182,34 @@ def bare(key: str) -> str:
 
 
 def component_of(keys: Iterable[str]) -> str | None:
-    """Whose settings these are: `rl` (there is an actor), `sft` (there is a model of its own), None where they do not say."""
+    """Whose settings these are: `rl` (there is an actor), `sft` (there is a model of its own), None
+    where they do not say.
+    """
     known = {key.partition(".")[0] for key in map(bare, keys)}
-    if known & {"actor_rollout_ref", "algorithm", "critic", "reward_model", "custom_reward_function"}:
+    if known & {
+        "actor_rollout_ref",
+        "algorithm",
+        "critic",
+        "reward_model",
+        "custom_reward_function",
+    }:
         return "rl"
     return "sft" if known & {"model", "optim"} else None
 
 
 def loggers(known: Mapping[str, Any], version: tuple[int, int] | None) -> list[Any]:
-    """As a launch from here has them: what was asked for, and the file logger where the release is known to have one. verl's own default
-    names wandb, which needs a login: it stands only where nothing may be added to it."""
+    """As a launch from here has them: what was asked for, and the file logger where the release is
+    known to have one. verl's own default names wandb, which needs a login: it stands only where
+    nothing may be added to it.
+    """
     given = known.get("trainer.logger")
-    asked = given if isinstance(given, (list, tuple)) else [given] if given is not None else ["console", "wandb"]
+    asked = (
+        given
+        if isinstance(given, (list, tuple))
+        else [given]
+        if given is not None
+        else ["console", "wandb"]
+    )
     if "file" in asked or version is None or version < _FILE_LOGGER:
         return list(asked)
     return [*(asked if given is not None else ["console"]), "file"]
@@ -170,18 +223,31 @@ def model(known: Mapping[str, Any]) -> str:
 
 def adapter(known: Mapping[str, Any]) -> bool:
     """Whether only an adapter is trained."""
-    ranks = ("actor_rollout_ref.model.lora_rank", "actor_rollout_ref.model.lora.rank", "model.lora_rank", "model.lora.rank")
-    return bool(integer(known, *ranks)) or text(known, "actor_rollout_ref.model.lora_adapter_path") is not None
+    ranks = (
+        "actor_rollout_ref.model.lora_rank",
+        "actor_rollout_ref.model.lora.rank",
+        "model.lora_rank",
+        "model.lora.rank",
+    )
+    return (
+        bool(integer(known, *ranks))
+        or text(known, "actor_rollout_ref.model.lora_adapter_path") is not None
+    )
 
 
 def flat(spec: LaunchSpec, words: Sequence[str] = ()) -> dict[str, Any]:
-    """Every setting that is known of this run: the file's, then the spec's own words, then `words` (what was really started)."""
+    """Every setting that is known of this run: the file's, then the spec's own words, then `words`
+    (what was really started).
+    """
     found = {bare(name): value for name, value in of_file(spec, watching=True).items()}
     if (steps := planned(spec, watching=True)) is not None:
         found[PLANNED] = steps
     for said in (spec.overrides, words):
         gone = {key for word in said if (key := _taken_away(word)) is not None}
-        found = {**{key: value for key, value in found.items() if key not in gone}, **overrides(said)}
+        found = {
+            **{key: value for key, value in found.items() if key not in gone},
+            **overrides(said),
+        }
     return found
 
 
@@ -191,23 +257,39 @@ def _taken_away(word: str) -> str | None:
 
 
 def recorded(run: Path) -> list[str]:
-    """The words that a finished run was started with, as Hydra wrote them down: `.hydra/overrides.yaml` of the newest attempt, a YAML list
-    with one word a line. [] where there is none. Of a run with one fixed hydra.run.dir only the last start is there."""
-    numbered = sorted((path for path in (run / "hydra").glob("*") if path.name.isdigit()), key=lambda path: -int(path.name))
+    """The words that a finished run was started with, as Hydra wrote them down:
+    `.hydra/overrides.yaml` of the newest attempt, a YAML list with one word a line. [] where there
+    is none. Of a run with one fixed hydra.run.dir only the last start is there.
+    """
+    numbered = sorted(
+        (path for path in (run / "hydra").glob("*") if path.name.isdigit()),
+        key=lambda path: -int(path.name),
+    )
     for place in (*numbered, run):
         try:
             lines = (place / ".hydra" / "overrides.yaml").read_text(errors="replace").splitlines()
         except OSError:
             continue
         words = [line[2:].strip() for line in lines if line.startswith("- ")]
-        # YAML quotes a word where it has to: 'a: b' with '' for one quote, "..." with escapes as JSON has them.
-        return [w[1:-1].replace("''", "'") if w[:1] == w[-1:] == "'" and len(w) > 1 else w.strip('"') for w in words]
+        # YAML quotes a word where it has to: 'a: b' with '' for one quote, "..." with escapes as
+        # JSON has them.
+        return [
+            w[1:-1].replace("''", "'") if w[:1] == w[-1:] == "'" and len(w) > 1 else w.strip('"')
+            for w in words
+        ]
     return []
 
 
 def integer(found: Mapping[str, Any], *keys: str) -> int | None:
     """The first of these that is a whole number."""
-    return next((value for key in keys if isinstance(value := found.get(key), int) and not isinstance(value, bool)), None)
+    return next(
+        (
+            value
+            for key in keys
+            if isinstance(value := found.get(key), int) and not isinstance(value, bool)
+        ),
+        None,
+    )
 
 
 def text(found: Mapping[str, Any], key: str) -> str | None:
@@ -216,12 +298,15 @@ def text(found: Mapping[str, Any], key: str) -> str | None:
 
 
 def version(cwd: Path) -> tuple[int, int] | None:
-    """(major, minor) of the verl that a run in `cwd` imports: a checkout's own file, else what the environment beside it has installed.
-    None where neither is there (an image's own interpreter)."""
+    """(major, minor) of the verl that a run in `cwd` imports: a checkout's own file, else what the
+    environment beside it has installed. None where neither is there (an image's own interpreter).
+    """
     for name in _CHECKOUTS:
         if (found := _said(cwd / name)) is not None:
             return found
-    for installed in sorted((cwd / ".venv" / "lib").glob("python3*/site-packages/verl-*.dist-info")):
+    for installed in sorted(
+        (cwd / ".venv" / "lib").glob("python3*/site-packages/verl-*.dist-info")
+    ):
         if (found := _numbers(installed.name.removeprefix("verl-"))) is not None:
             return found
     return None

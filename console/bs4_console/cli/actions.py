@@ -15,28 +15,45 @@ from bs4_console.core.state import ActionView, IncidentView
 
 
 async def watch(live: PodSession, key: str, *, as_json: bool, quiet: bool = False) -> ActionView:
-    """Print each step as it happens (NDJSON with --json), and each incident that opens on the action's run meanwhile; return the ended
-    action."""
+    """Print each step as it happens (NDJSON with --json), and each incident that opens on the
+    action's run meanwhile; return the ended action.
+    """
     shown: dict[int, tuple[str, str]] = {}
     said = ""
     last: ActionView | None = None
     with ExitStack() as reporting:
         async for action in live.follow_action(key):
             if last is None and not quiet:
-                tell = functools.partial(tell_incident, live.state.name, as_json=as_json, action=key, stoppable=action.kind != "stop")
+                tell = functools.partial(
+                    tell_incident,
+                    live.state.name,
+                    as_json=as_json,
+                    action=key,
+                    stoppable=action.kind != "stop",
+                )
                 reporting.enter_context(run_incidents.reported(live.state, action, tell))
             last = action
             if quiet:
                 continue
             if as_json:
                 steps = [vars(s) for s in action.steps]
-                emit("action", action=key, state=action.state, detail=action.detail, steps=steps, result=action.result)
+                emit(
+                    "action",
+                    action=key,
+                    state=action.state,
+                    detail=action.detail,
+                    steps=steps,
+                    result=action.result,
+                )
                 continue
             for index, step in enumerate(action.steps):
                 if shown.get(index) != (step.state, step.detail) and step.state != "waiting":
                     shown[index] = (step.state, step.detail)
                     mark = {"running": "…", "done": "✔", "skipped": "–", "failed": "✘"}[step.state]
-                    print(f"  {mark} {index + 1}. {step.title}" + (f": {step.detail}" if step.detail else ""))
+                    print(
+                        f"  {mark} {index + 1}. {step.title}"
+                        + (f": {step.detail}" if step.detail else "")
+                    )
             if action.detail and action.detail != said:
                 said = action.detail
                 print(f"  {action.state}: {action.detail}")
@@ -46,14 +63,25 @@ async def watch(live: PodSession, key: str, *, as_json: bool, quiet: bool = Fals
     return last
 
 
-def tell_incident(pod: str, incident: IncidentView, *, as_json: bool, action: str = "", stoppable: bool = True) -> None:
-    """Print one incident: an object of the stream with --json, else sentences on standard error. `action`: the key of the one that is
-    watched."""
+def tell_incident(
+    pod: str, incident: IncidentView, *, as_json: bool, action: str = "", stoppable: bool = True
+) -> None:
+    """Print one incident: an object of the stream with --json, else sentences on standard error.
+    `action`: the key of the one that is watched.
+    """
     if as_json:
         emit(
-            "incident", pod=pod, run=incident.run, id=incident.id, failure=incident.failure, title=incident.title,
-            severity=incident.severity, summary=incident.summary, playbook=incident.playbook, action=action,
-        )  # fmt: skip
+            "incident",
+            pod=pod,
+            run=incident.run,
+            id=incident.id,
+            failure=incident.failure,
+            title=incident.title,
+            severity=incident.severity,
+            summary=incident.summary,
+            playbook=incident.playbook,
+            action=action,
+        )
         return
     for sentence in run_incidents.sentences(incident, pod, stoppable=stoppable):
         complain(sentence)

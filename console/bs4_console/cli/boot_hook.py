@@ -15,16 +15,34 @@ from bs4_console.core.session import PodSession
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", help="which pod of the inventory")
-    parser.add_argument("--run", dest="of_run", metavar="NAME", help="say too what would become of this run after a restart")
-    parser.add_argument("--mode", choices=("observe", "ask", "auto"), help="with --run: what the agent does then; kept on the pod")
+    parser.add_argument(
+        "--run",
+        dest="of_run",
+        metavar="NAME",
+        help="say too what would become of this run after a restart",
+    )
+    parser.add_argument(
+        "--mode",
+        choices=("observe", "ask", "auto"),
+        help="with --run: what the agent does then; kept on the pod",
+    )
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--print", dest="platform", choices=boot_hook.PLATFORMS, help="what that platform needs, and where it goes")
+    what.add_argument(
+        "--print",
+        dest="platform",
+        choices=boot_hook.PLATFORMS,
+        help="what that platform needs, and where it goes",
+    )
     what.add_argument("--install", choices=boot_hook.INSTALLABLE, help="put it there")
-    what.add_argument("--remove", action="store_true", help="take what --install has put there away again")
+    what.add_argument(
+        "--remove", action="store_true", help="take what --install has put there away again"
+    )
 
 
 async def run(options: argparse.Namespace) -> int:
-    """0 when a hook is there (or was printed, put there, removed, or the mode was set), 1 when there is none."""
+    """0 when a hook is there (or was printed, put there, removed, or the mode was set), 1 when
+    there is none.
+    """
     if options.mode and not options.of_run:
         raise UsageError("--mode is of one run.", "Say which with --run.")
     changes = options.install or options.remove
@@ -48,7 +66,9 @@ async def run(options: argparse.Namespace) -> int:
             if options.mode:
                 action = await watch(
                     live,
-                    await live.submit("mode", run=options.of_run, playbook=boot_hook.PLAYBOOK, mode=options.mode),
+                    await live.submit(
+                        "mode", run=options.of_run, playbook=boot_hook.PLAYBOOK, mode=options.mode
+                    ),
                     as_json=False,
                     quiet=True,
                 )
@@ -56,7 +76,14 @@ async def run(options: argparse.Namespace) -> int:
                     raise RefusedError(action.detail, "Nothing was changed.")
             lines += _of_run(live, options.of_run)
     if options.json:
-        emit("boot-hook", pod=pod.name, hooks=list(seen.hooks), last=seen.last, worked=seen.worked, told=lines)
+        emit(
+            "boot-hook",
+            pod=pod.name,
+            hooks=list(seen.hooks),
+            last=seen.last,
+            worked=seen.worked,
+            told=lines,
+        )
     else:
         print("\n".join(lines))
     return 0 if seen.hooks or options.remove or options.mode else FINDING
@@ -81,7 +108,10 @@ def _of_run(live: PodSession, name: str) -> list[str]:
     does = {
         "observe": "a restart opens an incident and nothing is started",
         "ask": "a restart opens an incident with a plan that waits for a person",
-        "auto": "after a restart it is resumed by itself, restored from its store first where no step is left on the disk",
+        "auto": (
+            "after a restart it is resumed by itself, restored from its store first where no "
+            "step is left on the disk"
+        ),
     }[mode]
     change = f"`bs4-console pods boot-hook {pod} --run {name} --mode observe|ask|auto` changes it"
     return [f"{name}: {boot_hook.PLAYBOOK} is in mode {mode}, so {does}; {change}."]

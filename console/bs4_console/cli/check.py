@@ -1,4 +1,6 @@
-"""check: one verdict over a pod, all pods or finished files, for cron, monitoring and people in a hurry. It never deploys."""
+"""check: one verdict over a pod, all pods or finished files, for cron, monitoring and people in a
+hurry. It never deploys.
+"""
 
 from __future__ import annotations
 
@@ -25,22 +27,57 @@ LEAST_EVERY_S = 1.0
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("paths", nargs="*", metavar="PATH", help="a log or a run's output directory to judge instead of pods")
+    parser.add_argument(
+        "paths",
+        nargs="*",
+        metavar="PATH",
+        help="a log or a run's output directory to judge instead of pods",
+    )
     parser.add_argument("--pod", metavar="NAME", help="only this pod (default: all)")
     parser.add_argument(
         "--format",
         choices=("text", "json", "prom", "github", "junit"),
         default="text",
-        help="a Nagios line with perfdata for each pod, one JSON object, Prometheus' text format, GitHub annotations, or JUnit XML",
+        help="a Nagios line with perfdata for each pod, one JSON object, Prometheus' text format, "
+        "GitHub annotations, or JUnit XML",
     )
-    parser.add_argument("--json", dest="format", action="store_const", const="json", help="the same as --format json")
-    parser.add_argument("--timeout", type=float, default=30.0, metavar="S", help="seconds for each pod (default 30)")
-    parser.add_argument("--source", metavar="NAME", help="for a PATH: what wrote the log, as in diagnose")
+    parser.add_argument(
+        "--json",
+        dest="format",
+        action="store_const",
+        const="json",
+        help="the same as --format json",
+    )
+    parser.add_argument(
+        "--timeout", type=float, default=30.0, metavar="S", help="seconds for each pod (default 30)"
+    )
+    parser.add_argument(
+        "--source", metavar="NAME", help="for a PATH: what wrote the log, as in diagnose"
+    )
     parser.add_argument("--trainer", metavar="ID", help="for a PATH: which trainer, as in diagnose")
-    parser.add_argument("--watch", action="store_true", help="check again and again, and tell what changes to the channels of notify.toml")
-    parser.add_argument("--every", type=float, default=60.0, metavar="S", help="with --watch: seconds from check to check (default 60)")
-    parser.add_argument("--cycles", type=int, metavar="N", help="with --watch: end after so many checks (default: never)")
-    parser.add_argument("--test-notify", action="store_true", help="send one test message to every channel of notify.toml, and end")
+    parser.add_argument(
+        "--watch",
+        action="store_true",
+        help="check again and again, and tell what changes to the channels of notify.toml",
+    )
+    parser.add_argument(
+        "--every",
+        type=float,
+        default=60.0,
+        metavar="S",
+        help="with --watch: seconds from check to check (default 60)",
+    )
+    parser.add_argument(
+        "--cycles",
+        type=int,
+        metavar="N",
+        help="with --watch: end after so many checks (default: never)",
+    )
+    parser.add_argument(
+        "--test-notify",
+        action="store_true",
+        help="send one test message to every channel of notify.toml, and end",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -52,7 +89,11 @@ def run(options: argparse.Namespace) -> int:
         return asyncio.run(_test_channels())
     if options.watch:
         return asyncio.run(_watch(options))
-    verdicts = _files(options) if options.paths else asyncio.run(_judge_all(pods(options.pod), options.timeout))
+    verdicts = (
+        _files(options)
+        if options.paths
+        else asyncio.run(_judge_all(pods(options.pod), options.timeout))
+    )
     _show(verdicts, options.format)
     return aggregate(verdicts)
 
@@ -60,7 +101,12 @@ def run(options: argparse.Namespace) -> int:
 def _show(verdicts: Sequence[Verdict], form: str) -> None:
     if form == "json":
         level = aggregate(verdicts)
-        emit("check", status=WORDS[level], code=level, pods=[verdict.as_dict() for verdict in verdicts])
+        emit(
+            "check",
+            status=WORDS[level],
+            code=level,
+            pods=[verdict.as_dict() for verdict in verdicts],
+        )
         return
     from bs4_console.core.check_formats import FORMATS
 
@@ -79,11 +125,15 @@ async def _judge_all(known: Sequence[Pod], timeout: float) -> list[Verdict]:
 
 
 async def _judge(pod: Pod, timeout: float) -> Verdict:
-    """Return the verdict on one pod, whatever it sends: a defect in judging it is that pod's, and all others have theirs."""
+    """Return the verdict on one pod, whatever it sends: a defect in judging it is that pod's, and
+    all others have theirs.
+    """
     try:
         return await _looked_at(pod, timeout)
     except Exception as error:  # noqa: BLE001 (see above; it is said in the verdict)
-        return unreachable(pod.name, f"{pod.name} could not be judged ({described(error)}); report it as a bug.")
+        return unreachable(
+            pod.name, f"{pod.name} could not be judged ({described(error)}); report it as a bug."
+        )
 
 
 async def _looked_at(pod: Pod, timeout: float) -> Verdict:
@@ -110,17 +160,28 @@ async def _watch(options: argparse.Namespace) -> int:
     from bs4_console.core.notify_send import Notifier
 
     if options.format not in ("text", "json"):
-        raise UsageError(f"--watch prints what changes, and has no {options.format} for it.", "Use text or json, or check from cron.")
+        raise UsageError(
+            f"--watch prints what changes, and has no {options.format} for it.",
+            "Use text or json, or check from cron.",
+        )
     if not options.every >= LEAST_EVERY_S or (options.cycles is not None and options.cycles < 1):
         raise UsageError("--every is at least 1 second and --cycles at least 1.", "Correct it.")
     known = [] if options.paths else pods(options.pod)
     if not options.paths and not known:
-        raise UsageError("No pod is in the inventory, so there is nothing to watch.", "Add one with `bs4-console pods add`.")
+        raise UsageError(
+            "No pod is in the inventory, so there is nothing to watch.",
+            "Add one with `bs4-console pods add`.",
+        )
     notifier = Notifier(channels(), complain)
     if not notifier.channels:
-        complain("There is no notify.toml: what changes is only printed here. docs/check.md shows how to be told elsewhere.")
+        complain(
+            "There is no notify.toml: what changes is only printed here. docs/check.md shows "
+            "how to be told elsewhere."
+        )
     live = [session(pod, deploy=False, keep="records") for pod in known]
-    watched: list[Judged] = [WatchedFiles(Path(path), options.source, options.trainer) for path in options.paths]
+    watched: list[Judged] = [
+        WatchedFiles(Path(path), options.source, options.trainer) for path in options.paths
+    ]
     watched += [WatchedPod(one, options.timeout) for one in live]
 
     def show(notice: Notice) -> None:
@@ -148,11 +209,16 @@ async def _test_channels() -> int:
 
     known = channels()
     if not known:
-        raise UsageError("There is no channel: notify.toml is missing or empty.", "docs/check.md shows an example.")
+        raise UsageError(
+            "There is no channel: notify.toml is missing or empty.",
+            "docs/check.md shows an example.",
+        )
     failed = 0
     for channel in known:
         try:
-            await asyncio.to_thread(send, channel, Notice("", OK, OK, "bs4-console can reach this channel."))
+            await asyncio.to_thread(
+                send, channel, Notice("", OK, OK, "bs4-console can reach this channel.")
+            )
         except NotSent as error:
             failed += 1
             complain(str(error))

@@ -25,33 +25,86 @@ def configure_sync(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pod", required=True, metavar="NAME", help="which pod of the inventory")
     parser.add_argument("--run", dest="name", required=True, metavar="NAME", help="which run")
     what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--to", metavar=_FROM, help="where the run's checkpoints are copied to, from now on")
-    what.add_argument("--off", action="store_true", help="take the order back; what is in the store stays there")
+    what.add_argument(
+        "--to", metavar=_FROM, help="where the run's checkpoints are copied to, from now on"
+    )
+    what.add_argument(
+        "--off", action="store_true", help="take the order back; what is in the store stays there"
+    )
     what.add_argument("--status", action="store_true", help="only say how it stands")
     parser.add_argument(
-        "--every", type=int, default=0, metavar="N", help="upload no more often than every N steps (default: each newest one)"
+        "--every",
+        type=int,
+        default=0,
+        metavar="N",
+        help="upload no more often than every N steps (default: each newest one)",
     )
     parser.add_argument(
-        "--milestones", type=int, default=0, metavar="M", help="steps that are a multiple of M are uploaded, and stay there"
+        "--milestones",
+        type=int,
+        default=0,
+        metavar="M",
+        help="steps that are a multiple of M are uploaded, and stay there",
     )
-    parser.add_argument("--keep-remote", type=int, metavar="K", help="only the K newest stay in the store, where the pod's key may delete")
-    parser.add_argument("--limit-mib", type=float, metavar="S", help="bandwidth, in MiB per second (default: none)")
-    parser.add_argument("--weights", action="store_true", help="parts too that no resume needs (weights of 2026-01)")
-    parser.add_argument("--once", action="store_true", help="upload the newest checkpoint, wait for it, and end the order")
+    parser.add_argument(
+        "--keep-remote",
+        type=int,
+        metavar="K",
+        help="only the K newest stay in the store, where the pod's key may delete",
+    )
+    parser.add_argument(
+        "--limit-mib", type=float, metavar="S", help="bandwidth, in MiB per second (default: none)"
+    )
+    parser.add_argument(
+        "--weights", action="store_true", help="parts too that no resume needs (weights of 2026-01)"
+    )
+    parser.add_argument(
+        "--once",
+        action="store_true",
+        help="upload the newest checkpoint, wait for it, and end the order",
+    )
 
 
 def configure_remote(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--from", dest="place", required=True, metavar=_FROM, help="where the run's checkpoints were copied to")
+    parser.add_argument(
+        "--from",
+        dest="place",
+        required=True,
+        metavar=_FROM,
+        help="where the run's checkpoints were copied to",
+    )
     parser.add_argument("--run", dest="name", required=True, metavar="NAME", help="which run")
-    parser.add_argument("--credentials", choices=("-",), help="`-`: the key as NAME=value lines on standard input "
-                        "(B2_APPLICATION_KEY_ID, B2_APPLICATION_KEY)")  # fmt: skip
+    parser.add_argument(
+        "--credentials",
+        choices=("-",),
+        help="`-`: the key as NAME=value lines on standard input (B2_APPLICATION_KEY_ID, "
+        "B2_APPLICATION_KEY)",
+    )
 
 
 def configure_prune(parser: argparse.ArgumentParser) -> None:
     configure_remote(parser)
-    parser.add_argument("--keep", type=int, required=True, metavar="K", help="how many complete steps stay; 2 or more")
-    parser.add_argument("--milestones", type=int, default=0, metavar="M", help="steps that are a multiple of M stay too")
-    parser.add_argument("--plan", nargs="?", const="", metavar="HASH", help="only show what would go; with its hash: remove just that")
+    parser.add_argument(
+        "--keep",
+        type=int,
+        required=True,
+        metavar="K",
+        help="how many complete steps stay; 2 or more",
+    )
+    parser.add_argument(
+        "--milestones",
+        type=int,
+        default=0,
+        metavar="M",
+        help="steps that are a multiple of M stay too",
+    )
+    parser.add_argument(
+        "--plan",
+        nargs="?",
+        const="",
+        metavar="HASH",
+        help="only show what would go; with its hash: remove just that",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -59,7 +112,11 @@ def run(options: argparse.Namespace) -> int:
         return asyncio.run(_sync(options))
     place = sync.place_of(options.place)
     given = credentials.read(sys.stdin) if options.credentials == "-" else None
-    return _remote(options, place, given) if options.verb == "remote" else _prune(options, place, given)
+    return (
+        _remote(options, place, given)
+        if options.verb == "remote"
+        else _prune(options, place, given)
+    )
 
 
 async def bring(pod: Pod) -> None:
@@ -80,9 +137,15 @@ async def _sync(options: argparse.Namespace) -> int:
     body = {"run": options.name, "off": True}
     if not options.off:
         body = {
-            "run": options.name, "to": str(sync.place_of(options.to)), "every": options.every, "milestones": options.milestones,
-            "keep_remote": options.keep_remote, "limit_mib": options.limit_mib, "weights": options.weights, "once": options.once,
-        }  # fmt: skip
+            "run": options.name,
+            "to": str(sync.place_of(options.to)),
+            "every": options.every,
+            "milestones": options.milestones,
+            "keep_remote": options.keep_remote,
+            "limit_mib": options.limit_mib,
+            "weights": options.weights,
+            "once": options.once,
+        }
     pod = to_act_on(options)
     async with linked(pod) as live:
         _known(live, options.name)
@@ -97,7 +160,9 @@ async def _sync(options: argparse.Namespace) -> int:
 def _known(live: PodSession, name: str) -> None:
     if name not in live.state.runs:
         known = ", ".join(sorted(live.state.runs)) or "none"
-        raise UsageError(f"There is no run named {name} on {live.state.name}.", f"Its runs: {known}.")
+        raise UsageError(
+            f"There is no run named {name} on {live.state.name}.", f"Its runs: {known}."
+        )
 
 
 def _show_status(live: PodSession, options: argparse.Namespace) -> int:
@@ -107,15 +172,21 @@ def _show_status(live: PodSession, options: argparse.Namespace) -> int:
         emit("sync", pod=options.pod, **(found or {"run": options.name, "to": None}))
     elif found is None:
         print(
-            f"{options.name} is not synced; order it with `bs4-console checkpoints sync --pod {options.pod} --run {options.name} --to ...`."
+            f"{options.name} is not synced; order it with `bs4-console checkpoints sync "
+            f"--pod {options.pod} --run {options.name} --to ...`."
         )
     else:
-        print(f"{options.name} to {found['to'] or '(off)'}: {sync.line(live.state.ledger.syncs[options.name])}")
+        print(
+            f"{options.name} to {found['to'] or '(off)'}: "
+            f"{sync.line(live.state.ledger.syncs[options.name])}"
+        )
     return FINDING if found is not None and found["failures"] else 0
 
 
 async def _until_done(live: PodSession, options: argparse.Namespace) -> int:
-    """Until the one upload has ended, well or not. What passes by itself is waited for: the pod tries again."""
+    """Until the one upload has ended, well or not. What passes by itself is waited for: the pod
+    tries again.
+    """
     said, changed = "", asyncio.Event()
 
     def listener(_: PodState) -> None:
@@ -145,33 +216,51 @@ def _ended(live: PodSession, options: argparse.Namespace, code: int) -> int:
     return code
 
 
-def _remote(options: argparse.Namespace, place: sync.Place, given: credentials.Credentials | None) -> int:
+def _remote(
+    options: argparse.Namespace, place: sync.Place, given: credentials.Credentials | None
+) -> int:
     store = sync.open_store(place, given)
     seen = sync.look(store, place, options.name)
-    # A run that we saved has none: only then the names are looked through for those of other scripts.
-    found = sync.remote_as_dict(place, options.name, seen, [] if seen.steps else sync.older(store, place, options.name))
+    # A run that we saved has none: only then the names are looked through for those of other
+    # scripts.
+    found = sync.remote_as_dict(
+        place, options.name, seen, [] if seen.steps else sync.older(store, place, options.name)
+    )
     if options.json:
         emit("remote", **found)
         return 0
-    pointer = "no pointer" if found["pointer"] is None else f"the pointer names step {found['pointer']}"
-    print(f"{options.name} in {place}: {len(found['steps'])} steps, {found['pointer_why'] or pointer}")
+    pointer = (
+        "no pointer" if found["pointer"] is None else f"the pointer names step {found['pointer']}"
+    )
+    print(
+        f"{options.name} in {place}: {len(found['steps'])} steps, {found['pointer_why'] or pointer}"
+    )
     rows = [
         [
-            f"{one['step']}{' *' if one['pointed'] else ''}", "yes" if one["complete"] else "no", size(one["bytes"]), age(one["age_s"]),
-            str(one["files"]), one["missing"],
+            f"{one['step']}{' *' if one['pointed'] else ''}",
+            "yes" if one["complete"] else "no",
+            size(one["bytes"]),
+            age(one["age_s"]),
+            str(one["files"]),
+            one["missing"],
         ]
         for one in found["steps"]
-    ]  # fmt: skip
+    ]
     if rows:
         table(rows, ["step", "complete", "size", "age", "files", "missing"])
     if found["older"]:
         print("left by older scripts, which saved the trainer's part alone:")
-        left = [[str(one["step"]), size(one["bytes"]), str(one["files"]), one["root"], one["missing"]] for one in found["older"]]
+        left = [
+            [str(one["step"]), size(one["bytes"]), str(one["files"]), one["root"], one["missing"]]
+            for one in found["older"]
+        ]
         table(left, ["step", "size", "files", "where", "missing"])
     return 0
 
 
-def _prune(options: argparse.Namespace, place: sync.Place, given: credentials.Credentials | None) -> int:
+def _prune(
+    options: argparse.Namespace, place: sync.Place, given: credentials.Credentials | None
+) -> int:
     store = sync.open_store(place, given)
     plan = sync.plan_prune(store, place, options.name, options.keep, options.milestones)
     going = [one.step for one in plan.decision.remove]
@@ -180,16 +269,28 @@ def _prune(options: argparse.Namespace, place: sync.Place, given: credentials.Cr
     if options.plan == "" or not going:
         return 0
     if options.plan and options.plan != plan.hash:
-        raise RefusedError("What would go has changed since that plan was made.", "Look again with --plan.")
+        raise RefusedError(
+            "What would go has changed since that plan was made.", "Look again with --plan."
+        )
     if not options.plan:
         if not is_terminal() or options.json:
-            raise RefusedError("Nothing was removed: the plan was not confirmed.", f"Confirm it with --plan {plan.hash}.")
+            raise RefusedError(
+                "Nothing was removed: the plan was not confirmed.",
+                f"Confirm it with --plan {plan.hash}.",
+            )
         if ask(f"Type {options.name} to remove them for good: ") != options.name:
             raise RefusedError("Nothing was removed.", "Run it again when you are sure.")
     done = sync.carry_out(store, plan)
     removed = [one.step for one in done.remove]
     if options.json:
-        emit("prune", to=str(place), run=options.name, removed=removed, bytes=done.bytes, kept=dict(done.kept))
+        emit(
+            "prune",
+            to=str(place),
+            run=options.name,
+            removed=removed,
+            bytes=done.bytes,
+            kept=dict(done.kept),
+        )
     else:
         print(f"removed for good: steps {', '.join(map(str, removed))}, {size(done.bytes)}")
     return 0
@@ -198,7 +299,9 @@ def _prune(options: argparse.Namespace, place: sync.Place, given: credentials.Cr
 def _show_plan(options: argparse.Namespace, plan: sync.Prunable) -> None:
     decision = plan.decision
     if options.json:
-        steps = [{"step": one.step, "bytes": one.bytes, "complete": one.whole} for one in decision.remove]
+        steps = [
+            {"step": one.step, "bytes": one.bytes, "complete": one.whole} for one in decision.remove
+        ]
         emit(
             "prune-plan",
             to=str(plan.place),
@@ -210,7 +313,14 @@ def _show_plan(options: argparse.Namespace, plan: sync.Prunable) -> None:
         )
         return
     for one in decision.remove:
-        print(f"  remove step {one.step}: {size(one.bytes)}{f' (not whole: {one.missing})' if one.missing else ''}")
+        print(
+            f"  remove step {one.step}: "
+            f"{size(one.bytes)}{f' (not whole: {one.missing})' if one.missing else ''}"
+        )
     for step, why in sorted(decision.kept.items()):
         print(f"  keep   step {step}: {why}")
-    print(f"{size(decision.bytes)} would go; plan {plan.hash}" if decision.remove else "Nothing would go.")
+    print(
+        f"{size(decision.bytes)} would go; plan {plan.hash}"
+        if decision.remove
+        else "Nothing would go."
+    )

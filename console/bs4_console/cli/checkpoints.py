@@ -1,4 +1,6 @@
-"""checkpoints: what can be resumed, when the disk is full, and the standing order that keeps it from being."""
+"""checkpoints: what can be resumed, when the disk is full, and the standing order that keeps it
+from being.
+"""
 
 from __future__ import annotations
 
@@ -18,35 +20,80 @@ from bs4_console.core.session import PodSession
 
 def configure(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
-    listing = verbs.add_parser("list", help="the checkpoints of a run, whole or not, and when its disk is full")
-    listing.add_argument("directory", nargs="?", metavar="RUN_DIR", help="a run's directory; without it, pods are asked")
+    listing = verbs.add_parser(
+        "list", help="the checkpoints of a run, whole or not, and when its disk is full"
+    )
+    listing.add_argument(
+        "directory",
+        nargs="?",
+        metavar="RUN_DIR",
+        help="a run's directory; without it, pods are asked",
+    )
     listing.add_argument("--pod", metavar="NAME", help="which pod of the inventory (default: all)")
     listing.add_argument("--run", dest="name", metavar="NAME", help="only this run of the pod")
     listing.add_argument(
-        "--trainer", choices=("prime-rl-2026-01", "prime-rl", "verl"), help="which generation wrote RUN_DIR (default: it is seen)"
+        "--trainer",
+        choices=("prime-rl-2026-01", "prime-rl", "verl"),
+        help="which generation wrote RUN_DIR (default: it is seen)",
     )
-    keep = verbs.add_parser("keep", help="order the pod to free checkpoints older than the newest ones, for good, from now on")
+    keep = verbs.add_parser(
+        "keep",
+        help="order the pod to free checkpoints older than the newest ones, for good, from now on",
+    )
     keep.add_argument("--pod", required=True, metavar="NAME", help="which pod of the inventory")
     keep.add_argument("--run", dest="name", required=True, metavar="NAME", help="which run")
-    keep.add_argument("--last", type=int, metavar="N", help="how many complete checkpoints stay; 2 or more")
     keep.add_argument(
-        "--at-least", type=int, metavar="N", help="how many stay while the disk cannot take the next one (default: as --last)"
+        "--last", type=int, metavar="N", help="how many complete checkpoints stay; 2 or more"
     )
-    keep.add_argument("--milestones", type=int, default=0, metavar="K", help="steps that are a multiple of K stay too")
-    keep.add_argument("--synced", action="store_true", help="a complete checkpoint goes only when it was verified in the store (see sync)")
-    keep.add_argument("--off", action="store_true", help="take the order back: nothing is freed any more")
-    back = verbs.add_parser("restore", help="bring a run's newest whole checkpoint back from a bucket, and resume it; a plan first")
+    keep.add_argument(
+        "--at-least",
+        type=int,
+        metavar="N",
+        help="how many stay while the disk cannot take the next one (default: as --last)",
+    )
+    keep.add_argument(
+        "--milestones",
+        type=int,
+        default=0,
+        metavar="K",
+        help="steps that are a multiple of K stay too",
+    )
+    keep.add_argument(
+        "--synced",
+        action="store_true",
+        help="a complete checkpoint goes only when it was verified in the store (see sync)",
+    )
+    keep.add_argument(
+        "--off", action="store_true", help="take the order back: nothing is freed any more"
+    )
+    back = verbs.add_parser(
+        "restore",
+        help="bring a run's newest whole checkpoint back from a bucket, and resume it; a plan "
+        "first",
+    )
     restore.configure(back)
-    merging = verbs.add_parser("merge", help="put a verl step's shards together into a Hugging Face directory; a plan first")
+    merging = verbs.add_parser(
+        "merge",
+        help="put a verl step's shards together into a Hugging Face directory; a plan first",
+    )
     merge.configure(merging)
-    copy = verbs.add_parser("sync", help="order the pod to copy the run's checkpoints to a bucket, from now on; or say how that stands")
+    copy = verbs.add_parser(
+        "sync",
+        help="order the pod to copy the run's checkpoints to a bucket, from now on; or say how "
+        "that stands",
+    )
     checkpoint_sync.configure_sync(copy)
-    remote = verbs.add_parser("remote", help="the checkpoints of a run in a bucket, whole or not, and which one its pointer names")
+    remote = verbs.add_parser(
+        "remote",
+        help="the checkpoints of a run in a bucket, whole or not, and which one its pointer names",
+    )
     checkpoint_sync.configure_remote(remote)
     prune = verbs.add_parser("prune", help="remove older checkpoints from a bucket; a plan first")
     checkpoint_sync.configure_prune(prune)
     for verb in (listing, keep, back, merging, copy, remote, prune):
-        verb.add_argument("--json", action="store_true", help="one JSON object a run instead of text")
+        verb.add_argument(
+            "--json", action="store_true", help="one JSON object a run instead of text"
+        )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -61,7 +108,9 @@ def run(options: argparse.Namespace) -> int:
     if options.directory is None:
         return asyncio.run(_list(options))
     if options.pod or options.name:
-        raise UsageError("RUN_DIR is read here; --pod and --run ask a pod.", "Give one or the other.")
+        raise UsageError(
+            "RUN_DIR is read here; --pod and --run ask a pod.", "Give one or the other."
+        )
     for found in checkpoints.of_directory(Path(options.directory), options.trainer):
         _show(options, found)
     return 0
@@ -71,7 +120,10 @@ async def _list(options: argparse.Namespace) -> int:
     code = 0
     asked = pods(options.pod)
     if not asked:
-        raise UsageError("No pod is known yet.", "Give a run's directory: `bs4-console checkpoints list RUN_DIR`.")
+        raise UsageError(
+            "No pod is known yet.",
+            "Give a run's directory: `bs4-console checkpoints list RUN_DIR`.",
+        )
     for pod in asked:
         try:
             async with linked(pod, deploy=False) as live:
@@ -88,7 +140,10 @@ async def _list(options: argparse.Namespace) -> int:
 def _names(live: PodSession, name: str | None) -> list[str]:
     known = sorted(live.state.runs)
     if name is not None and name not in known:
-        raise UsageError(f"There is no run named {name} on {live.state.name}.", f"Its runs: {', '.join(known) or 'none'}.")
+        raise UsageError(
+            f"There is no run named {name} on {live.state.name}.",
+            f"Its runs: {', '.join(known) or 'none'}.",
+        )
     return known if name is None else [name]
 
 
@@ -120,14 +175,18 @@ def _remarks(found: dict[str, Any]) -> list[str]:
     lines = []
     if found["loose"]["steps"]:
         lines.append(
-            f"besides: weights and broadcasts of {found['loose']['steps']} other steps, {checkpoints.size(found['loose']['bytes'])}"
+            f"besides: weights and broadcasts of {found['loose']['steps']} other steps, "
+            f"{checkpoints.size(found['loose']['bytes'])}"
         )
     if disk["free"] is not None:
         text = f"disk: {checkpoints.size(disk['free'])} free of {checkpoints.size(disk['total'])}"
         if seen["set_bytes"] and seen["every_steps"]:
             every = f", {checkpoints.age(seen['every_s'])}" if seen["every_s"] else ""
             steps = "step" if seen["every_steps"] == 1 else f"{seen['every_steps']} steps"
-            text += f"; {checkpoints.size(seen['set_bytes'])} every {steps}{every}; room for {seen['room']}"
+            text += (
+                f"; {checkpoints.size(seen['set_bytes'])} every {steps}{every}; room for "
+                f"{seen['room']}"
+            )
         lines.append(text)
     if found["trainer_keeps"]:
         lines.append(f"trainer: keeps the {found['trainer_keeps']} newest of its own part")
@@ -140,13 +199,25 @@ def _remarks(found: dict[str, Any]) -> list[str]:
 
 async def _keep(options: argparse.Namespace) -> int:
     if (options.last is None) == (not options.off):
-        raise UsageError("Say how many checkpoints stay.", "Give --last N (2 or more), or --off to take the order back.")
+        raise UsageError(
+            "Say how many checkpoints stay.",
+            "Give --last N (2 or more), or --off to take the order back.",
+        )
     body: dict[str, Any] = {"run": options.name, "off": True}
     if not options.off:
-        body = {"run": options.name, "last": options.last, "milestones": options.milestones, "synced": options.synced}
+        body = {
+            "run": options.name,
+            "last": options.last,
+            "milestones": options.milestones,
+            "synced": options.synced,
+        }
         body |= {"at_least": options.at_least} if options.at_least is not None else {}
     async with linked(to_act_on(options)) as live:
         _names(live, options.name)
         if not options.off and not options.json:
-            print(checkpoints.foresight(await checkpoints.of_pod(live, options.name), options.last, options.milestones))
+            print(
+                checkpoints.foresight(
+                    await checkpoints.of_pod(live, options.name), options.last, options.milestones
+                )
+            )
         return exit_code(await act(live, "keep", as_json=options.json, **body))

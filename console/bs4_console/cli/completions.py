@@ -1,4 +1,6 @@
-"""completions: what a shell needs to complete this command line, written from the parsers themselves."""
+"""completions: what a shell needs to complete this command line, written from the parsers
+themselves.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,15 @@ _PODS = ("--pod",)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("shell", choices=(*SHELLS, "pods"), help="the shell to print a script for; `pods` prints the pods' names")
-    parser.epilog = 'bash: eval "$(bs4-console completions bash)"; zsh the same; fish: bs4-console completions fish | source'
+    parser.add_argument(
+        "shell",
+        choices=(*SHELLS, "pods"),
+        help="the shell to print a script for; `pods` prints the pods' names",
+    )
+    parser.epilog = (
+        'bash: eval "$(bs4-console completions bash)"; zsh the same; fish: bs4-console '
+        "completions fish | source"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -32,8 +41,9 @@ def run(options: argparse.Namespace) -> int:
 
 @dataclass(frozen=True)
 class Node:
-    """One parser: the words that lead to it, the words that may follow with their help, its options (name, help, choices, takes a value),
-    and the choices of its positional arguments."""
+    """One parser: the words that lead to it, the words that may follow with their help, its options
+    (name, help, choices, takes a value), and the choices of its positional arguments.
+    """
 
     path: tuple[str, ...]
     words: tuple[tuple[str, str], ...]
@@ -52,7 +62,9 @@ def nodes(parser: argparse.ArgumentParser, path: tuple[str, ...] = ()) -> Iterat
             below += action.choices.items()
         elif action.option_strings:
             choices = tuple(str(choice) for choice in action.choices or ())
-            options.append((action.option_strings[-1], action.help or "", choices, action.nargs != 0))
+            options.append(
+                (action.option_strings[-1], action.help or "", choices, action.nargs != 0)
+            )
         elif action.choices:
             words += [(str(choice), "") for choice in action.choices]
     yield Node(path, tuple(words), tuple(options))
@@ -69,7 +81,10 @@ def bash(found: list[Node]) -> str:
     paths = " ".join(_quoted(" ".join(node.path)) for node in found if node.path)
     lines = [
         "_bs4_console() {",
-        '    local cur="${COMP_WORDS[COMP_CWORD]}" prev="${COMP_WORDS[COMP_CWORD-1]}" here="" word next known path',
+        (
+            '    local cur="${COMP_WORDS[COMP_CWORD]}" prev="${COMP_WORDS[COMP_CWORD-1]}" '
+            'here="" word next known path'
+        ),
         "    COMPREPLY=()",
         '    for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do',
         '        next="${here:+$here }$word"',
@@ -82,11 +97,20 @@ def bash(found: list[Node]) -> str:
     for node in found:
         for name, _, choices, _ in node.options:
             if choices:
-                lines.append(f"        {_quoted(f'{_joined(node)} {name}')}) known={_quoted(' '.join(choices))} ;;")
-    lines += [f'        *" {name}") known="$(bs4-console completions pods 2>/dev/null)" ;;' for name in _PODS]
+                lines.append(
+                    f"        {_quoted(f'{_joined(node)} {name}')}) "
+                    f"known={_quoted(' '.join(choices))} ;;"
+                )
+    lines += [
+        f'        *" {name}") known="$(bs4-console completions pods 2>/dev/null)" ;;'
+        for name in _PODS
+    ]
     lines += [
         '        *) case "$here" in',
-        *(f"            {_quoted(_joined(node))}) known={_quoted(_all(node))} ;;" for node in found),
+        *(
+            f"            {_quoted(_joined(node))}) known={_quoted(_all(node))} ;;"
+            for node in found
+        ),
         "        esac ;;",
         "    esac",
         '    COMPREPLY=($(compgen -W "$known" -- "$cur"))',
@@ -98,7 +122,12 @@ def bash(found: list[Node]) -> str:
 
 def zsh(found: list[Node]) -> str:
     """With the help beside each word."""
-    lines = ["#compdef bs4-console", "_bs4_console() {", '    local here="" word prev="${words[CURRENT-1]}"', "    local -a known"]
+    lines = [
+        "#compdef bs4-console",
+        "_bs4_console() {",
+        '    local here="" word prev="${words[CURRENT-1]}"',
+        "    local -a known",
+    ]
     paths = " ".join(_quoted(" ".join(node.path)) for node in found if node.path)
     lines += [
         f"    local -a paths=({paths})",
@@ -110,11 +139,19 @@ def zsh(found: list[Node]) -> str:
     for node in found:
         for name, _, choices, _ in node.options:
             if choices:
-                lines.append(f"        {_quoted(f'{_joined(node)} {name}')}) known=({' '.join(_quoted(c) for c in choices)}) ;;")
-    lines += [f'        *" {name}") known=(${{(f)"$(bs4-console completions pods 2>/dev/null)"}}) ;;' for name in _PODS]
+                lines.append(
+                    f"        {_quoted(f'{_joined(node)} {name}')}) "
+                    f"known=({' '.join(_quoted(c) for c in choices)}) ;;"
+                )
+    lines += [
+        f'        *" {name}") known=(${{(f)"$(bs4-console completions pods 2>/dev/null)"}}) ;;'
+        for name in _PODS
+    ]
     lines.append('        *) case "$here" in')
     for node in found:
-        words = [_described(word, text) for word, text in node.words] + [_described(name, text) for name, text, _, _ in node.options]
+        words = [_described(word, text) for word, text in node.words] + [
+            _described(name, text) for name, text, _, _ in node.options
+        ]
         lines.append(f"            {_quoted(_joined(node))}) known=({' '.join(words)}) ;;")
     lines += [
         "        esac ;;",
@@ -132,12 +169,17 @@ def fish(found: list[Node]) -> str:
     for node in found:
         when = _fish_condition(node, found)
         for word, text in node.words:
-            lines.append(f"complete -c bs4-console -n {_fish(when)} -a {_fish(word)} -d {_fish(_first(text))}")
+            lines.append(
+                f"complete -c bs4-console -n {_fish(when)} -a {_fish(word)} -d "
+                f"{_fish(_first(text))}"
+            )
         for name, text, choices, valued in node.options:
             spelled = f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}"
             offered = "(bs4-console completions pods)" if name in _PODS else " ".join(choices)
             more = (f" -x -a {_fish(offered)}" if offered else " -r") if valued else ""
-            lines.append(f"complete -c bs4-console -n {_fish(when)} {spelled}{more} -d {_fish(_first(text))}")
+            lines.append(
+                f"complete -c bs4-console -n {_fish(when)} {spelled}{more} -d {_fish(_first(text))}"
+            )
         if node.path and not any(other.path[:-1] == node.path for other in found):
             lines.append(f"complete -c bs4-console -n {_fish(when)} -F")
     return "\n".join(lines) + "\n"
@@ -147,7 +189,12 @@ def _fish_condition(node: Node, found: list[Node]) -> str:
     """After the words of the path, before any that leads further."""
     seen = [f"__fish_seen_subcommand_from {word}" for word in node.path]
     further = [other.path[-1] for other in found if other.path[:-1] == node.path and other.path]
-    return "; and ".join([*seen, *([f"not __fish_seen_subcommand_from {' '.join(further)}"] if further else [])]) or "true"
+    return (
+        "; and ".join(
+            [*seen, *([f"not __fish_seen_subcommand_from {' '.join(further)}"] if further else [])]
+        )
+        or "true"
+    )
 
 
 def _fish(text: str) -> str:

@@ -1,4 +1,6 @@
-"""config: what is wrong with a training config, and what can be done about it before a pod is paid for."""
+"""config: what is wrong with a training config, and what can be done about it before a pod is paid
+for.
+"""
 
 from __future__ import annotations
 
@@ -34,30 +36,57 @@ TOML = TRAINERS[:2]
 def configure(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     made: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
-        "lint": ("say what is wrong, by rule and line; ends with 1 when there is an error", _lint_parser),
-        "fix": ("show the fixes that are certain, and make them with --write; ends with 1 while an error is left", _fix_parser),
+        "lint": (
+            "say what is wrong, by rule and line; ends with 1 when there is an error",
+            _lint_parser,
+        ),
+        "fix": (
+            (
+                "show the fixes that are certain, and make them with --write; ends with 1 while "
+                "an error is left"
+            ),
+            _fix_parser,
+        ),
         "diff": ("what differs by meaning; ends with 1 when anything does", _diff_parser),
-        "migrate": ("write it in the names of the other prime-rl generation; ends with 1 when lint refuses the result", _migrate_parser),
+        "migrate": (
+            (
+                "write it in the names of the other prime-rl generation; ends with 1 when lint "
+                "refuses the result"
+            ),
+            _migrate_parser,
+        ),
         "new": ("make a config for a model and a number of GPUs", _new_parser),
         "estimate": (
-            "the memory that trainer and inference will need, with the arithmetic; ends with 1 when it does not fit",
+            (
+                "the memory that trainer and inference will need, with the arithmetic; ends with "
+                "1 when it does not fit"
+            ),
             _estimate_parser,
         ),
-        "history": ("the versions of a config, or --add one; the file itself is not touched", _history_parser),
+        "history": (
+            "the versions of a config, or --add one; the file itself is not touched",
+            _history_parser,
+        ),
     }
     for name, (text, fill) in made.items():
         fill(verbs.add_parser(name, help=text))
 
 
 def _trainer(parser: argparse.ArgumentParser, choices: tuple[str, ...] = TRAINERS) -> None:
-    parser.add_argument("--trainer", choices=choices, default="prime-rl", help="which is installed (the current prime-rl unless said)")
+    parser.add_argument(
+        "--trainer",
+        choices=choices,
+        default="prime-rl",
+        help="which is installed (the current prime-rl unless said)",
+    )
 
 
 def _component(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--component",
         choices=COMPONENTS,
-        help="whose config it is: of the whole (rl), or of one that is started by itself (told from its keys and its name)",
+        help="whose config it is: of the whole (rl), or of one that is started by itself (told "
+        "from its keys and its name)",
     )
 
 
@@ -66,30 +95,84 @@ def _json(parser: argparse.ArgumentParser) -> None:
 
 
 def _lint_parser(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", type=Path, help="the config, or for verl also the script that starts it")
+    parser.add_argument(
+        "file",
+        metavar="FILE",
+        type=Path,
+        help="the config, or for verl also the script that starts it",
+    )
     _trainer(parser)
     _json(parser)
-    parser.add_argument("--launch", default="", metavar="COMMAND", help="the command that will start it, for what only flags say")
-    parser.add_argument("--gpus", type=int, metavar="N", help="GPUs of the pod")
-    parser.add_argument("--prompt-tokens", type=int, default=1500, metavar="N", help="the longest prompt (1500)")
-    parser.add_argument("--run-dir", type=Path, metavar="DIR", help="the run's directory, to see what a start finds there")
-    parser.add_argument("--registry", type=Path, metavar="FILE", help="the history of configs that its version is held against")
-    parser.add_argument("--env-version", default="", metavar="V", help="the environment version that is installed")
-    parser.add_argument("--installed", action="append", default=[], metavar="ID", help="an environment that is installed (may be repeated)")
-    parser.add_argument("--running", action="append", default=[], metavar="DIR", help="output directory of a running run (may be repeated)")
     parser.add_argument(
-        "--beside", action="append", default=[], type=Path, metavar="FILE", help="another run's config, whose names are taken"
+        "--launch",
+        default="",
+        metavar="COMMAND",
+        help="the command that will start it, for what only flags say",
+    )
+    parser.add_argument("--gpus", type=int, metavar="N", help="GPUs of the pod")
+    parser.add_argument(
+        "--prompt-tokens", type=int, default=1500, metavar="N", help="the longest prompt (1500)"
+    )
+    parser.add_argument(
+        "--run-dir",
+        type=Path,
+        metavar="DIR",
+        help="the run's directory, to see what a start finds there",
+    )
+    parser.add_argument(
+        "--registry",
+        type=Path,
+        metavar="FILE",
+        help="the history of configs that its version is held against",
+    )
+    parser.add_argument(
+        "--env-version", default="", metavar="V", help="the environment version that is installed"
+    )
+    parser.add_argument(
+        "--installed",
+        action="append",
+        default=[],
+        metavar="ID",
+        help="an environment that is installed (may be repeated)",
+    )
+    parser.add_argument(
+        "--running",
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="output directory of a running run (may be repeated)",
+    )
+    parser.add_argument(
+        "--beside",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="FILE",
+        help="another run's config, whose names are taken",
     )
     _component(parser)
-    parser.add_argument("--pod", default="", metavar="NAME", help="ask the trainer's own classes on this pod too; nothing is started there")
-    parser.add_argument("--cwd", default="prime-rl", help="with --pod: where prime-rl is installed there (default: ~/prime-rl)")
+    parser.add_argument(
+        "--pod",
+        default="",
+        metavar="NAME",
+        help="ask the trainer's own classes on this pod too; nothing is started there",
+    )
+    parser.add_argument(
+        "--cwd",
+        default="prime-rl",
+        help="with --pod: where prime-rl is installed there (default: ~/prime-rl)",
+    )
 
 
 def _fix_parser(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", type=Path, help="the config")
     _trainer(parser)
     _component(parser)
-    parser.add_argument("--write", action="store_true", help="change the file; the old one stays beside it as FILE.orig")
+    parser.add_argument(
+        "--write",
+        action="store_true",
+        help="change the file; the old one stays beside it as FILE.orig",
+    )
     _json(parser)
 
 
@@ -101,38 +184,89 @@ def _diff_parser(parser: argparse.ArgumentParser) -> None:
 
 def _migrate_parser(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", type=Path, help="the config")
-    parser.add_argument("--to", choices=TOML, required=True, help="the generation that it shall be for")
-    parser.add_argument("--output", type=Path, metavar="FILE", help="write it there instead of showing it; an existing file is not touched")
+    parser.add_argument(
+        "--to", choices=TOML, required=True, help="the generation that it shall be for"
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="write it there instead of showing it; an existing file is not touched",
+    )
     _component(parser)
     _json(parser)
 
 
 def _new_parser(parser: argparse.ArgumentParser) -> None:
     _trainer(parser, TOML)
-    parser.add_argument("--model", default="", help="the model's name on the hub (asked for on a terminal)")
-    parser.add_argument("--gpus", type=int, metavar="N", help="GPUs of the pod (asked for on a terminal)")
-    parser.add_argument("--gpu-gib", type=float, default=80.0, metavar="GIB", help="memory of one of them (80)")
-    parser.add_argument("--billions", type=float, metavar="N", help="parameters in 10^9, where the model's name does not say")
-    parser.add_argument("--env", default="reverse-text", metavar="ID", help="the environment (reverse-text)")
-    parser.add_argument("--name", default="", help="the run's name (made from the model unless said)")
-    parser.add_argument("--full", action="store_true", help="train all weights instead of a LoRA adapter")
-    parser.add_argument("--output", type=Path, metavar="FILE", help="write it there instead of showing it; an existing file is not touched")
+    parser.add_argument(
+        "--model", default="", help="the model's name on the hub (asked for on a terminal)"
+    )
+    parser.add_argument(
+        "--gpus", type=int, metavar="N", help="GPUs of the pod (asked for on a terminal)"
+    )
+    parser.add_argument(
+        "--gpu-gib", type=float, default=80.0, metavar="GIB", help="memory of one of them (80)"
+    )
+    parser.add_argument(
+        "--billions",
+        type=float,
+        metavar="N",
+        help="parameters in 10^9, where the model's name does not say",
+    )
+    parser.add_argument(
+        "--env", default="reverse-text", metavar="ID", help="the environment (reverse-text)"
+    )
+    parser.add_argument(
+        "--name", default="", help="the run's name (made from the model unless said)"
+    )
+    parser.add_argument(
+        "--full", action="store_true", help="train all weights instead of a LoRA adapter"
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="write it there instead of showing it; an existing file is not touched",
+    )
     _json(parser)
 
 
 def _estimate_parser(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", type=Path, help="the config")
     _trainer(parser, TOML)
-    parser.add_argument("--gpu-gib", type=float, default=80.0, metavar="GIB", help="memory of one GPU (80)")
-    parser.add_argument("--billions", type=float, metavar="N", help="parameters in 10^9, where the model's name does not say")
+    parser.add_argument(
+        "--gpu-gib", type=float, default=80.0, metavar="GIB", help="memory of one GPU (80)"
+    )
+    parser.add_argument(
+        "--billions",
+        type=float,
+        metavar="N",
+        help="parameters in 10^9, where the model's name does not say",
+    )
     _json(parser)
 
 
 def _history_parser(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", type=Path, help="the config")
-    parser.add_argument("--registry", type=Path, metavar="FILE", help="where the history is kept (registry.json beside the config)")
-    parser.add_argument("--add", default="", metavar="REASON", help="record the file as a new version, and why it was made")
-    parser.add_argument("--based-on", default="", metavar="NAME:vN", help="the version that it was made from (the one before)")
+    parser.add_argument(
+        "--registry",
+        type=Path,
+        metavar="FILE",
+        help="where the history is kept (registry.json beside the config)",
+    )
+    parser.add_argument(
+        "--add",
+        default="",
+        metavar="REASON",
+        help="record the file as a new version, and why it was made",
+    )
+    parser.add_argument(
+        "--based-on",
+        default="",
+        metavar="NAME:vN",
+        help="the version that it was made from (the one before)",
+    )
     _json(parser)
 
 
@@ -155,7 +289,9 @@ def _ends(findings: list[Finding]) -> int:
 
 def _say(file: Path | str, findings: list[Finding]) -> None:
     for finding in findings:
-        print(f"{file}:{finding.line}: {finding.level} {finding.id}: {finding.message} {finding.fix}")
+        print(
+            f"{file}:{finding.line}: {finding.level} {finding.id}: {finding.message} {finding.fix}"
+        )
 
 
 def _lint(options: argparse.Namespace) -> int:
@@ -178,11 +314,19 @@ def _lint(options: argparse.Namespace) -> int:
     else:
         findings = lint(options.file, options.trainer, given, _component_of(options))
     if options.json:
-        emit("config-lint", findings=[finding.as_dict() for finding in findings], **({"coverage": coverage} if coverage else {}))
+        emit(
+            "config-lint",
+            findings=[finding.as_dict() for finding in findings],
+            **({"coverage": coverage} if coverage else {}),
+        )
     else:
         _say(options.file, findings)
         if coverage:
-            judged = "by" if coverage["schema"] == "trainer" else "by the schema shipped here alone, because the pod says:"
+            judged = (
+                "by"
+                if coverage["schema"] == "trainer"
+                else "by the schema shipped here alone, because the pod says:"
+            )
             print(f"Judged {judged} {coverage['detail']}")
         errors = sum(finding.level == "error" for finding in findings)
         print(f"{errors} errors, {len(findings) - errors} warnings for {options.trainer}.")
@@ -190,7 +334,9 @@ def _lint(options: argparse.Namespace) -> int:
 
 
 def _component_of(options: argparse.Namespace) -> str:
-    """Return whose config it is: as said, else told from its keys and its name, else the config of the whole."""
+    """Return whose config it is: as said, else told from its keys and its name, else the config of
+    the whole.
+    """
     if options.component or options.trainer not in TOML:
         return options.component or "rl"
     document = read_toml(options.file)
@@ -210,7 +356,13 @@ def _lint_on_pod(options: argparse.Namespace, given: Given) -> tuple[list[Findin
     async def ask() -> tuple[list[Finding], dict[str, str]]:
         async with linked(pods(options.pod)[0], deploy=False) as live:
             found, answer = await on_pod(
-                live, options.file, options.trainer, component=_component_of(options), cwd=options.cwd, given=given, overrides=overrides
+                live,
+                options.file,
+                options.trainer,
+                component=_component_of(options),
+                cwd=options.cwd,
+                given=given,
+                overrides=overrides,
             )
             return found, answer.coverage
 
@@ -223,8 +375,17 @@ def _fix(options: argparse.Namespace) -> int:
     diff = "".join(difflib.unified_diff(before, after, "before", "after"))
     kept = write(options.file, fixed.after) if options.write and fixed.made else None
     if options.json:
-        made, left = ([finding.as_dict() for finding in findings] for findings in (fixed.made, fixed.left))
-        emit("config-fix", fixed=made, left=left, diff=diff, written=kept is not None, original=str(kept) if kept else None)
+        made, left = (
+            [finding.as_dict() for finding in findings] for findings in (fixed.made, fixed.left)
+        )
+        emit(
+            "config-fix",
+            fixed=made,
+            left=left,
+            diff=diff,
+            written=kept is not None,
+            original=str(kept) if kept else None,
+        )
         return _ends(fixed.left)
     print(diff or "Nothing can be fixed for certain.\n", end="")
     _say(options.file, fixed.left)
@@ -239,7 +400,12 @@ def _diff(options: argparse.Namespace) -> int:
     changes = compare(values(options.before), values(options.after))
     if options.json:
         # TOML has dates, JSON has not.
-        emit("config-diff", changes=[{key: _plain(value) for key, value in asdict(change).items()} for change in changes])
+        emit(
+            "config-diff",
+            changes=[
+                {key: _plain(value) for key, value in asdict(change).items()} for change in changes
+            ],
+        )
     else:
         for change in changes:
             sign = {"added": "+", "removed": "-", "changed": "~"}[change.kind]
@@ -286,7 +452,10 @@ def _migrate(options: argparse.Namespace) -> int:
     for key, reason in done.left_out:
         complain(f"{key}: {reason}.")
     for finding in done.findings:
-        complain(f"{options.output or 'result'}:{finding.line}: {finding.level} {finding.id}: {finding.message}")
+        complain(
+            f"{options.output or 'result'}:{finding.line}: {finding.level} {finding.id}: "
+            f"{finding.message}"
+        )
     return _ends(done.findings)
 
 
@@ -294,7 +463,10 @@ def _ask(question: str) -> str:
     from bs4_console.cli.sessions import is_terminal
 
     if not is_terminal():
-        raise UsageError(f"{question} is not given.", "Give --model and --gpus; they are asked for on a terminal only.")
+        raise UsageError(
+            f"{question} is not given.",
+            "Give --model and --gpus; they are asked for on a terminal only.",
+        )
     return input(f"{question}: ").strip()
 
 
@@ -303,14 +475,32 @@ def _new(options: argparse.Namespace) -> int:
     gpus = options.gpus if options.gpus is not None else _ask("The number of GPUs")
     if not str(gpus).isdecimal() or int(gpus) < 1 or not model:
         raise UsageError("A config needs a model and at least one GPU.", "Give --model and --gpus.")
-    wish = Wish(options.trainer, model, int(gpus), options.gpu_gib, options.billions, options.env, options.name, not options.full)
+    wish = Wish(
+        options.trainer,
+        model,
+        int(gpus),
+        options.gpu_gib,
+        options.billions,
+        options.env,
+        options.name,
+        not options.full,
+    )
     made = new(wish)
     if options.output:
         _put(options.output, made.text)
     if options.json:
-        emit("config-new", trainer=options.trainer, text=made.text, reasons=made.reasons, findings=[f.as_dict() for f in made.findings])
+        emit(
+            "config-new",
+            trainer=options.trainer,
+            text=made.text,
+            reasons=made.reasons,
+            findings=[f.as_dict() for f in made.findings],
+        )
     else:
-        print(f"{options.output} is written." if options.output else made.text, end="\n" if options.output else "")
+        print(
+            f"{options.output} is written." if options.output else made.text,
+            end="\n" if options.output else "",
+        )
     return _ends(made.findings)
 
 
@@ -333,11 +523,21 @@ def _history(options: argparse.Namespace) -> int:
         history.add(options.file, data, options.add, today, options.based_on)
         history.write()
     versions = history.versions(history.key(options.file))
-    changed = not versions or (bool(versions[-1].digest) and versions[-1].digest != History.digest(data))
+    changed = not versions or (
+        bool(versions[-1].digest) and versions[-1].digest != History.digest(data)
+    )
     if options.json:
-        emit("config-history", config=history.key(options.file), versions=[asdict(version) for version in versions], changed=changed)
+        emit(
+            "config-history",
+            config=history.key(options.file),
+            versions=[asdict(version) for version in versions],
+            changed=changed,
+        )
     else:
-        table([[v.version, v.created or "?", v.based_on or "-", v.reason] for v in versions], ["version", "created", "based on", "reason"])
+        table(
+            [[v.version, v.created or "?", v.based_on or "-", v.reason] for v in versions],
+            ["version", "created", "based on", "reason"],
+        )
         if changed:
             print("The file is not recorded as it is now; `--add REASON` does it.")
     return 0

@@ -1,4 +1,6 @@
-"""docs/configs.md, written from the rules themselves: `python -m bs4_console.cli.config_rules FILE`. A test holds the two together."""
+"""docs/configs.md, written from the rules themselves: `python -m bs4_console.cli.config_rules
+FILE`. A test holds the two together.
+"""
 
 from __future__ import annotations
 
@@ -9,27 +11,31 @@ from bs4_console.core.configs.catalog import rules
 
 _HEAD = """# Training configs
 
-Written from configs/rules.toml by `python -m bs4_console.cli.config_rules docs/configs.md`; do not edit.
+Written from configs/rules.toml by `python -m bs4_console.cli.config_rules docs/configs.md`; do not
+edit.
 
-`bs4-console config lint FILE --trainer prime-rl-2026-01|prime-rl|verl` says what is wrong with a config before a pod is paid for:
-by rule, with the line and what to do. It ends with 1 when there is an error, 0 otherwise (warnings included), 2 when the file
-cannot be read or the command is wrong. For verl the file may also be the script that starts it. `config fix` makes the fixes that
-are certain; `config diff` compares by meaning; `config migrate` translates between the generations of prime-rl and lists what
-the other one has no key for; `config new` and `config estimate` know what fits; `config history`
-keeps versions, their parents and reasons in a
-registry of its own, because the trainers refuse keys that they do not know.
+`bs4-console config lint FILE --trainer prime-rl-2026-01|prime-rl|verl` says what is wrong with a
+config before a pod is paid for: by rule, with the line and what to do. It ends with 1 when there is
+an error, 0 otherwise (warnings included), 2 when the file cannot be read or the command is wrong.
+For verl the file may also be the script that starts it. `config fix` makes the fixes that are
+certain; `config diff` compares by meaning; `config migrate` translates between the generations of
+prime-rl and lists what the other one has no key for; `config new` and `config estimate` know what
+fits; `config history` keeps versions, their parents and reasons in a registry of its own, because
+the trainers refuse keys that they do not know.
 
-What the trainer's own schema says (configs/schemas) is reported under the rule that explains it, and as `schema` where none does.
-Values are converted as the trainers convert them before they are judged. The options of a command given with `--launch`, and the files
-that it names for one part (`--trainer @ FILE`), are laid over the config and judged by the same schema.
+What the trainer's own schema says (configs/schemas) is reported under the rule that explains it,
+and as `schema` where none does. Values are converted as the trainers convert them before they are
+judged. The options of a command given with `--launch`, and the files that it names for one part
+(`--trainer @ FILE`), are laid over the config and judged by the same schema.
 
-Whose config a file is, is told from its keys and, where several parts of a training fit, from its name; `--component NAME` says it
-(rl, trainer, orchestrator, inference, sft or eval). A component's own config is judged by the schema of its class and by the
-rules that look at one side only; `config fix` and `config migrate` do the same. `--pod NAME` asks
-the classes of the trainer that is installed on the pod as
-well, in its own interpreter and a directory of its own; nothing is started and nothing is written there. What only the shipped schema
-refuses and those classes take is then no error, and what they refuse is one, on its line. Where they cannot be imported the output says
-so, and the shipped schema counts. `preflight` and `launch` ask them too.
+Whose config a file is, is told from its keys and, where several parts of a training fit, from its
+name; `--component NAME` says it (rl, trainer, orchestrator, inference, sft or eval). A component's
+own config is judged by the schema of its class and by the rules that look at one side only; `config
+fix` and `config migrate` do the same. `--pod NAME` asks the classes of the trainer that is
+installed on the pod as well, in its own interpreter and a directory of its own; nothing is started
+and nothing is written there. What only the shipped schema refuses and those classes take is then no
+error, and what they refuse is one, on its line. Where they cannot be imported the output says so,
+and the shipped schema counts. `preflight` and `launch` ask them too.
 
 ## Rules
 
@@ -40,8 +46,21 @@ so, and the shipped schema counts. `preflight` and `launch` ask them too.
 
 def markdown() -> str:
     """The whole page."""
-    cells = ([r.id, r.applies, r.level, r.title, r.fails, r.fix, f"`{r.needs}`" if r.needs else "the file"] for r in rules().values())
-    return _HEAD + "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |\n" for row in cells)
+    cells = (
+        [
+            r.id,
+            r.applies,
+            r.level,
+            r.title,
+            r.fails,
+            r.fix,
+            f"`{r.needs}`" if r.needs else "the file",
+        ]
+        for r in rules().values()
+    )
+    return _HEAD + "".join(
+        "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |\n" for row in cells
+    )
 
 
 if __name__ == "__main__":

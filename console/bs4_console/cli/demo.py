@@ -1,4 +1,6 @@
-"""demo: practice pods. Without a scenario three of them on the screen; with one, a failure from the first sign to the proof."""
+"""demo: practice pods. Without a scenario three of them on the screen; with one, a failure from the
+first sign to the proof.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,20 @@ from bs4_console.core.errors import FINDING, UsageError
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--scenario", metavar="ID", help="a failure id, id/variant, or random")
     parser.add_argument(
-        "--trainer", choices=("prime-rl-2026-01", "prime-rl", "verl"), help="which generation (default: one that can fail that way)"
+        "--trainer",
+        choices=("prime-rl-2026-01", "prime-rl", "verl"),
+        help="which generation (default: one that can fail that way)",
     )
     parser.add_argument("--seed", type=int, help="for --scenario random")
-    parser.add_argument("--no-fix", action="store_true", help="detect and plan, but leave it broken")
+    parser.add_argument(
+        "--no-fix", action="store_true", help="detect and plan, but leave it broken"
+    )
     parser.add_argument("--list", action="store_true", help="name the scenarios")
-    parser.add_argument("--recorded", action="store_true", help="open a recorded incident instead of practice pods; works on any system")
+    parser.add_argument(
+        "--recorded",
+        action="store_true",
+        help="open a recorded incident instead of practice pods; works on any system",
+    )
     parser.add_argument("--headless", action="store_true", help="no screen, also on a terminal")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
 
@@ -35,13 +45,25 @@ def run(options: argparse.Namespace) -> int:
     if options.recorded and options.scenario is not None:
         raise UsageError("A recording holds no scenario.", "Leave out --recorded or --scenario.")
     if options.recorded:
-        return asyncio.run(_recorded("This is a recorded incident; nothing here is live.", headless=headless, as_json=options.json))
+        return asyncio.run(
+            _recorded(
+                "This is a recorded incident; nothing here is live.",
+                headless=headless,
+                as_json=options.json,
+            )
+        )
     if options.scenario is not None:
         if not sys.platform.startswith("linux"):
-            raise UsageError("Practice pods need Linux's /proc.", "Run this on Linux; `bs4-console demo` opens a recorded incident here.")
+            raise UsageError(
+                "Practice pods need Linux's /proc.",
+                "Run this on Linux; `bs4-console demo` opens a recorded incident here.",
+            )
         return asyncio.run(_play(options))
     if not sys.platform.startswith("linux"):
-        why = "Practice pods need Linux's /proc, which this system lacks: this is a recorded incident."
+        why = (
+            "Practice pods need Linux's /proc, which this system lacks: this is a recorded "
+            "incident."
+        )
         return asyncio.run(_recorded(why, headless=headless, as_json=options.json))
     return asyncio.run(_printed() if headless else _on_screen())
 
@@ -52,7 +74,12 @@ async def _recorded(why: str, *, headless: bool, as_json: bool) -> int:
     from bs4_console.core.recorded import RecordedSession
     from bs4_console.demo import recording
 
-    return await show(RecordedSession(recording.NAME, recording.directory(), why), why, headless=headless, as_json=as_json)
+    return await show(
+        RecordedSession(recording.NAME, recording.directory(), why),
+        why,
+        headless=headless,
+        as_json=as_json,
+    )
 
 
 async def _on_screen() -> int:
@@ -71,7 +98,9 @@ async def _on_screen() -> int:
 
 
 async def _printed() -> int:
-    """Without a terminal: the status of the three pods once their runs train, as `check` says it."""
+    """Without a terminal: the status of the three pods once their runs train, as `check` says
+    it.
+    """
     from bs4_console.core.check import judge
     from bs4_console.demo.three import three_pods
 

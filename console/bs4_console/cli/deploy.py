@@ -31,7 +31,10 @@ async def _deploy(options: argparse.Namespace) -> int:
                 coverage=coverage,
             )
         else:
-            print(f"{options.pod}: agent {hello['agent']} ({hello['bundle']}) on Python {hello['python']}, pid {hello['pid']}.")
+            print(
+                f"{options.pod}: agent {hello['agent']} ({hello['bundle']}) on Python "
+                f"{hello['python']}, pid {hello['pid']}."
+            )
             for what, seen in coverage.items():
                 print(f"  {what.replace('_', ' ')}: {seen}")
     return 0

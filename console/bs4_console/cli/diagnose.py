@@ -1,4 +1,6 @@
-"""diagnose: what is wrong with a log, a run directory or standard input. Offline; the same engine as on a pod."""
+"""diagnose: what is wrong with a log, a run directory or standard input. Offline; the same engine
+as on a pod.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,18 @@ from bs4_console.core.errors import FINDING
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("paths", nargs="+", metavar="PATH", help="a log, a run's output directory, a crash report, or - for standard input")
-    parser.add_argument("--source", choices=SOURCES, help="what wrote the log, when its name does not tell")
-    parser.add_argument("--trainer", choices=("prime-rl-2026-01", "prime-rl"), help="when the files do not tell")
+    parser.add_argument(
+        "paths",
+        nargs="+",
+        metavar="PATH",
+        help="a log, a run's output directory, a crash report, or - for standard input",
+    )
+    parser.add_argument(
+        "--source", choices=SOURCES, help="what wrote the log, when its name does not tell"
+    )
+    parser.add_argument(
+        "--trainer", choices=("prime-rl-2026-01", "prime-rl"), help="when the files do not tell"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
 
 
@@ -23,9 +34,16 @@ def run(options: argparse.Namespace) -> int:
         emit("diagnose", findings=report["findings"], coverage=report["coverage"])
     else:
         for finding in report["findings"]:
-            print(f"{finding['severity'].upper()} {finding['id']} ({finding['role']}): {finding['summary']}")
+            print(
+                f"{finding['severity'].upper()} {finding['id']} ({finding['role']}): "
+                f"{finding['summary']}"
+            )
             for item in finding["evidence"]:
-                place = f"{item['file']}:{item['line']}" if item["line"] else item["file"] or item["source"]
+                place = (
+                    f"{item['file']}:{item['line']}"
+                    if item["line"]
+                    else item["file"] or item["source"]
+                )
                 print(f"    {place}: {item['text'][:200]}")
             print(f"    `bs4-console playbook show {finding['id']}` says more.")
         if not report["findings"]:

@@ -1,4 +1,6 @@
-"""docs/failures.md, written from the playbooks themselves: `python -m bs4_console.cli.failures FILE`. A test holds the two together."""
+"""docs/failures.md, written from the playbooks themselves: `python -m bs4_console.cli.failures
+FILE`. A test holds the two together.
+"""
 
 from __future__ import annotations
 
@@ -37,9 +39,10 @@ _HEAD = """# Known failures
 
 Written from the playbooks by `python -m bs4_console.cli.failures docs/failures.md`; do not edit.
 
-One section a failure, by family. *Root* is a cause; *cascade* and *symptom* follow from one and are not shown beside it; a *warning*
-says what will fail if nothing changes. What a log must say counts only in the log that is named, at the level that is named: the same
-words in a completion, an advice line or another program's log are nothing.
+One section a failure, by family. *Root* is a cause; *cascade* and *symptom* follow from one and are
+not shown beside it; a *warning* says what will fail if nothing changes. What a log must say counts
+only in the log that is named, at the level that is named: the same words in a completion, an advice
+line or another program's log are nothing.
 """
 
 _LEVELS = {"": "lines without a header of their own"}
@@ -51,7 +54,10 @@ def markdown(directory: Path | None = None) -> str:
     lines = [_HEAD]
     families = sorted({p["family"] for p in playbooks}, key=_rank)
     lines += ["| family | failures |", "|---|---|"]
-    lines += [f"| [{_family(f)}](#{_anchor(_family(f))}) | {sum(p['family'] == f for p in playbooks)} |" for f in families] + [""]
+    lines += [
+        f"| [{_family(f)}](#{_anchor(_family(f))}) | {sum(p['family'] == f for p in playbooks)} |"
+        for f in families
+    ] + [""]
     for family in families:
         lines += [f"## {_family(family)}", ""]
         for playbook in [p for p in playbooks if p["family"] == family]:
@@ -69,13 +75,18 @@ def _family(family: str) -> str:
 
 
 def _anchor(title: str) -> str:
-    return "".join(char for char in title.lower().replace(" ", "-") if char.isalnum() or char == "-")
+    return "".join(
+        char for char in title.lower().replace(" ", "-") if char.isalnum() or char == "-"
+    )
 
 
 def _section(playbook: Mapping[str, Any]) -> Iterator[str]:
     yield f"### {playbook['id']}"
     yield ""
-    yield f"**{playbook['title']}** ({', '.join((playbook['role'], playbook['severity'], *playbook['applies']))})"
+    yield (
+        f"**{playbook['title']}** "
+        f"({', '.join((playbook['role'], playbook['severity'], *playbook['applies']))})"
+    )
     yield ""
     yield f"*Looks like.* {_text(playbook['looks_like'])}"
     yield ""
@@ -88,12 +99,17 @@ def _section(playbook: Mapping[str, Any]) -> Iterator[str]:
         yield from (f"- {line}" for line in _detection(detect))
         yield ""
     if playbook.get("explains"):
-        yield f"*Follows from it and is not shown beside it.* {', '.join(f'`{name}`' for name in playbook['explains'])}"
+        yield (
+            "*Follows from it and is not shown beside it.* "
+            f"{', '.join(f'`{name}`' for name in playbook['explains'])}"
+        )
         yield ""
     if playbook.get("fix"):
         yield "*Fix.*"
         yield ""
-        yield from (f"{number}. {_text(sentence(step))}" for number, step in enumerate(playbook["fix"], 1))
+        yield from (
+            f"{number}. {_text(sentence(step))}" for number, step in enumerate(playbook["fix"], 1)
+        )
         yield ""
     if playbook.get("advice"):
         yield "*What to do.*" if not playbook.get("fix") else "*Before that.*"
@@ -109,7 +125,9 @@ def _section(playbook: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _detection(detect: Mapping[str, Any]) -> Iterator[str]:
-    hold = f", once it has held for {detect['for']}" if detect.get("for") not in (None, "0s") else ""
+    hold = (
+        f", once it has held for {detect['for']}" if detect.get("for") not in (None, "0s") else ""
+    )
     if "detector" in detect:
         values = ", ".join(f"{key} {value}" for key, value in detect.get("with", {}).items())
         yield f"the detector `{detect['detector']}`{f' ({values})' if values else ''}{hold}"
@@ -127,7 +145,10 @@ def _signature(signature: Mapping[str, Any]) -> str:
         words.append(f"by {_code(signature['logger'])}")
     words.append(f"that matches {_code(signature['pattern'])}")
     if "where" in signature:
-        words.append("with " + " and ".join(f"{name} {condition}" for name, condition in signature["where"].items()))
+        words.append(
+            "with "
+            + " and ".join(f"{name} {condition}" for name, condition in signature["where"].items())
+        )
     if "unless" in signature:
         words.append(f"but not {_code(signature['unless'])}")
     return " ".join(words) + "".join(_conditions(signature))
@@ -137,13 +158,19 @@ def _conditions(signature: Mapping[str, Any]) -> Iterator[str]:
     if "near" in signature:
         near = signature["near"]
         side = " or ".join(f"{near[key]} lines {key}" for key in ("before", "after") if key in near)
-        yield f"; {'no' if near.get('absent') else 'a'} line within {side} matches {_code(near['pattern'])}"
+        yield (
+            f"; {'no' if near.get('absent') else 'a'} line within {side} matches "
+            f"{_code(near['pattern'])}"
+        )
     if "only_after" in signature:
         yield f"; only after {_code(signature['only_after'])}"
     if "not_after" in signature:
         yield f"; not after {_code(signature['not_after'])}"
     if signature.get("count", 1) > 1:
-        yield f"; {signature['count']} times{' within ' + signature['within'] if 'within' in signature else ''}"
+        yield (
+            f"; {signature['count']} "
+            f"times{' within ' + signature['within'] if 'within' in signature else ''}"
+        )
     if signature.get("last"):
         yield "; as the last line"
     if "cleared_by" in signature:

@@ -1,4 +1,6 @@
-"""launch: look before the start, show the plan, ask once, start, and call it good only when a step is done."""
+"""launch: look before the start, show the plan, ask once, start, and call it good only when a step
+is done.
+"""
 
 from __future__ import annotations
 
@@ -23,41 +25,112 @@ from bs4_console.core.state import PlanView
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("config", nargs="?", help="the training config, as a path on the pod")
     parser.add_argument("--pod", required=True, metavar="NAME", help="which pod of the inventory")
-    parser.add_argument("--run", dest="name", metavar="NAME", help="the run's name, unique on the pod; an ended run goes on")
-    parser.add_argument("--trainer", choices=TRAINERS, help="prime-rl of January 2026, the current one, or verl (known by its config)")
-    parser.add_argument("--phases", type=Path, metavar="FILE", help="start or continue the run of this phase file, in the phase it is in")
-    parser.add_argument("--cwd", default="", help="where the trainer is installed on the pod (default: ~/prime-rl; of verl ~/verl)")
-    parser.add_argument("--output-dir", default="outputs", help="relative to --cwd, or absolute (default: outputs)")
-    whence = parser.add_mutually_exclusive_group()
-    whence.add_argument("--resume", type=int, metavar="STEP", help="from this step (default: the newest that is complete on every side)")
-    whence.add_argument("--fresh", action="store_true", help="from the beginning: what was saved there is moved to the run's trash")
-    parser.add_argument("--component", choices=COMPONENTS, help="the whole run (rl), one part of it apart, or sft or eval")
-    parser.add_argument("--processes", type=int, default=1, metavar="N", help="ranks of a trainer that is started apart (default: 1)")
-    parser.add_argument("--env", action="append", default=[], metavar="NAME=VALUE", help="an addition to its environment; no secrets")
-    parser.add_argument("--container", default="", metavar="NAME", help="run it in this container of the pod; paths stay the pod's own")
-    parser.add_argument("--plan", nargs="?", const="", metavar="HASH", help="only show the plan; with its hash: carry out just that one")
     parser.add_argument(
-        "--yes", action="store_true", help="carry out the plan that is made, without asking, if it moves no checkpoint aside"
+        "--run",
+        dest="name",
+        metavar="NAME",
+        help="the run's name, unique on the pod; an ended run goes on",
     )
-    parser.add_argument("--confirm", metavar="NAME", help="the run's name again, where checkpoints are moved aside")
+    parser.add_argument(
+        "--trainer",
+        choices=TRAINERS,
+        help="prime-rl of January 2026, the current one, or verl (known by its config)",
+    )
+    parser.add_argument(
+        "--phases",
+        type=Path,
+        metavar="FILE",
+        help="start or continue the run of this phase file, in the phase it is in",
+    )
+    parser.add_argument(
+        "--cwd",
+        default="",
+        help="where the trainer is installed on the pod (default: ~/prime-rl; of verl ~/verl)",
+    )
+    parser.add_argument(
+        "--output-dir", default="outputs", help="relative to --cwd, or absolute (default: outputs)"
+    )
+    whence = parser.add_mutually_exclusive_group()
+    whence.add_argument(
+        "--resume",
+        type=int,
+        metavar="STEP",
+        help="from this step (default: the newest that is complete on every side)",
+    )
+    whence.add_argument(
+        "--fresh",
+        action="store_true",
+        help="from the beginning: what was saved there is moved to the run's trash",
+    )
+    parser.add_argument(
+        "--component",
+        choices=COMPONENTS,
+        help="the whole run (rl), one part of it apart, or sft or eval",
+    )
+    parser.add_argument(
+        "--processes",
+        type=int,
+        default=1,
+        metavar="N",
+        help="ranks of a trainer that is started apart (default: 1)",
+    )
+    parser.add_argument(
+        "--env",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="an addition to its environment; no secrets",
+    )
+    parser.add_argument(
+        "--container",
+        default="",
+        metavar="NAME",
+        help="run it in this container of the pod; paths stay the pod's own",
+    )
+    parser.add_argument(
+        "--plan",
+        nargs="?",
+        const="",
+        metavar="HASH",
+        help="only show the plan; with its hash: carry out just that one",
+    )
+    parser.add_argument(
+        "--yes",
+        action="store_true",
+        help="carry out the plan that is made, without asking, if it moves no checkpoint aside",
+    )
+    parser.add_argument(
+        "--confirm", metavar="NAME", help="the run's name again, where checkpoints are moved aside"
+    )
     launch_setup.configure(parser)
-    parser.add_argument("--no-preflight", action="store_true", help="do not look at pod, config and model before the start")
+    parser.add_argument(
+        "--no-preflight",
+        action="store_true",
+        help="do not look at pod, config and model before the start",
+    )
     parser.add_argument("--no-wait", action="store_true", help="do not wait for the first step")
     parser.add_argument("--json", action="store_true", help="JSON objects instead of text")
-    parser.add_argument("overrides", nargs="*", metavar="-- ARGUMENT", help="further arguments for the trainer")
+    parser.add_argument(
+        "overrides", nargs="*", metavar="-- ARGUMENT", help="further arguments for the trainer"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
     launch_setup.refuse_stray(options)
     if options.phases is not None:
         if any((options.config, options.name, options.trainer)):
-            raise UsageError("A phase file names config, run and trainer itself.", "Leave them out, or leave --phases out.")
+            raise UsageError(
+                "A phase file names config, run and trainer itself.",
+                "Leave them out, or leave --phases out.",
+            )
         return asyncio.run(_launch(options, None, phases.read(options.phases)))
     return asyncio.run(_launch(options, asked_by(options), None))
 
 
 def asked_by(options: argparse.Namespace) -> Asked:
-    """What the command line asks for. UsageError when something of it is missing or cannot be read."""
+    """What the command line asks for. UsageError when something of it is missing or cannot be
+    read.
+    """
     for what, given in (("CONFIG", options.config), ("--run", options.name)):
         if not given:
             raise UsageError(f"launch needs {what}.", "Say it, or give a phase file with --phases.")
@@ -65,26 +138,45 @@ def asked_by(options: argparse.Namespace) -> Asked:
     if wrong := [name for name, equals, _ in pairs if not equals]:
         raise UsageError(f"--env {wrong[0]} has no value.", "Write NAME=VALUE.")
     return Asked(
-        options.name, options.trainer or "", options.config, options.cwd, options.output_dir,
-        AUTO if options.resume is None else options.resume, options.fresh, options.component or "", options.processes,
-        tuple(options.overrides), {name: value for name, _, value in pairs}, options.container,
-    )  # fmt: skip
+        options.name,
+        options.trainer or "",
+        options.config,
+        options.cwd,
+        options.output_dir,
+        AUTO if options.resume is None else options.resume,
+        options.fresh,
+        options.component or "",
+        options.processes,
+        tuple(options.overrides),
+        {name: value for name, _, value in pairs},
+        options.container,
+    )
 
 
 async def _launch(options: argparse.Namespace, single: Asked | None, phased: Phases | None) -> int:
     pod = Inventory().get(options.pod) if options.plan == "" else to_act_on(options)
     async with linked(pod) as live:
-        phase = None if phased is None else phases.launched(live.state, phased)[0] or phased.phases[0]
+        phase = (
+            None if phased is None else phases.launched(live.state, phased)[0] or phased.phases[0]
+        )
         asked = single if phased is None or phase is None else phased.asked(phase)
         if asked is None:
             raise AssertionError("a launch is of a config or of a phase")
         asked = await launch_config.resolved(live, asked, setup=options.setup)
         only_shown = options.plan == ""
         if not only_shown and (going := launch.under_way(live.state, asked.run)) is not None:
-            _say(options, f"A launch of {asked.run} by {going.who} is under way; it is watched, nothing is started twice.")
+            _say(
+                options,
+                f"A launch of {asked.run} by {going.who} is under way; it is watched, "
+                "nothing is started twice.",
+            )
             return await watch_launch(options, live, going.key)
         if not only_shown and (already := launch.trains_already(live.state, asked)) is not None:
-            _say(options, f"{asked.run} runs already, at step {'-' if already.step is None else already.step}; nothing was started.")
+            _say(
+                options,
+                f"{asked.run} runs already, at step "
+                f"{'-' if already.step is None else already.step}; nothing was started.",
+            )
             return 0
         if options.setup and not await launch_setup.ready(options, live, asked):
             return 0 if only_shown else FINDING
@@ -101,14 +193,19 @@ async def _launch(options: argparse.Namespace, single: Asked | None, phased: Pha
         confirmed = _confirmed(options, view)
         if confirmed is None:
             return REFUSED
-        return await watch_launch(options, live, await launch.start(live, view, confirmed=confirmed))
+        return await watch_launch(
+            options, live, await launch.start(live, view, confirmed=confirmed)
+        )
 
 
 def _fit(options: argparse.Namespace, looked: launch.Looked) -> bool:
     """What the look before the start has found is said; False when it forbids the start."""
     if not options.json:
         good = sum(check.state == "ok" for check in looked.preflight.checks)
-        print(f"Looked at {options.pod} before the start: {good} of {len(looked.preflight.checks)} checks are ok.")
+        print(
+            f"Looked at {options.pod} before the start: {good} of {len(looked.preflight.checks)} "
+            "checks are ok."
+        )
         for check in looked.told:
             print(f"  {check.state} {check.id}: {launch.sentence(check)}")
     if looked.blocking and options.plan != "":
@@ -118,7 +215,13 @@ def _fit(options: argparse.Namespace, looked: launch.Looked) -> bool:
     return not looked.blocking
 
 
-def _show(options: argparse.Namespace, live: PodSession, pod: Pod, view: PlanView, looked: launch.Looked | None) -> None:
+def _show(
+    options: argparse.Namespace,
+    live: PodSession,
+    pod: Pod,
+    view: PlanView,
+    looked: launch.Looked | None,
+) -> None:
     if not options.json:
         print(plan_text(view.plan, view.plan_hash))
         for line in launch.words(view, live.state, pod.price):
@@ -126,29 +229,50 @@ def _show(options: argparse.Namespace, live: PodSession, pod: Pod, view: PlanVie
         for line in looked.memory if looked is not None else ():
             print(f"  {line}")
     elif options.plan == "":
-        body: dict[str, Any] = {key: view.plan.get(key) for key in ("why", "notes", "config", "resume", "moves", "typed_name")}
+        body: dict[str, Any] = {
+            key: view.plan.get(key)
+            for key in ("why", "notes", "config", "resume", "moves", "typed_name")
+        }
         checks = None if looked is None else [check.as_dict() for check in looked.preflight.checks]
         emit(
-            "plan", plan_hash=view.plan_hash, expires=view.expires_t, playbook=view.playbook, run=view.run, attempt=view.attempt,
-            steps=view.plan["steps"], checks=checks, memory=None if looked is None else list(looked.memory), **body,
-        )  # fmt: skip
+            "plan",
+            plan_hash=view.plan_hash,
+            expires=view.expires_t,
+            playbook=view.playbook,
+            run=view.run,
+            attempt=view.attempt,
+            steps=view.plan["steps"],
+            checks=checks,
+            memory=None if looked is None else list(looked.memory),
+            **body,
+        )
 
 
 def _confirmed(options: argparse.Namespace, view: PlanView) -> bool | None:
     """True: by the run's name; False: otherwise; None: not at all, and that was said."""
     if options.plan and not (len(options.plan) >= 8 and view.plan_hash.startswith(options.plan)):
-        raise RefusedError(f"Nothing was done: the plan is {view.plan_hash[:16]} now, not {options.plan}.", "Look at it with --plan.")
+        raise RefusedError(
+            f"Nothing was done: the plan is {view.plan_hash[:16]} now, not {options.plan}.",
+            "Look at it with --plan.",
+        )
     if launch.must_type(view):
         if options.confirm is None and is_terminal() and not options.json:
-            options.confirm = ask(f"This moves checkpoints aside. Type {view.run} to carry it out: ")
+            options.confirm = ask(
+                f"This moves checkpoints aside. Type {view.run} to carry it out: "
+            )
         if options.confirm == view.run:
             return True
-        complain(f"Nothing was done: this moves checkpoints aside (see --plan). Confirm with --confirm {view.run}.")
+        complain(
+            "Nothing was done: this moves checkpoints aside (see --plan). Confirm with "
+            f"--confirm {view.run}."
+        )
         return None
     if options.yes or options.plan or options.confirm == view.run:
         return False
     if not is_terminal() or options.json:
-        complain(f"Nothing was done: confirm the plan with --yes, or with --plan {view.plan_hash[:16]}.")
+        complain(
+            f"Nothing was done: confirm the plan with --yes, or with --plan {view.plan_hash[:16]}."
+        )
         return None
     if ask("Type yes to carry it out: ") != "yes":
         raise RefusedError("Nothing was done.", "Run it again when you are sure.")
@@ -161,7 +285,11 @@ async def watch_launch(options: argparse.Namespace, live: PodSession, key: str) 
         async for action in launch.until_started(live, key):
             last = action
         if not last.ended:
-            _say(options, f"{last.run} was started; its first step is not waited for here. The same command again watches it.")
+            _say(
+                options,
+                f"{last.run} was started; its first step is not waited for here. The same "
+                "command again watches it.",
+            )
             return 0
     action = await watch(live, key, as_json=options.json)
     if not options.json:

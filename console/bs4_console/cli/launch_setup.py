@@ -17,14 +17,24 @@ from bs4_console.core.setup import Recipe
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--setup", action="store_true", help="set the pod up first (as `pods setup` does), under the same confirmation")
+    parser.add_argument(
+        "--setup",
+        action="store_true",
+        help="set the pod up first (as `pods setup` does), under the same confirmation",
+    )
     for name, metavar, text in (
         ("repository", "URL", "instead of prime-rl's own"),
         ("revision", "COMMIT", "instead of the one that is known to work"),
         ("uv", "URL", "instead of uv's own installer"),
     ):
         parser.add_argument(f"--{name}", default="", metavar=metavar, help=f"with --setup: {text}")
-    parser.add_argument("--install", action="append", default=[], metavar="OWNER/NAME", help="with --setup: an environment to install")
+    parser.add_argument(
+        "--install",
+        action="append",
+        default=[],
+        metavar="OWNER/NAME",
+        help="with --setup: an environment to install",
+    )
 
 
 def refuse_stray(options: argparse.Namespace) -> None:
@@ -35,12 +45,21 @@ def refuse_stray(options: argparse.Namespace) -> None:
 
 
 async def ready(options: argparse.Namespace, live: PodSession, asked: Asked) -> bool:
-    """Set the pod up as far as it is not. False when that failed, or was only shown; RefusedError when nobody confirmed it.
+    """Set the pod up as far as it is not. False when that failed, or was only shown; RefusedError
+    when nobody confirmed it.
 
-    Whoever confirms this confirms the start as well: there is nothing yet of which a plan of it could be made. It is shown all the same
-    before it is carried out, and where it would move checkpoints aside it asks again.
+    Whoever confirms this confirms the start as well: there is nothing yet of which a plan of it
+    could be made. It is shown all the same before it is carried out, and where it would move
+    checkpoints aside it asks again.
     """
-    recipe = Recipe(asked.trainer, asked.cwd, options.repository, options.revision, tuple(options.install), options.uv)
+    recipe = Recipe(
+        asked.trainer,
+        asked.cwd,
+        options.repository,
+        options.revision,
+        tuple(options.install),
+        options.uv,
+    )
     nothing = Credentials()
     running = setup.under_way(live)
     if running is not None and setup.same(running, recipe, nothing):
@@ -53,14 +72,22 @@ async def ready(options: argparse.Namespace, live: PodSession, asked: Asked) -> 
     if not setup.todo(view.plan["steps"]):
         return True
     if options.plan == "":
-        print(f"  then: the look before the start, and the plan of {asked.run}; neither can be made before this is done.")
+        print(
+            f"  then: the look before the start, and the plan of {asked.run}; neither can be "
+            "made before this is done."
+        )
         return False
     if not options.json:
-        print(f"  then: start {asked.run} with {asked.config}, if nothing forbids it, and wait for its first step")
+        print(
+            f"  then: start {asked.run} with {asked.config}, if nothing forbids it, and wait "
+            "for its first step"
+        )
     options.yes = _confirmed(options, asked)
     done = await watch(live, await setup.begin(live, view.plan_hash, nothing), as_json=options.json)
     if done.state != "done":
-        complain(f"{asked.run} was not started: the set-up did not come to its end ({done.detail}).")
+        complain(
+            f"{asked.run} was not started: the set-up did not come to its end ({done.detail})."
+        )
     return done.state == "done"
 
 
@@ -68,7 +95,10 @@ def _confirmed(options: argparse.Namespace, asked: Asked) -> bool:
     if options.yes:
         return True
     if not is_terminal() or options.json:
-        raise RefusedError("Nothing was done: the set-up was not confirmed.", "Confirm it, and the start with it, with --yes.")
+        raise RefusedError(
+            "Nothing was done: the set-up was not confirmed.",
+            "Confirm it, and the start with it, with --yes.",
+        )
     if ask(f"Type yes to set the pod up and start {asked.run}: ") != "yes":
         raise RefusedError("Nothing was done.", "Run it again when you are sure.")
     return True

@@ -1,4 +1,6 @@
-"""logs: print or follow the logs of a run, or any file of a pod, byte for byte from where they lie."""
+"""logs: print or follow the logs of a run, or any file of a pod, byte for byte from where they
+lie.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +15,37 @@ from bs4_console.core.inventory import Inventory
 from bs4_console.core.pod_streams import file_stream
 from bs4_console.core.session import Chunk, PodSession
 
-#: How long a read waits on the pod for more, and the pause before asking again over a link that is down.
+#: How long a read waits on the pod for more, and the pause before asking again over a link that is
+#: down.
 WAIT_S, RETRY_S = 20.0, 0.5
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run_name", metavar="RUN", nargs="?", help="the run; optional when the pod has one")
+    parser.add_argument(
+        "run_name", metavar="RUN", nargs="?", help="the run; optional when the pod has one"
+    )
     parser.add_argument("--pod", required=True, metavar="NAME", help="which pod of the inventory")
-    parser.add_argument("--source", help="launcher, trainer, orchestrator, inference or env-NAME (default: trainer)", default="trainer")
-    parser.add_argument("--file", metavar="PATH", help="any file of the pod, /... or ~/...; none that may hold credentials")
+    parser.add_argument(
+        "--source",
+        help="launcher, trainer, orchestrator, inference or env-NAME (default: trainer)",
+        default="trainer",
+    )
+    parser.add_argument(
+        "--file",
+        metavar="PATH",
+        help="any file of the pod, /... or ~/...; none that may hold credentials",
+    )
     parser.add_argument("-f", "--follow", action="store_true", help="go on with what comes")
-    parser.add_argument("-n", "--lines", type=_count, default=50, help="how many of the last lines (default 50); 0: from the beginning")
-    parser.add_argument("--json", action="store_true", help="one object a line: stream, cursor, text")
+    parser.add_argument(
+        "-n",
+        "--lines",
+        type=_count,
+        default=50,
+        help="how many of the last lines (default 50); 0: from the beginning",
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="one object a line: stream, cursor, text"
+    )
 
 
 def _count(text: str) -> int:
@@ -52,31 +73,47 @@ async def _stream(live: PodSession, options: argparse.Namespace) -> str:
     runs = sorted({name.split("/")[1] for name in logs})
     run = options.run_name or (runs[0] if len(runs) == 1 else None)
     if run is None:
-        raise UsageError(f"{options.pod} has {len(runs)} runs with logs ({', '.join(runs) or 'none'}).", "Name one of them.")
+        raise UsageError(
+            f"{options.pod} has {len(runs)} runs with logs ({', '.join(runs) or 'none'}).",
+            "Name one of them.",
+        )
     stream = f"log/{run}/{options.source}"
     if stream in logs:
         return stream
     known = ", ".join(name.split("/", 2)[2] for name in logs if name.split("/")[1] == run)
     if known:
-        raise UsageError(f"{run} has no log {options.source!r}.", f"It has {known}: name one with --source.")
-    raise UsageError(f"{options.pod} has no run {run!r} with logs.", f"Runs with logs: {', '.join(runs) or 'none'}.")
+        raise UsageError(
+            f"{run} has no log {options.source!r}.", f"It has {known}: name one with --source."
+        )
+    raise UsageError(
+        f"{options.pod} has no run {run!r} with logs.",
+        f"Runs with logs: {', '.join(runs) or 'none'}.",
+    )
 
 
 async def _print(live: PodSession, stream: str, options: argparse.Namespace) -> None:
     cursor = "start" if options.lines == 0 else await live.seek_line(stream, -options.lines)
     out = _Lines(stream) if options.json else _Bytes()
-    seen = 0  # bytes of an unfinished last line that are printed already; it comes again from its start when it has grown
+    # bytes of an unfinished last line that are printed already; it comes again from its start when
+    # it has grown
+    seen = 0
     while True:
         try:
-            chunk = await live.read_log(stream, cursor, wait=WAIT_S if options.follow else 0.0, seen=seen)
+            chunk = await live.read_log(
+                stream, cursor, wait=WAIT_S if options.follow else 0.0, seen=seen
+            )
         except Unreachable:
             if not options.follow:
                 raise
-            # The session makes the link again, and ends us when it cannot; the cursor knows where to go on.
+            # The session makes the link again, and ends us when it cannot; the cursor knows where
+            # to go on.
             await asyncio.sleep(RETRY_S)
             continue
         if chunk.gap:
-            complain(f"gap in {stream}: bytes {chunk.gap.get('from')} to {chunk.gap.get('to')} are lost ({chunk.gap.get('reason')})")
+            complain(
+                f"gap in {stream}: bytes {chunk.gap.get('from')} to {chunk.gap.get('to')} "
+                f"are lost ({chunk.gap.get('reason')})"
+            )
         out.write(chunk, seen)
         if chunk.data:
             seen = len(chunk.data) if chunk.repeats else 0
@@ -106,7 +143,13 @@ class _Lines:
         at = int(offset)
         for line in _by_lf(chunk.data):
             text = line.rstrip(b"\n").decode("utf-8", "replace")
-            emit("log", stream=self._stream, cursor=f"{generation}:{at}", text=text, whole=line.endswith(b"\n"))
+            emit(
+                "log",
+                stream=self._stream,
+                cursor=f"{generation}:{at}",
+                text=text,
+                whole=line.endswith(b"\n"),
+            )
             at += len(line)
 
 

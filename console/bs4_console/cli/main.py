@@ -16,12 +16,15 @@ from bs4_console.core.errors import UNREACHABLE, USAGE, ConsoleError
 #: As a shell says of a command that Ctrl-C ended.
 INTERRUPTED = 130
 
-#: Name -> one line of help. The module of a command is imported only when it is used: a health check in cron must start fast.
+#: Name -> one line of help. The module of a command is imported only when it is used: a health
+#: check in cron must start fast.
 COMMANDS = {
     "pods": "add, list, show, remove, test and import pods",
     "deploy": "bring the agent to a pod",
     "preflight": "what is wrong with a start before it is made; changes nothing",
-    "launch": "look, plan, ask once, start a training run, and call it good when its first step is done",
+    "launch": (
+        "look, plan, ask once, start a training run, and call it good when its first step is done"
+    ),
     "phases": "a run of several configs: where it is, and the switch to the next one",
     "stop": "end a run with all its processes and prove the GPUs free",
     "logs": "print or follow the logs of a run",
@@ -34,14 +37,18 @@ COMMANDS = {
     "playbook": "list, show, plan, run and lint playbooks",
     "config": "lint, fix, compare, migrate, make and record training configs",
     "recover": "bring runs on to another machine when their own is lost, within stored limits",
-    "provision": "find, rent, list and end machines of Vast.ai, RunPod, Prime Intellect, Lambda and Verda",
+    "provision": (
+        "find, rent, list and end machines of Vast.ai, RunPod, Prime Intellect, Lambda and Verda"
+    ),
     "completions": "a script that completes this command line in bash, zsh or fish",
     "demo": "practice pods with runs that fail in the real ways",
 }
 
 
 class Parser(argparse.ArgumentParser):
-    """Usage errors are one sentence and end with the exit code that is documented for the command."""
+    """Usage errors are one sentence and end with the exit code that is documented for the
+    command.
+    """
 
     usage_code = USAGE
 
@@ -52,12 +59,21 @@ class Parser(argparse.ArgumentParser):
 
 def build(commands: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
     """The parser; only `commands` are filled in."""
-    parser = Parser(prog="bs4-console", description="The terminal that RL engineers keep open while their runs train.")
+    parser = Parser(
+        prog="bs4-console",
+        description="The terminal that RL engineers keep open while their runs train.",
+    )
     parser.add_argument("--version", action="store_true", help="print the version and end")
-    parser.add_argument("--read-only", action="store_true", help="nothing can be changed: the screen and every command refuse to act")
+    parser.add_argument(
+        "--read-only",
+        action="store_true",
+        help="nothing can be changed: the screen and every command refuse to act",
+    )
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
     for name, text in COMMANDS.items():
-        command = subparsers.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+        command = subparsers.add_parser(
+            name, help=text, description=text[0].upper() + text[1:] + "."
+        )
         if name in commands:
             module = importlib.import_module(f"bs4_console.cli.{name}")
             # Words that no parser knows are refused by the outermost one.
@@ -68,7 +84,9 @@ def build(commands: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit code. Whatever goes wrong is one sentence on stderr; only a defect of ours shows its traceback."""
+    """The exit code. Whatever goes wrong is one sentence on stderr; only a defect of ours shows its
+    traceback.
+    """
     arguments = list(sys.argv[1:] if argv is None else argv)
     name = next((word for word in arguments if not word.startswith("-")), "")
     try:
@@ -80,14 +98,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # `bs4-console logs ... | head`: the reader has enough. Python would complain once more when it closes stdout.
+        # `bs4-console logs ... | head`: the reader has enough. Python would complain once more when
+        # it closes stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
         what = error.filename or "A file or socket of this machine"
-        complain(f"{what} cannot be used: {error.strerror or error}. Check its permissions and the free space there.")
+        complain(
+            f"{what} cannot be used: {error.strerror or error}. Check its permissions and "
+            "the free space there."
+        )
         return UNREACHABLE
-    except Exception:  # noqa: BLE001 (the last line of defence: unknown is 3, while Python's own 1 would say "a finding")
+    except Exception:  # noqa: BLE001
+        # The last line of defence: unknown is 3, while Python's own 1 would say "a finding".
         traceback.print_exc()
         complain("This is a defect of bs4-console; report it with the lines above.")
         return UNREACHABLE
@@ -95,7 +118,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _main(arguments: list[str], name: str) -> int:
     # argparse would give the words behind `--` to the wrong argument when options stand in between.
-    own, extra = (arguments[: arguments.index("--")], arguments[arguments.index("--") + 1 :]) if "--" in arguments else (arguments, None)
+    own, extra = (
+        (arguments[: arguments.index("--")], arguments[arguments.index("--") + 1 :])
+        if "--" in arguments
+        else (arguments, None)
+    )
     parser = build([name])
     options = parser.parse_args(own)
     if extra is not None:
@@ -118,9 +145,15 @@ def _screen(read_only: bool) -> int:
     from bs4_console.core.inventory import Inventory
 
     if not is_terminal():
-        raise UsageError("The screen needs a terminal.", "Without one use `bs4-console check` or `bs4-console --help`.")
+        raise UsageError(
+            "The screen needs a terminal.",
+            "Without one use `bs4-console check` or `bs4-console --help`.",
+        )
     if not Inventory().list():
-        raise UsageError("No pod is known yet.", "Add one with `bs4-console pods add NAME HOST`, or practise with `bs4-console demo`.")
+        raise UsageError(
+            "No pod is known yet.",
+            "Add one with `bs4-console pods add NAME HOST`, or practise with `bs4-console demo`.",
+        )
     from bs4_console.tui.app import run
 
     return run(fleet(read_only), read_only)

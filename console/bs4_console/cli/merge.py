@@ -1,4 +1,6 @@
-"""checkpoints merge: a step of a verl run, put together into a Hugging Face directory on its pod."""
+"""checkpoints merge: a step of a verl run, put together into a Hugging Face directory on its
+pod.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +17,18 @@ from bs4_console.core.session import PodSession
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pod", required=True, metavar="NAME", help="which pod of the inventory")
-    parser.add_argument("--run", dest="name", required=True, metavar="NAME", help="which run of verl")
-    parser.add_argument("--step", type=int, metavar="N", help="this step (default: the newest that is complete)")
+    parser.add_argument(
+        "--run", dest="name", required=True, metavar="NAME", help="which run of verl"
+    )
+    parser.add_argument(
+        "--step", type=int, metavar="N", help="this step (default: the newest that is complete)"
+    )
     parser.add_argument(
         "--target",
         default="",
         metavar="DIR",
-        help="on the pod, not there yet, from the run's cwd (default: merged/ in the run's directory)",
+        help="on the pod, not there yet, from the run's cwd (default: merged/ in the run's "
+        "directory)",
     )
     plans.configure(parser)
 
@@ -33,16 +40,38 @@ async def run(options: argparse.Namespace) -> int:
     async with linked(Inventory().get(options.pod) if only_shown else to_act_on(options)) as live:
         going = None if only_shown else merge.under_way(live.state, options.name)
         if going is not None:
-            complain(f"A merge of {options.name} by {going.who} is under way; it is watched, nothing is begun twice.")
+            complain(
+                f"A merge of {options.name} by {going.who} is under way; it is watched, "
+                "nothing is begun twice."
+            )
             key: str | None = going.key
         else:
             key = await _confirmed(live, options, asked)
         return 0 if key is None else exit_code(await watch(live, key, as_json=options.json))
 
 
-async def _confirmed(live: PodSession, options: argparse.Namespace, asked: merge.Asked) -> str | None:
+async def _confirmed(
+    live: PodSession, options: argparse.Namespace, asked: merge.Asked
+) -> str | None:
     """The key of what was confirmed; None when the plan was only to be shown."""
     view = await merge.plan(live, asked)
     if options.json and options.plan == "":
-        emit("merge-plan", **plans.told(options, view, "source", "target", "bytes", "needed", "free", "notes", "commands", "cwd", "steps"))
-    return await merge.begin(live, view) if plans.confirmed(options, view, merge.words(view)) else None
+        emit(
+            "merge-plan",
+            **plans.told(
+                options,
+                view,
+                "source",
+                "target",
+                "bytes",
+                "needed",
+                "free",
+                "notes",
+                "commands",
+                "cwd",
+                "steps",
+            ),
+        )
+    return (
+        await merge.begin(live, view) if plans.confirmed(options, view, merge.words(view)) else None
+    )

@@ -1,4 +1,6 @@
-"""models: what is known of models before one is trained: baselines, prices, tool calls, what fails."""
+"""models: what is known of models before one is trained: baselines, prices, tool calls, what
+fails.
+"""
 
 from __future__ import annotations
 
@@ -16,21 +18,41 @@ TRAINERS = ("prime-rl-2026-01", "prime-rl", "verl")
 def configure(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     listing = verbs.add_parser("list", help="all models of the registry")
-    listing.add_argument("--trainable", action="store_true", help="only text models with weights that --trainer is not known to fail on")
+    listing.add_argument(
+        "--trainable",
+        action="store_true",
+        help="only text models with weights that --trainer is not known to fail on",
+    )
     _trainer(listing)
     show = verbs.add_parser("show", help="all that is known of one model, with dates and sources")
     show.add_argument("model", metavar="MODEL", help="its id, as on the hub or at the provider")
-    verify = verbs.add_parser("verify", help="whether a model can be trained, by the registry and, if asked, the hub")
+    verify = verbs.add_parser(
+        "verify", help="whether a model can be trained, by the registry and, if asked, the hub"
+    )
     verify.add_argument("model", metavar="MODEL", help="its id, as on the hub or at the provider")
-    verify.add_argument("--hub", action="store_true", help="ask the hub too: exists, gated, text-only (a token is taken from HF_TOKEN)")
-    verify.add_argument("--hub-url", default=models.HUB, metavar="URL", help="the hub's address, for a mirror (default: %(default)s)")
+    verify.add_argument(
+        "--hub",
+        action="store_true",
+        help="ask the hub too: exists, gated, text-only (a token is taken from HF_TOKEN)",
+    )
+    verify.add_argument(
+        "--hub-url",
+        default=models.HUB,
+        metavar="URL",
+        help="the hub's address, for a mirror (default: %(default)s)",
+    )
     _trainer(verify)
     for verb in (listing, show, verify):
         verb.add_argument("--json", action="store_true", help="one JSON object instead of text")
 
 
 def _trainer(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--trainer", choices=TRAINERS, default="prime-rl", help="the trainer it is for (default: %(default)s)")
+    parser.add_argument(
+        "--trainer",
+        choices=TRAINERS,
+        default="prime-rl",
+        help="the trainer it is for (default: %(default)s)",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -44,15 +66,26 @@ def _list(options: argparse.Namespace) -> int:
     if options.json:
         emit("models", models=[m.as_dict() for m in known])
         return 0
-    table([_row(m) for m in known], ["model", "params", "$/M in", "out", "baseline", "tools", "kind", "remark"])
+    table(
+        [_row(m) for m in known],
+        ["model", "params", "$/M in", "out", "baseline", "tools", "kind", "remark"],
+    )
     return 0
 
 
 def _row(m: models.Model) -> list[str]:
-    size = "?" if m.params_b is None else f"{m.params_b:g}B" + (f" ({m.active_b:g}B)" if m.active_b else "")
+    size = (
+        "?"
+        if m.params_b is None
+        else f"{m.params_b:g}B" + (f" ({m.active_b:g}B)" if m.active_b else "")
+    )
     best = max(m.baselines, key=lambda b: b.n or 0, default=None)
     solved = "-" if best is None else f"{best.solved:.1%}" + (f" n={best.n}" if best.n else "")
-    price = ["-", "-"] if m.price is None else [f"{m.price.input:g}", "-" if m.price.output is None else f"{m.price.output:g}"]
+    price = (
+        ["-", "-"]
+        if m.price is None
+        else [f"{m.price.input:g}", "-" if m.price.output is None else f"{m.price.output:g}"]
+    )
     remark = f"blocked ({m.blocked['applies']})" if m.blocked else "see show" if m.problems else ""
     return [m.name, size, *price, solved, m.tool_calls, m.kind, remark]
 
@@ -60,22 +93,32 @@ def _row(m: models.Model) -> list[str]:
 def _show(options: argparse.Namespace) -> int:
     model = models.get(options.model)
     if model is None:
-        raise UsageError(f"{options.model} is not in the registry.", f"Ask the hub: `bs4-console models verify {options.model} --hub`.")
+        raise UsageError(
+            f"{options.model} is not in the registry.",
+            f"Ask the hub: `bs4-console models verify {options.model} --hub`.",
+        )
     if options.json:
         emit("model", model=model.as_dict())
         return 0
     size = "unknown" if model.params_b is None else f"{model.params_b:g} billion parameters"
-    print(f"{model.name}: {model.kind}, {size}" + (f", {model.active_b:g} active" if model.active_b else ""))
+    print(
+        f"{model.name}: {model.kind}, {size}"
+        + (f", {model.active_b:g} active" if model.active_b else "")
+    )
     print(f"  hub id          {model.hub if model.kind != 'closed' else 'none'}")
     print(f"  tool calls      {model.tool_calls}")
     print(f"  implementation  {model.impl or 'unknown'}")
     if model.price:
         out = "" if model.price.output is None else f", {model.price.output:g} out"
-        print(f"  price           ${model.price.input:g} in{out} for 10^6 tokens ({_origin(model.price.source)})")
+        print(
+            f"  price           ${model.price.input:g} in{out} for 10^6 tokens "
+            f"({_origin(model.price.source)})"
+        )
     for b in model.baselines:
         print(f"  baseline        {b.solved:.1%} ({_origin(b.source)})")
     if model.max_tokens:
-        print(f"  max_tokens      {' to '.join(map(str, model.max_tokens))}{' or more' if len(model.max_tokens) == 1 else ''}")
+        more = " or more" if len(model.max_tokens) == 1 else ""
+        print(f"  max_tokens      {' to '.join(map(str, model.max_tokens))}{more}")
     if model.trained:
         print(f"  trained         {model.trained}")
     for problem in model.problems:
@@ -92,11 +135,20 @@ def _origin(source: models.Source) -> str:
 def _verify(options: argparse.Namespace) -> int:
     remarks = models.verify(options.model, options.trainer)
     if options.hub:
-        # The token comes from where the hub's own tools take it; an argument would stand in the process list.
-        remarks += models.ask_hub(options.model, base=options.hub_url, token=os.environ.get("HF_TOKEN", ""))
+        # The token comes from where the hub's own tools take it; an argument would stand in the
+        # process list.
+        remarks += models.ask_hub(
+            options.model, base=options.hub_url, token=os.environ.get("HF_TOKEN", "")
+        )
     worst = any(remark.level == "error" for remark in remarks)
     if options.json:
-        emit("model-verify", model=options.model, trainer=options.trainer, ok=not worst, remarks=[dataclasses.asdict(r) for r in remarks])
+        emit(
+            "model-verify",
+            model=options.model,
+            trainer=options.trainer,
+            ok=not worst,
+            remarks=[dataclasses.asdict(r) for r in remarks],
+        )
     else:
         for remark in remarks:
             print(f"{remark.level:8}{remark.check:14}{remark.message} {remark.fix}".rstrip())

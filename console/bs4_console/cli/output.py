@@ -1,4 +1,6 @@
-"""How commands speak: text for people on stdout, errors on stderr, JSON objects that name their schema."""
+"""How commands speak: text for people on stdout, errors on stderr, JSON objects that name their
+schema.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ def table(rows: Sequence[Sequence[str]], heads: Sequence[str]) -> None:
     """Left-aligned columns."""
     widths = [max(len(row[i]) for row in [list(heads), *rows]) for i in range(len(heads))]
     for row in [[head.upper() for head in heads], *rows]:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        print(
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        )
 
 
 def clock(seconds: float) -> str:
@@ -36,21 +40,35 @@ def gib(size: float | None) -> str:
 
 
 def plan_text(plan: Mapping[str, Any], plan_hash: str) -> str:
-    """A plan as it is shown before it is confirmed: each step with its exact command and what it would touch."""
-    lines = [f"{plan['title']}", f"  run {plan['run']}, attempt {plan['attempt']}, danger: {plan['danger']}"]
+    """A plan as it is shown before it is confirmed: each step with its exact command and what it
+    would touch.
+    """
+    lines = [
+        f"{plan['title']}",
+        f"  run {plan['run']}, attempt {plan['attempt']}, danger: {plan['danger']}",
+    ]
     for number, step in enumerate(plan["steps"], 1):
         lines.append(f"  {number}. {step['title']}")
         if step["command"]:
             lines.append(f"       $ {step['command']}")
         for process in step["shown"].get("processes", []):
-            text = process if isinstance(process, str) else f"pid {process['pid']} {process['component'] or '?'}: {process['command']}"
+            text = (
+                process
+                if isinstance(process, str)
+                else f"pid {process['pid']} {process['component'] or '?'}: {process['command']}"
+            )
             lines.append(f"       - {text[:150]}")
         for entry in step["shown"].get("directories", []):
-            lines.append(f"       - {entry if isinstance(entry, str) else entry['path'] + ' (' + str(entry['bytes']) + ' bytes)'}")
+            if not isinstance(entry, str):
+                entry = f"{entry['path']} ({entry['bytes']} bytes)"
+            lines.append(f"       - {entry}")
         for text in step["shown"].get("left_alone", []):
             lines.append(f"       - left alone: {text[:140]}")
     for kind, parameters in plan["verify"].items():
-        words = ", ".join(f"{name} {value:g}" + (" s" if name == "within" else "") for name, value in parameters.items())
+        words = ", ".join(
+            f"{name} {value:g}" + (" s" if name == "within" else "")
+            for name, value in parameters.items()
+        )
         lines.append(f"  then verify: {kind.replace('_', ' ')} ({words})")
     lines.append(f"  plan {plan_hash}")
     return "\n".join(lines)

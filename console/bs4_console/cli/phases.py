@@ -23,20 +23,32 @@ _LOOK_S = 5.0
 def configure(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     status = verbs.add_parser("status", help="which phase the run is in, and what it waits for")
-    advance = verbs.add_parser("advance", help="if the phase is over: stop the run and launch the next config from the newest checkpoint")
+    advance = verbs.add_parser(
+        "advance",
+        help="if the phase is over: stop the run and launch the next config from the newest "
+        "checkpoint",
+    )
     for verb in (status, advance):
         verb.add_argument("file", type=Path, metavar="FILE", help="the phase file")
         verb.add_argument("--pod", required=True, metavar="NAME", help="which pod of the inventory")
         verb.add_argument("--json", action="store_true", help="JSON objects instead of text")
-    advance.add_argument("--now", action="store_true", help="whatever its condition says; a complete checkpoint is needed all the same")
+    advance.add_argument(
+        "--now",
+        action="store_true",
+        help="whatever its condition says; a complete checkpoint is needed all the same",
+    )
     advance.add_argument("--wait", action="store_true", help="wait for the condition first")
     advance.add_argument("--yes", action="store_true", help="without asking")
-    advance.add_argument("--no-wait", action="store_true", help="do not wait for the first step of the next phase")
+    advance.add_argument(
+        "--no-wait", action="store_true", help="do not wait for the first step of the next phase"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
     wanted = phases.read(options.file)
-    return asyncio.run(_status(options, wanted) if options.verb == "status" else _advance(options, wanted))
+    return asyncio.run(
+        _status(options, wanted) if options.verb == "status" else _advance(options, wanted)
+    )
 
 
 async def _status(options: argparse.Namespace, wanted: Phases) -> int:
@@ -44,14 +56,24 @@ async def _status(options: argparse.Namespace, wanted: Phases) -> int:
         now = await phases.standing(live, wanted)
         if options.json:
             emit(
-                "phases", run=wanted.run, phase=None if now.phase is None else now.phase.name, due=now.due, why=now.why,
-                resumable=now.resumable, live=now.live,
-                phases=[{"name": p.name, "config": p.config, "until": p.until.words()} for p in wanted.phases],
-            )  # fmt: skip
+                "phases",
+                run=wanted.run,
+                phase=None if now.phase is None else now.phase.name,
+                due=now.due,
+                why=now.why,
+                resumable=now.resumable,
+                live=now.live,
+                phases=[
+                    {"name": p.name, "config": p.config, "until": p.until.words()}
+                    for p in wanted.phases
+                ],
+            )
             return 0
         for phase in wanted.phases:
             here = now.phase is not None and phase.name == now.phase.name
-            print(f"{'>' if here else ' '} {phase.name}: {phase.config}, until {phase.until.words()}")
+            print(
+                f"{'>' if here else ' '} {phase.name}: {phase.config}, until {phase.until.words()}"
+            )
         print(f"{wanted.run}: {'over' if now.due else 'not over'}: {now.why}.")
         return 0
 
@@ -60,7 +82,10 @@ async def _advance(options: argparse.Namespace, wanted: Phases) -> int:
     pod = to_act_on(options)
     async with linked(pod) as live:
         if (going := launch.under_way(live.state, wanted.run)) is not None:
-            complain(f"A launch of {wanted.run} by {going.who} is under way; it is watched, nothing is started twice.")
+            complain(
+                f"A launch of {wanted.run} by {going.who} is under way; it is watched, "
+                "nothing is started twice."
+            )
             return await watch_launch(options, live, going.key)
         now = await phases.standing(live, wanted)
         while options.wait and not options.now and now.live and not now.due:
@@ -71,18 +96,23 @@ async def _advance(options: argparse.Namespace, wanted: Phases) -> int:
             print(f"{wanted.run} stays in its phase: {now.why}.")
             return FINDING
         if now.resumable is None:
-            raise RefusedError(f"{wanted.run} has no complete checkpoint to go on from.", "Let it save one first.")
+            raise RefusedError(
+                f"{wanted.run} has no complete checkpoint to go on from.", "Let it save one first."
+            )
         if not _confirmed(options, wanted, now, following):
             return REFUSED
         if now.live:
-            stopped = await watch(live, await live.submit("stop", run=wanted.run), as_json=options.json)
+            stopped = await watch(
+                live, await live.submit("stop", run=wanted.run), as_json=options.json
+            )
             if stopped.state != "done":
                 return exit_code(stopped)
             await _ended(live, wanted.run)
         view = await phases.plan_of(live, wanted, following, pod.price)
         if view.plan["resume"] < now.resumable or launch.must_type(view):
             raise RefusedError(
-                f"{following.name} would go on from step {view.plan['resume']}, before {now.resumable}; it was not started.",
+                f"{following.name} would go on from step {view.plan['resume']}, before "
+                f"{now.resumable}; it was not started.",
                 f"Look with `bs4-console checkpoints list --pod {options.pod} --run {wanted.run}`.",
             )
         return await watch_launch(options, live, await launch.start(live, view))
@@ -90,20 +120,33 @@ async def _advance(options: argparse.Namespace, wanted: Phases) -> int:
 
 def _next(options: argparse.Namespace, wanted: Phases, now: Standing) -> Phase:
     if now.phase is None:
-        raise NotApplicableError(f"{wanted.run} was not started yet.", f"`bs4-console launch --phases {options.file} --pod {options.pod}`.")
+        raise NotApplicableError(
+            f"{wanted.run} was not started yet.",
+            f"`bs4-console launch --phases {options.file} --pod {options.pod}`.",
+        )
     following = wanted.after(now.phase)
     if following is None:
-        raise NotApplicableError(f"{now.phase.name} is the last phase of {wanted.run}.", "There is nothing to switch to.")
+        raise NotApplicableError(
+            f"{now.phase.name} is the last phase of {wanted.run}.", "There is nothing to switch to."
+        )
     return following
 
 
-def _confirmed(options: argparse.Namespace, wanted: Phases, now: Standing, following: Phase) -> bool:
+def _confirmed(
+    options: argparse.Namespace, wanted: Phases, now: Standing, following: Phase
+) -> bool:
     before = now.phase.name if now.phase is not None else ""
     if not options.json:
         print(f"{wanted.run} goes from {before} to {following.name}: {now.why}.")
         if now.live:
-            print(f"  1. Stop {wanted.run}; what came after its newest complete checkpoint is done again.")
-        print(f"  2. Launch {following.config} from step {now.resumable}, or the newest that is complete by then.")
+            print(
+                f"  1. Stop {wanted.run}; what came after its newest complete checkpoint is "
+                "done again."
+            )
+        print(
+            f"  2. Launch {following.config} from step {now.resumable}, or the newest that "
+            "is complete by then."
+        )
     if options.yes:
         return True
     if not is_terminal() or options.json:

@@ -1,4 +1,6 @@
-"""A plan that an agent made for a pod, shown and confirmed: by its hash, by --yes, or by a person who types yes."""
+"""A plan that an agent made for a pod, shown and confirmed: by its hash, by --yes, or by a person
+who types yes.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +14,29 @@ from bs4_console.core.state import PlanView
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--plan", nargs="?", const="", metavar="HASH", help="only show the plan; with its hash: carry out just that one")
-    parser.add_argument("--yes", action="store_true", help="carry out the plan that is made, without asking")
+    parser.add_argument(
+        "--plan",
+        nargs="?",
+        const="",
+        metavar="HASH",
+        help="only show the plan; with its hash: carry out just that one",
+    )
+    parser.add_argument(
+        "--yes", action="store_true", help="carry out the plan that is made, without asking"
+    )
 
 
 def confirmed(options: argparse.Namespace, view: PlanView, words: Iterable[str]) -> bool:
-    """Whether to begin; False when the plan was only to be shown. Without --json it is shown, with `words` below its steps.
+    """Whether to begin; False when the plan was only to be shown. Without --json it is shown, with
+    `words` below its steps.
 
     RefusedError when nobody says yes, or when it is not the plan that was asked for.
     """
     if options.plan and not (len(options.plan) >= 8 and view.plan_hash.startswith(options.plan)):
-        raise RefusedError(f"Nothing was done: the plan is {view.plan_hash[:16]} now, not {options.plan}.", "Look at it with --plan.")
+        raise RefusedError(
+            f"Nothing was done: the plan is {view.plan_hash[:16]} now, not {options.plan}.",
+            "Look at it with --plan.",
+        )
     if not options.json:
         print(view.plan["title"])
         for number, step in enumerate(view.plan["steps"], 1):
@@ -33,7 +47,10 @@ def confirmed(options: argparse.Namespace, view: PlanView, words: Iterable[str])
         return False
     if not (options.yes or options.plan):
         if not is_terminal() or options.json:
-            raise RefusedError("Nothing was done: the plan was not confirmed.", f"Confirm it with --yes, or --plan {view.plan_hash[:16]}.")
+            raise RefusedError(
+                "Nothing was done: the plan was not confirmed.",
+                f"Confirm it with --yes, or --plan {view.plan_hash[:16]}.",
+            )
         if ask("Type yes to carry it out: ") != "yes":
             raise RefusedError("Nothing was done.", "Run it again when you are sure.")
     return True
@@ -41,5 +58,11 @@ def confirmed(options: argparse.Namespace, view: PlanView, words: Iterable[str])
 
 def told(options: argparse.Namespace, view: PlanView, *fields: str) -> dict[str, Any]:
     """What --plan --json says of it: which plan it is, and these of its fields."""
-    own = {"pod": options.pod, "run": view.run, "plan_hash": view.plan_hash, "expires": view.expires_t, "step": view.plan["resume"]}
+    own = {
+        "pod": options.pod,
+        "run": view.run,
+        "plan_hash": view.plan_hash,
+        "expires": view.expires_t,
+        "step": view.plan["resume"],
+    }
     return own | {field: view.plan[field] for field in fields}

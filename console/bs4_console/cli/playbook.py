@@ -1,4 +1,6 @@
-"""playbook: the known failures, the plan of a fix, and carrying it out after a confirmation that names its hash."""
+"""playbook: the known failures, the plan of a fix, and carrying it out after a confirmation that
+names its hash.
+"""
 
 from __future__ import annotations
 
@@ -24,24 +26,43 @@ def configure(parser: argparse.ArgumentParser) -> None:
     listing = verbs.add_parser("list", help="every playbook")
     show = verbs.add_parser("show", help="what a failure is, how it is found and what the fix does")
     show.add_argument("id", help="which playbook")
-    plan = verbs.add_parser("plan", help="the concrete steps on a pod right now; nothing is touched")
+    plan = verbs.add_parser(
+        "plan", help="the concrete steps on a pod right now; nothing is touched"
+    )
     do = verbs.add_parser("run", help="carry out a plan")
     for verb in (plan, do):
         verb.add_argument("id", help="which playbook")
         verb.add_argument("--pod", required=True, metavar="NAME", help="which pod of the inventory")
-        verb.add_argument("--run", dest="name", metavar="NAME", help="optional when the pod has one run")
+        verb.add_argument(
+            "--run", dest="name", metavar="NAME", help="optional when the pod has one run"
+        )
     do.add_argument(
-        "--plan", dest="hash", metavar="HASH", help="the hash that `playbook plan` printed; without it, asked for on a terminal"
+        "--plan",
+        dest="hash",
+        metavar="HASH",
+        help="the hash that `playbook plan` printed; without it, asked for on a terminal",
     )
     attempt = verbs.add_parser("try", help="break a practice pod that way and mend it")
-    attempt.add_argument("id", nargs="?", help="which failure, or id/variant; without it, those that can be tried are listed")
     attempt.add_argument(
-        "--trainer", choices=("prime-rl-2026-01", "prime-rl", "verl"), help="which generation (default: one that can fail that way)"
+        "id",
+        nargs="?",
+        help="which failure, or id/variant; without it, those that can be tried are listed",
     )
-    attempt.add_argument("--no-fix", action="store_true", help="detect and plan, but leave it broken")
-    do.add_argument("--confirm", metavar="RUN", help="the run's name, where the playbook asks for it")
+    attempt.add_argument(
+        "--trainer",
+        choices=("prime-rl-2026-01", "prime-rl", "verl"),
+        help="which generation (default: one that can fail that way)",
+    )
+    attempt.add_argument(
+        "--no-fix", action="store_true", help="detect and plan, but leave it broken"
+    )
+    do.add_argument(
+        "--confirm", metavar="RUN", help="the run's name, where the playbook asks for it"
+    )
     check = verbs.add_parser("lint", help="check playbook files")
-    check.add_argument("directory", nargs="?", help="a folder per family (default: those of this installation)")
+    check.add_argument(
+        "directory", nargs="?", help="a folder per family (default: those of this installation)"
+    )
     for verb in (listing, show, plan, do, attempt, check):
         verb.add_argument("--json", action="store_true", help="one JSON object instead of text")
 
@@ -53,7 +74,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _try(options: argparse.Namespace) -> int:
-    """0: it was named and trains again (or was left broken, as asked); 1: it was not; 2: it cannot be tried here."""
+    """0: it was named and trains again (or was left broken, as asked); 1: it was not; 2: it cannot
+    be tried here.
+    """
     from bs4_console.demo.play import play
     from bs4_console.demo.tries import TRIES, choose, summary
 
@@ -61,10 +84,16 @@ def _try(options: argparse.Namespace) -> int:
         if options.json:
             emit(
                 "playbook-tries",
-                tries=[{"scenario": s.name, "failure_id": s.failure, "trainers": list(s.trainers)} for s in TRIES.values()],
+                tries=[
+                    {"scenario": s.name, "failure_id": s.failure, "trainers": list(s.trainers)}
+                    for s in TRIES.values()
+                ],
             )
         else:
-            table([[s.name, ", ".join(s.trainers), s.needs()] for s in TRIES.values()], ["scenario", "trainers", "not here, because"])
+            table(
+                [[s.name, ", ".join(s.trainers), s.needs()] for s in TRIES.values()],
+                ["scenario", "trainers", "not here, because"],
+            )
         return 0
     scenario, trainer = choose(options.id, options.trainer)
     say = (lambda text: None) if options.json else print
@@ -79,9 +108,21 @@ def _try(options: argparse.Namespace) -> int:
 def _list(options: argparse.Namespace) -> int:
     good, _ = lint()
     if options.json:
-        emit("playbooks", playbooks=[{k: p[k] for k in ("id", "family", "title", "role", "severity", "danger", "applies")} for p in good])
+        emit(
+            "playbooks",
+            playbooks=[
+                {
+                    k: p[k]
+                    for k in ("id", "family", "title", "role", "severity", "danger", "applies")
+                }
+                for p in good
+            ],
+        )
     else:
-        table([[p["id"], p["family"], p["danger"], p["title"]] for p in good], ["id", "family", "danger", "title"])
+        table(
+            [[p["id"], p["family"], p["danger"], p["title"]] for p in good],
+            ["id", "family", "danger", "title"],
+        )
     return 0
 
 
@@ -91,7 +132,8 @@ def _find(name: str) -> dict[str, Any]:
         if playbook["id"] == name:
             return playbook
     raise UsageError(
-        f"There is no playbook {name!r}.", f"{did_you_mean(name, [p['id'] for p in good])} `bs4-console playbook list` shows all."
+        f"There is no playbook {name!r}.",
+        f"{did_you_mean(name, [p['id'] for p in good])} `bs4-console playbook list` shows all.",
     )
 
 
@@ -104,9 +146,14 @@ def _show(options: argparse.Namespace) -> int:
     for key, head in (("looks_like", "Looks like"), ("explanation", "Why"), ("prevent", "Prevent")):
         print(f"{head}: {playbook[key].strip()}\n")
     detect = playbook.get("detect", {})
-    print(f"Found by: {detect.get('detector') or 'log signatures'} (held {detect.get('for', '0s')})")
+    print(
+        f"Found by: {detect.get('detector') or 'log signatures'} (held {detect.get('for', '0s')})"
+    )
     print(f"Applies to: {', '.join(playbook['applies'])}; danger: {playbook['danger']}")
-    for head, lines in (("Fix", [sentence(s) for s in playbook.get("fix", [])]), ("What to do", playbook.get("advice", []))):
+    for head, lines in (
+        ("Fix", [sentence(s) for s in playbook.get("fix", [])]),
+        ("What to do", playbook.get("advice", [])),
+    ):
         if lines:
             print(f"{head}:")
         for number, line in enumerate(lines, 1):
@@ -122,7 +169,9 @@ def _show(options: argparse.Namespace) -> int:
 def _lint(options: argparse.Namespace) -> int:
     directory = Path(options.directory) if options.directory else None
     if directory is not None and not directory.is_dir():
-        raise UsageError(f"{directory} is no directory.", "Give the one that holds a folder per family.")
+        raise UsageError(
+            f"{directory} is no directory.", "Give the one that holds a folder per family."
+        )
     good, problems = lint(directory)
     if options.json:
         listed = [{"file": str(p.file), "where": p.where, "message": p.message} for p in problems]
@@ -139,18 +188,25 @@ def _run_name(live: PodSession, name: str | None) -> str:
         return name
     runs = sorted(live.state.runs)
     if len(runs) != 1:
-        raise UsageError(f"{live.state.name} has {len(runs)} runs ({', '.join(runs) or 'none'}).", "Name one with --run.")
+        raise UsageError(
+            f"{live.state.name} has {len(runs)} runs ({', '.join(runs) or 'none'}).",
+            "Name one with --run.",
+        )
     return runs[0]
 
 
 async def make_plan(live: PodSession, playbook: str, run: str) -> PlanView:
     """A fresh plan from the pod; NotApplicableError with the agent's reason when there is none."""
-    incident = next((i.id for i in live.state.ledger.open_incidents(run) if i.playbook == playbook), "")
+    incident = next(
+        (i.id for i in live.state.ledger.open_incidents(run) if i.playbook == playbook), ""
+    )
     key = await live.submit("plan", playbook=playbook, run=run, incident=incident)
     async for action in live.follow_action(key):
         if action.state == "failed":
             raise NotApplicableError(action.detail)
-    return next(plan for plan in reversed(list(live.state.ledger.plans.values())) if plan.action == key)
+    return next(
+        plan for plan in reversed(list(live.state.ledger.plans.values())) if plan.action == key
+    )
 
 
 async def _plan(options: argparse.Namespace) -> int:
@@ -181,16 +237,27 @@ async def _run(options: argparse.Namespace) -> int:
         if confirmed is None:
             if not is_terminal() or options.json:
                 complain(
-                    f"Nothing was done: confirm the plan by its hash (`playbook plan {options.id} --pod {options.pod}`, then --plan HASH)."
+                    "Nothing was done: confirm the plan by its hash (`playbook plan "
+                    f"{options.id} --pod {options.pod}`, then --plan HASH)."
                 )
                 return REFUSED
             plan = await make_plan(live, options.id, name)
             print(plan_text(plan.plan, plan.plan_hash))
-            word = name if playbook.get("typed_name") or playbook["danger"] in ("kill", "move", "command") else "yes"
+            word = (
+                name
+                if playbook.get("typed_name") or playbook["danger"] in ("kill", "move", "command")
+                else "yes"
+            )
             if ask(f"Type {word} to carry it out: ") != word:
                 raise RefusedError("Nothing was done.", "Run it again when you are sure.")
             confirmed, typed = plan.plan_hash, name
         action = await act(
-            live, "playbook", as_json=options.json, playbook=options.id, run=name, plan_hash=confirmed, confirm_run=typed or ""
+            live,
+            "playbook",
+            as_json=options.json,
+            playbook=options.id,
+            run=name,
+            plan_hash=confirmed,
+            confirm_run=typed or "",
         )
     return exit_code(action)

@@ -20,30 +20,65 @@ def configure(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     add = verbs.add_parser("add", help="remember a pod and confirm its host key")
     add.add_argument("name", help="how to call it, here and on the screen")
-    add.add_argument("host", help="HOST, USER@HOST, USER@HOST:PORT, an alias of ~/.ssh/config, or `local` for this machine")
+    add.add_argument(
+        "host",
+        help="HOST, USER@HOST, USER@HOST:PORT, an alias of ~/.ssh/config, or `local` for this "
+        "machine",
+    )
     add.add_argument("--port", type=int, help="SSH port")
     add.add_argument("--user", help="login name")
     add.add_argument("--identity", metavar="FILE", help="private key file")
     add.add_argument("--jump", metavar="USER@HOST[:PORT]", help="ProxyJump, several with commas")
     add.add_argument("--read-only", action="store_true", help="no action will be possible on it")
-    add.add_argument("--price", type=float, metavar="DOLLARS", help="what it costs an hour; launches and the run log say what a run costs")
-    add.add_argument("--fingerprint", metavar="SHA256:...", help="accept this host key and no other, without asking")
-    add.add_argument("--no-connect", action="store_true", help="only remember it; the key is confirmed by `pods test` later")
+    add.add_argument(
+        "--price",
+        type=float,
+        metavar="DOLLARS",
+        help="what it costs an hour; launches and the run log say what a run costs",
+    )
+    add.add_argument(
+        "--fingerprint",
+        metavar="SHA256:...",
+        help="accept this host key and no other, without asking",
+    )
+    add.add_argument(
+        "--no-connect",
+        action="store_true",
+        help="only remember it; the key is confirmed by `pods test` later",
+    )
     listing = verbs.add_parser("list", help="all pods of the inventory")
     show = verbs.add_parser("show", help="all that is known of one pod")
-    remove = verbs.add_parser("remove", help="forget a pod and its host key; nothing is done on the pod")
-    test = verbs.add_parser("test", help="connect, confirm an unknown host key, and say what is there")
-    test.add_argument("--fingerprint", metavar="SHA256:...", help="accept this host key and no other, without asking")
+    remove = verbs.add_parser(
+        "remove", help="forget a pod and its host key; nothing is done on the pod"
+    )
+    test = verbs.add_parser(
+        "test", help="connect, confirm an unknown host key, and say what is there"
+    )
+    test.add_argument(
+        "--fingerprint",
+        metavar="SHA256:...",
+        help="accept this host key and no other, without asking",
+    )
     for verb in (show, remove, test):
         verb.add_argument("name", help="which pod of the inventory")
     imports = verbs.add_parser("import", help="take over the hosts of ~/.ssh/config")
     imports.add_argument("aliases", nargs="*", help="only these; without any, all of them")
     imports.add_argument("--config", metavar="FILE", help="instead of ~/.ssh/config")
-    make = verbs.add_parser("setup", help="make a bare pod ready to train: uv, prime-rl, environments, limits, credentials; a plan first")
+    make = verbs.add_parser(
+        "setup",
+        help="make a bare pod ready to train: uv, prime-rl, environments, limits, credentials; a "
+        "plan first",
+    )
     setup.configure(make)
-    send = verbs.add_parser("sync", help="bring a directory of code to a pod, by rsync or SFTP; a plan first")
+    send = verbs.add_parser(
+        "sync", help="bring a directory of code to a pod, by rsync or SFTP; a plan first"
+    )
     sync.configure(send)
-    hook = verbs.add_parser("boot-hook", help="what starts the agent again when the pod comes back: is it there, print it, put it there")
+    hook = verbs.add_parser(
+        "boot-hook",
+        help="what starts the agent again when the pod comes back: is it there, print it, put it "
+        "there",
+    )
     boot_hook.configure(hook)
     for verb in (add, listing, show, remove, test, imports, make, send, hook):
         verb.add_argument("--json", action="store_true", help="one JSON object instead of text")
@@ -51,9 +86,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     verbs = {
-        "add": _add, "list": _list, "show": _show, "remove": _remove, "test": _test, "import": _import, "setup": _setup, "sync": sync.run,
+        "add": _add,
+        "list": _list,
+        "show": _show,
+        "remove": _remove,
+        "test": _test,
+        "import": _import,
+        "setup": _setup,
+        "sync": sync.run,
         "boot-hook": _boot_hook,
-    }  # fmt: skip
+    }
     return verbs[options.verb](options)
 
 
@@ -65,14 +107,24 @@ def _add(options: argparse.Namespace) -> int:
     try:
         return asyncio.run(_contact(pod, options.fingerprint, options.json))
     except LinkError as error:
-        # The pod stays in the inventory: a machine that is still booting is the common case, and nothing was trusted.
-        complain(f"{error} {pod.name} is in the inventory; `bs4-console pods test {pod.name}` tries again.")
+        # The pod stays in the inventory: a machine that is still booting is the common case, and
+        # nothing was trusted.
+        complain(
+            f"{error} {pod.name} is in the inventory; `bs4-console pods test {pod.name}` "
+            "tries again."
+        )
         return error.exit_code
 
 
 def _pod(options: argparse.Namespace) -> Pod:
     if options.host == "local":
-        return Pod(options.name, "localhost", provider="local", read_only=options.read_only, price=options.price)
+        return Pod(
+            options.name,
+            "localhost",
+            provider="local",
+            read_only=options.read_only,
+            price=options.price,
+        )
     user, _, host = options.host.rpartition("@")
     port = options.port
     if host.count(":") == 1:
@@ -81,9 +133,15 @@ def _pod(options: argparse.Namespace) -> Pod:
             raise UsageError(f"{text!r} is not a port.", "Write HOST:PORT with a number.")
         port = port or int(text)
     return Pod(
-        options.name, host, port=port, user=options.user or user or None, identity_file=options.identity, jump=options.jump,
-        read_only=options.read_only, price=options.price,
-    )  # fmt: skip
+        options.name,
+        host,
+        port=port,
+        user=options.user or user or None,
+        identity_file=options.identity,
+        jump=options.jump,
+        read_only=options.read_only,
+        price=options.price,
+    )
 
 
 def _test(options: argparse.Namespace) -> int:
@@ -91,7 +149,9 @@ def _test(options: argparse.Namespace) -> int:
 
 
 async def _contact(pod: Pod, fingerprint: str | None, as_json: bool) -> int:
-    """Connects; an unknown key is shown and pinned only after a yes (or when it is the expected one). The agent is not deployed."""
+    """Connects; an unknown key is shown and pinned only after a yes (or when it is the expected
+    one). The agent is not deployed.
+    """
     link = transport(pod)
     try:
         while True:
@@ -121,7 +181,10 @@ def _confirm(error: HostKeyUnknown, pod: Pod, expected: str | None) -> bool:
     again = f"`bs4-console pods test {pod.name} --fingerprint {error.fingerprint}`"
     if expected is not None:
         if error.fingerprint != expected:
-            complain(f"{error.entry} shows the host key {error.fingerprint}, not {expected}. It was not trusted and nothing was sent.")
+            complain(
+                f"{error.entry} shows the host key {error.fingerprint}, not {expected}. It "
+                "was not trusted and nothing was sent."
+            )
         return error.fingerprint == expected
     if not is_terminal():
         complain(f"{error.message} {error.next_step} Without a terminal: {again}.")
@@ -135,7 +198,9 @@ def _confirm(error: HostKeyUnknown, pod: Pod, expected: str | None) -> bool:
 
 def _fields(pod: Pod) -> dict[str, object]:
     """What the inventory says of a pod, and nothing that it does not say."""
-    return {key: value for key, value in dataclasses.asdict(pod).items() if value not in (None, "", ())}
+    return {
+        key: value for key, value in dataclasses.asdict(pod).items() if value not in (None, "", ())
+    }
 
 
 def _print(pod: Pod, as_json: bool) -> int:
@@ -162,7 +227,10 @@ def _list(options: argparse.Namespace) -> int:
         print("No pod is known yet. Add one with `bs4-console pods add NAME HOST`.")
     else:
         table(
-            [[p.name, p.address, p.provider or "", "read-only" if p.read_only else "", p.notes] for p in known],
+            [
+                [p.name, p.address, p.provider or "", "read-only" if p.read_only else "", p.notes]
+                for p in known
+            ],
             ["name", "address", "provider", "", "notes"],
         )
     return 0
@@ -175,17 +243,28 @@ def _show(options: argparse.Namespace) -> int:
     live = session(pod, keep="nothing")
     live.replay()
     keys = [f"{key.split()[0]} {fingerprint(key)}" for key in HostKeys().pinned(pod.name)]
-    runs = [{"name": run.name, "state": run.word, "step": run.step} for run in live.state.runs.values()]
+    runs = [
+        {"name": run.name, "state": run.word, "step": run.step} for run in live.state.runs.values()
+    ]
     age = live.state.age()
     if options.json:
-        emit("pod", **_fields(pod), host_keys=keys, runs=runs, seen_s=None if age is None else round(age, 1))
+        emit(
+            "pod",
+            **_fields(pod),
+            host_keys=keys,
+            runs=runs,
+            seen_s=None if age is None else round(age, 1),
+        )
         return 0
     for key, value in _fields(pod).items():
         print(f"{key:14} {value}")
     for line in keys:
         print(f"{'host key':14} {line}")
     for run in runs:
-        print(f"{'run':14} {run['name']} ({run['state']}, last step {run['step']}) as last seen" + (f" {age:.0f} s ago" if age else ""))
+        print(
+            f"{'run':14} {run['name']} ({run['state']}, last step {run['step']}) as last seen"
+            + (f" {age:.0f} s ago" if age else "")
+        )
     return 0
 
 
@@ -197,7 +276,10 @@ def _remove(options: argparse.Namespace) -> int:
     if options.json:
         emit("pod-removed", pod=pod.name, host_key_forgotten=forgotten)
     else:
-        print(f"{pod.name} is forgotten here, with its host key. Nothing was done on the pod; what was read from it is kept.")
+        print(
+            f"{pod.name} is forgotten here, with its host key. Nothing was done on the pod; "
+            "what was read from it is kept."
+        )
     return 0
 
 
@@ -209,7 +291,10 @@ def _import(options: argparse.Namespace) -> int:
     by_name = {pod.name: pod for pod in found.pods}
     for name in options.aliases:
         if name not in by_name:
-            raise UsageError(f"{path} has no host {name!r} that could be a pod.", f"It has {', '.join(by_name) or 'none'}.")
+            raise UsageError(
+                f"{path} has no host {name!r} that could be a pod.",
+                f"It has {', '.join(by_name) or 'none'}.",
+            )
     inventory = Inventory()
     known = {pod.name for pod in inventory.list()}
     wanted = list(options.aliases or by_name)
@@ -219,7 +304,12 @@ def _import(options: argparse.Namespace) -> int:
     added = [name for name in wanted if name not in known]
     if options.json:
         skipped = [{"alias": alias.name, "reason": reason} for alias, reason in found.skipped]
-        emit("pods-import", added=added, known=[name for name in wanted if name in known], skipped=skipped)
+        emit(
+            "pods-import",
+            added=added,
+            known=[name for name in wanted if name in known],
+            skipped=skipped,
+        )
         return 0
     for name in wanted:
         if name in added:

@@ -1,4 +1,6 @@
-"""preflight: what is wrong with a start before it is made. It changes nothing and starts nothing."""
+"""preflight: what is wrong with a start before it is made. It changes nothing and starts
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -22,33 +24,78 @@ _WORDS = {"ok": "ok", "warning": "WARNING", "blocking": "BLOCKS", "unknown": "UN
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pod", required=True, metavar="NAME", help="which pod of the inventory")
-    parser.add_argument("--config", default="", metavar="PATH", help="the training config, as a path on the pod; without it the pod alone")
-    parser.add_argument("--trainer", choices=TRAINERS, default="", help="prime-rl of January 2026, the current one, or verl")
-    parser.add_argument("--run", dest="name", default="", metavar="NAME", help="the name that the run would get")
-    parser.add_argument("--cwd", default="", help="where the trainer is installed on the pod (default: ~/prime-rl; of verl ~/verl)")
-    parser.add_argument("--output-dir", default="outputs", help="relative to --cwd, or absolute (default: outputs)")
-    parser.add_argument("--resume", type=int, metavar="STEP", help="the step to resume from (default: the newest that is complete)")
-    parser.add_argument("--fresh", action="store_true", help="as a start afresh, with what lies there moved aside")
-    parser.add_argument("--container", default="", metavar="NAME", help="as a start in this container of the pod, whose Python is asked")
-    parser.add_argument("--hub-url", metavar="URL", help="a mirror of the hub; the pod's token is sent there")
+    parser.add_argument(
+        "--config",
+        default="",
+        metavar="PATH",
+        help="the training config, as a path on the pod; without it the pod alone",
+    )
+    parser.add_argument(
+        "--trainer",
+        choices=TRAINERS,
+        default="",
+        help="prime-rl of January 2026, the current one, or verl",
+    )
+    parser.add_argument(
+        "--run", dest="name", default="", metavar="NAME", help="the name that the run would get"
+    )
+    parser.add_argument(
+        "--cwd",
+        default="",
+        help="where the trainer is installed on the pod (default: ~/prime-rl; of verl ~/verl)",
+    )
+    parser.add_argument(
+        "--output-dir", default="outputs", help="relative to --cwd, or absolute (default: outputs)"
+    )
+    parser.add_argument(
+        "--resume",
+        type=int,
+        metavar="STEP",
+        help="the step to resume from (default: the newest that is complete)",
+    )
+    parser.add_argument(
+        "--fresh", action="store_true", help="as a start afresh, with what lies there moved aside"
+    )
+    parser.add_argument(
+        "--container",
+        default="",
+        metavar="NAME",
+        help="as a start in this container of the pod, whose Python is asked",
+    )
+    parser.add_argument(
+        "--hub-url", metavar="URL", help="a mirror of the hub; the pod's token is sent there"
+    )
     parser.add_argument("--wandb-url", metavar="URL", help="a W&B server of one's own")
     parser.add_argument("--b2-url", metavar="URL", help="another address of the object store")
     parser.add_argument(
-        "--timeout", type=float, default=150.0, metavar="S", help="seconds after which a look counts as unknown (default 150)"
+        "--timeout",
+        type=float,
+        default=150.0,
+        metavar="S",
+        help="seconds after which a look counts as unknown (default 150)",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
 
 
 def run(options: argparse.Namespace) -> int:
-    # A machine for verl is looked at before a config is chosen: what it lacks decides which one can be.
-    if bool(options.config) != bool(options.trainer) and not (options.trainer == VERL and not options.config):
-        raise UsageError("--config and --trainer go together.", "Give both, or neither to look at the pod alone.")
+    # A machine for verl is looked at before a config is chosen: what it lacks decides which one can
+    # be.
+    if bool(options.config) != bool(options.trainer) and not (
+        options.trainer == VERL and not options.config
+    ):
+        raise UsageError(
+            "--config and --trainer go together.", "Give both, or neither to look at the pod alone."
+        )
     found = asyncio.run(_examine(options))
     if options.json:
         emit(
-            "preflight", pod=options.pod, status=WORDS[found.level], code=found.level, checks=[check.as_dict() for check in found.checks],
+            "preflight",
+            pod=options.pod,
+            status=WORDS[found.level],
+            code=found.level,
+            checks=[check.as_dict() for check in found.checks],
             blocking=[check.id for check in found.blocking],
-        )  # fmt: skip
+        )
     else:
         for check in sorted(found.checks, key=lambda check: _ORDER.index(check.state)):
             _show(check)
@@ -81,5 +128,10 @@ def _show(check: Check) -> None:
 
 def _summary(found: Preflight) -> str:
     counts = {state: len(found.of(state)) for state in ("ok", "warning", "unknown", "blocking")}
-    told = f"{counts['ok']} ok, {counts['warning']} warnings, {counts['unknown']} unknown, {counts['blocking']} blocking."
-    return f"{WORDS[found.level]}: {told}" + ("" if found.blocking else " Nothing that was seen stands against it.")
+    told = (
+        f"{counts['ok']} ok, {counts['warning']} warnings, {counts['unknown']} unknown, "
+        f"{counts['blocking']} blocking."
+    )
+    return f"{WORDS[found.level]}: {told}" + (
+        "" if found.blocking else " Nothing that was seen stands against it."
+    )

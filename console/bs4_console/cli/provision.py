@@ -1,4 +1,6 @@
-"""provision: machines of several providers, compared by their whole price, rented once, and ended for certain."""
+"""provision: machines of several providers, compared by their whole price, rented once, and ended
+for certain.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,15 @@ from bs4_console import providers
 from bs4_console.cli.first_contact import introduce
 from bs4_console.cli.output import complain, emit, table
 from bs4_console.cli.sessions import ask, is_terminal, who
-from bs4_console.core.errors import FINDING, REFUSED, UNREACHABLE, ConsoleError, HostKeyUnknown, RefusedError, UsageError
+from bs4_console.core.errors import (
+    FINDING,
+    REFUSED,
+    UNREACHABLE,
+    ConsoleError,
+    HostKeyUnknown,
+    RefusedError,
+    UsageError,
+)
 from bs4_console.core.inventory import Inventory, Pod
 from bs4_console.core.provision import Listed, Plan, Provisioner
 from bs4_console.core.provision_book import Book
@@ -28,30 +38,94 @@ from bs4_console.providers.base import Machine, Offer, Want
 
 def configure(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
-    search = verbs.add_parser("search", help="what can be had now, of all providers with a key, cheapest first")
+    search = verbs.add_parser(
+        "search", help="what can be had now, of all providers with a key, cheapest first"
+    )
     _wants(search)
-    create = verbs.add_parser("create", help="rent one machine for a run: a plan first, then once and for certain")
+    create = verbs.add_parser(
+        "create", help="rent one machine for a run: a plan first, then once and for certain"
+    )
     _wants(create)
-    create.add_argument("--run", dest="name", metavar="NAME", help="the run that it is for: a run has one machine")
-    create.add_argument("--plan", nargs="?", const="", metavar="HASH", help="only show the plan; with its hash: carry out just that one")
-    create.add_argument("--max-spend", type=float, metavar="DOLLARS", help="refuse when what the run has cost and --hours more exceed it")
-    create.add_argument("--hours", type=float, default=24.0, metavar="N", help="how long it is planned to be used (default: 24)")
-    create.add_argument("--fallbacks", type=int, default=2, metavar="N", help="further offers to try when one is surely gone (default: 2)")
-    create.add_argument("--another", action="store_true", help="though the run has a machine already")
-    create.add_argument("--identity", metavar="FILE", help="private key to log in with; FILE.pub is what goes there (~/.ssh/id_ed25519)")
-    create.add_argument("--pod", metavar="NAME", help="what to call it in the inventory (default: the run's name)")
-    create.add_argument("--fingerprint", metavar="SHA256:...", help="accept this host key and no other, where the provider tells none")
-    create.add_argument("--no-wait", action="store_true", help="end when the machine exists, without waiting for its SSH")
-    listing = verbs.add_parser("list", help="every machine of every account, and what this console knows of it")
-    listing.add_argument("--orphans", action="store_true", help="only those that a console made and nothing here knows")
-    terminate = verbs.add_parser("terminate", help="end one machine with its disk, and look until it is gone")
-    terminate.add_argument("machine", metavar="MACHINE", help="PROVIDER:ID, its exact label, or its pod's name")
+    create.add_argument(
+        "--run", dest="name", metavar="NAME", help="the run that it is for: a run has one machine"
+    )
+    create.add_argument(
+        "--plan",
+        nargs="?",
+        const="",
+        metavar="HASH",
+        help="only show the plan; with its hash: carry out just that one",
+    )
+    create.add_argument(
+        "--max-spend",
+        type=float,
+        metavar="DOLLARS",
+        help="refuse when what the run has cost and --hours more exceed it",
+    )
+    create.add_argument(
+        "--hours",
+        type=float,
+        default=24.0,
+        metavar="N",
+        help="how long it is planned to be used (default: 24)",
+    )
+    create.add_argument(
+        "--fallbacks",
+        type=int,
+        default=2,
+        metavar="N",
+        help="further offers to try when one is surely gone (default: 2)",
+    )
+    create.add_argument(
+        "--another", action="store_true", help="though the run has a machine already"
+    )
+    create.add_argument(
+        "--identity",
+        metavar="FILE",
+        help="private key to log in with; FILE.pub is what goes there (~/.ssh/id_ed25519)",
+    )
+    create.add_argument(
+        "--pod", metavar="NAME", help="what to call it in the inventory (default: the run's name)"
+    )
+    create.add_argument(
+        "--fingerprint",
+        metavar="SHA256:...",
+        help="accept this host key and no other, where the provider tells none",
+    )
+    create.add_argument(
+        "--no-wait",
+        action="store_true",
+        help="end when the machine exists, without waiting for its SSH",
+    )
+    listing = verbs.add_parser(
+        "list", help="every machine of every account, and what this console knows of it"
+    )
+    listing.add_argument(
+        "--orphans",
+        action="store_true",
+        help="only those that a console made and nothing here knows",
+    )
+    terminate = verbs.add_parser(
+        "terminate", help="end one machine with its disk, and look until it is gone"
+    )
     terminate.add_argument(
-        "--confirm", metavar="NAME", help="the same name as `provision list` shows for it, to end it without being asked"
+        "machine", metavar="MACHINE", help="PROVIDER:ID, its exact label, or its pod's name"
+    )
+    terminate.add_argument(
+        "--confirm",
+        metavar="NAME",
+        help="the same name as `provision list` shows for it, to end it without being asked",
     )
     for verb in (search, create, listing):
-        verb.add_argument("--provider", action="append", choices=providers.NAMES, help="only this one; may be given again")
-    key = verbs.add_parser("key", help="store a provider's key, read from standard input, in a private file")
+        verb.add_argument(
+            "--provider",
+            action="append",
+            choices=providers.NAMES,
+            help="only this one; may be given again",
+        )
+    key = verbs.add_parser(
+        "key", help="store a provider's key, read from standard input, in a private file"
+    )
     key.add_argument("provider", choices=providers.NAMES, help="whose key it is")
     for verb in (search, create, listing, terminate, key):
         verb.add_argument("--json", action="store_true", help="one JSON object instead of text")
@@ -59,64 +133,126 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def _wants(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--gpu", metavar="MODEL", help="H100, H100-SXM, A100-80, RTX-4090, ...")
-    parser.add_argument("--count", type=int, default=1, metavar="N", help="GPUs in the machine (default: 1)")
-    parser.add_argument("--max-price", type=float, metavar="DOLLARS", help="the most that an hour of the whole machine may cost")
+    parser.add_argument(
+        "--count", type=int, default=1, metavar="N", help="GPUs in the machine (default: 1)"
+    )
+    parser.add_argument(
+        "--max-price",
+        type=float,
+        metavar="DOLLARS",
+        help="the most that an hour of the whole machine may cost",
+    )
     parser.add_argument("--disk", type=int, default=200, metavar="GB", help="disk (default: 200)")
-    parser.add_argument("--region", metavar="TEXT", help="a part of the provider's word for the place")
-    parser.add_argument("--reliability", type=float, metavar="0..1", help="at least this, where the provider tells it (vast)")
-    parser.add_argument("--cuda", metavar="VERSION", help="at least this, where the provider can choose by it (vast, runpod)")
-    parser.add_argument("--interruptible", action="store_true", help="cheaper, and may be taken away (vast, prime, verda)")
-    parser.add_argument("--image", metavar="NAME", help="in the provider's own words (default: one with SSH and CUDA)")
+    parser.add_argument(
+        "--region", metavar="TEXT", help="a part of the provider's word for the place"
+    )
+    parser.add_argument(
+        "--reliability",
+        type=float,
+        metavar="0..1",
+        help="at least this, where the provider tells it (vast)",
+    )
+    parser.add_argument(
+        "--cuda",
+        metavar="VERSION",
+        help="at least this, where the provider can choose by it (vast, runpod)",
+    )
+    parser.add_argument(
+        "--interruptible",
+        action="store_true",
+        help="cheaper, and may be taken away (vast, prime, verda)",
+    )
+    parser.add_argument(
+        "--image",
+        metavar="NAME",
+        help="in the provider's own words (default: one with SSH and CUDA)",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
     if options.verb == "key":
         return _key(options)
     verbs = {"search": _search, "create": _create, "list": _list, "terminate": _terminate}
-    if options.read_only and (options.verb == "terminate" or (options.verb == "create" and options.plan != "")):
-        raise RefusedError("Nothing was done: this console was started with --read-only.", "Start it without, to act.")
+    if options.read_only and (
+        options.verb == "terminate" or (options.verb == "create" and options.plan != "")
+    ):
+        raise RefusedError(
+            "Nothing was done: this console was started with --read-only.",
+            "Start it without, to act.",
+        )
     return asyncio.run(verbs[options.verb](options))
 
 
 def _want(options: argparse.Namespace) -> Want:
     if not options.gpu:
-        raise UsageError("Which GPU is wanted was not said.", "Give --gpu, for instance --gpu H100 --count 2.")
+        raise UsageError(
+            "Which GPU is wanted was not said.", "Give --gpu, for instance --gpu H100 --count 2."
+        )
     if options.count < 1 or options.disk < 1:
-        raise UsageError("A machine has at least one GPU and 1 GB of disk.", "Correct --count or --disk.")
+        raise UsageError(
+            "A machine has at least one GPU and 1 GB of disk.", "Correct --count or --disk."
+        )
     if options.cuda is not None and not re.fullmatch(r"\d+\.\d+", options.cuda):
         raise UsageError(f"{options.cuda!r} is no CUDA version.", "Write it as 12.8.")
     return Want(
-        options.gpu, options.count, options.max_price, options.disk, options.region, options.reliability, options.cuda,
-        options.interruptible, options.image,
-    )  # fmt: skip
+        options.gpu,
+        options.count,
+        options.max_price,
+        options.disk,
+        options.region,
+        options.reliability,
+        options.cuda,
+        options.interruptible,
+        options.image,
+    )
 
 
 @contextlib.asynccontextmanager
-async def provisioner(names: Sequence[str] | None, book: Book | None = None) -> AsyncIterator[Provisioner]:
+async def provisioner(
+    names: Sequence[str] | None, book: Book | None = None
+) -> AsyncIterator[Provisioner]:
     """Of the named providers, or of all that there is a key for."""
     chosen = list(names or keys.known())
     if not chosen:
-        raise UsageError("There is no key for any provider.", f"Store one: `bs4-console provision key` {'|'.join(providers.NAMES)}.")
+        raise UsageError(
+            "There is no key for any provider.",
+            f"Store one: `bs4-console provision key` {'|'.join(providers.NAMES)}.",
+        )
     async with httpx.AsyncClient() as client:
-        yield Provisioner([providers.make(name, client) for name in chosen], book or Book(), who(), say=complain)
+        yield Provisioner(
+            [providers.make(name, client) for name in chosen], book or Book(), who(), say=complain
+        )
 
 
 async def _search(options: argparse.Namespace) -> int:
     want = _want(options)
     async with provisioner(options.provider) as rent:
         found = await rent.search(want)
-    cheap = [offer for offer in found.offers if want.max_price is None or offer.price <= want.max_price]
+    cheap = [
+        offer for offer in found.offers if want.max_price is None or offer.price <= want.max_price
+    ]
     failures = {name: str(error) for name, error in found.failures.items()}
     if options.json:
-        emit("provision-offers", offers=[offer.as_dict() for offer in cheap], dearer=len(found.offers) - len(cheap), failures=failures)
+        emit(
+            "provision-offers",
+            offers=[offer.as_dict() for offer in cheap],
+            dearer=len(found.offers) - len(cheap),
+            failures=failures,
+        )
     else:
         for text in failures.values():
             complain(text)
         if cheap:
-            table([_row(offer) for offer in cheap], ["provider", "offer", "gpus", "$/hour", "disk", "place", "reliable", ""])
+            table(
+                [_row(offer) for offer in cheap],
+                ["provider", "offer", "gpus", "$/hour", "disk", "place", "reliable", ""],
+            )
         elif found.offers:
             best = found.offers[0]
-            print(f"Nothing under ${want.max_price:.2f} an hour; the cheapest is ${best.price:.2f} at {best.provider} ({best.region}).")
+            print(
+                f"Nothing under ${want.max_price:.2f} an hour; the cheapest is "
+                f"${best.price:.2f} at {best.provider} ({best.region})."
+            )
         elif not failures:
             print(f"No offer for {want.count}x {want.gpu} fits.")
     if cheap:
@@ -128,7 +264,16 @@ def _row(offer: Offer) -> list[str]:
     reliable = "" if offer.reliability is None else f"{offer.reliability:.1%}"
     more = "; ".join((["interruptible"] if offer.interruptible else []) + list(offer.notes))
     gpus = f"{offer.count}x {offer.gpu}"
-    return [offer.provider, offer.id, gpus, f"{offer.price:.2f}", f"{offer.disk_gb} GB", offer.region, reliable, more]
+    return [
+        offer.provider,
+        offer.id,
+        gpus,
+        f"{offer.price:.2f}",
+        f"{offer.disk_gb} GB",
+        offer.region,
+        reliable,
+        more,
+    ]
 
 
 async def _create(options: argparse.Namespace) -> int:
@@ -143,16 +288,29 @@ async def _create(options: argparse.Namespace) -> int:
             if options.json or not is_terminal():
                 complain(f"Nothing was rented: confirm the plan with --plan {plan.hash[:16]}.")
                 return REFUSED
-            if ask(f"This rents a machine for up to ${plan.max_price:.2f} an hour. Type yes to do it: ") != "yes":
+            if (
+                ask(
+                    f"This rents a machine for up to ${plan.max_price:.2f} an hour. Type yes "
+                    "to do it: "
+                )
+                != "yes"
+            ):
                 raise RefusedError("Nothing was rented.", "Run it again when you are sure.")
         name = _free_name(options.pod or plan.run)
         machine = await rent.create(plan, public_key)
-        complain(f"{machine.name} is rented as {machine.label}; `bs4-console provision terminate {machine.name}` ends it.")
+        complain(
+            f"{machine.name} is rented as {machine.label}; `bs4-console provision terminate "
+            f"{machine.name}` ends it."
+        )
         if options.no_wait:
             return _made(options, machine, None, None)
         machine = await rent.up(machine)
         pod = remember(machine, name, identity, rent.book)
-        told = (options.fingerprint,) if options.fingerprint else await rent.providers[machine.provider].host_keys(machine)
+        told = (
+            (options.fingerprint,)
+            if options.fingerprint
+            else await rent.providers[machine.provider].host_keys(machine)
+        )
     return await _meet(options, machine, pod, told)
 
 
@@ -161,10 +319,17 @@ async def _planned(options: argparse.Namespace, rent: Provisioner) -> Plan:
         raise UsageError("create needs --run NAME.", "Say which run the machine is for.")
     if not (math.isfinite(options.hours) and options.hours > 0):
         raise UsageError(f"{options.hours:g} hours cannot be planned.", "Give --hours above 0.")
-    if options.max_spend is not None and not (math.isfinite(options.max_spend) and options.max_spend > 0):
+    if options.max_spend is not None and not (
+        math.isfinite(options.max_spend) and options.max_spend > 0
+    ):
         raise UsageError(f"${options.max_spend:g} is no spend cap.", "Give --max-spend above 0.")
     plan = await rent.plan(
-        _want(options), options.name, max_spend=options.max_spend, hours=options.hours, fallbacks=options.fallbacks, another=options.another
+        _want(options),
+        options.name,
+        max_spend=options.max_spend,
+        hours=options.hours,
+        fallbacks=options.fallbacks,
+        another=options.another,
     )
     plan.keep()
     if options.json:
@@ -172,16 +337,24 @@ async def _planned(options: argparse.Namespace, rent: Provisioner) -> Plan:
             emit("provision-plan", **plan.as_dict())
         return plan
     print(f"Rent one machine for {plan.run}, the first of these that can be had:")
-    table([_row(offer) for offer in plan.offers], ["provider", "offer", "gpus", "$/hour", "disk", "place", "reliable", ""])
+    table(
+        [_row(offer) for offer in plan.offers],
+        ["provider", "offer", "gpus", "$/hour", "disk", "place", "reliable", ""],
+    )
     cap = "" if plan.max_spend is None else f" of ${plan.max_spend:.2f}"
-    print(f"  {plan.run} has cost ${plan.spent:.2f}; {plan.hours:g} hours more cost up to ${plan.planned:.2f}{cap}. It runs until ended.")
+    print(
+        f"  {plan.run} has cost ${plan.spent:.2f}; {plan.hours:g} hours more cost up to "
+        f"${plan.planned:.2f}{cap}. It runs until ended."
+    )
     for note in plan.notes:
         print(f"  {note}")
     print(f"  plan {plan.hash}")
     return plan
 
 
-async def _meet(options: argparse.Namespace, machine: Machine, pod: Pod, told: Sequence[str]) -> int:
+async def _meet(
+    options: argparse.Namespace, machine: Machine, pod: Pod, told: Sequence[str]
+) -> int:
     """The machine exists and costs, whatever happens here; so what is left to do is always said."""
     again = f"`bs4-console pods test {pod.name}`"
     try:
@@ -191,7 +364,10 @@ async def _meet(options: argparse.Namespace, machine: Machine, pod: Pod, told: S
 
         sys.stderr.write(f"{error.message}\n{error.next_step}\n")
         if options.json or not is_terminal() or ask("Is this its key? Type yes: ") != "yes":
-            complain(f"{pod.name} is in the inventory, its key is not trusted yet: {again} --fingerprint {error.fingerprint} does it.")
+            complain(
+                f"{pod.name} is in the inventory, its key is not trusted yet: {again} "
+                f"--fingerprint {error.fingerprint} does it."
+            )
             _made(options, machine, pod, None)
             return REFUSED
         HostKeys().pin(error.entry, error.key)
@@ -204,11 +380,21 @@ async def _meet(options: argparse.Namespace, machine: Machine, pod: Pod, told: S
     return _made(options, machine, pod, told)
 
 
-def _made(options: argparse.Namespace, machine: Machine, pod: Pod | None, told: Sequence[str] | None) -> int:
+def _made(
+    options: argparse.Namespace, machine: Machine, pod: Pod | None, told: Sequence[str] | None
+) -> int:
     if options.json:
-        emit("provision-machine", machine=machine.as_dict(), pod=None if pod is None else pod.name, trusted=bool(told))
+        emit(
+            "provision-machine",
+            machine=machine.as_dict(),
+            pod=None if pod is None else pod.name,
+            trusted=bool(told),
+        )
     elif pod is not None and told:
-        print(f"{pod.name} is up at {pod.address} and its host key is pinned. Next: `bs4-console pods setup {pod.name}`.")
+        print(
+            f"{pod.name} is up at {pod.address} and its host key is pinned. Next: "
+            f"`bs4-console pods setup {pod.name}`."
+        )
     return 0
 
 
@@ -219,10 +405,19 @@ async def _list(options: argparse.Namespace) -> int:
     shown = [entry for entry in listed if entry.orphan or not options.orphans]
     if options.json:
         emit(
-            "provision-machines", machines=[_entry(entry) for entry in shown],
+            "provision-machines",
+            machines=[_entry(entry) for entry in shown],
             failures={name: str(error) for name, error in failures.items()},
-            in_doubt=[{"label": intent.label, "provider": intent.provider, "run": intent.run, "why": intent.why} for intent in doubtful],
-        )  # fmt: skip
+            in_doubt=[
+                {
+                    "label": intent.label,
+                    "provider": intent.provider,
+                    "run": intent.run,
+                    "why": intent.why,
+                }
+                for intent in doubtful
+            ],
+        )
     else:
         rows = [
             [
@@ -240,7 +435,10 @@ async def _list(options: argparse.Namespace) -> int:
         else:
             print("No orphans." if options.orphans else "No machines.")
         for intent in doubtful:
-            complain(f"{intent.provider}: {intent.label} may exist ({intent.why or 'its create was interrupted'}).")
+            complain(
+                f"{intent.provider}: {intent.label} may exist "
+                f"({intent.why or 'its create was interrupted'})."
+            )
         for error in failures.values():
             complain(str(error))
     if failures:
@@ -266,15 +464,23 @@ async def _terminate(options: argparse.Namespace) -> int:
         found, failures = await rent.machines()
         machine = _named(options.machine, found, failures)
         name = machine.label or machine.name
-        print(f"{machine.name}, label {machine.label or 'none'}, {machine.raw_state}, ${_money(machine.price)} an hour.", file=sys.stderr)
+        print(
+            f"{machine.name}, label {machine.label or 'none'}, {machine.raw_state}, "
+            f"${_money(machine.price)} an hour.",
+            file=sys.stderr,
+        )
         typed = options.confirm
         if typed is None:
             if options.json or not is_terminal():
-                complain(f"Nothing was ended: its disk goes with it. Confirm with --confirm {name}.")
+                complain(
+                    f"Nothing was ended: its disk goes with it. Confirm with --confirm {name}."
+                )
                 return REFUSED
             typed = ask(f"It ends with its disk, for good. Type {name} to end it: ")
         if typed not in (name, machine.name):
-            raise RefusedError(f"Nothing was ended: {typed!r} is not {name}.", "Type the name exactly.")
+            raise RefusedError(
+                f"Nothing was ended: {typed!r} is not {name}.", "Type the name exactly."
+            )
         await rent.terminate(machine)
     if options.json:
         emit("provision-terminated", machine=machine.name, label=machine.label)
@@ -285,10 +491,21 @@ async def _terminate(options: argparse.Namespace) -> int:
 
 def _named(word: str, found: Sequence[Machine], failures: dict[str, ConsoleError]) -> Machine:
     """Exactly one machine: by PROVIDER:ID, by its whole label, or by the pod that it is."""
-    pods = {pod.name: (pod.provider, pod.instance) for pod in Inventory().list() if pod.provider and pod.instance}
-    same = [machine for machine in found if word in (machine.name, machine.label) or pods.get(word) == (machine.provider, machine.id)]
+    pods = {
+        pod.name: (pod.provider, pod.instance)
+        for pod in Inventory().list()
+        if pod.provider and pod.instance
+    }
+    same = [
+        machine
+        for machine in found
+        if word in (machine.name, machine.label) or pods.get(word) == (machine.provider, machine.id)
+    ]
     if len(same) > 1:
-        raise UsageError(f"{word} means {', '.join(machine.name for machine in same)}.", "Say which, as PROVIDER:ID.")
+        raise UsageError(
+            f"{word} means {', '.join(machine.name for machine in same)}.",
+            "Say which, as PROVIDER:ID.",
+        )
     if same:
         return same[0]
     if failures:
@@ -320,10 +537,14 @@ def _identity(given: str | None) -> tuple[str | None, str]:
         words = public.read_text().split()
     except OSError as error:
         raise UsageError(
-            f"{public} cannot be read: {error.strerror}.", "Give --identity, or make a key: `ssh-keygen -t ed25519`."
+            f"{public} cannot be read: {error.strerror}.",
+            "Give --identity, or make a key: `ssh-keygen -t ed25519`.",
         ) from None
     if len(words) < 2 or not words[0].startswith(("ssh-", "ecdsa-", "sk-")):
-        raise UsageError(f"{public} holds no public key.", "Give --identity with the private key's file; its .pub lies beside it.")
+        raise UsageError(
+            f"{public} holds no public key.",
+            "Give --identity with the private key's file; its .pub lies beside it.",
+        )
     return str(path), " ".join(words[:3])
 
 
@@ -332,5 +553,8 @@ def _free_name(wanted: str) -> str:
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", wanted).strip("-.")[:60] or "pod"
     Pod(name, "192.0.2.1")
     if any(pod.name == name for pod in Inventory().list()):
-        raise UsageError(f"A pod named {name} is already there; nothing was rented.", "Choose another name with --pod.")
+        raise UsageError(
+            f"A pod named {name} is already there; nothing was rented.",
+            "Choose another name with --pod.",
+        )
     return name

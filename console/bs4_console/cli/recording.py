@@ -1,4 +1,6 @@
-"""A recorded pod, shown: on the screen, or as `check` says it. What `demo --recorded` and `reports open` have in common."""
+"""A recorded pod, shown: on the screen, or as `check` says it. What `demo --recorded` and `reports
+open` have in common.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +29,10 @@ async def show(session: RecordedSession, why: str, *, headless: bool, as_json: b
     print(verdict.line())
     for incident in session.state.ledger.open_incidents():
         for item in incident.evidence:
-            place = f"{item['file']}:{item['line']}" if item.get("line") else item.get("file") or item.get("source")
+            place = (
+                f"{item['file']}:{item['line']}"
+                if item.get("line")
+                else item.get("file") or item.get("source")
+            )
             print(f"    {place}: {str(item.get('text'))[:160]}")
     return 0

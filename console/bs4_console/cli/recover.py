@@ -1,4 +1,6 @@
-"""recover: looks at runs whose machine may be lost, and brings them on to another one as far as recover.toml allows."""
+"""recover: looks at runs whose machine may be lost, and brings them on to another one as far as
+recover.toml allows.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,14 @@ from bs4_console.cli.output import complain, emit
 from bs4_console.core import assets, controller_config, files
 from bs4_console.core import credentials as secrets
 from bs4_console.core.controller_config import RunConfig
-from bs4_console.core.errors import FINDING, REFUSED, UNREACHABLE, ConsoleError, RefusedError, UsageError
+from bs4_console.core.errors import (
+    FINDING,
+    REFUSED,
+    UNREACHABLE,
+    ConsoleError,
+    RefusedError,
+    UsageError,
+)
 from bs4_console.core.inventory import Inventory, Pod
 from bs4_console.core.locations import data_dir, private
 from bs4_console.core.mirror import Mirror
@@ -41,17 +50,46 @@ _WORSE = (0, REFUSED, UNREACHABLE, FINDING)
 
 def configure(parser: argparse.ArgumentParser) -> None:
     how = parser.add_mutually_exclusive_group()
-    how.add_argument("--once", action="store_true", help="one look, and what follows from it (the default)")
+    how.add_argument(
+        "--once", action="store_true", help="one look, and what follows from it (the default)"
+    )
     how.add_argument("--watch", action="store_true", help="look again and again, until Ctrl-C")
-    how.add_argument("--print", choices=tuple(_PRINTED), help="print a systemd unit, a crontab line or a GitHub workflow, and end")
-    parser.add_argument("--config", type=Path, metavar="FILE", help="which runs, for how much (default: recover.toml beside pods.toml)")
-    parser.add_argument("--run", dest="name", metavar="NAME", help="only this run of it")
-    parser.add_argument("--plan", metavar="HASH", help="confirm the plan of --run that an earlier look has shown")
-    parser.add_argument("--moved", action="store_true", help="--run was moved by hand to the pod that its table names now")
-    parser.add_argument("--dry-run", action="store_true", help="look, show what would be done, and do nothing")
-    parser.add_argument("--every", type=float, default=60.0, metavar="S", help="with --watch: seconds between two looks (default: 60)")
+    how.add_argument(
+        "--print",
+        choices=tuple(_PRINTED),
+        help="print a systemd unit, a crontab line or a GitHub workflow, and end",
+    )
     parser.add_argument(
-        "--patience", type=float, default=480.0, metavar="S", help="with --once: for how long a recovery is followed (default: 480)"
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="which runs, for how much (default: recover.toml beside pods.toml)",
+    )
+    parser.add_argument("--run", dest="name", metavar="NAME", help="only this run of it")
+    parser.add_argument(
+        "--plan", metavar="HASH", help="confirm the plan of --run that an earlier look has shown"
+    )
+    parser.add_argument(
+        "--moved",
+        action="store_true",
+        help="--run was moved by hand to the pod that its table names now",
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="look, show what would be done, and do nothing"
+    )
+    parser.add_argument(
+        "--every",
+        type=float,
+        default=60.0,
+        metavar="S",
+        help="with --watch: seconds between two looks (default: 60)",
+    )
+    parser.add_argument(
+        "--patience",
+        type=float,
+        default=480.0,
+        metavar="S",
+        help="with --once: for how long a recovery is followed (default: 480)",
     )
     parser.add_argument("--quiet", action="store_true", help="print nothing while all is well")
     parser.add_argument("--json", action="store_true", help="JSON objects instead of text")
@@ -59,13 +97,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     if options.print:
-        text = (assets.find("configs") / "recover" / _PRINTED[options.print]).read_text(encoding="utf-8")
+        text = (assets.find("configs") / "recover" / _PRINTED[options.print]).read_text(
+            encoding="utf-8"
+        )
         print(text.replace("@BS4_CONSOLE@", shutil.which("bs4-console") or "bs4-console"), end="")
         return 0
     if (options.plan or options.moved) and not options.name:
         raise UsageError("--plan and --moved are said of one run.", "Name it with --run.")
     if options.read_only and not options.dry_run:
-        raise RefusedError("Nothing was done: this console was started with --read-only.", "Look with --dry-run.")
+        raise RefusedError(
+            "Nothing was done: this console was started with --read-only.", "Look with --dry-run."
+        )
     known = controller_config.read(options.config)
     if options.name and options.name not in known:
         raise UsageError(f"There is no run {options.name} in it.", f"It names {', '.join(known)}.")
@@ -77,7 +119,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _watch(options: argparse.Namespace, chosen: Sequence[RunConfig]) -> None:
-    """Each run by itself: what one is refused is said and looked at again, and ends no other. Ended only when all are set up wrongly."""
+    """Each run by itself: what one is refused is said and looked at again, and ends no other. Ended
+    only when all are set up wrongly.
+    """
     wrong: set[str] = set()
 
     async def one(config: RunConfig) -> None:
@@ -89,7 +133,9 @@ async def _watch(options: argparse.Namespace, chosen: Sequence[RunConfig]) -> No
                         outcome = await controller.look()
                         wrong.discard(config.run)
                         said = _tell(options, config, outcome, said)
-                        await asyncio.sleep(_STEP_S if outcome.word == "recovering" else options.every)
+                        await asyncio.sleep(
+                            _STEP_S if outcome.word == "recovering" else options.every
+                        )
             except ConsoleError as error:
                 if isinstance(error, UsageError):
                     wrong.add(config.run)
@@ -130,9 +176,14 @@ def _tell(options: argparse.Namespace, config: RunConfig, outcome: Outcome, said
     if options.json and not quiet:
         verdict = None if outcome.verdict is None else outcome.verdict.as_dict()
         emit(
-            "recovery", run=config.run, outcome=outcome.word, sentence=outcome.sentence, code=outcome.exit_code, verdict=verdict,
+            "recovery",
+            run=config.run,
+            outcome=outcome.word,
+            sentence=outcome.sentence,
+            code=outcome.exit_code,
+            verdict=verdict,
             plan=outcome.plan,
-        )  # fmt: skip
+        )
     elif outcome.sentence != said and not quiet:
         print(f"{config.run}: {outcome.sentence}", flush=True)
         for line in _plan_lines(outcome):
@@ -148,17 +199,25 @@ def _plan_lines(outcome: Outcome) -> list[str]:
     lost = "unknown" if plan["steps_lost"] is None else plan["steps_lost"]
     lines = [
         f"restore step {plan['step']} ({plan['bytes'] / 1e9:.1f} GB); steps lost: {lost}",
-        f"rent at or under ${plan['most']:.2f} an hour; spent ${plan['spent_today']:.2f} today, ${plan['spent']:.2f} in all",
+        (
+            f"rent at or under ${plan['most']:.2f} an hour; spent ${plan['spent_today']:.2f} "
+            f"today, ${plan['spent']:.2f} in all"
+        ),
     ]
     if offer is not None:
-        lines.append(f"now: {offer['provider']} {offer['count']}x {offer['gpu']} at ${offer['price']:.2f} an hour")
+        lines.append(
+            f"now: {offer['provider']} {offer['count']}x {offer['gpu']} at ${offer['price']:.2f} "
+            "an hour"
+        )
     elif "offer" in plan:
         lines.append("now: no such offer")
     return lines
 
 
 @contextlib.asynccontextmanager
-async def controller_of(options: argparse.Namespace, config: RunConfig) -> AsyncIterator[Controller]:
+async def controller_of(
+    options: argparse.Namespace, config: RunConfig
+) -> AsyncIterator[Controller]:
     """One run's controller, alone on this machine."""
     from bs4_console.core import outside
     from bs4_console.core.controller import Controller
@@ -168,28 +227,55 @@ async def controller_of(options: argparse.Namespace, config: RunConfig) -> Async
     from bs4_console.core.sync import open_store, place_of
 
     place = private(data_dir() / "recover" / config.run)
-    with files.alone(place / "lock", f"Another `recover` looks after {config.run} on this machine."):
+    with files.alone(
+        place / "lock", f"Another `recover` looks after {config.run} on this machine."
+    ):
         given = _credentials(config)
         store = await asyncio.to_thread(open_store, place_of(config.store), given)
         records = Records(store, config.layout, place)
         lease = Lease(
-            store, config.layout, sessions.who(), mine=records.leases(), note=lambda version: records.note("lease", version=version)
-        )  # fmt: skip
+            store,
+            config.layout,
+            sessions.who(),
+            mine=records.leases(),
+            note=lambda version: records.note("lease", version=version),
+        )
         pod = next((known for known in Inventory().list() if known.name == config.pod), None)
-        first = Where(config.pod, (pod and pod.provider) or "", (pod and pod.instance) or "", price=pod.price if pod else None)
+        first = Where(
+            config.pod,
+            (pod and pod.provider) or "",
+            (pod and pod.instance) or "",
+            price=pod.price if pod else None,
+        )
         hands = RealHands(
-            config, store, _Reach(), lambda only: _provisioner(config, only), _public_key(config), given, outside=outside.ask,
+            config,
+            store,
+            _Reach(),
+            lambda only: _provisioner(config, only),
+            _public_key(config),
+            given,
+            outside=outside.ask,
             tell=functools.partial(tell_incident, as_json=options.json),
-        )  # fmt: skip
+        )
         yield Controller(
-            records, lease, hands, first, config.limits, "auto" if config.mode == "auto" else "ask",
-            confirm=options.plan or "", moved=options.moved, dry=options.dry_run,
-        )  # fmt: skip
+            records,
+            lease,
+            hands,
+            first,
+            config.limits,
+            "auto" if config.mode == "auto" else "ask",
+            confirm=options.plan or "",
+            moved=options.moved,
+            dry=options.dry_run,
+        )
 
 
 def _credentials(config: RunConfig) -> secrets.Credentials:
     if not config.credentials:
-        raise UsageError(f"{config.run} has no credentials in recover.toml.", "Name a private file with the store's key there.")
+        raise UsageError(
+            f"{config.run} has no credentials in recover.toml.",
+            "Name a private file with the store's key there.",
+        )
     return secrets.read(files.private_text(Path(config.credentials).expanduser()).splitlines())
 
 
@@ -198,12 +284,17 @@ def _public_key(config: RunConfig) -> str:
     try:
         return path.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} cannot be read.", "Name the SSH key that opens new machines as identity_file in recover.toml.") from error
+        raise UsageError(
+            f"{path} cannot be read.",
+            "Name the SSH key that opens new machines as identity_file in recover.toml.",
+        ) from error
 
 
 @contextlib.asynccontextmanager
 async def _provisioner(config: RunConfig, only: str) -> AsyncIterator[Provisioner]:
-    """Of one provider, which recover.toml need not name any more: a machine there is still to be looked after. Or of all that it names."""
+    """Of one provider, which recover.toml need not name any more: a machine there is still to be
+    looked after. Or of all that it names.
+    """
     import httpx
 
     from bs4_console import providers
@@ -213,17 +304,29 @@ async def _provisioner(config: RunConfig, only: str) -> AsyncIterator[Provisione
 
     async with httpx.AsyncClient() as client:
         names = (only,) if only else config.providers or keys.known()
-        yield Provisioner([providers.make(name, client) for name in names], KeyedBook(), sessions.who(), say=complain)
+        yield Provisioner(
+            [providers.make(name, client) for name in names],
+            KeyedBook(),
+            sessions.who(),
+            say=complain,
+        )
 
 
 class _Reach:
     """Over SSH, with this machine's inventory, keys and mirror."""
 
-    def linked(self, pod: Pod, *, deploy: bool, timeout: float) -> AbstractAsyncContextManager[PodSession]:
+    def linked(
+        self, pod: Pod, *, deploy: bool, timeout: float
+    ) -> AbstractAsyncContextManager[PodSession]:
         return sessions.linked(pod, deploy=deploy, timeout=timeout)
 
     def kept(self, pod: Pod) -> PodState:
-        live = PodSession(PodState(pod.name), lambda: sessions.transport(pod), Mirror(data_dir() / "pods" / pod.name, write=False), "")
+        live = PodSession(
+            PodState(pod.name),
+            lambda: sessions.transport(pod),
+            Mirror(data_dir() / "pods" / pod.name, write=False),
+            "",
+        )
         live.replay()
         return live.state
 

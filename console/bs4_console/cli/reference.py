@@ -1,4 +1,6 @@
-"""docs/cli.md, written from the parsers themselves: `python -m bs4_console.cli.reference FILE`. A test holds the two together."""
+"""docs/cli.md, written from the parsers themselves: `python -m bs4_console.cli.reference FILE`. A
+test holds the two together.
+"""
 
 from __future__ import annotations
 
@@ -11,130 +13,234 @@ from bs4_console.cli.main import COMMANDS, build
 
 #: Name -> what the object holds. Every `emit(NAME, ...)` in this package is here (a test looks).
 SHAPES = {
-    "action": "`action` (key), `state` (accepted, running, verifying, done, failed, cancel, plan-changed, busy, refused, interrupted), "
-    "`detail`, `steps` [{`title`, `command`, `state`, `detail`, `started_t`, `ended_t`}], `result`. One object a "
-    "change, the last one is the end.",
-    "boot-hook": "`pod`, `hooks` [vast, runpod, cron, systemd: those that are there], `last` {`t`, `b` (boot id), `via`, `pid`} or null, "
-    "`worked` (a hook has started the agent since this boot), `told` [sentences]",
+    "action": (
+        "`action` (key), `state` (accepted, running, verifying, done, failed, cancel, "
+        "plan-changed, busy, refused, interrupted), `detail`, `steps` [{`title`, `command`, "
+        "`state`, `detail`, `started_t`, `ended_t`}], `result`. One object a change, the last one "
+        "is the end."
+    ),
+    "boot-hook": (
+        "`pod`, `hooks` [vast, runpod, cron, systemd: those that are there], `last` {`t`, `b` "
+        "(boot id), `via`, `pid`} or null, `worked` (a hook has started the agent since this "
+        "boot), `told` [sentences]"
+    ),
     "boot-hook-text": "`pod`, `platform`, `text`, `where` (it goes)",
-    "check": "`status`, `code`, `pods` [{`pod`, `status`, `code`, `sentences`, `perfdata` {label: value}, `incidents` [{`id`, `failure`, "
-    "`run`, `severity`, `summary`, `playbook`}], `coverage` [what could not be seen], `sights` [{`run`, `witness`, `state` "
-    "(running, stopped, gone, unknown), `detail`, `seen_t`, `looked_t`, `step`, `coverage`}], `checks` [{`subject`, `status`, `text`}]}]. "
-    "A PATH stands where a pod would.",
-    "checkpoints": "one object a run: `pod` (not for a directory), `run`, `trainer`, `output_dir`, `live`, `checkpoints` [{`step`, "
-    "`complete`, `missing` {part: why}, `parts` [{`name`, `path`, `bytes`, `complete`, `why`}], `bytes`, `t` (wall seconds), `age_s`}] "
-    "oldest first, `resumable` (the newest complete step, or null), `loose` {`steps`, `bytes`} (weights and broadcasts of other steps), "
-    "`disk` {`path`, `used`, `total`, `free`, `read_only`}, `forecast` {`set_bytes`, `every_steps`, `every_s`, `next_t`, `room` (how many "
-    "more fit), `to_come`, `full_t`, `full_step`, `lasts`}, `order` {`last`, `at_least`, `milestones`, `synced`} or null, `guard` "
-    "{`event`, `detail`, `t`} or null, `trainer_keeps`, `config` [{`path`, `present`}]",
+    "check": (
+        "`status`, `code`, `pods` [{`pod`, `status`, `code`, `sentences`, `perfdata` {label: "
+        "value}, `incidents` [{`id`, `failure`, `run`, `severity`, `summary`, `playbook`}], "
+        "`coverage` [what could not be seen], `sights` [{`run`, `witness`, `state` (running, "
+        "stopped, gone, unknown), `detail`, `seen_t`, `looked_t`, `step`, `coverage`}], `checks` "
+        "[{`subject`, `status`, `text`}]}]. A PATH stands where a pod would."
+    ),
+    "checkpoints": (
+        "one object a run: `pod` (not for a directory), `run`, `trainer`, `output_dir`, `live`, "
+        "`checkpoints` [{`step`, `complete`, `missing` {part: why}, `parts` [{`name`, `path`, "
+        "`bytes`, `complete`, `why`}], `bytes`, `t` (wall seconds), `age_s`}] oldest first, "
+        "`resumable` (the newest complete step, or null), `loose` {`steps`, `bytes`} (weights and "
+        "broadcasts of other steps), `disk` {`path`, `used`, `total`, `free`, `read_only`}, "
+        "`forecast` {`set_bytes`, `every_steps`, `every_s`, `next_t`, `room` (how many more fit), "
+        "`to_come`, `full_t`, `full_step`, `lasts`}, `order` {`last`, `at_least`, `milestones`, "
+        "`synced`} or null, `guard` {`event`, `detail`, `t`} or null, `trainer_keeps`, `config` "
+        "[{`path`, `present`}]"
+    ),
     "config-diff": "`changes` [{`kind` (added, removed, changed), `key`, `before`, `after`}]",
-    "config-estimate": "`billions`, `sides` [{`name`, `gpus`, `parts` [{`name`, `gib`, `arithmetic`}], `limit`, `gib`, `fits`}], "
-    "`notes`, `fits`",
-    "config-fix": "`fixed`, `left` [as in config-lint], `diff`, `written`, `original` (where the old file is kept, or null)",
-    "config-history": "`config`, `versions` [{`version`, `created`, `based_on`, `reason`, `digest`}] oldest first, "
-    "`changed` (not recorded as it is)",
-    "config-lint": "`findings` [{`id` (a rule of docs/configs.md, `schema`, `toml` or `yaml`), "
-    "`level` (error or warning), `line`, `message`, `fix`}]; with --pod also `coverage` {`schema` (shipped, or trainer: its own classes), "
-    "`detail` (the class, or why none was asked)}",
-    "config-migrate": "`to`, `text`, `left_out` [{`key`, `reason`}], `findings` [as in config-lint, of the result]",
+    "config-estimate": (
+        "`billions`, `sides` [{`name`, `gpus`, `parts` [{`name`, `gib`, `arithmetic`}], `limit`, "
+        "`gib`, `fits`}], `notes`, `fits`"
+    ),
+    "config-fix": (
+        "`fixed`, `left` [as in config-lint], `diff`, `written`, `original` (where the old file "
+        "is kept, or null)"
+    ),
+    "config-history": (
+        "`config`, `versions` [{`version`, `created`, `based_on`, `reason`, `digest`}] oldest "
+        "first, `changed` (not recorded as it is)"
+    ),
+    "config-lint": (
+        "`findings` [{`id` (a rule of docs/configs.md, `schema`, `toml` or `yaml`), `level` "
+        "(error or warning), `line`, `message`, `fix`}]; with --pod also `coverage` {`schema` "
+        "(shipped, or trainer: its own classes), `detail` (the class, or why none was asked)}"
+    ),
+    "config-migrate": (
+        "`to`, `text`, `left_out` [{`key`, `reason`}], `findings` [as in config-lint, of the "
+        "result]"
+    ),
     "config-new": "`trainer`, `text`, `reasons`, `findings` [as in config-lint]",
-    "demo": "`scenario`, `failure_id`, `trainer`, `detected_s`, `plan_hash`, `steps`, `recovered`, `recovered_s`, `steps_before`, "
-    "`steps_after`, `data_lost`, `fixed_by` (playbook, person or nobody), `action` (how the playbook's action ended)",
+    "demo": "`scenario`, `failure_id`, `trainer`, `detected_s`, `plan_hash`, `steps`, `recovered`, "
+    "`recovered_s`, `steps_before`, `steps_after`, `data_lost`, `fixed_by` (playbook, person or "
+    "nobody), `action` (how the playbook's action ended)",
     "deploy": "`pod`, `agent` (version), `bundle`, `python`, `coverage` {what: seen or not}",
-    "diagnose": "`findings` [{`id`, `title`, `role`, `severity`, `summary`, `source`, `evidence` [{`source`, `file`, `offset`, `line`, "
-    "`text`}], `playbook`}], roots first; `coverage` [what files cannot show]. `file` as given, `-`, or relative to the directory given; "
-    "`offset` the raw byte at which the line begins; `line` 1-based by LF, 0 when the whole file or directory is the evidence.",
-    "incident": "`pod`, `run`, `id`, `failure`, `title`, `severity`, `summary`, `playbook` (or null), `action` (the key of the one that is "
-    "watched; empty in `recover`). One object for each incident that opens on the run while an action on it is watched.",
-    "log": "`stream`, `cursor` (where the line begins), `text`, `whole` (false: its file ended without LF). One object a line.",
-    "notice": "`pod`, `status`, `was` (what was told before), `text`, `incidents`, `t`. One object a transition; webhooks get the same.",
-    "phases": "`run`, `phase` (the one it is in, or null), `due`, `why`, `resumable` (step), `live`, `phases` [{`name`, `config`, "
-    "`until`}]",
-    "plan": "`plan_hash`, `expires` (wall seconds), `playbook`, `run`, `attempt`, `steps` [{`kind`, `title`, `command`, `parameters`, "
-    "`targets`, `shown`}]; of a launch `why`, `notes`, `config`, `resume`, `moves`, `typed_name`, `checks` as in preflight and "
-    "`memory` [line] (what a GPU will have to hold, with the arithmetic) too",
+    "diagnose": (
+        "`findings` [{`id`, `title`, `role`, `severity`, `summary`, `source`, `evidence` "
+        "[{`source`, `file`, `offset`, `line`, `text`}], `playbook`}], roots first; `coverage` "
+        "[what files cannot show]. `file` as given, `-`, or relative to the directory given; "
+        "`offset` the raw byte at which the line begins; `line` 1-based by LF, 0 when the whole "
+        "file or directory is the evidence."
+    ),
+    "incident": (
+        "`pod`, `run`, `id`, `failure`, `title`, `severity`, `summary`, `playbook` (or null), "
+        "`action` (the key of the one that is watched; empty in `recover`). One object for each "
+        "incident that opens on the run while an action on it is watched."
+    ),
+    "log": (
+        "`stream`, `cursor` (where the line begins), `text`, `whole` (false: its file ended "
+        "without LF). One object a line."
+    ),
+    "notice": (
+        "`pod`, `status`, `was` (what was told before), `text`, `incidents`, `t`. One object a "
+        "transition; webhooks get the same."
+    ),
+    "phases": (
+        "`run`, `phase` (the one it is in, or null), `due`, `why`, `resumable` (step), `live`, "
+        "`phases` [{`name`, `config`, `until`}]"
+    ),
+    "plan": (
+        "`plan_hash`, `expires` (wall seconds), `playbook`, `run`, `attempt`, `steps` [{`kind`, "
+        "`title`, `command`, `parameters`, `targets`, `shown`}]; of a launch `why`, `notes`, "
+        "`config`, `resume`, `moves`, `typed_name`, `checks` as in preflight and `memory` [line] "
+        "(what a GPU will have to hold, with the arithmetic) too"
+    ),
     "playbook": "the playbook as it is written, and its `family`",
     "playbook-lint": "`valid` [id], `problems` [{`file`, `where`, `message`}]",
     "playbook-tries": "`tries` [{`scenario`, `failure_id`, `trainers`}]",
     "playbook-try": "as `demo`; `plan_hash` is null where a person mends it",
     "playbooks": "`playbooks` [{`id`, `family`, `title`, `role`, `severity`, `danger`, `applies`}]",
-    "preflight": "`pod`, `status`, `code` (as in check), `blocking` [id], `checks` [{`id` (a failure of docs/failures.md, a rule of "
-    "docs/configs.md, or a name of its own), `title`, `state` (ok, warning, blocking, unknown), `why`, `fix`, `playbook`}]",
-    "pod": "what the inventory says of it; `pods show` adds `host_keys`, `runs` [{`name`, `state`, `step`}] and `seen_s` (age, or null)",
+    "preflight": (
+        "`pod`, `status`, `code` (as in check), `blocking` [id], `checks` [{`id` (a failure of "
+        "docs/failures.md, a rule of docs/configs.md, or a name of its own), `title`, `state` (ok, "
+        "warning, blocking, unknown), `why`, `fix`, `playbook`}]"
+    ),
+    "pod": (
+        "what the inventory says of it; `pods show` adds `host_keys`, `runs` [{`name`, `state`, "
+        "`step`}] and `seen_s` (age, or null)"
+    ),
     "pod-removed": "`pod`, `host_key_forgotten`",
-    "pod-sync": "`pod`, `target`, `plan_hash`, `send` [path], `bytes`, `same` (files that are there already), `gone` [path that only "
-    "the pod has], `skipped` {path: why}, `how` (rsync, sftp, or null when nothing was sent), `moved` (files put into the trash)",
+    "pod-sync": (
+        "`pod`, `target`, `plan_hash`, `send` [path], `bytes`, `same` (files that are there "
+        "already), `gone` [path that only the pod has], `skipped` {path: why}, `how` (rsync, "
+        "sftp, or null when nothing was sent), `moved` (files put into the trash)"
+    ),
     "pod-test": "`pod`, `reachable`, `seconds`, `machine`",
     "pods": "`pods` [what the inventory says]",
     "pods-import": "`added` [name], `known` [name], `skipped` [{`alias`, `reason`}]",
-    "merge-plan": "`pod`, `run`, `plan_hash`, `expires`, `step`, `source`, `target`, `bytes` (of the shards), `needed` (on the disk), "
-    "`free`, `notes`, `commands` [argv], `cwd`, `steps`",
+    "merge-plan": (
+        "`pod`, `run`, `plan_hash`, `expires`, `step`, `source`, `target`, `bytes` (of the "
+        "shards), `needed` (on the disk), `free`, `notes`, `commands` [argv], `cwd`, `steps`"
+    ),
     "model": "`model` [as in models]",
-    "model-verify": "`model`, `trainer`, `ok`, `remarks` [{`check`, `level` (error, warning, info), `message`, `fix`}]",
-    "models": "`models` [{`name`, `kind` (text, vision, closed), `hub`, `params_b`, `active_b`, `tool_calls`, `impl`, `price` {`in`, "
-    "`out`, "
-    "`source`, `date`}, `baselines` [{`solved`, `n`, `source`, `date`}], `max_tokens`, `trained`, `problems`, `blocked` {`applies`, "
-    "`reason`}}]",
+    "model-verify": (
+        "`model`, `trainer`, `ok`, `remarks` [{`check`, `level` (error, warning, info), "
+        "`message`, `fix`}]"
+    ),
+    "models": "`models` [{`name`, `kind` (text, vision, closed), `hub`, `params_b`, `active_b`, "
+    "`tool_calls`, `impl`, `price` {`in`, `out`, `source`, `date`}, `baselines` [{`solved`, `n`, "
+    "`source`, `date`}], `max_tokens`, `trained`, `problems`, `blocked` {`applies`, `reason`}}]",
     "provision-key": "`provider`, `file`",
-    "provision-machine": "`machine` [as in provision-machines], `pod` (its name in the inventory, or null), `trusted` (its key is pinned)",
-    "provision-machines": "`machines` [{`provider`, `id`, `label`, `state` (starting, running, stopped, ended, unknown), `raw_state` (the "
-    "provider's words), `host`, `port`, `user`, `price` (dollars an hour), `created_t`, `run`, `pod`, `orphan`}], `in_doubt` [{`label`, "
-    "`provider`, `run`, `why`}] (may exist), `failures` {provider: why it could not be asked}",
-    "provision-offers": "`offers` [{`provider`, `id`, `gpu`, `count`, `price` (dollars an hour, the whole machine), `disk_gb`, `region`, "
-    "`reliability`, `interruptible`, `notes` [what the price leaves out]}], cheapest first, `dearer` (how many are above --max-price), "
-    "`failures` {provider: why}",
-    "provision-plan": "`plan_hash`, `expires` (wall seconds), `run`, `want`, `offers` [in the order in which they are tried], `max_price`, "
-    "`max_spend`, `hours`, `spent` (of the run so far), `planned` (dollars), `another`, `notes`",
+    "provision-machine": (
+        "`machine` [as in provision-machines], `pod` (its name in the inventory, or null), "
+        "`trusted` (its key is pinned)"
+    ),
+    "provision-machines": (
+        "`machines` [{`provider`, `id`, `label`, `state` (starting, running, stopped, ended, "
+        "unknown), `raw_state` (the provider's words), `host`, `port`, `user`, `price` (dollars an "
+        "hour), `created_t`, `run`, `pod`, `orphan`}], `in_doubt` [{`label`, `provider`, `run`, "
+        "`why`}] (may exist), `failures` {provider: why it could not be asked}"
+    ),
+    "provision-offers": (
+        "`offers` [{`provider`, `id`, `gpu`, `count`, `price` (dollars an hour, the whole "
+        "machine), `disk_gb`, `region`, `reliability`, `interruptible`, `notes` [what the price "
+        "leaves out]}], cheapest first, `dearer` (how many are above --max-price), `failures` "
+        "{provider: why}"
+    ),
+    "provision-plan": (
+        "`plan_hash`, `expires` (wall seconds), `run`, `want`, `offers` [in the order in which "
+        "they are tried], `max_price`, `max_spend`, `hours`, `spent` (of the run so far), "
+        "`planned` (dollars), `another`, `notes`"
+    ),
     "provision-terminated": "`machine` (PROVIDER:ID), `label`",
     "prune": "`to`, `run`, `removed` [step], `bytes`, `kept` {step: why}",
-    "prune-plan": "`to`, `run`, `plan_hash`, `remove` [{`step`, `bytes`, `complete`}], `bytes`, `kept` {step: why}",
-    "remote": "`to`, `run`, `pointer` (step, or null), `pointer_why` (it cannot be used), `steps` [{`step`, `complete`, `missing`, "
-    "`bytes`, `files`, `t` (the server's clock), `age_s`, `pointed`, `trainer`, `wandb`}], `older` [{`step`, `root`, `bytes`, `files`, "
-    "`missing`}] (what other scripts left, where nothing of ours is), `others` [name]",
-    "restore-plan": "`pod`, `run`, `plan_hash`, `expires`, `step`, `skipped` [[step, why]] (newer ones that were passed over; step -1: the "
-    "pointer itself), `notes`, `bytes`, `missing` (bytes to fetch), `free`, `steps`, `launch` (what resumes it)",
-    "run": "`run` {`name`, `state`, `status`, `status_note`, `date`, `model`, `config`, `version`, `lineage` "
-    "(what that version is based on), `phase`, `pod`, `pod_id`, `price` (dollars an hour), `start`, `end`, "
-    "`wandb`, `trainer`, `step`, `max_steps`, `reward`, `pace_s`, `started_t`, `ended_t`, `source` (log, or a pod), `fields` "
-    "(as written), "
-    "`attempts` [{`title`, `text`, `started_t`, `ended_t`, `good`, `resume`, `overrides`, `phase`}], `incidents` [{`title`, "
-    "`text`, `state`, `t`, `playbooks`}], "
-    "`lessons`, `notes` [{`t`, `who`, `text`, `lesson`}], `validation` [{`metric`, `points` [[step, value]], `lower` (less is better), "
-    "`best_step`, `best`, `checkpoint` (of the best step: complete, torn, gone, unknown), `checkpoint_why`, `saved_step`, `saved` (best "
-    "with a complete checkpoint)}]}",
-    "recovery": "`run`, `outcome` (watching, plan, waiting, recovering, recovered, stopped, held, finishing, finished), `sentence`, "
-    "`code`, `verdict` {`verdict` (fine, network-only, rebooted, hung, reclaimed, ended, unknown), `sentence`, "
-    "`evidence` [{`t`, `source`, `word`, `detail`}], `next_step`} or null, `plan` {`hash`, `run`, `lost`, `step`, `recovery`, "
-    "`max_price`, `most`, `bytes`, `steps_lost`, `spent_today`, `spent`, `offer`} or null. One object a look.",
+    "prune-plan": (
+        "`to`, `run`, `plan_hash`, `remove` [{`step`, `bytes`, `complete`}], `bytes`, `kept` "
+        "{step: why}"
+    ),
+    "remote": (
+        "`to`, `run`, `pointer` (step, or null), `pointer_why` (it cannot be used), `steps` "
+        "[{`step`, `complete`, `missing`, `bytes`, `files`, `t` (the server's clock), `age_s`, "
+        "`pointed`, `trainer`, `wandb`}], `older` [{`step`, `root`, `bytes`, `files`, `missing`}] "
+        "(what other scripts left, where nothing of ours is), `others` [name]"
+    ),
+    "restore-plan": (
+        "`pod`, `run`, `plan_hash`, `expires`, `step`, `skipped` [[step, why]] (newer ones that "
+        "were passed over; step -1: the pointer itself), `notes`, `bytes`, `missing` (bytes to "
+        "fetch), `free`, `steps`, `launch` (what resumes it)"
+    ),
+    "run": "`run` {`name`, `state`, `status`, `status_note`, `date`, `model`, `config`, `version`, "
+    "`lineage` (what that version is based on), `phase`, `pod`, `pod_id`, `price` (dollars an "
+    "hour), `start`, `end`, `wandb`, `trainer`, `step`, `max_steps`, `reward`, `pace_s`, "
+    "`started_t`, `ended_t`, `source` (log, or a pod), `fields` (as written), `attempts` "
+    "[{`title`, `text`, `started_t`, `ended_t`, `good`, `resume`, `overrides`, `phase`}], "
+    "`incidents` [{`title`, `text`, `state`, `t`, `playbooks`}], `lessons`, `notes` [{`t`, `who`, "
+    "`text`, `lesson`}], `validation` [{`metric`, `points` [[step, value]], `lower` (less is "
+    "better), `best_step`, `best`, `checkpoint` (of the best step: complete, torn, gone, "
+    "unknown), `checkpoint_why`, `saved_step`, `saved` (best with a complete checkpoint)}]}",
+    "recovery": (
+        "`run`, `outcome` (watching, plan, waiting, recovering, recovered, stopped, held, "
+        "finishing, finished), `sentence`, `code`, `verdict` {`verdict` (fine, network-only, "
+        "rebooted, hung, reclaimed, ended, unknown), `sentence`, `evidence` [{`t`, `source`, "
+        "`word`, `detail`}], `next_step`} or null, `plan` {`hash`, `run`, `lost`, `step`, "
+        "`recovery`, `max_price`, `most`, `bytes`, `steps_lost`, `spent_today`, `spent`, `offer`} "
+        "or null. One object a look."
+    ),
     "report": "`pod`, `run`, `attempt`, `file` (where it was brought)",
-    "reports": "`reports` [{`pod`, `run`, `attempt`, `t` (written, wall seconds), `bytes`, `sha256`, `missing` [what is not in it]}]",
-    "run-bench": "`verdicts` [{`step`, `points`, `word` (ahead, on-track, behind, worse, standstill, measured), `advice`, `archetypes` "
-    "{name: change}}]",
+    "reports": (
+        "`reports` [{`pod`, `run`, `attempt`, `t` (written, wall seconds), `bytes`, `sha256`, "
+        "`missing` [what is not in it]}]"
+    ),
+    "run-bench": (
+        "`verdicts` [{`step`, `points`, `word` (ahead, on-track, behind, worse, standstill, "
+        "measured), `advice`, `archetypes` {name: change}}]"
+    ),
     "run-compare": "`runs` [name, name], `rows` [{`key`, `values`, `differs`}]",
-    "run-eta": "`run`, `done` (steps), `pace_s`, `price`, `cost_so_far`, `milestones` [{`step`, `seconds`, `cost`}]",
+    "run-eta": (
+        "`run`, `done` (steps), `pace_s`, `price`, `cost_so_far`, `milestones` [{`step`, "
+        "`seconds`, `cost`}]"
+    ),
     "run-note": "`run`, `text`, `lesson`, `price`",
     "run-status": "`run`, `entry` (Markdown), `file` (what it was appended to, or null)",
-    "run-truncation": "`malformed`, `unrepaired`, `causes` {truncated, escape, not-json: lines}, `word`, `advice`",
-    "sync": "`pod`, `run`, `to` (null: off), `pointer` (step), `pointed_t`, `uploaded` [step], `step` (being uploaded, or null), `sent`, "
-    "`total`, `rate` (bytes a second), `failures` (in a row), `error`, `detail`, `order` {`every`, `milestones`, `keep_remote`, "
-    "`limit_mib`, `weights`, `once`, `who`}",
-    "setup-plan": "`pod`, `plan_hash`, `expires` (wall seconds), `todo` (steps that would do something), `steps` [{`kind`, `title`, "
-    "`command`, `parameters`, `targets`, `shown` {`now`, `done`}}]",
+    "run-truncation": (
+        "`malformed`, `unrepaired`, `causes` {truncated, escape, not-json: lines}, `word`, `advice`"
+    ),
+    "sync": (
+        "`pod`, `run`, `to` (null: off), `pointer` (step), `pointed_t`, `uploaded` [step], `step` "
+        "(being uploaded, or null), `sent`, `total`, `rate` (bytes a second), `failures` (in a "
+        "row), `error`, `detail`, `order` {`every`, `milestones`, `keep_remote`, `limit_mib`, "
+        "`weights`, `once`, `who`}"
+    ),
+    "setup-plan": (
+        "`pod`, `plan_hash`, `expires` (wall seconds), `todo` (steps that would do something), "
+        "`steps` [{`kind`, `title`, `command`, `parameters`, `targets`, `shown` {`now`, `done`}}]"
+    ),
     "runs-export": "`markdown`, `runs` [name]",
     "runs-import": "`added`, `changed`, `same`: [name] each",
     "runs-wandb": "`runs` [{`id`, `path`, `bytes`, `synced`, `argv`}], `waiting` [id]",
-    "runs": "`runs` [{`pod`, `name`, `trainer`, `state`, `step`, `max_steps`, `adopted`, `output_dir`, `attempts` [{`number`, `started_t`, "
-    "`resume`, `state`, `code`, `signal`, `good`, `ended_t`, `detail`}]}]; runs of the run log stand behind those of pods, as in `run`",
+    "runs": (
+        "`runs` [{`pod`, `name`, `trainer`, `state`, `step`, `max_steps`, `adopted`, "
+        "`output_dir`, `attempts` [{`number`, `started_t`, `resume`, `state`, `code`, `signal`, "
+        "`good`, `ended_t`, `detail`}]}]; runs of the run log stand behind those of pods, as in "
+        "`run`"
+    ),
 }
 
 _HEAD = """# Commands
 
-Written from the command line's own parsers by `python -m bs4_console.cli.reference docs/cli.md`; do not edit.
+Written from the command line's own parsers by `python -m bs4_console.cli.reference docs/cli.md`; do
+not edit.
 
-`bs4-console` alone opens the screen. Everything it does can be done without it, by the commands below: the same core, the same agent.
-Errors are one sentence on stderr that ends with the next thing to do. Nothing is asked for where there is no terminal: what acts is
-confirmed by a name or by a plan's hash. Only what takes nothing away (`launch`, `pods setup`, `pods sync`, `phases advance`) can be
-confirmed beforehand, with `--yes`; no playbook can.
+`bs4-console` alone opens the screen. Everything it does can be done without it, by the commands
+below: the same core, the same agent. Errors are one sentence on stderr that ends with the next
+thing to do. Nothing is asked for where there is no terminal: what acts is confirmed by a name or by
+a plan's hash. Only what takes nothing away (`launch`, `pods setup`, `pods sync`, `phases advance`)
+can be confirmed beforehand, with `--yes`; no playbook can.
 
 ## Exit codes
 
@@ -143,20 +249,20 @@ confirmed beforehand, with `--yes`; no playbook can.
 | 0 | done | OK |
 | 1 | a finding, or tried and not achieved | WARNING |
 | 2 | usage, or not applicable | CRITICAL |
-| 3 | unreachable or unknown (a defect of the console, too) | UNKNOWN; also usage errors and defects |
-| 4 | refused: unconfirmed, plan changed or too old, busy, read-only, a host key nobody confirmed | |
+| 3 | unreachable or unknown (a defect of the console, too) | UNKNOWN; usage errors and defects |
+| 4 | refused: unconfirmed, plan changed or old, busy, read-only, unconfirmed host key | |
 | 130 | interrupted with Ctrl-C | interrupted |
 
-`check` over several pods takes the worst in the order OK < WARNING < UNKNOWN < CRITICAL, and never deploys: a pod without an agent is
-UNKNOWN, with the command that would deploy one.
+`check` over several pods takes the worst in the order OK < WARNING < UNKNOWN < CRITICAL, and never
+deploys: a pod without an agent is UNKNOWN, with the command that would deploy one.
 
 ## Files
 
 | where | what | instead |
 |---|---|---|
-| the configuration directory (`~/.config/bs4-console`) | `pods.toml`, the inventory; `keys.toml`, your own keys | `BS4_CONFIG_DIR` |
-| the data directory (`~/.local/share/bs4-console`) | `known_hosts`, what was read from each pod | `BS4_DATA_DIR` |
-| the state directory (`~/.local/state/bs4-console`) | `screen.json`: how the screen was left | `BS4_STATE_DIR` |
+| `~/.config/bs4-console` | `pods.toml`, the inventory; `keys.toml`, your keys | `BS4_CONFIG_DIR` |
+| `~/.local/share/bs4-console` | `known_hosts`, what was read from each pod | `BS4_DATA_DIR` |
+| `~/.local/state/bs4-console` | `screen.json`: how the screen was left | `BS4_STATE_DIR` |
 """
 
 
@@ -171,7 +277,14 @@ def markdown() -> str:
             lines += [f"### {name} {verb}", "", *_help_of(command, verb), *_describe(parsed)]
         if not verbs:
             lines += _describe(command)
-    lines += ["## JSON", "", 'Every object has `schema: "bs4.NAME/1"`. Streams of them are NDJSON.', "", "| NAME | holds |", "|---|---|"]
+    lines += [
+        "## JSON",
+        "",
+        'Every object has `schema: "bs4.NAME/1"`. Streams of them are NDJSON.',
+        "",
+        "| NAME | holds |",
+        "|---|---|",
+    ]
     lines += [f"| `{name}` | {text} |" for name, text in sorted(SHAPES.items())]
     return "\n".join(lines) + "\n"
 
@@ -202,17 +315,28 @@ def _describe(parser: argparse.ArgumentParser) -> list[str]:
         if isinstance(name, tuple):
             name = " ".join(name)
         if not action.option_strings:
-            shown = {"?": f"[{name}]", "*": f"[{name} ...]", "+": f"{name} ..."}.get(str(action.nargs), str(name))
+            shown = {"?": f"[{name}]", "*": f"[{name} ...]", "+": f"{name} ..."}.get(
+                str(action.nargs), str(name)
+            )
             words.append(shown)
             rows.append((f"`{name}`", action))
         else:
-            value = "" if action.nargs == 0 else f" {'|'.join(map(str, action.choices)) if action.choices else name.upper()}"
+            value = (
+                ""
+                if action.nargs == 0
+                else f" {'|'.join(map(str, action.choices)) if action.choices else name.upper()}"
+            )
             if action.required:
                 words.append(f"{action.option_strings[-1]}{value}")
-            rows.append((", ".join(f"`{option}{value}`" for option in action.option_strings), action))
+            rows.append(
+                (", ".join(f"`{option}{value}`" for option in action.option_strings), action)
+            )
     lines = ["```", " ".join(words), "```", ""]
     if rows:
-        cells = [(names.replace("|", "\\|"), (action.help or "").replace("|", "\\|")) for names, action in rows]
+        cells = [
+            (names.replace("|", "\\|"), (action.help or "").replace("|", "\\|"))
+            for names, action in rows
+        ]
         lines += ["| | |", "|---|---|", *(f"| {names} | {text} |" for names, text in cells), ""]
     return lines
 

@@ -1,4 +1,6 @@
-"""reports: what pods wrote down at a crash; list them, bring one here, open it where the pod is gone."""
+"""reports: what pods wrote down at a crash; list them, bring one here, open it where the pod is
+gone.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +25,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
     fetch = verbs.add_parser("fetch", help="bring a report here, whole and proved by its hash")
     fetch.add_argument("--pod", required=True, metavar="NAME", help="which pod of the inventory")
     fetch.add_argument("--run", dest="name", required=True, metavar="NAME", help="which run")
-    fetch.add_argument("--attempt", type=int, metavar="N", help="which attempt (default: the newest that has a report)")
-    fetch.add_argument("--to", type=Path, metavar="FILE", help="where to (default: beside what the console keeps of the pod)")
-    opening = verbs.add_parser("open", help="show a report as if the pod were there, on the screen or as `check` says it")
+    fetch.add_argument(
+        "--attempt",
+        type=int,
+        metavar="N",
+        help="which attempt (default: the newest that has a report)",
+    )
+    fetch.add_argument(
+        "--to",
+        type=Path,
+        metavar="FILE",
+        help="where to (default: beside what the console keeps of the pod)",
+    )
+    opening = verbs.add_parser(
+        "open", help="show a report as if the pod were there, on the screen or as `check` says it"
+    )
     opening.add_argument("file", type=Path, metavar="FILE", help="a report that was fetched")
     opening.add_argument("--headless", action="store_true", help="no screen, also on a terminal")
     for verb in (listing, fetch, opening):
@@ -50,12 +64,27 @@ async def _list(options: argparse.Namespace) -> int:
             complain(str(error))
             code = error.exit_code
     if options.json:
-        found = [{"pod": pod, **{k: getattr(one, k) for k in ("run", "attempt", "t", "bytes", "sha256", "missing")}} for pod, one in rows]
+        found = [
+            {
+                "pod": pod,
+                **{
+                    k: getattr(one, k)
+                    for k in ("run", "attempt", "t", "bytes", "sha256", "missing")
+                },
+            }
+            for pod, one in rows
+        ]
         emit("reports", reports=found)
     else:
         table(
             [
-                [pod, one.run, str(one.attempt), time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(one.t)), str(one.bytes)]
+                [
+                    pod,
+                    one.run,
+                    str(one.attempt),
+                    time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(one.t)),
+                    str(one.bytes),
+                ]
                 for pod, one in rows
             ],
             ["pod", "run", "attempt", "written", "bytes"],
@@ -67,13 +96,24 @@ async def _fetch(options: argparse.Namespace) -> int:
     pod = Inventory().get(options.pod)
     async with linked(pod, deploy=False) as live:
         await live.streams()
-        mine = [one for one in reports.listed(live) if one.run == options.name and options.attempt in (None, one.attempt)]
+        mine = [
+            one
+            for one in reports.listed(live)
+            if one.run == options.name and options.attempt in (None, one.attempt)
+        ]
         if not mine:
-            what = f"attempt {options.attempt} of {options.name}" if options.attempt is not None else options.name
-            raise UsageError(
-                f"{pod.name} has no crash report of {what}.", f"`bs4-console reports list --pod {pod.name}` shows what it has."
+            what = (
+                f"attempt {options.attempt} of {options.name}"
+                if options.attempt is not None
+                else options.name
             )
-        target = options.to or private(private(data_dir() / "reports") / pod.name) / mine[0].file_name
+            raise UsageError(
+                f"{pod.name} has no crash report of {what}.",
+                f"`bs4-console reports list --pod {pod.name}` shows what it has.",
+            )
+        target = (
+            options.to or private(private(data_dir() / "reports") / pod.name) / mine[0].file_name
+        )
         await reports.fetch(live, mine[0], target)
     if options.json:
         emit("report", pod=pod.name, run=mine[0].run, attempt=mine[0].attempt, file=str(target))
@@ -89,8 +129,16 @@ async def _open(options: argparse.Namespace) -> int:
     report = reports.load(options.file)
     written = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(report.head["t"]))
     head = report.head
-    why = f"This is the report of {report.run} on {head['host']}, attempt {head['attempt']}, written {written}; nothing is live."
+    why = (
+        f"This is the report of {report.run} on {head['host']}, attempt {head['attempt']}, "
+        f"written {written}; nothing is live."
+    )
     with tempfile.TemporaryDirectory(prefix="bs4-") as directory:
         reports.unpack(report, Path(directory))
         session = RecordedSession(str(report.head["host"]), Path(directory), why)
-        return await show(session, why, headless=options.headless or options.json or not is_terminal(), as_json=options.json)
+        return await show(
+            session,
+            why,
+            headless=options.headless or options.json or not is_terminal(),
+            as_json=options.json,
+        )

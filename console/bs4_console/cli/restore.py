@@ -1,4 +1,6 @@
-"""checkpoints restore: a run's newest whole step from the store back to a pod, and the run resumed from it."""
+"""checkpoints restore: a run's newest whole step from the store back to a pod, and the run resumed
+from it.
+"""
 
 from __future__ import annotations
 
@@ -19,34 +21,88 @@ from bs4_console.core.state import ActionView
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pod", required=True, metavar="NAME", help="which pod of the inventory")
-    parser.add_argument("--run", dest="name", required=True, metavar="NAME", help="which run, by the name that it has in the store")
-    parser.add_argument("--from", dest="source", required=True, metavar="b2://BUCKET/PREFIX", help="where its checkpoints are")
-    parser.add_argument("--step", type=int, metavar="N", help="this step (default: the newest that is whole there)")
-    parser.add_argument("--trainer", default="", choices=("", *launch.TRAINERS), help="which generation (default: as the store says)")
-    parser.add_argument("--cwd", default="prime-rl", help="where prime-rl is on the pod, from the home directory (default: prime-rl)")
-    parser.add_argument("--output-dir", default="outputs", metavar="DIR", help="where the run writes, from --cwd (default: outputs)")
-    parser.add_argument("--config", default="", metavar="FILE", help="on the pod (default: the one that was saved with the step)")
+    parser.add_argument(
+        "--run",
+        dest="name",
+        required=True,
+        metavar="NAME",
+        help="which run, by the name that it has in the store",
+    )
+    parser.add_argument(
+        "--from",
+        dest="source",
+        required=True,
+        metavar="b2://BUCKET/PREFIX",
+        help="where its checkpoints are",
+    )
+    parser.add_argument(
+        "--step", type=int, metavar="N", help="this step (default: the newest that is whole there)"
+    )
+    parser.add_argument(
+        "--trainer",
+        default="",
+        choices=("", *launch.TRAINERS),
+        help="which generation (default: as the store says)",
+    )
+    parser.add_argument(
+        "--cwd",
+        default="prime-rl",
+        help="where prime-rl is on the pod, from the home directory (default: prime-rl)",
+    )
+    parser.add_argument(
+        "--output-dir",
+        default="outputs",
+        metavar="DIR",
+        help="where the run writes, from --cwd (default: outputs)",
+    )
+    parser.add_argument(
+        "--config",
+        default="",
+        metavar="FILE",
+        help="on the pod (default: the one that was saved with the step)",
+    )
     plans.configure(parser)
     parser.add_argument(
-        "--launch", action="store_true", help="then resume the run from that step, as it was started, under the same confirmation"
+        "--launch",
+        action="store_true",
+        help="then resume the run from that step, as it was started, under the same confirmation",
     )
-    parser.add_argument("--no-preflight", action="store_true", help="with --launch: leave the look before the start out")
-    parser.add_argument("--no-wait", action="store_true", help="with --launch: do not wait for the first step")
+    parser.add_argument(
+        "--no-preflight",
+        action="store_true",
+        help="with --launch: leave the look before the start out",
+    )
+    parser.add_argument(
+        "--no-wait", action="store_true", help="with --launch: do not wait for the first step"
+    )
 
 
 async def run(options: argparse.Namespace) -> int:
-    """0 only when the step is complete on the pod (with --launch: when it trains). Without a step that is whole: 1, and nothing starts."""
+    """0 only when the step is complete on the pod (with --launch: when it trains). Without a step
+    that is whole: 1, and nothing starts.
+    """
     asked = restore.Asked(
-        options.name, options.source, options.step, options.trainer, options.cwd, options.output_dir, options.config
-    )  # fmt: skip
+        options.name,
+        options.source,
+        options.step,
+        options.trainer,
+        options.cwd,
+        options.output_dir,
+        options.config,
+    )
     only_shown = options.plan == ""
     async with linked(Inventory().get(options.pod) if only_shown else to_act_on(options)) as live:
         going = None if only_shown else restore.under_way(live, options.name)
         if going is not None:
-            complain(f"A restore of {options.name} by {going.who} is under way; it is watched, nothing is begun twice.")
+            complain(
+                f"A restore of {options.name} by {going.who} is under way; it is watched, "
+                "nothing is begun twice."
+            )
             key: str | None = going.key
         else:
-            await bring(Inventory().get(options.pod))  # what speaks with the store, where it is not there yet
+            await bring(
+                Inventory().get(options.pod)
+            )  # what speaks with the store, where it is not there yet
             key = await _confirmed(live, options, asked)
         if key is None:
             return 0
@@ -58,12 +114,23 @@ async def run(options: argparse.Namespace) -> int:
         return await _resume(live, options, action)
 
 
-async def _confirmed(live: PodSession, options: argparse.Namespace, asked: restore.Asked) -> str | None:
+async def _confirmed(
+    live: PodSession, options: argparse.Namespace, asked: restore.Asked
+) -> str | None:
     """The key of what was confirmed; None when the plan was only to be shown."""
     view = await restore.plan(live, asked)
     if options.json and options.plan == "":
-        emit("restore-plan", **plans.told(options, view, "skipped", "notes", "bytes", "missing", "free", "launch", "steps"))
-    return await restore.begin(live, view) if plans.confirmed(options, view, restore.words(view)) else None
+        emit(
+            "restore-plan",
+            **plans.told(
+                options, view, "skipped", "notes", "bytes", "missing", "free", "launch", "steps"
+            ),
+        )
+    return (
+        await restore.begin(live, view)
+        if plans.confirmed(options, view, restore.words(view))
+        else None
+    )
 
 
 def _next(options: argparse.Namespace, action: ActionView) -> str:
@@ -75,12 +142,16 @@ async def _resume(live: PodSession, options: argparse.Namespace, action: ActionV
     if not options.no_preflight:
         looked = await launch.look(live, asked)
         if looked.blocking:
-            complain(f"Step {asked.resume} is restored; the run was not started: {launch.sentence(looked.blocking[0])}")
+            complain(
+                f"Step {asked.resume} is restored; the run was not started: "
+                f"{launch.sentence(looked.blocking[0])}"
+            )
             return FINDING
     view = await launch.plan(live, asked)
     if launch.must_type(view):
         complain(
-            f"Step {asked.resume} is restored; resuming it moves newer checkpoints aside, so start it by hand. {_next(options, action)}"
+            f"Step {asked.resume} is restored; resuming it moves newer checkpoints aside, so "
+            f"start it by hand. {_next(options, action)}"
         )
         return REFUSED
     return await watch_launch(options, live, await launch.start(live, view))

@@ -1,4 +1,6 @@
-"""runs show: the curves of a run's validations, and whether the checkpoints of their best steps are still there."""
+"""runs show: the curves of a run's validations, and whether the checkpoints of their best steps are
+still there.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ _ASK_S = 20.0
 
 
 def look(record: RunRecord) -> None:
-    """The pod is asked, where there is something to ask: the record is of what was, not of what is there."""
+    """The pod is asked, where there is something to ask: the record is of what was, not of what is
+    there.
+    """
     if record.validation:
         asyncio.run(_look(record))
 

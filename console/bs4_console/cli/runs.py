@@ -1,4 +1,6 @@
-"""runs: what runs there are and were, the log that is kept of them, and taking over one that was started by hand."""
+"""runs: what runs there are and were, the log that is kept of them, and taking over one that was
+started by hand.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,14 @@ from bs4_console.cli.actions import act, exit_code
 from bs4_console.cli.output import complain, emit, table
 from bs4_console.cli.sessions import linked, pods, to_act_on, who
 from bs4_console.core import eta, evals, files, run_export_status, run_import_wandb, run_record_fold
-from bs4_console.core.errors import FINDING, UNREACHABLE, ConsoleError, LinkError, RefusedError, UsageError
+from bs4_console.core.errors import (
+    FINDING,
+    UNREACHABLE,
+    ConsoleError,
+    LinkError,
+    RefusedError,
+    UsageError,
+)
 from bs4_console.core.inventory import Pod
 from bs4_console.core.run_log import RunLog
 from bs4_console.core.run_record import FINAL, RunRecord
@@ -32,7 +41,9 @@ _DOCUMENT_BYTES = 32 * 1024 * 1024
 def configure(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     listing = verbs.add_parser("list", help="the runs of a pod, or of all pods and of the run log")
-    listing.add_argument("--pod", metavar="NAME", help="only this pod (default: all, and the run log)")
+    listing.add_argument(
+        "--pod", metavar="NAME", help="only this pod (default: all, and the run log)"
+    )
     show = verbs.add_parser("show", help="all that is recorded of one run")
     compare = verbs.add_parser("compare", help="two runs of the record side by side")
     compare.add_argument("record", metavar="RUN", help="the one")
@@ -41,41 +52,110 @@ def configure(parser: argparse.ArgumentParser) -> None:
     note.add_argument("record", metavar="RUN", help="its name, as `runs list` says")
     note.add_argument("text", nargs="?", default="", metavar="TEXT", help="what to write down")
     note.add_argument("--lesson", action="store_true", help="it is a lesson learned")
-    note.add_argument("--price", type=float, metavar="USD", help="what the pod costs, in US dollars an hour")
-    taking = verbs.add_parser("import", help="take a TRAINING_RUNS document into the run log; no line of it is lost")
+    note.add_argument(
+        "--price", type=float, metavar="USD", help="what the pod costs, in US dollars an hour"
+    )
+    taking = verbs.add_parser(
+        "import", help="take a TRAINING_RUNS document into the run log; no line of it is lost"
+    )
     taking.add_argument("file", metavar="FILE", help="the Markdown document, - for standard input")
     giving = verbs.add_parser("export", help="the run log as a TRAINING_RUNS document")
-    giving.add_argument("file", nargs="?", default="-", metavar="FILE", help="where to write it (default: standard output)")
+    giving.add_argument(
+        "file",
+        nargs="?",
+        default="-",
+        metavar="FILE",
+        help="where to write it (default: standard output)",
+    )
     giving.add_argument("--force", action="store_true", help="write over a file that is there")
     until = verbs.add_parser("eta", help="time and cost to steps 100, 500, 1000 and the end")
-    until.add_argument("--pace", type=float, metavar="SECONDS", help="seconds a step (default: as recorded)")
-    until.add_argument("--price", type=float, metavar="USD", help="US dollars an hour (default: as recorded)")
-    until.add_argument("--max-steps", type=int, metavar="N", help="the last step (default: as recorded)")
-    status = verbs.add_parser("status", help="an entry for prime-rl's STATUS.md, printed or appended")
-    status.add_argument("--append", metavar="FILE", help="add it to this file instead of printing it; what stands there stays")
-    bench = verbs.add_parser("bench", help="judge evaluation results against the baseline, per archetype")
-    bench.add_argument("baseline", metavar="BASELINE", help="results of the model before training (JSON)")
-    bench.add_argument("results", nargs="+", metavar="STEP=FILE", help="results of a checkpoint, for example 100=results_100.json")
-    offline = verbs.add_parser("wandb", help="W&B runs that were recorded offline, and the command that uploads each")
-    offline.add_argument("directory", metavar="DIR", help="where to look, everything below it included")
-    offline.add_argument("--sync", action="store_true", help="upload what is not uploaded yet, with this machine's wandb and its login")
-    broken = verbs.add_parser("truncation", help="why tool calls of an evaluation did not parse, from its log")
+    until.add_argument(
+        "--pace", type=float, metavar="SECONDS", help="seconds a step (default: as recorded)"
+    )
+    until.add_argument(
+        "--price", type=float, metavar="USD", help="US dollars an hour (default: as recorded)"
+    )
+    until.add_argument(
+        "--max-steps", type=int, metavar="N", help="the last step (default: as recorded)"
+    )
+    status = verbs.add_parser(
+        "status", help="an entry for prime-rl's STATUS.md, printed or appended"
+    )
+    status.add_argument(
+        "--append",
+        metavar="FILE",
+        help="add it to this file instead of printing it; what stands there stays",
+    )
+    bench = verbs.add_parser(
+        "bench", help="judge evaluation results against the baseline, per archetype"
+    )
+    bench.add_argument(
+        "baseline", metavar="BASELINE", help="results of the model before training (JSON)"
+    )
+    bench.add_argument(
+        "results",
+        nargs="+",
+        metavar="STEP=FILE",
+        help="results of a checkpoint, for example 100=results_100.json",
+    )
+    offline = verbs.add_parser(
+        "wandb", help="W&B runs that were recorded offline, and the command that uploads each"
+    )
+    offline.add_argument(
+        "directory", metavar="DIR", help="where to look, everything below it included"
+    )
+    offline.add_argument(
+        "--sync",
+        action="store_true",
+        help="upload what is not uploaded yet, with this machine's wandb and its login",
+    )
+    broken = verbs.add_parser(
+        "truncation", help="why tool calls of an evaluation did not parse, from its log"
+    )
     broken.add_argument("file", metavar="LOG", help="the evaluation's log")
     adopt = verbs.add_parser("adopt", help="watch a run that was started by hand")
     adopt.add_argument("--pod", required=True, metavar="NAME", help="which pod of the inventory")
-    adopt.add_argument("--pid", type=int, help="its launcher; without it, all that are found are named")
+    adopt.add_argument(
+        "--pid", type=int, help="its launcher; without it, all that are found are named"
+    )
     adopt.add_argument("--run", dest="name", metavar="NAME", help="how to call it")
     for verb in (show, until, status):
         verb.add_argument("record", metavar="RUN", help="its name, as `runs list` says")
-    for verb in (listing, show, compare, note, taking, giving, until, status, bench, offline, broken, adopt):
+    for verb in (
+        listing,
+        show,
+        compare,
+        note,
+        taking,
+        giving,
+        until,
+        status,
+        bench,
+        offline,
+        broken,
+        adopt,
+    ):
         verb.add_argument("--json", action="store_true", help="one JSON object instead of text")
 
 
 def run(options: argparse.Namespace) -> int:
     if options.verb in ("list", "adopt"):
         return asyncio.run(_list(options) if options.verb == "list" else _adopt(options))
-    verbs = {"show": _show, "compare": _compare, "note": _note, "import": _import, "export": _export}
-    return {**verbs, "eta": _eta, "status": _status, "wandb": _wandb, "bench": _bench, "truncation": _truncation}[options.verb](options)
+    verbs = {
+        "show": _show,
+        "compare": _compare,
+        "note": _note,
+        "import": _import,
+        "export": _export,
+    }
+    return {
+        **verbs,
+        "eta": _eta,
+        "status": _status,
+        "wandb": _wandb,
+        "bench": _bench,
+        "truncation": _truncation,
+    }[options.verb](options)
 
 
 async def _list(options: argparse.Namespace) -> int:
@@ -92,15 +172,31 @@ async def _list(options: argparse.Namespace) -> int:
             complain(f"{pod.name}: {error}")
             code = UNREACHABLE
     seen = {state.name for _, state in found}
-    kept = {} if options.pod else {name: record for name, record in _records().items() if name not in seen}
+    kept = (
+        {}
+        if options.pod
+        else {name: record for name, record in _records().items() if name not in seen}
+    )
     if options.json:
-        emit("runs", runs=[_as_dict(pod, state) for pod, state in found] + [_kept_dict(record) for record in kept.values()])
+        emit(
+            "runs",
+            runs=[_as_dict(pod, state) for pod, state in found]
+            + [_kept_dict(record) for record in kept.values()],
+        )
         return code
     if not found and not kept:
         print("No run is known.")
         return code
     rows = [
-        [pod, s.name, s.view.trainer, s.word, str(s.step if s.step is not None else "-"), str(len(s.view.attempts)), s.view.output_dir]
+        [
+            pod,
+            s.name,
+            s.view.trainer,
+            s.word,
+            str(s.step if s.step is not None else "-"),
+            str(len(s.view.attempts)),
+            s.view.output_dir,
+        ]
         for pod, s in found
     ]
     rows += [
@@ -147,7 +243,9 @@ def _kept_dict(record: RunRecord) -> dict[str, Any]:
 
 
 def _own() -> dict[str, RunRecord]:
-    """What the runs recorded themselves, by name: of two pods that have one of the same name, the one that started it last."""
+    """What the runs recorded themselves, by name: of two pods that have one of the same name, the
+    one that started it last.
+    """
     found: dict[str, RunRecord] = {}
     for pod in run_record_fold.mirrored():
         for state in pod.runs.values():
@@ -167,7 +265,9 @@ def _records() -> dict[str, RunRecord]:
             own.incidents = [*by_hand.incidents, *own.incidents]
             own.attempts = [*by_hand.attempts, *own.attempts]
             own.fields = by_hand.fields
-            own.price = own.price if by_hand.price is None else by_hand.price  # what a person wrote down corrects the inventory
+            own.price = (
+                own.price if by_hand.price is None else by_hand.price
+            )  # what a person wrote down corrects the inventory
             for key in ("model", "config", "pod_id", "wandb", "reward"):
                 setattr(own, key, getattr(own, key) or getattr(by_hand, key))
         found[name] = own
@@ -175,7 +275,8 @@ def _records() -> dict[str, RunRecord]:
 
 
 def _record(name: str) -> RunRecord:
-    """Return the record of a run as its pod knows it now, or as it was last seen where the pod cannot be asked.
+    """Return the record of a run as its pod knows it now, or as it was last seen where the pod
+    cannot be asked.
 
     A run that nothing is kept of is looked for on all pods. UsageError when none knows it.
     """
@@ -184,7 +285,11 @@ def _record(name: str) -> RunRecord:
     if known is None:
         asked = list(inventory.values())
     else:
-        asked = [inventory[known.source]] if known.source in inventory and known.status not in FINAL else []
+        asked = (
+            [inventory[known.source]]
+            if known.source in inventory and known.status not in FINAL
+            else []
+        )
     asyncio.run(_look_again(asked))
     found = _records().get(name)
     if found is None:
@@ -193,14 +298,18 @@ def _record(name: str) -> RunRecord:
 
 
 async def _look_again(asked: Sequence[Pod]) -> None:
-    """Bring what is kept of some pods up to date. One that cannot be asked is named: what was seen of it last counts."""
+    """Bring what is kept of some pods up to date. One that cannot be asked is named: what was seen
+    of it last counts.
+    """
 
     async def look(pod: Pod) -> None:
         try:
             async with linked(pod, deploy=False, timeout=_LOOK_S):
                 pass
         except ConsoleError as error:
-            complain(f"{pod.name} could not be asked, so its runs are as they were last seen: {error}")
+            complain(
+                f"{pod.name} could not be asked, so its runs are as they were last seen: {error}"
+            )
 
     await asyncio.gather(*(look(pod) for pod in asked))
 
@@ -211,7 +320,10 @@ def _show(options: argparse.Namespace) -> int:
     if options.json:
         emit("run", run=_kept_dict(record))
         return 0
-    print(f"{record.name}: {record.status.lower() or 'state unknown'}" + (f" ({record.status_note})" if record.status_note else ""))
+    print(
+        f"{record.name}: {record.status.lower() or 'state unknown'}"
+        + (f" ({record.status_note})" if record.status_note else "")
+    )
     for name in (
         "model",
         "config",
@@ -239,7 +351,10 @@ def _show(options: argparse.Namespace) -> int:
         print(f"  lesson    {lesson}")
     for note in record.notes:
         if not note.lesson:
-            print(f"  note      {time.strftime('%Y-%m-%d %H:%M', time.localtime(note.t))} {note.who}: {note.text}")
+            print(
+                f"  note      {time.strftime('%Y-%m-%d %H:%M', time.localtime(note.t))} "
+                f"{note.who}: {note.text}"
+            )
     return 0
 
 
@@ -263,12 +378,22 @@ def _compare(options: argparse.Namespace) -> int:
         "pace_s",
     )
     pairs = [(key, getattr(one, key), getattr(other, key)) for key in keys]
-    counts = [(name, len(getattr(one, name)), len(getattr(other, name))) for name in ("attempts", "incidents")]
+    counts = [
+        (name, len(getattr(one, name)), len(getattr(other, name)))
+        for name in ("attempts", "incidents")
+    ]
     rows = [(*pair, pair[1] != pair[2]) for pair in [*pairs, *counts]]
     if options.json:
-        emit("run-compare", runs=[one.name, other.name], rows=[{"key": k, "values": [a, b], "differs": d} for k, a, b, d in rows])
+        emit(
+            "run-compare",
+            runs=[one.name, other.name],
+            rows=[{"key": k, "values": [a, b], "differs": d} for k, a, b, d in rows],
+        )
         return 0
-    table([["*" if d else "", k, _or_dash(a), _or_dash(b)] for k, a, b, d in rows], ["", "", one.name, other.name])
+    table(
+        [["*" if d else "", k, _or_dash(a), _or_dash(b)] for k, a, b, d in rows],
+        ["", "", one.name, other.name],
+    )
     return 0
 
 
@@ -279,9 +404,17 @@ def _note(options: argparse.Namespace) -> int:
     if options.price is not None and not 0 <= options.price < 10_000:
         raise UsageError(f"${options.price:g} an hour is no price.", "Give US dollars an hour.")
     _record(options.record)
-    RunLog().note(options.record, options.text.strip(), who(), lesson=options.lesson, price=options.price)
+    RunLog().note(
+        options.record, options.text.strip(), who(), lesson=options.lesson, price=options.price
+    )
     if options.json:
-        emit("run-note", run=options.record, text=options.text.strip(), lesson=options.lesson, price=options.price)
+        emit(
+            "run-note",
+            run=options.record,
+            text=options.text.strip(),
+            lesson=options.lesson,
+            price=options.price,
+        )
     else:
         print(f"Written down for {options.record}.")
     return 0
@@ -297,7 +430,10 @@ def _import(options: argparse.Namespace) -> int:
         for name in names:
             print(f"{word:9}{name}")
     if not (done.added or done.changed or done.same):
-        print("No run is in it; its text is kept. A run's heading reads: ### Run: NAME (DATE) - STATUS")
+        print(
+            "No run is in it; its text is kept. A run's heading reads: ### Run: NAME (DATE) "
+            "- STATUS"
+        )
     return 0
 
 
@@ -326,20 +462,44 @@ def _export(options: argparse.Namespace) -> int:
 
 def _eta(options: argparse.Namespace) -> int:
     record = _record(options.record)
-    pace, price = options.pace or record.pace_s, options.price if options.price is not None else record.price
+    pace, price = (
+        options.pace or record.pace_s,
+        options.price if options.price is not None else record.price,
+    )
     if pace is None:
-        raise UsageError(f"No step time of {record.name} is recorded.", "Give seconds a step with --pace.")
+        raise UsageError(
+            f"No step time of {record.name} is recorded.", "Give seconds a step with --pace."
+        )
     done = 0 if record.step is None else record.step + (1 if record.source != "log" else 0)
-    elapsed = None if record.started_t is None else (record.ended_t or time.time()) - record.started_t
-    goals = eta.milestones(done, pace, max_steps=options.max_steps or record.max_steps, price=price, elapsed_s=elapsed)
+    elapsed = (
+        None if record.started_t is None else (record.ended_t or time.time()) - record.started_t
+    )
+    goals = eta.milestones(
+        done, pace, max_steps=options.max_steps or record.max_steps, price=price, elapsed_s=elapsed
+    )
     so_far = eta.cost(price, elapsed)
     if options.json:
         milestones = [dataclasses.asdict(goal) for goal in goals]
-        emit("run-eta", run=record.name, done=done, pace_s=pace, price=price, cost_so_far=so_far, milestones=milestones)
+        emit(
+            "run-eta",
+            run=record.name,
+            done=done,
+            pace_s=pace,
+            price=price,
+            cost_so_far=so_far,
+            milestones=milestones,
+        )
         return 0
     spent = "cost so far unknown (give --price)" if so_far is None else f"${so_far:.2f} so far"
     print(f"{record.name}: {done} steps done, {pace:.0f} s a step, {spent}")
-    rows = [[str(g.step), eta.words(g.seconds) if g.seconds else "reached", "-" if g.cost is None else f"${g.cost:.2f}"] for g in goals]
+    rows = [
+        [
+            str(g.step),
+            eta.words(g.seconds) if g.seconds else "reached",
+            "-" if g.cost is None else f"${g.cost:.2f}",
+        ]
+        for g in goals
+    ]
     table(rows, ["step", "in", "cost until then"])
     return 0
 
@@ -359,7 +519,9 @@ def _status(options: argparse.Namespace) -> int:
 def _wandb(options: argparse.Namespace) -> int:
     root = Path(options.directory)
     if not root.is_dir():
-        raise UsageError(f"There is no directory {root}.", "Give one that holds W&B's own `wandb` directory.")
+        raise UsageError(
+            f"There is no directory {root}.", "Give one that holds W&B's own `wandb` directory."
+        )
     found = run_import_wandb.find(root)
     waiting = [run for run in found if not run.synced]
     failed = waiting
@@ -367,7 +529,11 @@ def _wandb(options: argparse.Namespace) -> int:
         _may_write(options)
         failed = [run for run in waiting if run_import_wandb.sync(run) != 0]
     if options.json:
-        emit("runs-wandb", runs=[{**dataclasses.asdict(run), "argv": run.argv} for run in found], waiting=[run.id for run in failed])
+        emit(
+            "runs-wandb",
+            runs=[{**dataclasses.asdict(run), "argv": run.argv} for run in found],
+            waiting=[run.id for run in failed],
+        )
     else:
         for run in failed:
             print(shlex.join(run.argv))
@@ -381,9 +547,14 @@ def _bench(options: argparse.Namespace) -> int:
     for word in options.results:
         step, _, file = word.partition("=")
         if not step.isdecimal() or not file:
-            raise UsageError(f"{word!r} names no result.", "Write STEP=FILE, for example 100=results_100.json.")
+            raise UsageError(
+                f"{word!r} names no result.", "Write STEP=FILE, for example 100=results_100.json."
+            )
         results[int(step)] = evals.read(Path(file))
-    verdicts = [evals.judge(baseline, step, result, results.get(500)) for step, result in sorted(results.items())]
+    verdicts = [
+        evals.judge(baseline, step, result, results.get(500))
+        for step, result in sorted(results.items())
+    ]
     if options.json:
         emit("run-bench", verdicts=[dataclasses.asdict(verdict) for verdict in verdicts])
     else:
@@ -399,31 +570,50 @@ def _truncation(options: argparse.Namespace) -> int:
     if options.json:
         emit("run-truncation", **dataclasses.asdict(found))
     else:
-        causes = ", ".join(f"{count} {name}" for name, count in found.causes.items() if count) or "no known cause"
-        print(f"{found.malformed} malformed tool calls, {found.unrepaired} not repaired: {causes}. {found.advice}".rstrip())
+        causes = (
+            ", ".join(f"{count} {name}" for name, count in found.causes.items() if count)
+            or "no known cause"
+        )
+        print(
+            f"{found.malformed} malformed tool calls, {found.unrepaired} not repaired: "
+            f"{causes}. {found.advice}".rstrip()
+        )
     return FINDING if found.malformed else 0
 
 
 def _text(file: str) -> str:
     path = Path(file)
     if file != "-" and path.is_file() and path.stat().st_size > _DOCUMENT_BYTES:
-        raise UsageError(f"{file} is larger than {_DOCUMENT_BYTES >> 20} MiB.", "Is it the right file?")
+        raise UsageError(
+            f"{file} is larger than {_DOCUMENT_BYTES >> 20} MiB.", "Is it the right file?"
+        )
     try:
-        return (sys.stdin.buffer.read(_DOCUMENT_BYTES) if file == "-" else path.read_bytes()).decode()
+        return (
+            sys.stdin.buffer.read(_DOCUMENT_BYTES) if file == "-" else path.read_bytes()
+        ).decode()
     except FileNotFoundError:
-        raise UsageError(f"There is no file {file}.", "Give the path of a file, or - for standard input.") from None
+        raise UsageError(
+            f"There is no file {file}.", "Give the path of a file, or - for standard input."
+        ) from None
     except UnicodeDecodeError as error:
-        raise UsageError(f"{file} is no UTF-8 text (byte {error.start}).", "Convert it, for example with iconv.") from error
+        raise UsageError(
+            f"{file} is no UTF-8 text (byte {error.start}).", "Convert it, for example with iconv."
+        ) from error
 
 
 def _may_write(options: argparse.Namespace) -> None:
     if getattr(options, "read_only", False):
-        raise RefusedError("Nothing was written down: this console was started with --read-only.", "Start it without, to write.")
+        raise RefusedError(
+            "Nothing was written down: this console was started with --read-only.",
+            "Start it without, to write.",
+        )
 
 
 async def _adopt(options: argparse.Namespace) -> int:
     async with linked(to_act_on(options)) as live:
-        action = await act(live, "adopt", as_json=options.json, pid=options.pid, run=options.name or "")
+        action = await act(
+            live, "adopt", as_json=options.json, pid=options.pid, run=options.name or ""
+        )
         for candidate in action.result.get("candidates", []):
             print(f"  pid {candidate['pid']} {candidate['trainer']} {candidate['command']}")
             if candidate.get("why"):

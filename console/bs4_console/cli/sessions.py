@@ -66,25 +66,39 @@ def transport(pod: Pod) -> Transport:
 Keep = Literal["all", "records", "nothing"]
 
 
-def session(pod: Pod, *, deploy: bool = True, keep: Keep = "all", read_only: bool = False) -> PodSession:
+def session(
+    pod: Pod, *, deploy: bool = True, keep: Keep = "all", read_only: bool = False
+) -> PodSession:
     """Return a session with a pod.
 
-    `keep` says what of the pod is kept on this machine: all that is read (the screen), the records of
-    its runs (commands, so that a run that no screen has seen has a record too), or nothing.
-    `read_only`: nothing is done to the pod, so no agent is brought there either; one that is there is asked."""
+    `keep` says what of the pod is kept on this machine: all that is read (the screen), the records
+    of its runs (commands, so that a run that no screen has seen has a record too), or nothing.
+    `read_only`: nothing is done to the pod, so no agent is brought there either; one that is there
+    is asked.
+    """
     read_only = read_only or pod.read_only
     state = PodState(pod.name, pod.address, read_only=read_only)
-    mirror = Mirror(data_dir() / "pods" / pod.name, write=keep != "nothing", records_only=keep == "records")
+    mirror = Mirror(
+        data_dir() / "pods" / pod.name, write=keep != "nothing", records_only=keep == "records"
+    )
     return PodSession(state, lambda: transport(pod), mirror, who(), deploy=deploy and not read_only)
 
 
 def to_act_on(options: argparse.Namespace) -> Pod:
-    """The pod that a command wants to change; RefusedError, before anything is sent, where console or pod are read-only."""
+    """The pod that a command wants to change; RefusedError, before anything is sent, where console
+    or pod are read-only.
+    """
     pod = Inventory().get(options.pod)
     if options.read_only:
-        raise RefusedError(f"Nothing was done to {pod.name}: this console was started with --read-only.", "Start it without, to act.")
+        raise RefusedError(
+            f"Nothing was done to {pod.name}: this console was started with --read-only.",
+            "Start it without, to act.",
+        )
     if pod.read_only:
-        raise RefusedError(f"Nothing was done to {pod.name}: it is read-only here.", "Remove read_only from it in pods.toml, to act.")
+        raise RefusedError(
+            f"Nothing was done to {pod.name}: it is read-only here.",
+            "Remove read_only from it in pods.toml, to act.",
+        )
     return pod
 
 
@@ -95,14 +109,20 @@ def pods(name: str | None) -> Sequence[Pod]:
 
 
 def fleet(read_only: bool = False) -> Fleet:
-    return Fleet(outside=True, source=Source(Inventory(), functools.partial(session, read_only=read_only)))
+    return Fleet(
+        outside=True, source=Source(Inventory(), functools.partial(session, read_only=read_only))
+    )
 
 
 @contextlib.asynccontextmanager
-async def linked(pod: Pod, *, deploy: bool = True, timeout: float = 60.0) -> AsyncIterator[PodSession]:
-    """A session that is connected and has read the pod's state; the link's own error when it cannot be.
+async def linked(
+    pod: Pod, *, deploy: bool = True, timeout: float = 60.0
+) -> AsyncIterator[PodSession]:
+    """A session that is connected and has read the pod's state; the link's own error when it cannot
+    be.
 
-    A link that is lost later is made again for up to a minute, as what runs on the pod goes on; then its error ends the block.
+    A link that is lost later is made again for up to a minute, as what runs on the pod goes on;
+    then its error ends the block.
     """
     live = session(pod, deploy=deploy, keep="records")
     life = asyncio.create_task(live.run_once(PATIENCE_S))
@@ -132,7 +152,9 @@ async def _first(life: asyncio.Task[None], ready: Coroutine[None, None, None]) -
 
 @contextlib.asynccontextmanager
 async def _ending_with(life: asyncio.Task[None]) -> AsyncIterator[None]:
-    """The block is cancelled when `life` fails, and raises its error (as asyncio.timeout does with its own)."""
+    """The block is cancelled when `life` fails, and raises its error (as asyncio.timeout does with
+    its own).
+    """
     body = asyncio.current_task()
     if body is None:
         raise RuntimeError("a session needs a task")
@@ -175,7 +197,9 @@ def is_terminal() -> bool:
 
 
 def ask(question: str) -> str:
-    """One line from the terminal, stripped; empty when it ended instead (Ctrl-D). The question goes to stderr: stdout may be a file."""
+    """One line from the terminal, stripped; empty when it ended instead (Ctrl-D). The question goes
+    to stderr: stdout may be a file.
+    """
     sys.stderr.write(question)
     sys.stderr.flush()
     return sys.stdin.readline().strip()

@@ -22,20 +22,64 @@ TRAINERS = ("prime-rl-2026-01", "prime-rl")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("pod", metavar="name", help="which pod of the inventory")
-    parser.add_argument("--trainer", choices=TRAINERS, help="which generation to install: of January 2026, or the current one")
-    parser.add_argument("--env", action="append", default=[], metavar="OWNER/NAME", help="an environment of the hub, or a wheel or a "
-                        "directory on the pod; several times for several")  # fmt: skip
-    parser.add_argument("--credentials", choices=("-", "ask"), help="`-`: NAME=value lines on standard input "
-                        f"({', '.join(secrets.VARIABLES)}); `ask`: typed here, unseen")  # fmt: skip
-    parser.add_argument("--dir", default="prime-rl", help="where prime-rl goes, from the home directory (default: prime-rl)")
+    parser.add_argument(
+        "--trainer",
+        choices=TRAINERS,
+        help="which generation to install: of January 2026, or the current one",
+    )
+    parser.add_argument(
+        "--env",
+        action="append",
+        default=[],
+        metavar="OWNER/NAME",
+        help="an environment of the hub, or a wheel or a directory on the pod; several times for "
+        "several",
+    )
+    parser.add_argument(
+        "--credentials",
+        choices=("-", "ask"),
+        help=(
+            f"`-`: NAME=value lines on standard input ({', '.join(secrets.VARIABLES)}); `ask`: "
+            "typed here, unseen"
+        ),
+    )
+    parser.add_argument(
+        "--dir",
+        default="prime-rl",
+        help="where prime-rl goes, from the home directory (default: prime-rl)",
+    )
     parser.add_argument("--repository", default="", metavar="URL", help="instead of prime-rl's own")
-    parser.add_argument("--revision", default="", metavar="COMMIT", help="instead of the one that is known to work")
+    parser.add_argument(
+        "--revision", default="", metavar="COMMIT", help="instead of the one that is known to work"
+    )
     parser.add_argument("--uv", default="", metavar="URL", help="instead of uv's own installer")
-    parser.add_argument("--nofile", type=int, default=setup.NOFILE, metavar="N", help=f"open files of a launch (default: {setup.NOFILE})")
-    parser.add_argument("--plan", nargs="?", const="", metavar="HASH", help="only show the plan; with its hash: carry out just that one")
-    parser.add_argument("--yes", action="store_true", help="carry out the plan that is made, without asking")
-    parser.add_argument("--stop", action="store_true", help="end the set-up that is under way: its command, and so the whole of it")
-    parser.add_argument("--log", action="store_true", help="print what the commands of set-ups have said on this pod, and end")
+    parser.add_argument(
+        "--nofile",
+        type=int,
+        default=setup.NOFILE,
+        metavar="N",
+        help=f"open files of a launch (default: {setup.NOFILE})",
+    )
+    parser.add_argument(
+        "--plan",
+        nargs="?",
+        const="",
+        metavar="HASH",
+        help="only show the plan; with its hash: carry out just that one",
+    )
+    parser.add_argument(
+        "--yes", action="store_true", help="carry out the plan that is made, without asking"
+    )
+    parser.add_argument(
+        "--stop",
+        action="store_true",
+        help="end the set-up that is under way: its command, and so the whole of it",
+    )
+    parser.add_argument(
+        "--log",
+        action="store_true",
+        help="print what the commands of set-ups have said on this pod, and end",
+    )
 
 
 async def run(options: argparse.Namespace) -> int:
@@ -48,9 +92,19 @@ async def run(options: argparse.Namespace) -> int:
             return exit_code(await act(live, "setup-stop", as_json=options.json))
     if options.trainer is None:
         raise UsageError("`pods setup` needs --trainer.", f"Choose {' or '.join(TRAINERS)}.")
-    recipe = Recipe(options.trainer, options.dir, options.repository, options.revision, tuple(options.env), options.uv, options.nofile)
+    recipe = Recipe(
+        options.trainer,
+        options.dir,
+        options.repository,
+        options.revision,
+        tuple(options.env),
+        options.uv,
+        options.nofile,
+    )
     given = _credentials(options)
-    async with linked(Inventory().get(options.pod) if options.plan == "" else to_act_on(options)) as live:
+    async with linked(
+        Inventory().get(options.pod) if options.plan == "" else to_act_on(options)
+    ) as live:
         key = _watched(live, recipe, given) or await _confirmed(live, options, recipe, given)
         return 0 if key is None else exit_code(await watch(live, key, as_json=options.json))
 
@@ -64,8 +118,12 @@ def _watched(live: PodSession, recipe: Recipe, given: secrets.Credentials) -> st
     return running.key
 
 
-async def _confirmed(live: PodSession, options: argparse.Namespace, recipe: Recipe, given: secrets.Credentials) -> str | None:
-    """The key of what was confirmed; None when the plan was only to be shown. RefusedError when nobody confirmed it."""
+async def _confirmed(
+    live: PodSession, options: argparse.Namespace, recipe: Recipe, given: secrets.Credentials
+) -> str | None:
+    """The key of what was confirmed; None when the plan was only to be shown. RefusedError when
+    nobody confirmed it.
+    """
     if options.plan:
         return await setup.begin(live, options.plan, given)
     plan = await setup.plan(live, recipe, given)
@@ -76,7 +134,10 @@ async def _confirmed(live: PodSession, options: argparse.Namespace, recipe: Reci
     if not options.yes:
         if not is_terminal() or options.json:
             again = f"`bs4-console pods setup {options.pod} ... --plan {plan.plan_hash}`"
-            raise RefusedError("Nothing was done: the plan was not confirmed.", f"Confirm it with {again}, or with --yes.")
+            raise RefusedError(
+                "Nothing was done: the plan was not confirmed.",
+                f"Confirm it with {again}, or with --yes.",
+            )
         if ask("Type yes to carry it out: ") != "yes":
             raise RefusedError("Nothing was done.", "Run it again when you are sure.")
     return await setup.begin(live, plan.plan_hash, given)
@@ -85,7 +146,14 @@ async def _confirmed(live: PodSession, options: argparse.Namespace, recipe: Reci
 def _show(plan: PlanView, options: argparse.Namespace) -> None:
     steps = plan.plan["steps"]
     if options.json:
-        emit("setup-plan", pod=options.pod, plan_hash=plan.plan_hash, expires=plan.expires_t, steps=steps, todo=len(setup.todo(steps)))
+        emit(
+            "setup-plan",
+            pod=options.pod,
+            plan_hash=plan.plan_hash,
+            expires=plan.expires_t,
+            steps=steps,
+            todo=len(setup.todo(steps)),
+        )
         return
     print(plan_text(plan, options.trainer))
 
@@ -101,7 +169,9 @@ def plan_text(plan: PlanView, trainer: str) -> str:
         if not done and step["command"]:
             lines.append(f"          $ {step['command']}")
     for name, why in setup.left_out(setup.stack_vllm(trainer)).items():
-        lines.append(f"  not set: {name}, which vLLM {setup.stack_vllm(trainer)} does not have: {why}")
+        lines.append(
+            f"  not set: {name}, which vLLM {setup.stack_vllm(trainer)} does not have: {why}"
+        )
     lines.append(f"  plan {plan.plan_hash}")
     return "\n".join(lines)
 
@@ -111,8 +181,15 @@ def _credentials(options: argparse.Namespace) -> secrets.Credentials:
         return secrets.read(sys.stdin)
     if options.credentials == "ask":
         if not is_terminal():
-            raise UsageError("Nobody can type credentials without a terminal.", "Pipe them: `--credentials - < FILE`.")
-        typed = {name: getpass.getpass(f"{name} (empty: none): ") for name in secrets.VARIABLES if name != "HUGGING_FACE_HUB_TOKEN"}
+            raise UsageError(
+                "Nobody can type credentials without a terminal.",
+                "Pipe them: `--credentials - < FILE`.",
+            )
+        typed = {
+            name: getpass.getpass(f"{name} (empty: none): ")
+            for name in secrets.VARIABLES
+            if name != "HUGGING_FACE_HUB_TOKEN"
+        }
         return secrets.collect(typed)
     return secrets.Credentials()
 

@@ -15,7 +15,9 @@ from bs4_console.core.errors import RefusedError, UsageError
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pod", required=True, metavar="NAME", help="which pod of the inventory")
     parser.add_argument("--run", dest="name", required=True, metavar="NAME", help="which run")
-    parser.add_argument("--confirm", metavar="NAME", help="the run's name again; asked for on a terminal")
+    parser.add_argument(
+        "--confirm", metavar="NAME", help="the run's name again; asked for on a terminal"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
 
 
@@ -28,11 +30,15 @@ async def _stop(options: argparse.Namespace) -> int:
         state = live.state.runs.get(options.name)
         if state is None:
             raise UsageError(
-                f"There is no run named {options.name} on {options.pod}.", f"`bs4-console runs list --pod {options.pod}` shows all."
+                f"There is no run named {options.name} on {options.pod}.",
+                f"`bs4-console runs list --pod {options.pod}` shows all.",
             )
         if not options.json:
             for action in stopping.ended_first(live.state, options.name):
-                print(f"  would end the {action.what} by {action.who} early; it began at {clock(action.accepted_t)}")
+                print(
+                    f"  would end the {action.what} by {action.who} early; it began at "
+                    f"{clock(action.accepted_t)}"
+                )
             for component in stopping.processes(state):
                 print(f"  would end pid {component['pid']} {component['component']}")
             for step in stopping.steps(state):
@@ -41,6 +47,8 @@ async def _stop(options: argparse.Namespace) -> int:
         if confirmed is None and is_terminal() and not options.json:
             confirmed = ask(f"Type {options.name} to stop it: ")
         if confirmed != options.name:
-            raise RefusedError(f"{options.name} was not stopped.", f"Confirm with --confirm {options.name}.")
+            raise RefusedError(
+                f"{options.name} was not stopped.", f"Confirm with --confirm {options.name}."
+            )
         action = await act(live, "stop", as_json=options.json, run=options.name)
     return exit_code(action)

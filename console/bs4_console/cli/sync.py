@@ -17,10 +17,27 @@ from bs4_console.core.inventory import Inventory, Pod
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("pod", metavar="name", help="which pod of the inventory")
     parser.add_argument("source", metavar="SRC", type=Path, help="a directory on this machine")
-    parser.add_argument("target", metavar="DST", nargs="?", help="the directory on the pod, from its home (default: the name of SRC)")
-    parser.add_argument("--delete", action="store_true", help="move files that only the pod has to a trash beside DST")
-    parser.add_argument("--plan", nargs="?", const="", metavar="HASH", help="only show the plan; with its hash: carry out just that one")
-    parser.add_argument("--yes", action="store_true", help="carry out the plan that is made, without asking")
+    parser.add_argument(
+        "target",
+        metavar="DST",
+        nargs="?",
+        help="the directory on the pod, from its home (default: the name of SRC)",
+    )
+    parser.add_argument(
+        "--delete",
+        action="store_true",
+        help="move files that only the pod has to a trash beside DST",
+    )
+    parser.add_argument(
+        "--plan",
+        nargs="?",
+        const="",
+        metavar="HASH",
+        help="only show the plan; with its hash: carry out just that one",
+    )
+    parser.add_argument(
+        "--yes", action="store_true", help="carry out the plan that is made, without asking"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -33,7 +50,14 @@ async def _sync(options: argparse.Namespace, pod: Pod) -> int:
     if not isinstance(link, Machine):
         raise TypeError(f"{type(link).__name__} takes no files")
     source = options.source.expanduser()
-    sync = Sync(pod, link, source, options.target or source.resolve().name, options.delete, time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()))
+    sync = Sync(
+        pod,
+        link,
+        source,
+        options.target or source.resolve().name,
+        options.delete,
+        time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()),
+    )
     try:
         plan = await sync.plan()
         if not options.json:
@@ -41,12 +65,23 @@ async def _sync(options: argparse.Namespace, pod: Pod) -> int:
         if plan.empty or options.plan == "":
             if options.json:
                 emit(
-                    "pod-sync", pod=pod.name, target=plan.target, plan_hash=plan.hash, send=plan.send, bytes=plan.bytes, same=plan.same,
-                    gone=plan.gone, skipped=plan.skipped, how=None, moved=0,
-                )  # fmt: skip
+                    "pod-sync",
+                    pod=pod.name,
+                    target=plan.target,
+                    plan_hash=plan.hash,
+                    send=plan.send,
+                    bytes=plan.bytes,
+                    same=plan.same,
+                    gone=plan.gone,
+                    skipped=plan.skipped,
+                    how=None,
+                    moved=0,
+                )
             return 0
         if options.plan and not (len(options.plan) >= 8 and plan.hash.startswith(options.plan)):
-            raise RefusedError("Nothing was sent: the plan is another one by now.", "Look at it with --plan.")
+            raise RefusedError(
+                "Nothing was sent: the plan is another one by now.", "Look at it with --plan."
+            )
         if not (options.plan or options.yes):
             if not is_terminal() or options.json:
                 complain(f"Nothing was sent: confirm with --yes, or with --plan {plan.hash[:16]}.")
@@ -58,11 +93,23 @@ async def _sync(options: argparse.Namespace, pod: Pod) -> int:
         await link.close()
     if options.json:
         emit(
-            "pod-sync", pod=pod.name, target=plan.target, plan_hash=plan.hash, send=plan.send, bytes=plan.bytes, same=plan.same,
-            gone=plan.gone, skipped=plan.skipped, how=sent.how, moved=sent.moved,
-        )  # fmt: skip
+            "pod-sync",
+            pod=pod.name,
+            target=plan.target,
+            plan_hash=plan.hash,
+            send=plan.send,
+            bytes=plan.bytes,
+            same=plan.same,
+            gone=plan.gone,
+            skipped=plan.skipped,
+            how=sent.how,
+            moved=sent.moved,
+        )
     else:
         why = f" ({sent.why})" if sent.why else ""
         moved = f"; {sent.moved} moved to the trash" if sent.moved else ""
-        print(f"{sent.files} files, {sent.bytes} bytes are on {pod.name} in {plan.target}, by {sent.how}{why}{moved}.")
+        print(
+            f"{sent.files} files, {sent.bytes} bytes are on {pod.name} in {plan.target}, by "
+            f"{sent.how}{why}{moved}."
+        )
     return 0

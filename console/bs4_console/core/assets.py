@@ -16,16 +16,21 @@ _CHECKOUT = _PACKAGE.parents[1]
 def find(kind: Kind) -> Path:
     """Return the directory of the playbooks, of the configs or of the built agent bundle.
 
-    A wheel carries them as package data (`bs4_console/_data`). A checkout has the first two at its root
-    and no built bundle. ConsoleError when there is none.
+    A wheel carries them as package data (`bs4_console/_data`). A checkout has the first two at its
+    root and no built bundle. ConsoleError when there is none.
     """
     for candidate in (_PACKAGE / "_data" / kind, _CHECKOUT / kind):
         if candidate.is_dir():
             return candidate
-    raise ConsoleError(f"This installation of bs4-console has no {kind}.", "Install it again: `pip install --force-reinstall bs4-console`.")
+    raise ConsoleError(
+        f"This installation of bs4-console has no {kind}.",
+        "Install it again: `pip install --force-reinstall bs4-console`.",
+    )
 
 
 def checkout() -> Path | None:
     """The root of the checkout this code runs from, or None when it is installed."""
-    is_checkout = not (_PACKAGE / "_data").is_dir() and (_CHECKOUT / "agents" / "bs4_agent").is_dir()
+    is_checkout = (
+        not (_PACKAGE / "_data").is_dir() and (_CHECKOUT / "agents" / "bs4_agent").is_dir()
+    )
     return _CHECKOUT if is_checkout else None

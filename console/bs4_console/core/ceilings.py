@@ -1,13 +1,15 @@
 """How much one pod may make this console keep and hold. docs/ceilings.md has the table for people.
 
-A pod is hostile until checked: what is over a ceiling is refused and said on that pod, and nothing that is held is deleted for it.
+A pod is hostile until checked: what is over a ceiling is refused and said on that pod, and nothing
+that is held is deleted for it.
 """
 
 from __future__ import annotations
 
 MIB = 1024 * 1024
 
-#: Bytes on this machine's disk for one pod, by what it is. Sparse files count by their length. A day of telemetry is 140 MB.
+#: Bytes on this machine's disk for one pod, by what it is. Sparse files count by their length. A
+#: day of telemetry is 140 MB.
 DISK_BYTES = 2048 * MIB
 JOURNAL_BYTES = 256 * MIB
 STEPS_BYTES = 256 * MIB
@@ -20,8 +22,10 @@ NAME_BYTES = 200
 STREAMS = 10_000
 PAGES = 1_000
 
-#: Bytes of a crash report as it is fetched, and unpacked. A real one has a few hundred KB and a few MB.
+#: Bytes of a crash report as it is fetched, and unpacked. A real one has a few hundred KB and a few
+#: MB.
 REPORT_BYTES = 64 * MIB
 REPORT_UNPACKED_BYTES = 256 * MIB
-#: Bytes that one read of an archive may ask for: tarfile reads the header of a member, whose length the archive says, at once.
+#: Bytes that one read of an archive may ask for: tarfile reads the header of a member, whose length
+#: the archive says, at once.
 REPORT_READ_BYTES = 4 * MIB

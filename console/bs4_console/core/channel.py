@@ -1,4 +1,6 @@
-"""The console's end of the conversation with one agent: calls by number, replies in any order, bounded whatever the pod sends."""
+"""The console's end of the conversation with one agent: calls by number, replies in any order,
+bounded whatever the pod sends.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,21 @@ from bs4_agent.errors import ProtocolError
 from bs4_agent.streams.cursor import Chunk
 from bs4_agent.wire import Decoder, Frame, encode
 from bs4_console.core import records
-from bs4_console.core.errors import ChannelLost, ConsoleError, ProtocolMismatch, RemoteError, UsageError, described
+from bs4_console.core.errors import (
+    ChannelLost,
+    ConsoleError,
+    ProtocolMismatch,
+    RemoteError,
+    UsageError,
+    described,
+)
 from bs4_console.core.transport import Duplex
 
-#: Seconds for the agent's greeting: it is in the air while the pod's disk may still be busy with the deploy.
+#: Seconds for the agent's greeting: it is in the air while the pod's disk may still be busy with
+#: the deploy.
 HELLO_S = 20.0
-#: Seconds beyond its own wait that a call may take. An agent that is alive answers within milliseconds; a slow link adds seconds.
+#: Seconds beyond its own wait that a call may take. An agent that is alive answers within
+#: milliseconds; a slow link adds seconds.
 ANSWER_S = 30.0
 #: Round trips among which the shortest is kept: with it the clock offset is least wrong.
 PINGS = 8
@@ -36,13 +47,17 @@ class _Ping:
 
 
 class Channel:
-    """One conversation over a Duplex. Every method raises ChannelLost once the link has ended, RemoteError when the agent said no,
-    and ProtocolMismatch when what came is not the protocol. Cancelling an awaited call also stops it on the pod."""
+    """One conversation over a Duplex. Every method raises ChannelLost once the link has ended,
+    RemoteError when the agent said no, and ProtocolMismatch when what came is not the protocol.
+    Cancelling an awaited call also stops it on the pod.
+    """
 
     def __init__(self, duplex: Duplex) -> None:
         """Use `Channel.open`."""
         self.hello: dict[str, Any] = {}
-        """What the agent said of itself: protocol, agent, bundle, python, pid, boot_id, host, t, m, coverage."""
+        """What the agent said of itself: protocol, agent, bundle, python, pid, boot_id, host, t, m,
+        coverage.
+        """
         self._duplex = duplex
         self._decoder = Decoder()
         self._numbers = itertools.count(1)
@@ -55,14 +70,18 @@ class Channel:
 
     @classmethod
     async def open(cls, duplex: Duplex, who: str, client: str) -> Channel:
-        """Greet the agent. ProtocolMismatch when no version is known to both sides, or when it is no agent that answers."""
+        """Greet the agent. ProtocolMismatch when no version is known to both sides, or when it is
+        no agent that answers.
+        """
         channel = cls(duplex)
         try:
             async with asyncio.timeout(HELLO_S):
                 await channel._greet(who, client)
         except TimeoutError:
             await duplex.close()
-            raise ChannelLost(f"The agent did not greet within {HELLO_S:.0f} s.", "The link is made again.") from None
+            raise ChannelLost(
+                f"The agent did not greet within {HELLO_S:.0f} s.", "The link is made again."
+            ) from None
         except ConsoleError:
             await duplex.close()
             raise
@@ -76,19 +95,35 @@ class Channel:
 
     @property
     def clock_offset(self) -> float | None:
-        """Seconds that the pod's wall clock is ahead of ours, as measured at that shortest round trip."""
+        """Seconds that the pod's wall clock is ahead of ours, as measured at that shortest round
+        trip.
+        """
         return min(self._pings, key=lambda ping: ping.rtt).offset if self._pings else None
 
-    async def read(self, stream: str, cursor: str, limit: int = 262144, wait: float = 0.0, *, seen: int = 0) -> Chunk:
-        """The bytes of `stream` from `cursor` on, waiting up to `wait` seconds (at most 30) for some. `seen`: how many bytes of an
-        unfinished last line are held already (`Chunk.repeats`), so that it comes again only when it has grown."""
+    async def read(
+        self, stream: str, cursor: str, limit: int = 262144, wait: float = 0.0, *, seen: int = 0
+    ) -> Chunk:
+        """The bytes of `stream` from `cursor` on, waiting up to `wait` seconds (at most 30) for
+        some. `seen`: how many bytes of an unfinished last line are held already (`Chunk.repeats`),
+        so that it comes again only when it has grown.
+        """
         frame = await self._call(
-            {"call": "read", "stream": stream, "cursor": cursor, "limit": limit, "wait": wait, "seen": seen}, wait + ANSWER_S
+            {
+                "call": "read",
+                "stream": stream,
+                "cursor": cursor,
+                "limit": limit,
+                "wait": wait,
+                "seen": seen,
+            },
+            wait + ANSWER_S,
         )
         return _chunk(frame)
 
     async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
-        """The `result` of a stat, seek-line, seek-time, search or list; its `next` says with what to ask on."""
+        """The `result` of a stat, seek-line, seek-time, search or list; its `next` says with what
+        to ask on.
+        """
         frame = await self._call({**parameters, "call": "query", "stream": stream, "op": op})
         result = frame.header.get("result")
         if not isinstance(result, dict):
@@ -96,11 +131,14 @@ class Channel:
         return result
 
     async def submit(self, action: Mapping[str, Any], payload: bytes = b"") -> dict[str, Any]:
-        """Submit an action with its key; the answer's `action` and `state`. Submitting the same once more does nothing twice.
+        """Submit an action with its key; the answer's `action` and `state`. Submitting the same
+        once more does nothing twice.
 
         The action is journalled on the pod; `payload` (the secrets of a set-up) is not.
         """
-        return (await self._call({"call": "submit", "action": dict(action)}, payload=payload)).header
+        return (
+            await self._call({"call": "submit", "action": dict(action)}, payload=payload)
+        ).header
 
     async def ping(self) -> float:
         """Seconds of one round trip; also measures the clock offset."""
@@ -116,18 +154,27 @@ class Channel:
         """End the conversation; whoever still waits gets ChannelLost."""
         self._fail(ChannelLost("The connection was closed here.", "Connect again."))
         await self._duplex.close()
-        tasks = [task for task in (self._receiver, *self._writes) if task is not None and task is not asyncio.current_task()]
+        tasks = [
+            task
+            for task in (self._receiver, *self._writes)
+            if task is not None and task is not asyncio.current_task()
+        ]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _greet(self, who: str, client: str) -> None:
-        await self._duplex.write(encode({"hello": {"protocols": list(PROTOCOLS), "client": client, "who": who}}))
+        await self._duplex.write(
+            encode({"hello": {"protocols": list(PROTOCOLS), "client": client, "who": who}})
+        )
         frames: list[Frame] = []
         while not frames:
             data = await self._duplex.read()
             if not data:
-                raise ChannelLost("The agent's channel closed before it greeted.", "Look at agent.log on the pod, or deploy again.")
+                raise ChannelLost(
+                    "The agent's channel closed before it greeted.",
+                    "Look at agent.log on the pod, or deploy again.",
+                )
             frames = self._decode(data)
         header = frames[0].header
         if "error" in header:
@@ -147,7 +194,9 @@ class Channel:
         except ProtocolError as error:
             raise _mismatch(error.message) from None
 
-    async def _call(self, header: dict[str, Any], timeout: float = ANSWER_S, *, payload: bytes = b"") -> Frame:
+    async def _call(
+        self, header: dict[str, Any], timeout: float = ANSWER_S, *, payload: bytes = b""
+    ) -> Frame:
         if self._lost is not None:
             raise self._lost
         number = next(self._numbers)
@@ -158,7 +207,10 @@ class Channel:
                 frame: Frame = await reply
         except TimeoutError:
             self._say_cancel(number)
-            raise ChannelLost(f"The agent did not answer a {header['call']} within {timeout:.0f} s.", "The link is made again.") from None
+            raise ChannelLost(
+                f"The agent did not answer a {header['call']} within {timeout:.0f} s.",
+                "The link is made again.",
+            ) from None
         except asyncio.CancelledError:
             self._say_cancel(number)
             raise
@@ -170,7 +222,9 @@ class Channel:
         return frame
 
     def _write(self, header: dict[str, Any], payload: bytes = b"") -> asyncio.Task[None]:
-        """A task of its own: half a frame would put the channel out of step for good, so a cancelled caller lets it be written."""
+        """A task of its own: half a frame would put the channel out of step for good, so a
+        cancelled caller lets it be written.
+        """
 
         async def write() -> None:
             async with self._writing:
@@ -179,7 +233,9 @@ class Channel:
         try:
             data = encode(header, payload)
         except ProtocolError as error:
-            raise UsageError(f"That request is too large: {error.message}", "Ask for less at once.") from None
+            raise UsageError(
+                f"That request is too large: {error.message}", "Ask for less at once."
+            ) from None
         task = asyncio.create_task(write())
         self._writes.add(task)
         task.add_done_callback(self._written)
@@ -191,13 +247,17 @@ class Channel:
             self._fail(error)
 
     def _say_cancel(self, number: int) -> None:
-        """Tell the agent that nobody waits for call `number` any more; nobody waits for this either."""
+        """Tell the agent that nobody waits for call `number` any more; nobody waits for this
+        either.
+        """
         if self._lost is None:
             self._write({"id": next(self._numbers), "call": "cancel", "target": number})
 
     async def _receive(self) -> None:
-        """Until the link ends: hand each reply to its caller. A reply that nobody waits for (cancelled, invented) is dropped at once,
-        so a pod can make us hold at most one payload per call of ours."""
+        """Until the link ends: hand each reply to its caller. A reply that nobody waits for
+        (cancelled, invented) is dropped at once, so a pod can make us hold at most one payload per
+        call of ours.
+        """
         try:
             while data := await self._duplex.read():
                 for frame in self._decode(data):
@@ -207,10 +267,18 @@ class Channel:
             self._fail(error)
             await self._duplex.close()
         except OSError as error:
-            self._fail(ChannelLost(f"The agent's channel broke ({error}).", "The link is made again."))
+            self._fail(
+                ChannelLost(f"The agent's channel broke ({error}).", "The link is made again.")
+            )
         except Exception as error:  # noqa: BLE001 (whatever it is, the calls that wait learn of it)
-            # Without a receiver every call would wait for its time limit while the pod seems connected.
-            self._fail(ChannelLost(f"What the agent sent cannot be taken ({described(error)}).", "The link is made again."))
+            # Without a receiver every call would wait for its time limit while the pod seems
+            # connected.
+            self._fail(
+                ChannelLost(
+                    f"What the agent sent cannot be taken ({described(error)}).",
+                    "The link is made again.",
+                )
+            )
             await self._duplex.close()
 
     def _deliver(self, frame: Frame) -> None:
@@ -233,11 +301,23 @@ def _chunk(frame: Frame) -> Chunk:
     """The answer to a read, checked: its cursors become file names and positions here."""
     header = frame.header
     start, following, gap = header.get("start"), header.get("next"), header.get("gap")
-    if not (isinstance(start, str) and _CURSOR.fullmatch(start) and isinstance(following, str) and _CURSOR.fullmatch(following)):
+    if not (
+        isinstance(start, str)
+        and _CURSOR.fullmatch(start)
+        and isinstance(following, str)
+        and _CURSOR.fullmatch(following)
+    ):
         raise _mismatch("its answer to a read holds no cursors")
     if gap is not None and not isinstance(gap, dict):
         raise _mismatch("its answer to a read holds a gap that is none")
-    return Chunk(start, following, frame.payload, gap, header.get("partial") is True, header.get("more") is True)
+    return Chunk(
+        start,
+        following,
+        frame.payload,
+        gap,
+        header.get("partial") is True,
+        header.get("more") is True,
+    )
 
 
 def _refusal(error: Any) -> ConsoleError:
@@ -245,7 +325,9 @@ def _refusal(error: Any) -> ConsoleError:
         return _mismatch("its error holds no message")
     kind = str(error.get("type", "error"))
     if kind in ("protocol", "protocol-version"):
-        return ProtocolMismatch(error["message"], "Deploy this console's agent, or update the console.")
+        return ProtocolMismatch(
+            error["message"], "Deploy this console's agent, or update the console."
+        )
     return RemoteError(kind, error["message"])
 
 

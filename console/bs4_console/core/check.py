@@ -20,7 +20,9 @@ DISK_WARNING, DISK_CRITICAL = 85.0, 95.0
 
 
 class Found(NamedTuple):
-    """One thing that was looked at: `subject` says what ("run demo", "GPU 0", "disk /data", "telemetry"), `text` how it is."""
+    """One thing that was looked at: `subject` says what ("run demo", "GPU 0", "disk /data",
+    "telemetry"), `text` how it is.
+    """
 
     level: int
     subject: str
@@ -28,7 +30,9 @@ class Found(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """One number, for monitoring that keeps them. The unit is in the name (seconds, bytes, ratio), as Prometheus' conventions have it."""
+    """One number, for monitoring that keeps them. The unit is in the name (seconds, bytes, ratio),
+    as Prometheus' conventions have it.
+    """
 
     name: str
     labels: Mapping[str, str]
@@ -37,8 +41,9 @@ class Sample(NamedTuple):
 
 @dataclass(frozen=True)
 class Verdict:
-    """`level` of one pod (or of one directory that was read in its stead), the sentences behind it (worst first) and perfdata as
-    `label: "value;warn;crit"`."""
+    """`level` of one pod (or of one directory that was read in its stead), the sentences behind it
+    (worst first) and perfdata as `label: "value;warn;crit"`.
+    """
 
     pod: str
     level: int
@@ -70,14 +75,20 @@ class Verdict:
             "incidents": list(self.incidents),
             "coverage": list(self.coverage),
             "sights": list(self.sights),
-            "checks": [{"subject": f.subject, "status": WORDS[f.level], "text": f.text} for f in self.found],
+            "checks": [
+                {"subject": f.subject, "status": WORDS[f.level], "text": f.text} for f in self.found
+            ],
         }
 
 
 def _label(text: str) -> str:
     """A perfdata label: quoted where it is not one plain word."""
     plain = text.replace("'", "").replace("=", "")
-    return plain if plain.replace("_", "").replace(".", "").replace("-", "").isalnum() else f"'{plain}'"
+    return (
+        plain
+        if plain.replace("_", "").replace(".", "").replace("-", "").isalnum()
+        else f"'{plain}'"
+    )
 
 
 def worse(level: int, than: int) -> bool:
@@ -90,19 +101,34 @@ def aggregate(verdicts: Sequence[Verdict]) -> int:
     return max((v.level for v in verdicts), key=_RANK.__getitem__, default=UNKNOWN)
 
 
-def unreachable(pod: str, sentence: str, incidents: Sequence[dict[str, Any]] = (), outside: Outside | None = None) -> Verdict:
-    """The link failed: nothing is known, least of all that the run is bad. `incidents`: what is wrong with the link, see `witness`;
-    `outside`: what others know of its runs, which is told and changes nothing of the verdict."""
+def unreachable(
+    pod: str,
+    sentence: str,
+    incidents: Sequence[dict[str, Any]] = (),
+    outside: Outside | None = None,
+) -> Verdict:
+    """The link failed: nothing is known, least of all that the run is bad. `incidents`: what is
+    wrong with the link, see `witness`; `outside`: what others know of its runs, which is told and
+    changes nothing of the verdict.
+    """
     seen = outside or Outside()
     told = [text for run, sight in seen.sights.items() if (text := without_the_pod(run, sight))]
     found = [Found(UNKNOWN, "link", sentence), *(Found(OK, "W&B", text) for text in told)]
     return Verdict(
-        pod, UNKNOWN, [sentence, *told], incidents=incidents, coverage=seen.coverage, found=found, sights=seen.as_list()
-    )  # fmt: skip
+        pod,
+        UNKNOWN,
+        [sentence, *told],
+        incidents=incidents,
+        coverage=seen.coverage,
+        found=found,
+        sights=seen.as_list(),
+    )
 
 
 def judge(pod: PodState, outside: Outside | None = None) -> Verdict:
-    """A pod that was just read. `outside`: what others know of its runs; where it differs from the pod it is a warning about them."""
+    """A pod that was just read. `outside`: what others know of its runs; where it differs from the
+    pod it is a warning about them.
+    """
     seen = outside or Outside()
     opened = pod.ledger.open_incidents()
     found = [*_incidents(pod), *_gpus(pod), *_disks(pod), *_wandb(pod, seen)]
@@ -112,15 +138,34 @@ def judge(pod: PodState, outside: Outside | None = None) -> Verdict:
         found.append(Found(OK, "runs", "no run is registered"))
     if pod.stale:
         age = pod.age()
-        found.append(Found(UNKNOWN, "telemetry", "there is no telemetry" if age is None else f"telemetry is {age:.0f} s old"))
+        found.append(
+            Found(
+                UNKNOWN,
+                "telemetry",
+                "there is no telemetry" if age is None else f"telemetry is {age:.0f} s old",
+            )
+        )
     incidents = [
-        {"id": i.id, "failure": i.failure, "run": i.run, "severity": i.severity, "summary": i.summary, "playbook": i.playbook}
+        {
+            "id": i.id,
+            "failure": i.failure,
+            "run": i.run,
+            "severity": i.severity,
+            "summary": i.summary,
+            "playbook": i.playbook,
+        }
         for i in opened
     ]
     coverage = [*_coverage(pod), *pod.notes.values(), *seen.coverage]
     incidents += seen.incidents
     return verdict(
-        pod.name, found, perfdata=_perfdata(pod), incidents=incidents, coverage=coverage, samples=_samples(pod), sights=seen.as_list()
+        pod.name,
+        found,
+        perfdata=_perfdata(pod),
+        incidents=incidents,
+        coverage=coverage,
+        samples=_samples(pod),
+        sights=seen.as_list(),
     )
 
 
@@ -129,15 +174,25 @@ def _wandb(pod: PodState, seen: Outside) -> list[Found]:
     found = []
     for name, sight in seen.sights.items():
         wrong = [text for text in (beside_the_pod(pod.runs[name], sight),) if text]
-        wrong += [f"{i['summary']} Trust the pod." for i in seen.incidents if i["run"] == name and not wrong]
-        found += [Found(WARNING, f"W&B of {name}", text) for text in wrong] or [Found(OK, "W&B", sight.detail)]
+        wrong += [
+            f"{i['summary']} Trust the pod."
+            for i in seen.incidents
+            if i["run"] == name and not wrong
+        ]
+        found += [Found(WARNING, f"W&B of {name}", text) for text in wrong] or [
+            Found(OK, "W&B", sight.detail)
+        ]
     return found
 
 
 def verdict(name: str, found: Sequence[Found], **more: Any) -> Verdict:
-    """The worst of what was found, and the sentences for it: of what is wrong, or of everything when nothing is."""
+    """The worst of what was found, and the sentences for it: of what is wrong, or of everything
+    when nothing is.
+    """
     ordered = sorted(found, key=lambda item: -_RANK[item.level])
-    sentences = [f.text for f in ordered if f.level != OK] or [f.text for f in ordered if f.subject not in _QUIET]
+    sentences = [f.text for f in ordered if f.level != OK] or [
+        f.text for f in ordered if f.subject not in _QUIET
+    ]
     return Verdict(name, ordered[0].level, sentences, found=ordered, **more)
 
 
@@ -146,23 +201,34 @@ _QUIET = ("GPUs", "disks", "W&B")
 
 
 def level_of(severity: str) -> int:
-    """An incident's severity as a level; one of a newer agent that is not known here is taken for critical."""
+    """An incident's severity as a level; one of a newer agent that is not known here is taken for
+    critical.
+    """
     return {"critical": CRITICAL, "warning": WARNING, "info": OK}.get(severity, CRITICAL)
 
 
 def _incidents(pod: PodState) -> list[Found]:
-    return [Found(level_of(i.severity), f"{i.run or 'pod'}: {i.failure}", f"{i.failure}: {i.summary}") for i in pod.ledger.open_incidents()]
+    return [
+        Found(level_of(i.severity), f"{i.run or 'pod'}: {i.failure}", f"{i.failure}: {i.summary}")
+        for i in pod.ledger.open_incidents()
+    ]
 
 
 def _coverage(pod: PodState) -> list[str]:
     """Everything that telemetry says it cannot see."""
     seen = pod.latest.get("coverage", {})
-    return [f"{what.replace('_', ' ')}: {word}" for what, word in seen.items() if word not in ("visible", "by-pid")]
+    return [
+        f"{what.replace('_', ' ')}: {word}"
+        for what, word in seen.items()
+        if word not in ("visible", "by-pid")
+    ]
 
 
 def _run(run: RunState, explained: bool) -> list[Found]:
     word, step, goal = run.word, run.step, run.view.max_steps
-    progress = f"step {step}" + (f" of {goal}" if goal else "") if step is not None else "no step yet"
+    progress = (
+        f"step {step}" + (f" of {goal}" if goal else "") if step is not None else "no step yet"
+    )
     subject = f"run {run.name}"
     if word == "failed":
         attempt = run.view.attempt
@@ -177,9 +243,15 @@ def _gpus(pod: PodState) -> list[Found]:
     if gpus.get("state") == "absent":
         return [Found(WARNING, "GPUs", f"no GPU is visible: {gpus.get('detail', '')}".rstrip(": "))]
     if gpus.get("state") in ("stale", "error"):
-        return [Found(WARNING, "GPUs", f"GPU telemetry is {gpus['state']}: {gpus.get('detail', '')}")]
+        return [
+            Found(WARNING, "GPUs", f"GPU telemetry is {gpus['state']}: {gpus.get('detail', '')}")
+        ]
     devices = gpus.get("devices", [])
-    bad = [Found(CRITICAL, f"GPU {d['index']}", f"GPU {d['index']}: {d['error']}") for d in devices if d.get("error")]
+    bad = [
+        Found(CRITICAL, f"GPU {d['index']}", f"GPU {d['index']}: {d['error']}")
+        for d in devices
+        if d.get("error")
+    ]
     return bad or ([Found(OK, "GPUs", f"{len(devices)} GPUs answer")] if devices else [])
 
 
@@ -190,8 +262,12 @@ def _disks(pod: PodState) -> list[Found]:
         used = 100.0 * disk["used"] / disk["total"] if disk["total"] else 0.0
         if used >= DISK_WARNING:
             level = CRITICAL if used >= DISK_CRITICAL else WARNING
-            found.append(Found(level, f"disk {disk['path']}", f"{disk['path']} is {used:.0f} % full"))
-    return found or ([Found(OK, "disks", f"no disk is more than {DISK_WARNING:.0f} % full")] if disks else [])
+            found.append(
+                Found(level, f"disk {disk['path']}", f"{disk['path']} is {used:.0f} % full")
+            )
+    return found or (
+        [Found(OK, "disks", f"no disk is more than {DISK_WARNING:.0f} % full")] if disks else []
+    )
 
 
 def _samples(pod: PodState) -> list[Sample]:
@@ -215,9 +291,16 @@ def _samples(pod: PodState) -> list[Sample]:
         ]
     for disk in pod.latest.get("host", {}).get("disks", []):
         labels = {"path": str(disk["path"])}
-        found += [("bs4_disk_used_bytes", labels, disk["used"]), ("bs4_disk_size_bytes", labels, disk["total"])]
+        found += [
+            ("bs4_disk_used_bytes", labels, disk["used"]),
+            ("bs4_disk_size_bytes", labels, disk["total"]),
+        ]
     found.append(("bs4_telemetry_age_seconds", {}, pod.age()))
-    return [Sample(name, labels, float(value)) for name, labels, value in found if isinstance(value, (int, float))]
+    return [
+        Sample(name, labels, float(value))
+        for name, labels, value in found
+        if isinstance(value, (int, float))
+    ]
 
 
 def _perfdata(pod: PodState) -> dict[str, str]:
@@ -231,9 +314,13 @@ def _perfdata(pod: PodState) -> dict[str, str]:
         if device.get("util") is not None:
             perf[f"gpu{device['index']}_util"] = f"{device['util']:.0f}%"
         if device.get("mem_used") is not None:
-            perf[f"gpu{device['index']}_mem"] = f"{device['mem_used']}B;;;0;{device.get('mem_total') or ''}"
+            perf[f"gpu{device['index']}_mem"] = (
+                f"{device['mem_used']}B;;;0;{device.get('mem_total') or ''}"
+            )
     for disk in pod.latest.get("host", {}).get("disks", []):
-        perf[f"disk_{disk['path'].strip('/').replace('/', '_') or 'root'}"] = f"{disk['used']}B;;;0;{disk['total']}"
+        perf[f"disk_{disk['path'].strip('/').replace('/', '_') or 'root'}"] = (
+            f"{disk['used']}B;;;0;{disk['total']}"
+        )
     if (age := pod.age()) is not None:
         perf["age"] = f"{age:.1f}s;{STALE_S}"
     return perf

@@ -1,4 +1,6 @@
-"""A verdict over finished files instead of a pod: a log or a run directory, read by the engine that watches live pods."""
+"""A verdict over finished files instead of a pod: a log or a run directory, read by the engine that
+watches live pods.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +20,26 @@ def judge_files(path: Path, source: str | None = None, trainer: str | None = Non
         return unreachable(str(path), str(error))
     # A cascade follows from its root; it is listed, and only a root (or what stands alone) decides.
     deciding = [f for f in report["findings"] if f["role"] != "cascade"] or report["findings"]
-    found = [Found(level_of(f["severity"]), f["id"], f"{f['id']}: {f['summary']}{_place(f['evidence'])}") for f in deciding]
+    found = [
+        Found(level_of(f["severity"]), f["id"], f"{f['id']}: {f['summary']}{_place(f['evidence'])}")
+        for f in deciding
+    ]
     incidents = [
-        {"id": "", "failure": f["id"], "run": "", "severity": f["severity"], "summary": f["summary"], "playbook": f["playbook"]}
+        {
+            "id": "",
+            "failure": f["id"],
+            "run": "",
+            "severity": f["severity"],
+            "summary": f["summary"],
+            "playbook": f["playbook"],
+        }
         for f in report["findings"]
     ]
     return verdict(
-        str(path), found or [Found(OK, "files", "nothing known is wrong here")], incidents=incidents, coverage=report["coverage"]
+        str(path),
+        found or [Found(OK, "files", "nothing known is wrong here")],
+        incidents=incidents,
+        coverage=report["coverage"],
     )
 
 

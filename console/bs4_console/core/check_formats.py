@@ -1,4 +1,6 @@
-"""Verdicts in the words of those who read them: Nagios, Prometheus, GitHub Actions, JUnit. Each is a pure function to text."""
+"""Verdicts in the words of those who read them: Nagios, Prometheus, GitHub Actions, JUnit. Each is
+a pure function to text.
+"""
 
 from __future__ import annotations
 
@@ -34,36 +36,61 @@ def text(verdicts: Sequence[Verdict]) -> str:
     if not verdicts:
         return f"UNKNOWN - {NO_POD}\n"
     level = aggregate(verdicts)
-    return "".join(f"{verdict.line()}\n" for verdict in sorted(verdicts, key=lambda v: aggregate([v]) != level))
+    return "".join(
+        f"{verdict.line()}\n" for verdict in sorted(verdicts, key=lambda v: aggregate([v]) != level)
+    )
 
 
 def prom(verdicts: Sequence[Verdict]) -> str:
-    """Prometheus' text format 0.0.4, for node_exporter's textfile collector. A value that is not known has no line."""
+    """Prometheus' text format 0.0.4, for node_exporter's textfile collector. A value that is not
+    known has no line.
+    """
     samples = [
         *(Sample("bs4_check_status", {"pod": v.pod}, float(v.level)) for v in verdicts),
         *(
-            Sample("bs4_incident_open", {"pod": v.pod, **{key: str(i[key]) for key in ("run", "failure", "severity", "id")}}, 1.0)
+            Sample(
+                "bs4_incident_open",
+                {
+                    "pod": v.pod,
+                    **{key: str(i[key]) for key in ("run", "failure", "severity", "id")},
+                },
+                1.0,
+            )
             for v in verdicts
             for i in v.incidents
         ),
-        *(Sample(name, {"pod": v.pod, **labels}, value) for v in verdicts for name, labels, value in v.samples),
+        *(
+            Sample(name, {"pod": v.pod, **labels}, value)
+            for v in verdicts
+            for name, labels, value in v.samples
+        ),
     ]
     lines = []
-    # All lines of one metric stand together, below its own HELP and TYPE: a parser refuses anything else.
+    # All lines of one metric stand together, below its own HELP and TYPE: a parser refuses anything
+    # else.
     for name, meaning in _HELP.items():
         mine = [sample for sample in samples if sample.name == name]
         if mine:
-            lines += [f"# HELP {name} {meaning}", f"# TYPE {name} gauge", *(f"{name}{_labels(s.labels)} {s.value!r}" for s in mine)]
+            lines += [
+                f"# HELP {name} {meaning}",
+                f"# TYPE {name} gauge",
+                *(f"{name}{_labels(s.labels)} {s.value!r}" for s in mine),
+            ]
     return "".join(f"{line}\n" for line in lines)
 
 
 def _labels(labels: Mapping[str, str]) -> str:
-    escaped = ((key, value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")) for key, value in labels.items())
+    escaped = (
+        (key, value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n"))
+        for key, value in labels.items()
+    )
     return "{" + ",".join(f'{key}="{value}"' for key, value in escaped) + "}"
 
 
 def github(verdicts: Sequence[Verdict]) -> str:
-    """Workflow commands of GitHub Actions: one annotation for each thing that is wrong, one notice for a pod that is well."""
+    """Workflow commands of GitHub Actions: one annotation for each thing that is wrong, one notice
+    for a pod that is well.
+    """
     if not verdicts:
         return f"::error title=bs4-console check::UNKNOWN - {NO_POD}\n"
     lines = []
@@ -71,46 +98,73 @@ def github(verdicts: Sequence[Verdict]) -> str:
         wrong = [f for f in verdict.found if f.level != OK]
         for found in wrong:
             command = "warning" if found.level == WARNING else "error"
-            lines.append(_annotation(command, f"{verdict.pod}: {found.subject}", f"{WORDS[found.level]} - {found.text}"))
+            lines.append(
+                _annotation(
+                    command,
+                    f"{verdict.pod}: {found.subject}",
+                    f"{WORDS[found.level]} - {found.text}",
+                )
+            )
         if not wrong:
             lines.append(_annotation("notice", verdict.pod, f"OK - {'; '.join(verdict.sentences)}"))
     return "".join(f"{line}\n" for line in lines)
 
 
 def _annotation(command: str, title: str, message: str) -> str:
-    """Percent and line ends are escaped as Actions' own toolkit does, in properties colon and comma too: nothing in a pod's text can
-    begin another command."""
+    """Percent and line ends are escaped as Actions' own toolkit does, in properties colon and comma
+    too: nothing in a pod's text can begin another command.
+    """
     plain = message.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-    name = title.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A").replace(":", "%3A").replace(",", "%2C")
+    name = (
+        title.replace("%", "%25")
+        .replace("\r", "%0D")
+        .replace("\n", "%0A")
+        .replace(":", "%3A")
+        .replace(",", "%2C")
+    )
     return f"::{command} title={name}::{plain}"
 
 
 def junit(verdicts: Sequence[Verdict]) -> str:
-    """JUnit XML: a suite for each pod, a case for each thing that was looked at; CRITICAL and WARNING are failures, UNKNOWN is an error."""
+    """JUnit XML: a suite for each pod, a case for each thing that was looked at; CRITICAL and
+    WARNING are failures, UNKNOWN is an error.
+    """
     root = ElementTree.Element("testsuites", name="bs4-console check")
     for verdict in verdicts or [Verdict("inventory", UNKNOWN, [NO_POD])]:
         _suite(root, verdict)
     for key in ("tests", "failures", "errors"):
         root.set(key, str(sum(int(suite.get(key, "0")) for suite in root)))
     ElementTree.indent(root)
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+    return (
+        '<?xml version="1.0" encoding="UTF-8"?>\n'
+        + ElementTree.tostring(root, encoding="unicode")
+        + "\n"
+    )
 
 
 def _suite(root: ElementTree.Element, verdict: Verdict) -> None:
-    cases = [(f.level, f.subject, f.text) for f in verdict.found] or [(verdict.level, "pod", "; ".join(verdict.sentences))]
+    cases = [(f.level, f.subject, f.text) for f in verdict.found] or [
+        (verdict.level, "pod", "; ".join(verdict.sentences))
+    ]
     suite = ElementTree.SubElement(root, "testsuite", name=_xml(verdict.pod), tests=str(len(cases)))
     suite.set("failures", str(sum(level in (WARNING, CRITICAL) for level, _, _ in cases)))
     suite.set("errors", str(sum(level == UNKNOWN for level, _, _ in cases)))
     suite.set("skipped", "0")
     for level, subject, said in cases:
-        case = ElementTree.SubElement(suite, "testcase", classname=_xml(f"check.{verdict.pod}"), name=_xml(subject), time="0")
+        case = ElementTree.SubElement(
+            suite, "testcase", classname=_xml(f"check.{verdict.pod}"), name=_xml(subject), time="0"
+        )
         if level == OK:
             ElementTree.SubElement(case, "system-out").text = _xml(said)
         else:
             kind = "error" if level == UNKNOWN else "failure"
-            ElementTree.SubElement(case, kind, type=WORDS[level], message=_xml(said)).text = _xml(said)
+            ElementTree.SubElement(case, kind, type=WORDS[level], message=_xml(said)).text = _xml(
+                said
+            )
     if verdict.coverage:
-        ElementTree.SubElement(suite, "system-out").text = _xml("\n".join(f"not seen: {phrase}" for phrase in verdict.coverage))
+        ElementTree.SubElement(suite, "system-out").text = _xml(
+            "\n".join(f"not seen: {phrase}" for phrase in verdict.coverage)
+        )
 
 
 def _xml(said: str) -> str:
@@ -118,4 +172,9 @@ def _xml(said: str) -> str:
 
 
 #: Format -> its renderer. JSON is the commands' own (`cli.output.emit`).
-FORMATS: Mapping[str, Callable[[Sequence[Verdict]], str]] = {"text": text, "prom": prom, "github": github, "junit": junit}
+FORMATS: Mapping[str, Callable[[Sequence[Verdict]], str]] = {
+    "text": text,
+    "prom": prom,
+    "github": github,
+    "junit": junit,
+}

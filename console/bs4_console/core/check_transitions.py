@@ -1,4 +1,6 @@
-"""From a sequence of verdicts to the few moments that are worth a message: a change that stayed, a new failure, a recovery."""
+"""From a sequence of verdicts to the few moments that are worth a message: a change that stayed, a
+new failure, a recovery.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from bs4_console.core.check import CRITICAL, OK, UNKNOWN, WORDS, Verdict, aggreg
 
 @dataclass(frozen=True)
 class Notice:
-    """One message. `was`: the level that was told last. `pod` is empty for a message that is of none."""
+    """One message. `was`: the level that was told last. `pod` is empty for a message that is of
+    none.
+    """
 
     pod: str
     level: int
@@ -49,8 +53,10 @@ class _Told:
 
 
 class Transitions:
-    """One bad sample is often a moment of the network's: what is bad is told when two samples in a row agree that it is at least that bad.
-    That all is well again is told at once. Nothing is said twice."""
+    """One bad sample is often a moment of the network's: what is bad is told when two samples in a
+    row agree that it is at least that bad. That all is well again is told at once. Nothing is said
+    twice.
+    """
 
     def __init__(self) -> None:
         self._pods: dict[str, _Told] = {}
@@ -58,10 +64,16 @@ class Transitions:
     @property
     def level(self) -> int:
         """The worst of what was told."""
-        return aggregate([Verdict(pod, told.level, []) for pod, told in self._pods.items()]) if self._pods else UNKNOWN
+        return (
+            aggregate([Verdict(pod, told.level, []) for pod, told in self._pods.items()])
+            if self._pods
+            else UNKNOWN
+        )
 
     def observe(self, verdicts: Sequence[Verdict]) -> list[Notice]:
-        """The verdicts of one cycle; what is to be told now. A pod that is no longer among them is forgotten."""
+        """The verdicts of one cycle; what is to be told now. A pod that is no longer among them is
+        forgotten.
+        """
         self._pods = {v.pod: self._pods.get(v.pod, _Told()) for v in verdicts}
         return [notice for v in verdicts if (notice := self._one(self._pods[v.pod], v)) is not None]
 
@@ -94,4 +106,8 @@ def _agreed(told: int, before: int | None, now: int) -> int:
 
 def _failures(verdict: Verdict) -> set[str]:
     """Critical incidents by what tells them apart; a directory's have no id, so their names."""
-    return {f"{i['run']}/{i['failure']}/{i['id']}" for i in verdict.incidents if i["severity"] == "critical"}
+    return {
+        f"{i['run']}/{i['failure']}/{i['id']}"
+        for i in verdict.incidents
+        if i["severity"] == "critical"
+    }

@@ -1,4 +1,6 @@
-"""`check` again and again: a verdict on every pod each cycle, what changed told to people, and a sign of life for the dead man's switch."""
+"""`check` again and again: a verdict on every pod each cycle, what changed told to people, and a
+sign of life for the dead man's switch.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ class Judged(Protocol):
 
 
 class WatchedPod:
-    """A pod over one session that stays connected. `session` must not deploy, and its `run` is the caller's task."""
+    """A pod over one session that stays connected. `session` must not deploy, and its `run` is the
+    caller's task.
+    """
 
     def __init__(self, session: PodSession, timeout: float) -> None:
         self._session = session
@@ -66,9 +70,15 @@ class Listener(Protocol):
 
 
 async def watch(
-    watched: Sequence[Judged], listener: Listener, show: Callable[[Notice], None], every: float, cycles: int | None = None
+    watched: Sequence[Judged],
+    listener: Listener,
+    show: Callable[[Notice], None],
+    every: float,
+    cycles: int | None = None,
 ) -> int:
-    """A cycle each `every` seconds, for ever or `cycles` times; `show` gets each notice too. The worst level of the last cycle."""
+    """A cycle each `every` seconds, for ever or `cycles` times; `show` gets each notice too. The
+    worst level of the last cycle.
+    """
     transitions = Transitions()
     due = time.monotonic()
     done = 0
@@ -88,5 +98,11 @@ async def watch(
 
 def summary(verdicts: Sequence[Verdict]) -> str:
     """`2 OK, 1 CRITICAL: pod-c`, for a sign of life."""
-    by_level = {level: [v.pod for v in verdicts if v.level == level] for level in sorted({v.level for v in verdicts})}
-    return ", ".join(f"{len(pods)} {WORDS[level]}" + (f": {' '.join(pods)}" if level else "") for level, pods in by_level.items())
+    by_level = {
+        level: [v.pod for v in verdicts if v.level == level]
+        for level in sorted({v.level for v in verdicts})
+    }
+    return ", ".join(
+        f"{len(pods)} {WORDS[level]}" + (f": {' '.join(pods)}" if level else "")
+        for level, pods in by_level.items()
+    )

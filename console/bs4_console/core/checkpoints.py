@@ -1,4 +1,6 @@
-"""The checkpoints of a run, asked of its pod or read from a directory, and the sentences that say how they stand."""
+"""The checkpoints of a run, asked of its pod or read from a directory, and the sentences that say
+how they stand.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ class Asks(Protocol):
 
 
 async def of_pod(asks: Asks, run: str) -> dict[str, Any]:
-    """The report of one run of a pod (agents: checkpoints.report), whole, however many sets it has."""
+    """The report of one run of a pod (agents: checkpoints.report), whole, however many sets it
+    has.
+    """
     found = await asks.query("checkpoints", "list", run=run)
     rest = found
     while isinstance(rest.get("next"), dict):
@@ -39,12 +43,18 @@ async def of_pod(asks: Asks, run: str) -> dict[str, Any]:
 
 
 def of_directory(path: Path, trainer: str | None = None) -> list[dict[str, Any]]:
-    """Reports of the runs in `path`: a run's directory, or an output directory with several. UsageError where there is none."""
+    """Reports of the runs in `path`: a run's directory, or an output directory with several.
+    UsageError where there is none.
+    """
     if not path.is_dir():
         raise UsageError(f"{path} is no directory.", _NEXT)
     root = path.resolve()
     found = trainer or _generation(root)
-    runs = [(root, found)] if found else [(child, _generation(child)) for child in sorted(root.iterdir()) if child.is_dir()]
+    runs = (
+        [(root, found)]
+        if found
+        else [(child, _generation(child)) for child in sorted(root.iterdir()) if child.is_dir()]
+    )
     reports = [_read(directory, generation) for directory, generation in runs if generation]
     if not reports:
         raise UsageError(f"{path} does not look like a run's directory.", _NEXT)
@@ -71,14 +81,19 @@ def _read(directory: Path, generation: str) -> dict[str, Any]:
 
 
 def line(found: Mapping[str, Any]) -> str:
-    """How the checkpoints stand, in one line: `step 40 can be resumed, 12m old; 3 sets of 1.2 GiB; full in 3h 20m (step 160)`."""
+    """How the checkpoints stand, in one line: `step 40 can be resumed, 12m old; 3 sets of 1.2 GiB;
+    full in 3h 20m (step 160)`.
+    """
     sets = found["checkpoints"]
     whole = [one for one in sets if one["complete"]]
     if not sets:
         return "no checkpoint yet"
     if not whole:
         return f"{len(sets)} checkpoint{_s(sets)}, none complete: nothing can be resumed"
-    parts = [f"step {found['resumable']} can be resumed{_old(whole[-1])}", f"{len(whole)} set{_s(whole)} of {size(whole[-1]['bytes'])}"]
+    parts = [
+        f"step {found['resumable']} can be resumed{_old(whole[-1])}",
+        f"{len(whole)} set{_s(whole)} of {size(whole[-1]['bytes'])}",
+    ]
     return "; ".join([*parts, *filter(None, [outlook(found)])])
 
 
@@ -86,28 +101,42 @@ def outlook(found: Mapping[str, Any]) -> str:
     """When the disk is full, or that it will not be; "" where that cannot be told."""
     seen = found["forecast"]
     if seen["lasts"]:
-        return "every save that is to come fits" if seen["to_come"] is not None else "the disk lasts"
+        return (
+            "every save that is to come fits" if seen["to_come"] is not None else "the disk lasts"
+        )
     if seen["full_t"] is not None:
         return f"full in {words(max(0.0, seen['full_t'] - time.time()))} (step {seen['full_step']})"
     return f"room for {seen['room']} more" if seen["room"] is not None and found["live"] else ""
 
 
 def standing(state: PodState, run: str) -> str:
-    """What the pod's disk guard is ordered to do with a run and how it fares, in one line from the journal alone; "" without an order."""
+    """What the pod's disk guard is ordered to do with a run and how it fares, in one line from the
+    journal alone; "" without an order.
+    """
     record = state.ledger.orders.get(run)
     order = Order.of(record)
     if order is None:
         return ""
     said = state.ledger.guard.get(run)
-    text = f"keep-last {order.last}" + (f", milestones every {order.milestones}" if order.milestones else "")
+    text = f"keep-last {order.last}" + (
+        f", milestones every {order.milestones}" if order.milestones else ""
+    )
     text += ", of what is in the store" if order.synced else ""
     if said is not None and said["event"] != "relieved":
         return f"{text}; {said['event']}: {said['detail']}"
-    done = [action for action in state.ledger.actions.values() if action.kind == "rotate" and action.run == run and action.ended]
+    done = [
+        action
+        for action in state.ledger.actions.values()
+        if action.kind == "rotate" and action.run == run and action.ended
+    ]
     if not done:
         return f"{text}; nothing freed yet"
     last = done[-1]
-    return f"{text}; {last.detail}" if last.state == "done" else f"{text}; the last rotation failed: {last.detail}"
+    return (
+        f"{text}; {last.detail}"
+        if last.state == "done"
+        else f"{text}; the last rotation failed: {last.detail}"
+    )
 
 
 def order_text(order: Mapping[str, Any]) -> str:
@@ -120,18 +149,30 @@ def order_text(order: Mapping[str, Any]) -> str:
 
 
 def foresight(found: Mapping[str, Any], last: int, milestones: int) -> str:
-    """What an order would free at once, as a sentence; the pod decides anew, and leaves alone what is held, read or in doubt."""
+    """What an order would free at once, as a sentence; the pod decides anew, and leaves alone what
+    is held, read or in doubt.
+    """
     whole = [one["step"] for one in found["checkpoints"] if one["complete"]]
     own = ""
     if milestones and found["trainer_keeps"]:
-        own = f" The trainer's own keep_last ({found['trainer_keeps']}) deletes its part of milestones too; start without it next time."
+        own = (
+            f" The trainer's own keep_last ({found['trainer_keeps']}) deletes its part of "
+            "milestones too; start without it next time."
+        )
     oldest = whole[-last] if 2 <= last <= len(whole) else None
     old = [one for one in found["checkpoints"] if oldest is not None and one["step"] < oldest]
-    old = [one for one in old if not (milestones and one["complete"] and one["step"] % milestones == 0)]
+    old = [
+        one for one in old if not (milestones and one["complete"] and one["step"] % milestones == 0)
+    ]
     if not old:
         return "Nothing is older than these now; from now on older ones are freed for good." + own
-    shown = ", ".join(str(one["step"]) for one in old[:8]) + (f" and {len(old) - 8} more" if len(old) > 8 else "")
-    return f"Freed for good now, and older ones from now on: step{_s(old)} {shown}, {size(sum(one['bytes'] for one in old))}." + own
+    shown = ", ".join(str(one["step"]) for one in old[:8]) + (
+        f" and {len(old) - 8} more" if len(old) > 8 else ""
+    )
+    return (
+        f"Freed for good now, and older ones from now on: step{_s(old)} {shown}, "
+        f"{size(sum(one['bytes'] for one in old))}." + own
+    )
 
 
 def size(count: float | None) -> str:

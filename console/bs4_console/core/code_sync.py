@@ -1,4 +1,6 @@
-"""Bring a directory of code to a pod: what differs as a plan first, then by rsync, or over SFTP where there is none."""
+"""Bring a directory of code to a pod: what differs as a plan first, then by rsync, or over SFTP
+where there is none.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ from bs4_console.core.errors import ConsoleError, UsageError
 from bs4_console.core.inventory import Pod
 from bs4_console.core.transport import Completed
 
-#: As rsync decides by default: the same size and time is the same file. Filesystems keep times to a second at worst.
+#: As rsync decides by default: the same size and time is the same file. Filesystems keep times to a
+#: second at worst.
 _TIME_S = 1.0
 #: Bytes of files that travel in one upload; one larger file travels alone, up to LARGEST.
 _BATCH, LARGEST = 16 << 20, 1 << 30
@@ -36,18 +39,24 @@ _REMOTE_S, _RSYNC_S = 120.0, 3600.0
 class Machine(Protocol):
     """What is needed of a transport."""
 
-    async def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0) -> Completed: ...
+    async def run(
+        self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0
+    ) -> Completed: ...
 
     async def upload(self, path: str, data: bytes) -> None: ...
 
 
 class SyncFailed(ConsoleError):
-    """Something on the way did not work; what was sent before stays, and the same command sends the rest."""
+    """Something on the way did not work; what was sent before stays, and the same command sends the
+    rest.
+    """
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A file (`link` empty) or a symbolic link. `mtime` in wall seconds, `mode` the permission bits."""
+    """A file (`link` empty) or a symbolic link. `mtime` in wall seconds, `mode` the permission
+    bits.
+    """
 
     size: int
     mtime: float
@@ -57,8 +66,10 @@ class Entry:
 
 @dataclass(frozen=True)
 class SyncPlan:
-    """`send`: paths below `source` that are new or differ; `gone`: files that only the pod has; `skipped`: what is not sent, and why.
-    `delete`: whether `gone` is moved to the trash there, else it stays."""
+    """`send`: paths below `source` that are new or differ; `gone`: files that only the pod has;
+    `skipped`: what is not sent, and why. `delete`: whether `gone` is moved to the trash there, else
+    it stays.
+    """
 
     source: Path
     target: str
@@ -81,16 +92,26 @@ class SyncPlan:
 
     @property
     def hash(self) -> str:
-        told = [[name, self.entries[name].size, self.entries[name].mtime, self.entries[name].link] for name in self.send]
+        told = [
+            [name, self.entries[name].size, self.entries[name].mtime, self.entries[name].link]
+            for name in self.send
+        ]
         whole = [str(self.source), self.target, told, self.gone if self.delete else []]
         return hashlib.sha256(json.dumps(whole).encode()).hexdigest()
 
     def lines(self) -> list[str]:
         """The plan as a person reads it."""
-        counts = f"{len(self.send)} files to send, {self.bytes} bytes ({self.new} new, {len(self.send) - self.new} changed)"
+        counts = (
+            f"{len(self.send)} files to send, {self.bytes} bytes ({self.new} new, "
+            f"{len(self.send) - self.new} changed)"
+        )
         text = [f"{self.source} -> {self.target}: {counts}; {self.same} are there already"]
         if self.gone:
-            what = f"moved to {self.trash}" if self.delete else "left there (--delete moves them to a trash)"
+            what = (
+                f"moved to {self.trash}"
+                if self.delete
+                else "left there (--delete moves them to a trash)"
+            )
             text.append(f"{len(self.gone)} only on the pod: {what}")
         text += [f"  send {name} ({self.entries[name].size} bytes)" for name in self.send[:20]]
         text += [f"  move {name}" for name in (self.gone[:20] if self.delete else [])]
@@ -124,22 +145,45 @@ class Sync:
     excludes: list[str] = field(default_factory=lambda: excluded())
 
     async def plan(self) -> SyncPlan:
-        """UsageError when the source is no directory, or the pod has a link where the source has a directory: nobody follows it."""
+        """UsageError when the source is no directory, or the pod has a link where the source has a
+        directory: nobody follows it.
+        """
         if not self.source.is_dir():
-            raise UsageError(f"{self.source} is no directory.", "Name the directory of code to send.")
+            raise UsageError(
+                f"{self.source} is no directory.", "Name the directory of code to send."
+            )
         entries, skipped = await asyncio.to_thread(local, self.source, self.excludes)
         there = await self._ask(op="list", exclude=self.excludes)
         remote: dict[str, list[Any]] = there["files"]
         for name in there["links"]:
             if any(path.startswith(f"{name}/") for path in entries):
-                raise UsageError(f"{there['root']}/{name} is a link on {self.pod.name}; nothing is sent through it.", "Replace it there.")
-        send = [name for name, entry in sorted(entries.items()) if not _same(entry, remote.get(name))]
+                raise UsageError(
+                    f"{there['root']}/{name} is a link on {self.pod.name}; nothing is sent "
+                    "through it.",
+                    "Replace it there.",
+                )
+        send = [
+            name for name, entry in sorted(entries.items()) if not _same(entry, remote.get(name))
+        ]
         gone = sorted(name for name in remote if name not in entries and name not in skipped)
         new = sum(name not in remote for name in send)
         trash = f"{there['store']}/trash/{self.stamp}"
-        return SyncPlan(self.source, there["root"], entries, send, new, gone, skipped, self.delete, trash, same=len(entries) - len(send))
+        return SyncPlan(
+            self.source,
+            there["root"],
+            entries,
+            send,
+            new,
+            gone,
+            skipped,
+            self.delete,
+            trash,
+            same=len(entries) - len(send),
+        )
 
-    async def carry_out(self, plan: SyncPlan, progress: Callable[[str], None] = lambda text: None) -> Sent:
+    async def carry_out(
+        self, plan: SyncPlan, progress: Callable[[str], None] = lambda text: None
+    ) -> Sent:
         """Send, move aside, and look again: SyncFailed when something is still missing there."""
         how, why = "rsync", await self._why_not_rsync()
         await self._ask(op="prepare")
@@ -156,16 +200,26 @@ class Sync:
             moved = int((await self._ask(op="trash", names=plan.gone, stamp=self.stamp))["moved"])
         left = (await self.plan()).send
         if missing := [name for name in left if name in plan.send]:
-            raise SyncFailed(f"{len(missing)} files are not there as they are here ({missing[0]} first).", "Run the same command again.")
+            raise SyncFailed(
+                f"{len(missing)} files are not there as they are here ({missing[0]} first).",
+                "Run the same command again.",
+            )
         return Sent(how, len(plan.send), plan.bytes, moved, why)
 
     async def _ask(self, **question: Any) -> dict[str, Any]:
         body = json.dumps({"root": self.target, **question}).encode()
-        done = await self.machine.run(["python3", "-I", "-c", SCRIPT], stdin=body, timeout=_REMOTE_S)
+        done = await self.machine.run(
+            ["python3", "-I", "-c", SCRIPT], stdin=body, timeout=_REMOTE_S
+        )
         if done.exit_status != 0:
             words = done.stderr.decode("utf-8", "replace").strip().splitlines()
-            last = "".join(c for c in (words[-1] if words else "nothing was said") if c.isprintable())[:200]
-            raise SyncFailed(f"{self.pod.name} could not look at {self.target}: {last}.", "Check the target directory there.")
+            last = "".join(
+                c for c in (words[-1] if words else "nothing was said") if c.isprintable()
+            )[:200]
+            raise SyncFailed(
+                f"{self.pod.name} could not look at {self.target}: {last}.",
+                "Check the target directory there.",
+            )
         answer: dict[str, Any] = json.loads(done.stdout)
         return answer
 
@@ -179,23 +233,47 @@ class Sync:
         return "" if there.exit_status == 0 else f"{self.pod.name} has no rsync"
 
     async def _rsync(self, plan: SyncPlan) -> str:
-        """Exactly the files of the plan, by the system's ssh with the same address, key, jump and pinned host key; why it failed, or ""."""
+        """Exactly the files of the plan, by the system's ssh with the same address, key, jump and
+        pinned host key; why it failed, or "".
+        """
         words = [word for word in shell.of_pod(self.pod) if word != "-t"]
         login, words = words[-1], words[:-2]
-        remote = shlex.join([*words, "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes", "-o", "ClearAllForwardings=yes"])
+        remote = shlex.join(
+            [
+                *words,
+                "-o",
+                "BatchMode=yes",
+                "-o",
+                "StrictHostKeyChecking=yes",
+                "-o",
+                "ClearAllForwardings=yes",
+            ]
+        )
         host = f"{login.rpartition('@')[0]}@" if "@" in login else ""
         name = login.rpartition("@")[2]
         place = f"{host}[{name}]" if ":" in name else f"{host}{name}"
         argv = [
-            "rsync", "--links", "--perms", "--times", "--omit-dir-times", "--protect-args", "--from0", "--files-from=-", "-e", remote,
-            f"{self.source}/", f"{place}:{plan.target}/",
-        ]  # fmt: skip
+            "rsync",
+            "--links",
+            "--perms",
+            "--times",
+            "--omit-dir-times",
+            "--protect-args",
+            "--from0",
+            "--files-from=-",
+            "-e",
+            remote,
+            f"{self.source}/",
+            f"{place}:{plan.target}/",
+        ]
         process = await asyncio.create_subprocess_exec(
             *argv, stdin=-1, stdout=asyncio.subprocess.DEVNULL, stderr=-1, start_new_session=True
         )
         try:
             async with asyncio.timeout(_RSYNC_S):
-                _, err = await process.communicate("\0".join(plan.send).encode("utf-8", "surrogateescape"))
+                _, err = await process.communicate(
+                    "\0".join(plan.send).encode("utf-8", "surrogateescape")
+                )
         finally:
             if process.returncode is None:
                 process.kill()
@@ -203,10 +281,14 @@ class Sync:
         if process.returncode == 0:
             return ""
         said = err.decode("utf-8", "replace").strip().splitlines()
-        return "rsync ended with " + str(process.returncode) + (f": {said[0][:160]}" if said else "")
+        return (
+            "rsync ended with " + str(process.returncode) + (f": {said[0][:160]}" if said else "")
+        )
 
     async def _upload(self, plan: SyncPlan, names: Sequence[str]) -> None:
-        """One archive over SFTP beside the target, put into place there file by file, each by one rename."""
+        """One archive over SFTP beside the target, put into place there file by file, each by one
+        rename.
+        """
         data = await asyncio.to_thread(packed, plan, names)
         path = (await self._ask(op="prepare"))["archive"]
         await self.machine.upload(path, data)
@@ -219,8 +301,10 @@ def excluded() -> list[str]:
 
 
 def local(source: Path, excludes: Sequence[str]) -> tuple[dict[str, Entry], dict[str, str]]:
-    """(what is to be on the pod, what is left out and why). Directories that are links are not entered, and a link that leads out of the
-    tree is not sent: there it would point to something else."""
+    """(what is to be on the pod, what is left out and why). Directories that are links are not
+    entered, and a link that leads out of the tree is not sent: there it would point to something
+    else.
+    """
     entries: dict[str, Entry] = {}
     skipped: dict[str, str] = {}
     root = source.resolve()
@@ -266,7 +350,10 @@ def batches(plan: SyncPlan) -> Iterator[list[str]]:
     for name in plan.send:
         weight = plan.entries[name].size
         if weight > LARGEST:
-            raise SyncFailed(f"{name} is larger than {LARGEST >> 30} GiB.", "Install rsync on both sides, or leave it out.")
+            raise SyncFailed(
+                f"{name} is larger than {LARGEST >> 30} GiB.",
+                "Install rsync on both sides, or leave it out.",
+            )
         if batch and size + weight > _BATCH:
             yield batch
             batch, size = [], 0
@@ -280,7 +367,9 @@ def packed(plan: SyncPlan, names: Sequence[str]) -> bytes:
     """The files as one archive, with modes and times and nobody's user names."""
     buffer = io.BytesIO()
     root = plan.source.resolve()
-    with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=3, format=tarfile.PAX_FORMAT) as archive:
+    with tarfile.open(
+        fileobj=buffer, mode="w:gz", compresslevel=3, format=tarfile.PAX_FORMAT
+    ) as archive:
         for name in names:
             entry, info = plan.entries[name], tarfile.TarInfo(name)
             info.mtime, info.mode = entry.mtime, entry.mode

@@ -1,15 +1,19 @@
-"""The pod's side of a code sync: one small program for the interpreter there, a question as JSON in, an answer as JSON out."""
+"""The pod's side of a code sync: one small program for the interpreter there, a question as JSON
+in, an answer as JSON out.
+"""
 
 from __future__ import annotations
 
-#: Python 3.8 and newer, standard library only. Never goes through a link, and never removes: a file is replaced by one rename, and what is
-#: moved goes to `<parent of the target>/.bs4/sync/trash/<stamp>/`.
+#: Python 3.8 and newer, standard library only. Never goes through a link, and never removes: a file
+#: is replaced by one rename, and what is moved goes to `<parent of the
+#: target>/.bs4/sync/trash/<stamp>/`.
 SCRIPT = r"""
 import fnmatch, json, os, stat, sys, tarfile
 
 question = json.load(sys.stdin)
 root = os.path.join(os.path.expanduser("~"), os.path.expanduser(question["root"]))
-root = os.path.join(os.path.realpath(os.path.dirname(root.rstrip("/"))), os.path.basename(root.rstrip("/")))
+root = root.rstrip("/")
+root = os.path.join(os.path.realpath(os.path.dirname(root)), os.path.basename(root))
 store = os.path.join(os.path.dirname(root), ".bs4", "sync")
 
 
@@ -63,7 +67,8 @@ elif op == "place":
                 os.symlink(member.linkname, fresh)
                 os.utime(fresh, (member.mtime, member.mtime), follow_symlinks=False)
             else:
-                with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, member.mode & 0o777), "wb") as target:
+                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+                with open(os.open(fresh, flags, member.mode & 0o777), "wb") as target:
                     data = source.extractfile(member)
                     while True:
                         piece = data.read(1 << 20)

@@ -1,7 +1,9 @@
-"""Compiled playbooks, kept: reading, checking and compiling two hundred files takes half a second, and every command would pay it.
+"""Compiled playbooks, kept: reading, checking and compiling two hundred files takes half a second,
+and every command would pay it.
 
-`<cache>/bs4-console/playbooks/<sha256>.json`, where the hash is over every file and over the code that checks and compiles: a changed byte
-is another name. Nothing depends on the cache: what cannot be read or written is compiled.
+`<cache>/bs4-console/playbooks/<sha256>.json`, where the hash is over every file and over the code
+that checks and compiles: a changed byte is another name. Nothing depends on the cache: what cannot
+be read or written is compiled.
 """
 
 from __future__ import annotations
@@ -46,5 +48,7 @@ def _write(place: Path, made: bytes) -> None:
     with os.fdopen(handle, "wb") as file:
         file.write(made)
     Path(name).replace(place)
-    for old in sorted(place.parent.glob("*.json"), key=lambda path: path.stat().st_mtime, reverse=True)[_KEPT:]:
+    for old in sorted(
+        place.parent.glob("*.json"), key=lambda path: path.stat().st_mtime, reverse=True
+    )[_KEPT:]:
         old.unlink(missing_ok=True)

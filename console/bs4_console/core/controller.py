@@ -1,9 +1,11 @@
-"""The controller of one run: brings it on to another machine when its own is lost, and ends that machine when the run is done.
+"""The controller of one run: brings it on to another machine when its own is lost, and ends that
+machine when the run is done.
 
-One look is one call of `look`: signs, a verdict, and at most the work that the verdict allows. What is done is a chain of phases, each
-written down before it begins (`controller_state`), each safe to begin again: whoever holds the lease goes on where the last one stopped.
-A machine is only ever rented for a pod that is lost by two independent signs, under the run's own mode, limits and budget, and for one
-intent at most one exists. What it did not rent it never ends.
+One look is one call of `look`: signs, a verdict, and at most the work that the verdict allows. What
+is done is a chain of phases, each written down before it begins (`controller_state`), each safe to
+begin again: whoever holds the lease goes on where the last one stopped. A machine is only ever
+rented for a pod that is lost by two independent signs, under the run's own mode, limits and budget,
+and for one intent at most one exists. What it did not rent it never ends.
 """
 
 from __future__ import annotations
@@ -20,7 +22,16 @@ from bs4_agent.errors import AgentError
 from bs4_agent.ids import ulid
 from bs4_console.core import lost
 from bs4_console.core.controller_state import WORKING, Attempt, Phase, Records, State, Where
-from bs4_console.core.controller_terms import Absent, Doubt, Failed, Hands, Limits, Outcome, Report, Saved
+from bs4_console.core.controller_terms import (
+    Absent,
+    Doubt,
+    Failed,
+    Hands,
+    Limits,
+    Outcome,
+    Report,
+    Saved,
+)
 from bs4_console.core.errors import FINDING, REFUSED, UNREACHABLE, RefusedError
 from bs4_console.core.lease import Lease, LeaseHeld
 from bs4_console.core.lost import Rules, Sign, Verdict
@@ -30,14 +41,17 @@ from bs4_console.providers.base import label_of
 DAY_S = 86400.0
 #: The lost machine answers: its agent may have resumed the run.
 _BACK = ("fine", "rebooted", "hung", "network-only")
-#: A request with its look afterwards fits into this; with less left of a grant nothing is rented and nothing ended.
+#: A request with its look afterwards fits into this; with less left of a grant nothing is rented
+#: and nothing ended.
 SPEND_S = 90.0
 
 
 @dataclass
 class Controller:
-    """`mode`: ask (a plan waits for `confirm`) or auto. `first`: the pod that recover.toml names; `moved`: a person says that the run was
-    moved there by hand. `dry`: nothing is written, taken or rented."""
+    """`mode`: ask (a plan waits for `confirm`) or auto. `first`: the pod that recover.toml names;
+    `moved`: a person says that the run was moved there by hand. `dry`: nothing is written, taken or
+    rented.
+    """
 
     records: Records
     lease: Lease
@@ -60,7 +74,9 @@ class Controller:
         return self.records.layout.run
 
     async def look(self) -> Outcome:
-        """One look, and what follows from it. StoreFailed where the store did not answer: nothing more was done then."""
+        """One look, and what follows from it. StoreFailed where the store did not answer: nothing
+        more was done then.
+        """
         try:
             state = await self._load()
             if state.phase in WORKING:
@@ -80,11 +96,15 @@ class Controller:
             raise StoreFailed(error) from error
 
     async def verdict(self, where: Where) -> Verdict:
-        """Looked at once more; looked at again at a distance where the first look asks for a second."""
+        """Looked at once more; looked at again at a distance where the first look asks for a
+        second.
+        """
         verdict = await self._see(where)
         pause = self.rules.apart_s / max(1, self.rules.samples - 1)
         for _ in range(self.rules.samples - 1):
-            if verdict.word not in ("unknown", "network-only") or not any(s.source == "provider" for s in verdict.evidence):
+            if verdict.word not in ("unknown", "network-only") or not any(
+                s.source == "provider" for s in verdict.evidence
+            ):
                 break
             await self.sleep(pause)
             verdict = await self._see(where)
@@ -97,19 +117,30 @@ class Controller:
         return lost.judge(where.pod, self.seen[where], now, self.rules)
 
     async def _load(self) -> State:
-        """As it is in the store. What nobody has written down yet of a pod that was not rented by us is as the inventory here has it."""
+        """As it is in the store. What nobody has written down yet of a pod that was not rented by
+        us is as the inventory here has it.
+        """
         state = await asyncio.to_thread(self.records.load)
         state = state or State(self.run, self.first, since_t=self.wall())
-        state = replace(state, named=state.named or (self.first.pod if state.where.made else state.where.pod))
+        state = replace(
+            state, named=state.named or (self.first.pod if state.where.made else state.where.pod)
+        )
         if not state.where.made and state.where.pod == self.first.pod and not state.where.instance:
             state = replace(state, where=replace(self.first, step=state.where.step))
         return state
 
     def _other_machine(self, state: State) -> bool:
-        """Whether the inventory here has another machine under the name of the pod that was not rented by us."""
+        """Whether the inventory here has another machine under the name of the pod that was not
+        rented by us.
+        """
         known, here = state.where, self.first
         same = (known.provider, known.instance) == (here.provider, here.instance)
-        return not known.made and known.pod == here.pod and bool(known.instance and here.instance) and not same
+        return (
+            not known.made
+            and known.pod == here.pod
+            and bool(known.instance and here.instance)
+            and not same
+        )
 
     async def _save(self, state: State, phase: Phase | None = None, **changes: Any) -> State:
         """Only by who holds the lease, and only to follow what it has read."""
@@ -127,24 +158,40 @@ class Controller:
             await self._overtaken()
 
     async def _overtaken(self) -> NoReturn:
-        """Another has acted since the state was read: before the lease was taken, or while this machine slept."""
+        """Another has acted since the state was read: before the lease was taken, or while this
+        machine slept.
+        """
         await self.lease.release()
-        raise LeaseHeld(f"Another controller has just changed something about {self.run}.", "The next look sees it.")
+        raise LeaseHeld(
+            f"Another controller has just changed something about {self.run}.",
+            "The next look sees it.",
+        )
 
     def _elsewhere(self, state: State) -> Outcome:
-        """Which of two is right only a person knows: older files on another machine look the same."""
+        """Which of two is right only a person knows: older files on another machine look the
+        same.
+        """
         was = "" if state.named == self.first.pod else f" (it was {state.named} in recover.toml)"
         text = (
-            f"{self.run} is on {self.first} by the files here, and its controllers look after {state.where}{was}. Nothing is done until "
-            f"they agree: correct the files, or, if the run was moved by hand, say so: recover --run {self.run} --moved."
+            f"{self.run} is on {self.first} by the files here, and its controllers look after "
+            f"{state.where}{was}. Nothing is done until they agree: correct the files, or, if the "
+            f"run was moved by hand, say so: recover --run {self.run} --moved."
         )
         return Outcome("stopped", text, FINDING)
 
     async def _move(self, state: State) -> State:
-        """A person has moved the run. The machine before, if it is ours, ends once the store holds what was seen on it."""
+        """A person has moved the run. The machine before, if it is ours, ends once the store holds
+        what was seen on it.
+        """
         await self.lease.hold()
-        left = (*state.left, replace(state.where, step=self._known(state))) if state.where.made else state.left
-        state = await self._save(state, "watching", where=self.first, named=self.first.pod, left=left, done=False, why="")
+        left = (
+            (*state.left, replace(state.where, step=self._known(state)))
+            if state.where.made
+            else state.left
+        )
+        state = await self._save(
+            state, "watching", where=self.first, named=self.first.pod, left=left, done=False, why=""
+        )
         await self.lease.release()
         return state
 
@@ -164,13 +211,26 @@ class Controller:
         if state.phase == "stopped" and not self.confirm:
             return Outcome("stopped", f"{self.run} is left alone: {state.why}", FINDING, verdict)
         if not verdict.lost:
-            code = 0 if verdict.word in ("fine", "network-only", "rebooted") else UNREACHABLE if verdict.word == "unknown" else FINDING
+            code = (
+                0
+                if verdict.word in ("fine", "network-only", "rebooted")
+                else UNREACHABLE
+                if verdict.word == "unknown"
+                else FINDING
+            )
             over = self._affordable(state)[1] if state.where.made else ""
-            return Outcome("watching", f"{verdict.sentence} {over}".rstrip(), code or (FINDING if over else 0), verdict)
+            return Outcome(
+                "watching",
+                f"{verdict.sentence} {over}".rstrip(),
+                code or (FINDING if over else 0),
+                verdict,
+            )
         return await self._plan(state, verdict)
 
     async def _learn(self, state: State, report: Report) -> State:
-        """What must be known when nobody can ask the pod any more: what was ordered on it, and whether the run has ended well."""
+        """What must be known when nobody can ask the pod any more: what was ordered on it, and
+        whether the run has ended well.
+        """
         done = report.finished or (state.done and report.step is None)
         learned = replace(state, orders=report.orders or state.orders, done=done)
         if learned == state:
@@ -185,14 +245,25 @@ class Controller:
 
     async def _plan(self, state: State, verdict: Verdict) -> Outcome:
         if state.done:
-            return Outcome("finished", f"{verdict.sentence} {self.run} had ended well before, so nothing is rented.", 0, verdict)
+            return Outcome(
+                "finished",
+                f"{verdict.sentence} {self.run} had ended well before, so nothing is rented.",
+                0,
+                verdict,
+            )
         saved = await self.hands.saved()
         if saved is None:
-            text = f"{verdict.sentence} Nothing of {self.run} is in the object store that could be restored, so nothing is rented."
+            text = (
+                f"{verdict.sentence} Nothing of {self.run} is in the object store that could be "
+                "restored, so nothing is rented."
+            )
             return Outcome("stopped", text, FINDING, verdict)
         idle = state.idle()
         if idle >= self.limits.recoveries and not self.confirm:
-            text = f"{idle} recoveries in a row brought no new step: the loop ends here. Read why before another is confirmed by its plan."
+            text = (
+                f"{idle} recoveries in a row brought no new step: the loop ends here. Read why "
+                "before another is confirmed by its plan."
+            )
             return Outcome("stopped", text, FINDING, verdict)
         most, why = self._affordable(state)
         if most <= 0:
@@ -200,54 +271,95 @@ class Controller:
         plan = self._plan_of(state, saved, most)
         if self.dry or (self.mode == "ask" and not self.confirm):
             chosen = await self.hands.choose(most)
-            plan["offer"] = None if chosen is None else {k: getattr(chosen, k) for k in ("provider", "id", "gpu", "count", "price")}
-            text = f"{verdict.sentence} The plan {plan['hash'][:16]} waits: confirm it with --plan {plan['hash'][:16]}."
+            plan["offer"] = (
+                None
+                if chosen is None
+                else {k: getattr(chosen, k) for k in ("provider", "id", "gpu", "count", "price")}
+            )
+            text = (
+                f"{verdict.sentence} The plan {plan['hash'][:16]} waits: confirm it with --plan "
+                f"{plan['hash'][:16]}."
+            )
             return Outcome("plan", text, 0 if self.dry else REFUSED, verdict, plan)
         if self.confirm and not (len(self.confirm) >= 8 and plan["hash"].startswith(self.confirm)):
-            raise RefusedError(f"Nothing was done: the plan is {plan['hash'][:16]} now, not {self.confirm}.", "Look at it again.")
+            raise RefusedError(
+                f"Nothing was done: the plan is {plan['hash'][:16]} now, not {self.confirm}.",
+                "Look at it again.",
+            )
         return await self._rent(state, saved, most, plan, verdict)
 
     def _affordable(self, state: State) -> tuple[float, str]:
-        """The highest price an hour under which one hour more stays in the budgets, or 0 and why."""
+        """The highest price an hour under which one hour more stays in the budgets, or 0 and
+        why.
+        """
         now = self.wall()
         day = self.limits.per_day - state.spent(now - DAY_S, now)
         whole = self.limits.per_run - state.spent(0.0, now)
         if min(day, whole) <= 0:
-            which = f"${self.limits.per_day:.2f} a day" if day <= whole else f"${self.limits.per_run:.2f} for the run"
-            return 0.0, f"The budget of {which} is spent, so nothing is rented; raise it in recover.toml if it shall go on."
+            which = (
+                f"${self.limits.per_day:.2f} a day"
+                if day <= whole
+                else f"${self.limits.per_run:.2f} for the run"
+            )
+            return (
+                0.0,
+                (
+                    f"The budget of {which} is spent, so nothing is rented; raise it in "
+                    "recover.toml if it shall go on."
+                ),
+            )
         return min(self.limits.max_price, day, whole), ""
 
     def _plan_of(self, state: State, saved: Saved, most: float) -> dict[str, Any]:
-        """The hash covers what a person decides on, not the offer of the minute: it stays the same while nothing of it changes."""
+        """The hash covers what a person decides on, not the offer of the minute: it stays the same
+        while nothing of it changes.
+        """
         now = self.wall()
         decided = {
-            "run": self.run, "lost": [state.where.pod, state.where.provider, state.where.instance], "step": saved.step,
-            "recovery": len(state.attempts) + 1, "max_price": self.limits.max_price,
-        }  # fmt: skip
+            "run": self.run,
+            "lost": [state.where.pod, state.where.provider, state.where.instance],
+            "step": saved.step,
+            "recovery": len(state.attempts) + 1,
+            "max_price": self.limits.max_price,
+        }
         known = self._known(state)
         return {
-            **decided, "hash": hashlib.sha256(json.dumps(decided, sort_keys=True).encode()).hexdigest(), "most": round(most, 4),
-            "bytes": saved.bytes, "steps_lost": None if known is None else max(0, known - saved.step),
-            "spent_today": round(state.spent(now - DAY_S, now), 2), "spent": round(state.spent(0.0, now), 2),
-        }  # fmt: skip
+            **decided,
+            "hash": hashlib.sha256(json.dumps(decided, sort_keys=True).encode()).hexdigest(),
+            "most": round(most, 4),
+            "bytes": saved.bytes,
+            "steps_lost": None if known is None else max(0, known - saved.step),
+            "spent_today": round(state.spent(now - DAY_S, now), 2),
+            "spent": round(state.spent(0.0, now), 2),
+        }
 
     def _known(self, state: State) -> int | None:
         """The newest step that anybody has seen done."""
-        return max((step for step in (state.step, self.records.last_step()) if step is not None), default=None)
+        return max(
+            (step for step in (state.step, self.records.last_step()) if step is not None),
+            default=None,
+        )
 
     # --- renting
 
-    async def _rent(self, state: State, saved: Saved, most: float, plan: dict[str, Any], verdict: Verdict) -> Outcome:
+    async def _rent(
+        self, state: State, saved: Saved, most: float, plan: dict[str, Any], verdict: Verdict
+    ) -> Outcome:
         await self.lease.hold()
         chosen = await self.hands.choose(most)
         if chosen is None or chosen.price > most:
             await self.lease.release()
-            text = f"{verdict.sentence} No machine is offered at or under ${most:.2f} an hour (the whole machine); nothing is rented."
+            text = (
+                f"{verdict.sentence} No machine is offered at or under ${most:.2f} an hour (the "
+                "whole machine); nothing is rented."
+            )
             return Outcome("stopped", text, FINDING, verdict, plan)
         label = label_of(self.run, ulid())
         attempt = Attempt(label, self.wall(), chosen.provider, chosen.price, saved.step)
         before = state
-        state = await self._save(state, "renting", attempts=(*state.attempts, attempt), plan_hash=plan["hash"])
+        state = await self._save(
+            state, "renting", attempts=(*state.attempts, attempt), plan_hash=plan["hash"]
+        )
         # The verdict that leads to money is made again right before it is spent.
         if not (again := await self._see(state.where)).lost:
             await self._save(before)
@@ -261,11 +373,17 @@ class Controller:
             await self.lease.release()
             return Outcome("stopped", f"Nothing was rented: {error}", FINDING, verdict, plan)
         except Doubt as error:
-            return Outcome("waiting", f"{error} It is looked for by its label {label} before anything else is done.", UNREACHABLE)
+            return Outcome(
+                "waiting",
+                f"{error} It is looked for by its label {label} before anything else is done.",
+                UNREACHABLE,
+            )
         return await self._go_on(await self._rented(state, where))
 
     async def _rented(self, state: State, where: Where) -> State:
-        """It exists. The one that was lost may come back by itself (Vast does that): it is kept in mind, and ended later if it is ours."""
+        """It exists. The one that was lost may come back by itself (Vast does that): it is kept in
+        mind, and ended later if it is ours.
+        """
         now, old = self.wall(), replace(state.where, step=self._known(state))
         state = state.ended(old, now)
         where = replace(where, made=True, price=where.price or state.attempt.price)
@@ -282,14 +400,21 @@ class Controller:
         await self.lease.hold()
         if (state := await self._load()).phase not in WORKING:
             await self.lease.release()
-            raise LeaseHeld(f"Another controller has just ended a recovery of {self.run}.", "The next look sees how.")
+            raise LeaseHeld(
+                f"Another controller has just ended a recovery of {self.run}.",
+                "The next look sees how.",
+            )
         if state.phase == "renting":
             try:
                 where = await self.hands.find(state.attempt.label, state.attempt.provider)
             except Absent:
                 await self._save(state, "watching", attempts=state.attempts[:-1])
                 await self.lease.release()
-                return Outcome("stopped", "The machine that was to be rented does not exist; the next look begins anew.", FINDING)
+                return Outcome(
+                    "stopped",
+                    "The machine that was to be rented does not exist; the next look begins anew.",
+                    FINDING,
+                )
             except Doubt as error:
                 return Outcome("waiting", str(error), UNREACHABLE)
             state = await self._rented(state, where)
@@ -304,7 +429,10 @@ class Controller:
         except Failed as error:
             return await self._failed(state, error)
         await self.lease.release()
-        text = f"{self.run} goes on at {state.where.pod}: step {state.step} is done, from step {state.attempt.step_before}."
+        text = (
+            f"{self.run} goes on at {state.where.pod}: step {state.step} is done, from step "
+            f"{state.attempt.step_before}."
+        )
         if state.why:
             text += f" Ordered before, and refused there: {state.why}"
         return Outcome("recovered", text, 0)
@@ -317,18 +445,31 @@ class Controller:
         if state.phase == "setting-up":
             there = await self.hands.set_up(where)
             return state if there is None else await self._save(state, "restoring", where=there)
-        if state.phase == "launching" and state.before is not None and (await self._see(state.before)).word in _BACK:
+        if (
+            state.phase == "launching"
+            and state.before is not None
+            and (await self._see(state.before)).word in _BACK
+        ):
             raise Failed(f"{state.before.pod} is there again, and its run with it.")
         await self.lease.guard()
         if state.phase == "restoring":
-            return await self._save(state, "launching") if await self.hands.restore(where, step) else state
+            return (
+                await self._save(state, "launching")
+                if await self.hands.restore(where, step)
+                else state
+            )
         if not await self.hands.launch(where, step, state.orders):
             return state
-        # Behind the launch: a sync of what nobody has resumed yet does not know that the run was set back on purpose.
-        return await self._save(state, "proving", why=" ".join(await self.hands.order(where, state.orders)))
+        # Behind the launch: a sync of what nobody has resumed yet does not know that the run was
+        # set back on purpose.
+        return await self._save(
+            state, "proving", why=" ".join(await self.hands.order(where, state.orders))
+        )
 
     async def _prove(self, state: State) -> State:
-        """Good is only a new step: the pod says it, or, where it cannot be asked, the store has one."""
+        """Good is only a new step: the pod says it, or, where it cannot be asked, the store has
+        one.
+        """
         report = await self.hands.report(state.where)
         if report is None and (saved := await self.hands.saved()) is not None:
             report = Report(saved.step)
@@ -336,83 +477,151 @@ class Controller:
             return state
         if report.step is None or report.step <= state.attempt.step_before:
             if report.failed:
-                raise Failed(f"{self.run} was started on {state.where.pod} and ended before a new step: {report.failed}")
+                raise Failed(
+                    f"{self.run} was started on {state.where.pod} and ended before a new "
+                    f"step: {report.failed}"
+                )
             return state
         state = state.with_attempt(outcome="good", step_after=report.step)
         return await self._save(state, "watching", step=report.step, before=None)
 
     async def _failed(self, state: State, error: Failed) -> Outcome:
-        """The machine that was made for it is ended: it costs, and nothing is on it that is not in the store."""
+        """The machine that was made for it is ended: it costs, and nothing is on it that is not in
+        the store.
+        """
         made = state.where
         state = await self._save(state.with_attempt(outcome=error.message), why=error.message)
         gone = await self._end(made)
         state = (
-            state.ended(made, self.wall()) if gone else replace(state, left=(*state.left, replace(made, step=state.attempt.step_before)))
+            state.ended(made, self.wall())
+            if gone
+            else replace(state, left=(*state.left, replace(made, step=state.attempt.step_before)))
         )
         phase: Phase = "stopped" if state.idle() >= self.limits.recoveries else "watching"
-        # What is looked at from here on is the machine that was lost: it may come back, and it is what a further recovery is for.
+        # What is looked at from here on is the machine that was lost: it may come back, and it is
+        # what a further recovery is for.
         left = tuple(w for w in state.left if w != state.before)
         await self._save(state, phase, where=state.before or made, before=None, left=left)
         await self.lease.release()
         tail = "" if gone else f" {made.pod} is not seen to be gone yet: look at {made.provider}."
-        return Outcome("stopped", f"The recovery of {self.run} did not succeed: {error.message}{tail}", FINDING)
+        return Outcome(
+            "stopped", f"The recovery of {self.run} did not succeed: {error.message}{tail}", FINDING
+        )
 
     # --- the end
 
     async def _finish_on(self, state: State) -> Outcome:
-        """It was to end, and has not been seen to be gone. A run that was started there meanwhile is looked after again."""
+        """It was to end, and has not been seen to be gone. A run that was started there meanwhile
+        is looked after again.
+        """
         report = await self.hands.report(state.where)
-        if report is None and not state.told and not (verdict := await self.verdict(state.where)).lost:
-            text = f"{self.run} is finished, and {state.where.pod} cannot be asked whether it was started there again; it is left alone."
+        if (
+            report is None
+            and not state.told
+            and not (verdict := await self.verdict(state.where)).lost
+        ):
+            text = (
+                f"{self.run} is finished, and {state.where.pod} cannot be asked whether it was "
+                "started there again; it is left alone."
+            )
             return Outcome("finishing", text, UNREACHABLE, verdict)
         if report is None or report.finished:
             return await self._finish(state, report)
         if self.dry:
-            return Outcome("finishing", f"{self.run} was to end, and goes on at {state.where.pod}: it would be looked after again.", 0)
+            return Outcome(
+                "finishing",
+                f"{self.run} was to end, and goes on at {state.where.pod}: it would be "
+                "looked after again.",
+                0,
+            )
         await self.lease.hold()
         await self._save(state, "watching", done=False, told=False)
         await self.lease.release()
-        return Outcome("watching", f"{self.run} was to end, and goes on at {state.where.pod}: it is looked after again.", 0)
+        return Outcome(
+            "watching",
+            f"{self.run} was to end, and goes on at {state.where.pod}: it is looked after again.",
+            0,
+        )
 
     async def _finish(self, state: State, report: Report | None = None) -> Outcome:
-        """A run that ended well: its machine ends when the store holds its last set, and only if we rented it."""
+        """A run that ended well: its machine ends when the store holds its last set, and only if we
+        rented it.
+        """
         if not state.where.made:
-            return Outcome("finished", f"{self.run} is finished. {state.where.pod} was not rented here, so it is left as it is.", 0)
+            return Outcome(
+                "finished",
+                f"{self.run} is finished. {state.where.pod} was not rented here, so it is "
+                "left as it is.",
+                0,
+            )
         if state.phase != "finishing":
             saved = await self.hands.saved()
-            if report is None or report.complete is None or saved is None or saved.step < report.complete:
+            if (
+                report is None
+                or report.complete is None
+                or saved is None
+                or saved.step < report.complete
+            ):
                 there = "nothing" if saved is None else f"step {saved.step}"
-                what = "unknown" if report is None or report.complete is None else str(report.complete)
-                text = f"{self.run} is finished; its last set (step {what}) is not in the store yet ({there} is): {state.where.pod} stays."
+                what = (
+                    "unknown" if report is None or report.complete is None else str(report.complete)
+                )
+                text = (
+                    f"{self.run} is finished; its last set (step {what}) is not in the store yet "
+                    f"({there} is): {state.where.pod} stays."
+                )
                 return Outcome("finishing", text, FINDING)
         if self.dry:
-            return Outcome("finishing", f"{self.run} is finished: {state.where.pod} would be ended.", 0)
+            return Outcome(
+                "finishing", f"{self.run} is finished: {state.where.pod} would be ended.", 0
+            )
         await self.lease.hold()
         if report is not None and await self.hands.report(state.where) != report:
             await self.lease.release()
-            return Outcome("finishing", f"Something has changed about {self.run} on {state.where.pod}; the next look sees what.", FINDING)
+            return Outcome(
+                "finishing",
+                f"Something has changed about {self.run} on {state.where.pod}; the next look "
+                "sees what.",
+                FINDING,
+            )
         state = await self._save(state, "finishing")
         for where in (state.where, *state.left):
             if not await self._end(where):
                 await self._save(state, told=True)
-                text = f"{where.pod} was told to end and is not seen to be gone; it is looked at again."
+                text = (
+                    f"{where.pod} was told to end and is not seen to be gone; it is looked at "
+                    "again."
+                )
                 return Outcome("finishing", text, UNREACHABLE)
             state = state.ended(where, self.wall())
         await self._save(state, "finished", left=(), told=False)
         await self.lease.release()
-        return Outcome("finished", f"{self.run} is finished, its last set is in the store, and {state.where.pod} was ended.", 0)
+        return Outcome(
+            "finished",
+            f"{self.run} is finished, its last set is in the store, and {state.where.pod} "
+            "was ended.",
+            0,
+        )
 
     async def _clear(self, state: State) -> State:
-        """Earlier machines of ours end when the store holds at least the step that was seen on them: nothing is only there any more."""
+        """Earlier machines of ours end when the store holds at least the step that was seen on
+        them: nothing is only there any more.
+        """
         saved = await self.hands.saved()
-        idle = [w for w in state.left if saved is not None and w.step is not None and saved.step >= w.step]
+        idle = [
+            w
+            for w in state.left
+            if saved is not None and w.step is not None and saved.step >= w.step
+        ]
         if not idle:
             return state
         await self.lease.hold()
         await self._unchanged()
         for where in idle:
             if await self._end(where):
-                state = await self._save(state.ended(where, self.wall()), left=tuple(w for w in state.left if w != where))
+                state = await self._save(
+                    state.ended(where, self.wall()), left=tuple(w for w in state.left if w != where)
+                )
         await self.lease.release()
         return state
 
@@ -427,5 +636,11 @@ class Controller:
         if not where.made:
             return False
         grant = await self.lease.guard()
-        self.records.note("terminate", pod=where.pod, provider=where.provider, instance=where.instance, label=where.label)
+        self.records.note(
+            "terminate",
+            pod=where.pod,
+            provider=where.provider,
+            instance=where.instance,
+            label=where.label,
+        )
         return await self.hands.terminate(where, lambda: grant.left_s() >= SPEND_S)

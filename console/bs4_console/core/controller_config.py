@@ -1,14 +1,10 @@
-"""`recover.toml`: which runs may be brought on to another machine, from where, to what, and for how much.
+"""`recover.toml`: which runs may be brought on to another machine, from where, to what, and for how
+much.
 
-[runs.demo]
-pod = "alpha"                      # where it is now, by its name in pods.toml
-store = "b2://BUCKET/PREFIX"       # where its checkpoints are synced to
-mode = "ask"                       # or "auto"
-trainer = "prime-rl"
-gpu = "H100"
-max_price = 6.0                    # US dollars an hour, the whole machine
-per_day = 60.0
-per_run = 400.0
+[runs.demo] pod = "alpha"                      # where it is now, by its name in pods.toml store =
+"b2://BUCKET/PREFIX"       # where its checkpoints are synced to mode = "ask"
+# or "auto" trainer = "prime-rl" gpu = "H100" max_price = 6.0                    # US dollars an
+hour, the whole machine per_day = 60.0 per_run = 400.0
 """
 
 from __future__ import annotations
@@ -33,7 +29,9 @@ MODES = ("ask", "auto")
 
 @dataclass(frozen=True)
 class RunConfig:
-    """One run. Paths: `identity_file` and `credentials` on this machine; `cwd` and `output_dir` on the pod."""
+    """One run. Paths: `identity_file` and `credentials` on this machine; `cwd` and `output_dir` on
+    the pod.
+    """
 
     run: str
     pod: str
@@ -62,9 +60,13 @@ class RunConfig:
     environments: tuple[str, ...] = ()
     identity_file: str = ""
     credentials: str = ""
-    """A private file (0600) of NAME=value lines: the store's key, and what the new machine gets (W&B, Hugging Face)."""
+    """A private file (0600) of NAME=value lines: the store's key, and what the new machine gets
+    (W&B, Hugging Face).
+    """
     trust_first_key: bool = False
-    """Take the host key that a new machine shows first, where its provider cannot tell it: nobody is there to compare it."""
+    """Take the host key that a new machine shows first, where its provider cannot tell it: nobody
+    is there to compare it.
+    """
 
     @property
     def layout(self) -> Layout:
@@ -72,16 +74,26 @@ class RunConfig:
 
     @property
     def limits(self) -> Limits:
-        return Limits(self.max_price, self.per_day, self.per_run, self.recoveries, self.ready_minutes * 60.0)
+        return Limits(
+            self.max_price, self.per_day, self.per_run, self.recoveries, self.ready_minutes * 60.0
+        )
 
     def want(self, most: float) -> Want:
         return Want(
-            self.gpu, self.count, most, self.disk_gb, self.region or None, interruptible=self.interruptible, image=self.image or None
-        )  # fmt: skip
+            self.gpu,
+            self.count,
+            most,
+            self.disk_gb,
+            self.region or None,
+            interruptible=self.interruptible,
+            image=self.image or None,
+        )
 
     @property
     def recipe(self) -> Recipe:
-        return Recipe(self.trainer, self.cwd, self.repository, self.revision, self.environments, self.uv)
+        return Recipe(
+            self.trainer, self.cwd, self.repository, self.revision, self.environments, self.uv
+        )
 
 
 def read(path: Path | None = None) -> dict[str, RunConfig]:
@@ -90,12 +102,17 @@ def read(path: Path | None = None) -> dict[str, RunConfig]:
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise UsageError(f"{path} is not there.", "Write it as docs/recover.md shows: one [runs.NAME] for each run.") from None
+        raise UsageError(
+            f"{path} is not there.",
+            "Write it as docs/recover.md shows: one [runs.NAME] for each run.",
+        ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} is not valid TOML: {error}.", "Correct that line.") from error
     runs = document.get("runs")
     if set(document) != {"runs"} or not isinstance(runs, dict) or not runs:
-        raise UsageError(f"{path} holds no [runs.NAME].", "Write one for each run, and nothing beside them.")
+        raise UsageError(
+            f"{path} holds no [runs.NAME].", "Write one for each run, and nothing beside them."
+        )
     return {name: _run(path, name, table) for name, table in runs.items()}
 
 
@@ -110,16 +127,33 @@ def _run(path: Path, name: str, table: Any) -> RunConfig:
         if key not in known:
             raise UsageError(f"{where} has an unknown setting {key!r}.", did_you_mean(key, known))
         values[key] = _typed(f"{where}.{key}", value, hints[key])
-    if lacking := [key for key, field in known.items() if field.default is MISSING and key not in values]:
-        raise UsageError(f"{where} lacks {', '.join(lacking)}.", "Say it: nothing is rented on a guess.")
+    if lacking := [
+        key for key, field in known.items() if field.default is MISSING and key not in values
+    ]:
+        raise UsageError(
+            f"{where} lacks {', '.join(lacking)}.", "Say it: nothing is rented on a guess."
+        )
     config = RunConfig(name, **values)
     try:
         _ = config.layout
     except BadRequest as error:
         raise UsageError(f"{where}: {error.message}") from None
     if config.mode not in MODES or config.trainer not in trainers():
-        raise UsageError(f"{where}: mode is ask or auto, and trainer one of {', '.join(trainers())}.", "Correct it.")
-    if min(config.max_price, config.per_day, config.per_run, config.recoveries, config.ready_minutes, config.count) <= 0:
+        raise UsageError(
+            f"{where}: mode is ask or auto, and trainer one of {', '.join(trainers())}.",
+            "Correct it.",
+        )
+    if (
+        min(
+            config.max_price,
+            config.per_day,
+            config.per_run,
+            config.recoveries,
+            config.ready_minutes,
+            config.count,
+        )
+        <= 0
+    ):
         raise UsageError(f"{where}: prices, budgets, counts and times are above 0.", "Correct it.")
     return config
 
@@ -132,5 +166,7 @@ def _typed(where: str, value: Any, hint: Any) -> Any:
     if hint is float and type(value) is int:
         return float(value)
     if type(value) is not hint:
-        raise UsageError(f"{where} = {value!r} is not of type {hint.__name__}.", "Correct that line.")
+        raise UsageError(
+            f"{where} = {value!r} is not of type {hint.__name__}.", "Correct that line."
+        )
     return value

@@ -1,4 +1,5 @@
-"""What the controller does to the real world: providers over HTTP, pods over their sessions, the object store.
+"""What the controller does to the real world: providers over HTTP, pods over their sessions, the
+object store.
 
 How a pod is reached is given from outside (`Reach`): core knows no SSH.
 """
@@ -23,11 +24,25 @@ from bs4_console.core.controller_config import RunConfig
 from bs4_console.core.controller_state import Where
 from bs4_console.core.controller_terms import Absent, Chosen, Doubt, Failed, Report, Saved
 from bs4_console.core.credentials import Credentials
-from bs4_console.core.errors import ConsoleError, HostKeyUnknown, LinkError, RefusedError, UsageError
+from bs4_console.core.errors import (
+    ConsoleError,
+    HostKeyUnknown,
+    LinkError,
+    RefusedError,
+    UsageError,
+)
 from bs4_console.core.inventory import Inventory, Pod
 from bs4_console.core.lost import Sign, of_sight
 from bs4_console.core.lost_look import at_its_port
-from bs4_console.core.provision import Dearer, NoOffers, NotGone, NothingMade, Plan, Provisioner, Unsettled
+from bs4_console.core.provision import (
+    Dearer,
+    NoOffers,
+    NotGone,
+    NothingMade,
+    Plan,
+    Provisioner,
+    Unsettled,
+)
 from bs4_console.core.provision_book import Book, Intent
 from bs4_console.core.provision_pod import greets, pod_of
 from bs4_console.core.provision_witness import ProviderWitness
@@ -44,7 +59,9 @@ LOOK_S, GREET_S = 30.0, 10.0
 class Reach(Protocol):
     """How this machine gets to pods."""
 
-    def linked(self, pod: Pod, *, deploy: bool, timeout: float) -> AbstractAsyncContextManager[PodSession]:
+    def linked(
+        self, pod: Pod, *, deploy: bool, timeout: float
+    ) -> AbstractAsyncContextManager[PodSession]:
         """As cli.sessions.linked: the link's own error when it cannot be."""
         ...
 
@@ -72,8 +89,9 @@ class KeyedBook(Book):
 
 @dataclass
 class RealHands:
-    """One run. `provisioner` makes one for the length of a block, over its own HTTP client; its book is a KeyedBook. Of the one provider
-    that is named, or of all that may be rented from."""
+    """One run. `provisioner` makes one for the length of a block, over its own HTTP client; its
+    book is a KeyedBook. Of the one provider that is named, or of all that may be rented from.
+    """
 
     config: RunConfig
     store: Store
@@ -86,7 +104,9 @@ class RealHands:
     outside: Callable[[PodState], Any] | None = None
     """core.outside.ask: W&B, with this machine's key."""
     tell: Callable[[str, IncidentView], None] | None = None
-    """Receives, with the pod's name, each incident of the newest attempt that is open while a new step is waited for; each once."""
+    """Receives, with the pod's name, each incident of the newest attempt that is open while a new
+    step is waited for; each once.
+    """
     _told: set[tuple[str, str]] = field(default_factory=set)
     """Pod and id of the incidents that `tell` has received."""
     _known: dict[str, PodState] = field(default_factory=dict)
@@ -103,7 +123,13 @@ class RealHands:
         found = []
         if where.provider and where.instance:
             # First: what counts is that nothing answered after the provider had said so.
-            found.append(of_sight("provider", await ProviderWitness(where.provider, where.instance).look(), self.clock()))
+            found.append(
+                of_sight(
+                    "provider",
+                    await ProviderWitness(where.provider, where.instance).look(),
+                    self.clock(),
+                )
+            )
         found += (link := await self._of_link(pod))
         if link[0].word != "up":
             found += await self._from_outside(pod, found)
@@ -114,7 +140,10 @@ class RealHands:
             async with self.reach.linked(pod, deploy=False, timeout=LOOK_S) as live:
                 now = self.clock()
                 self._known[pod.name] = live.state
-                found = [Sign(now, "ssh", "up"), Sign(now, "boot", "", value=str(live.state.hello.get("boot_id") or ""))]
+                found = [
+                    Sign(now, "ssh", "up"),
+                    Sign(now, "boot", "", value=str(live.state.hello.get("boot_id") or "")),
+                ]
                 return found + self._of_run(live.state, now)
         except LinkError as error:
             return [Sign(self.clock(), "ssh", error.link_state, error.message)]
@@ -125,8 +154,20 @@ class RealHands:
             return []
         if run.word in ("finished", "failed", "stopped"):
             return [Sign(now, "run", "finished" if run.word == "finished" else "failed", run.word)]
-        stalls = [i for i in state.ledger.open_incidents() if i.run == self.run and i.failure == "run-stalled"]
-        return [Sign(now, "run", "still" if stalls else "moving", stalls[0].summary if stalls else "", run.step_seen)]
+        stalls = [
+            i
+            for i in state.ledger.open_incidents()
+            if i.run == self.run and i.failure == "run-stalled"
+        ]
+        return [
+            Sign(
+                now,
+                "run",
+                "still" if stalls else "moving",
+                stalls[0].summary if stalls else "",
+                run.step_seen,
+            )
+        ]
 
     async def _from_outside(self, pod: Pod, found: Sequence[Sign]) -> list[Sign]:
         """Its address, W&B, the store; and by who answers, whether this machine has a network."""
@@ -139,7 +180,10 @@ class RealHands:
         with contextlib.suppress(StoreError):
             newest = await asyncio.to_thread(self._newest)
             signs.append(Sign(self.clock(), "store", "seen", seen_t=newest))
-        heard = any(s.source in ("provider", "wandb") and s.word != "unknown" for s in (*found, *signs)) or signs[-1].source == "store"
+        heard = (
+            any(s.source in ("provider", "wandb") and s.word != "unknown" for s in (*found, *signs))
+            or signs[-1].source == "store"
+        )
         return [*signs, Sign(self.clock(), "network", "up" if heard else "down")]
 
     async def _port(self, pod: Pod) -> Sign:
@@ -150,7 +194,10 @@ class RealHands:
         """When something of the run itself was written last: not what controllers write."""
         layout = self.config.layout
         ours = (layout.lease, layout.clock, layout.recovery)
-        return max((entry.t for entry in self.store.entries(layout.root) if entry.name not in ours), default=None)
+        return max(
+            (entry.t for entry in self.store.entries(layout.root) if entry.name not in ours),
+            default=None,
+        )
 
     async def report(self, where: Where) -> Report | None:
         try:
@@ -161,10 +208,18 @@ class RealHands:
                 if run.word != "finished":
                     self._tell_incidents(live.state, run)
                     attempt = run.view.attempt
-                    why = attempt.detail if attempt is not None and run.word in ("failed", "stopped") else ""
+                    why = (
+                        attempt.detail
+                        if attempt is not None and run.word in ("failed", "stopped")
+                        else ""
+                    )
                     return Report(run.step, failed=why, orders=standing.of(live.state, self.run))
                 sets = (await checkpoints.of_pod(live, self.run))["checkpoints"]
-                return Report(run.step, max((one["step"] for one in sets if one["complete"]), default=None), True)
+                return Report(
+                    run.step,
+                    max((one["step"] for one in sets if one["complete"]), default=None),
+                    True,
+                )
         except LinkError:
             return None
 
@@ -178,7 +233,9 @@ class RealHands:
                 self.tell(state.name, incident)
 
     async def saved(self) -> Saved | None:
-        found = await asyncio.to_thread(restore_source.find, self.store, Place.parse(self.config.store), self.run)
+        found = await asyncio.to_thread(
+            restore_source.find, self.store, Place.parse(self.config.store), self.run
+        )
         return None if found.chosen is None else Saved(found.chosen.step, found.chosen.bytes)
 
     # --- renting
@@ -186,29 +243,48 @@ class RealHands:
     async def choose(self, most: float) -> Chosen | None:
         async with self.provisioner("") as provisioner:
             try:
-                plan = await provisioner.plan(self.config.want(most), self.run, fallbacks=len(provisioner.providers) * 4, another=True)
+                plan = await provisioner.plan(
+                    self.config.want(most),
+                    self.run,
+                    fallbacks=len(provisioner.providers) * 4,
+                    another=True,
+                )
             except NoOffers:
                 return None
-            known = [o for o in plan.offers if self.config.trust_first_key or provisioner.providers[o.provider].capabilities.host_keys]
+            known = [
+                o
+                for o in plan.offers
+                if self.config.trust_first_key
+                or provisioner.providers[o.provider].capabilities.host_keys
+            ]
         if not known:
             raise RefusedError(
-                "None of the providers with an offer can tell a new machine's host key, and nobody is there to compare it.",
-                "Allow it with trust_first_key = true in recover.toml, or name other providers there.",
+                "None of the providers with an offer can tell a new machine's host key, and "
+                "nobody is there to compare it.",
+                "Allow it with trust_first_key = true in recover.toml, or name other "
+                "providers there.",
             )
         # One intent, one offer: whoever finds the label must know what it was for.
         plan = replace(plan, offers=(known[0],))
-        return Chosen(known[0].provider, known[0].id, known[0].gpu, known[0].count, known[0].price, plan)
+        return Chosen(
+            known[0].provider, known[0].id, known[0].gpu, known[0].count, known[0].price, plan
+        )
 
     async def create(self, chosen: Chosen, label: str, may: Callable[[], bool]) -> Where:
         plan: Plan = chosen.offer
         async with self.provisioner(chosen.provider) as provisioner:
             _keyed(provisioner).key = ulid_of(label) or ""
             try:
-                return _where(self._name(label), await provisioner.create(plan, self.public_key, may))
+                return _where(
+                    self._name(label), await provisioner.create(plan, self.public_key, may)
+                )
             except (Unsettled, Dearer) as error:
                 raise Doubt(error.message, error.next_step) from error
             except (NothingMade, RefusedError, ConsoleError) as error:
-                if any(i.label == label and i.state in ("open", "doubt", "made") for i in provisioner.book.intents()):
+                if any(
+                    i.label == label and i.state in ("open", "doubt", "made")
+                    for i in provisioner.book.intents()
+                ):
                     raise Doubt(error.message, error.next_step) from error
                 raise Absent(error.message, error.next_step) from error
 
@@ -217,10 +293,22 @@ class RealHands:
             intent = next((i for i in provisioner.book.intents() if i.label == label), None)
             if intent is None:
                 # Another machine's controller wrote it down; from now on this one knows of it too.
-                offer = Offer(provider, "", self.config.gpu, self.config.count, self.config.max_price, self.config.disk_gb, "")
+                offer = Offer(
+                    provider,
+                    "",
+                    self.config.gpu,
+                    self.config.count,
+                    self.config.max_price,
+                    self.config.disk_gb,
+                    "",
+                )
                 with provisioner.book.alone():
                     intent = provisioner.book.intend(
-                        self.run, offer, self.config.want(self.config.max_price), "controller", ulid_of(label) or ""
+                        self.run,
+                        offer,
+                        self.config.want(self.config.max_price),
+                        "controller",
+                        ulid_of(label) or "",
                     )
             try:
                 machine = await provisioner.settle(intent)
@@ -235,15 +323,24 @@ class RealHands:
             provider = provisioner.providers[where.provider]
             machine = await provider.machine(where.instance)
             if machine is None:
-                # Gone is what neither its id nor its label finds, once it must have been listed: else it would be paid and forgotten.
-                machine = next((one for one in await provider.machines() if where.label and one.label == where.label), None)
+                # Gone is what neither its id nor its label finds, once it must have been listed:
+                # else it would be paid and forgotten.
+                machine = next(
+                    (
+                        one
+                        for one in await provider.machines()
+                        if where.label and one.label == where.label
+                    ),
+                    None,
+                )
             if machine is None:
                 return not _just_made(where, provisioner.patience.list_s)
             if machine.state == "ended":
                 return True
             if not where.label or machine.label != where.label:
                 raise RefusedError(
-                    f"{machine.name} is labelled {machine.label}, not {where.label}: it is not the one that was rented for {self.run}.",
+                    f"{machine.name} is labelled {machine.label}, not {where.label}: it is "
+                    f"not the one that was rented for {self.run}.",
                     "Nothing was ended; look with `bs4-console provision list`.",
                 )
             try:
@@ -270,7 +367,9 @@ class RealHands:
                 if key and not await _ended(live, key):
                     return None
         except LinkError:
-            return None  # it boots, or the way there is broken: looked at again, within the whole recovery's time
+            # it boots, or the way there is broken: looked at again, within the whole recovery's
+            # time
+            return None
         await self.reach.store_ready(pod)
         return met
 
@@ -285,8 +384,15 @@ class RealHands:
                 said = "no longer there" if machine is None else machine.raw_state
                 raise Failed(f"{where.pod} did not come up: it is {said}.")
             if machine.price is not None and machine.price > self.config.max_price * 1.01:
-                raise Failed(f"{where.pod} costs ${machine.price:.2f} an hour, above ${self.config.max_price:.2f}.")
-            if machine.state != "running" or not machine.host or not await greets(machine.host, machine.port or 22, GREET_S):
+                raise Failed(
+                    f"{where.pod} costs ${machine.price:.2f} an hour, above "
+                    f"${self.config.max_price:.2f}."
+                )
+            if (
+                machine.state != "running"
+                or not machine.host
+                or not await greets(machine.host, machine.port or 22, GREET_S)
+            ):
                 return None
             told = await provider.host_keys(machine)
         pod = pod_of(machine, where.pod, self.config.identity_file or None, where.price)
@@ -299,7 +405,10 @@ class RealHands:
                     raise Failed(f"{pod.name} was let in without a confirmed host key.")
             except HostKeyUnknown as error:
                 if told and error.fingerprint not in told:
-                    raise Failed(f"{pod.name} shows the host key {error.fingerprint}, and its provider names {', '.join(told)}.") from error
+                    raise Failed(
+                        f"{pod.name} shows the host key {error.fingerprint}, and its "
+                        f"provider names {', '.join(told)}."
+                    ) from error
                 if not told and not self.config.trust_first_key:
                     return None  # the provider has not told it yet
                 self.reach.pin(pod.name, key := error.key)
@@ -308,13 +417,22 @@ class RealHands:
     async def restore(self, where: Where, step: int) -> bool:
         async with self._at(where) as live:
             done = _last(live, restore.NAME, self.run)
-            if done is not None and done.state == "done" and int(done.result["launch"]["resume"]) == step:
+            if (
+                done is not None
+                and done.state == "done"
+                and int(done.result["launch"]["resume"]) == step
+            ):
                 return True
             going = restore.under_way(live, self.run)
             if going is None:
                 asked = restore.Asked(
-                    self.run, self.config.store, step, self.config.trainer, self.config.cwd, self.config.output_dir
-                )  # fmt: skip
+                    self.run,
+                    self.config.store,
+                    step,
+                    self.config.trainer,
+                    self.config.cwd,
+                    self.config.output_dir,
+                )
                 try:
                     key = await restore.begin(live, await restore.plan(live, asked))
                 except restore.NothingToRestore as error:
@@ -329,25 +447,37 @@ class RealHands:
             if done is None or done.state != "done":
                 raise Failed(f"{self.run} was not restored on {where.pod}.")
             asked = restore.launch_of(done.result)
-            if not restore.recorded(done.result):  # saved by an agent of before that: what the looks have learned is all that is known
+            if not restore.recorded(
+                done.result
+            ):  # saved by an agent of before that: what the looks have learned is all that is known
                 asked = replace(asked, overrides=standing.overrides(orders))
-            if launch.trains_already(live.state, asked) is not None or launch.under_way(live.state, self.run) is not None:
+            if (
+                launch.trains_already(live.state, asked) is not None
+                or launch.under_way(live.state, self.run) is not None
+            ):
                 return True
             before = _last(live, "launch", self.run)
             if before is not None and before.accepted_t > done.accepted_t:
                 raise Failed(f"{self.run} was started on {where.pod} and ended: {before.detail}")
             looked = await launch.look(live, asked)
             if looked.blocking:
-                raise Failed(f"{where.pod} cannot run {self.run}: {launch.sentence(looked.blocking[0])}")
+                raise Failed(
+                    f"{where.pod} cannot run {self.run}: {launch.sentence(looked.blocking[0])}"
+                )
             view = await launch.plan(live, asked, price=where.price)
             if launch.must_type(view):
-                raise Failed(f"Starting {self.run} would move checkpoints aside, which only a person confirms.")
+                raise Failed(
+                    f"Starting {self.run} would move checkpoints aside, which only a person "
+                    "confirms."
+                )
             await launch.start(live, view)
             return True
 
     async def order(self, where: Where, orders: Sequence[standing.Order]) -> Sequence[str]:
         async with self._at(where) as live:
-            refused = await standing.renew(live, self.run, standing.with_sync(orders, self.config.store))
+            refused = await standing.renew(
+                live, self.run, standing.with_sync(orders, self.config.store)
+            )
         if "sync" in refused:
             raise Failed(f"{self.run} would not be saved on {where.pod}: {refused['sync']}")
         return list(refused.values())
@@ -362,11 +492,22 @@ class RealHands:
         pod = next((known for known in self.inventory.list() if known.name == where.pod), None)
         if pod is None:
             if not where.host:
-                raise UsageError(f"There is no pod named {where.pod}.", "Name the pod of the run in recover.toml as it is in pods.toml.")
+                raise UsageError(
+                    f"There is no pod named {where.pod}.",
+                    "Name the pod of the run in recover.toml as it is in pods.toml.",
+                )
             pod = Pod(
-                where.pod, where.host, where.port, where.user or None, self.config.identity_file or None, ssh_config=False,
-                provider=where.provider, instance=where.instance, notes=where.label, price=where.price,
-            )  # fmt: skip
+                where.pod,
+                where.host,
+                where.port,
+                where.user or None,
+                self.config.identity_file or None,
+                ssh_config=False,
+                provider=where.provider,
+                instance=where.instance,
+                notes=where.label,
+                price=where.price,
+            )
             self.inventory.add(pod)
         if where.host_key and not self.reach.pinned(pod.name):
             self.reach.pin(pod.name, where.host_key)
@@ -387,7 +528,9 @@ def _where(name: str, machine: Machine) -> Where:
 
 
 def _last(live: PodSession, kind: str, run: str) -> ActionView | None:
-    found = [a for a in live.state.ledger.actions.values() if a.kind == kind and a.run == run and a.ended]
+    found = [
+        a for a in live.state.ledger.actions.values() if a.kind == kind and a.run == run and a.ended
+    ]
     return max(found, key=lambda a: a.accepted_t, default=None)
 
 
@@ -404,6 +547,8 @@ async def _ended(live: PodSession, key: str) -> bool:
 
 
 def _just_made(where: Where, list_s: float) -> bool:
-    """Whether what was rented may still be missing from what its provider shows; its label tells when that was."""
+    """Whether what was rented may still be missing from what its provider shows; its label tells
+    when that was.
+    """
     made = ulid_of(where.label)
     return made is not None and time.time() - made_t(made) < list_s

@@ -1,7 +1,8 @@
 """What the controllers of a run know together: where it is, what is being done, what it has cost.
 
-One document beside the run's checkpoints (`recovery.json`), written only by the holder of the lease, before each act. Every change is
-also in this machine's own journal, first: hash-chained, like a pod's.
+One document beside the run's checkpoints (`recovery.json`), written only by the holder of the
+lease, before each act. Every change is also in this machine's own journal, first: hash-chained,
+like a pod's.
 """
 
 from __future__ import annotations
@@ -25,17 +26,29 @@ SCHEMA = "bs4.recovery/1"
 MOST = 256 * 1024
 JOURNAL_BYTES, SEGMENT_BYTES = 64 << 20, 4 << 20
 
-#: watching: nothing is under way. renting: a machine with this label may exist. setting-up, restoring, launching: on that machine. proving:
-#: until a new step is done. stopped: given up, a person has to look. finishing: the run is done, its machine is to end. finished.
-Phase = Literal["watching", "renting", "setting-up", "restoring", "launching", "proving", "stopped", "finishing", "finished"]
+#: watching: nothing is under way. renting: a machine with this label may exist. setting-up,
+#: restoring, launching: on that machine. proving: until a new step is done. stopped: given up, a
+#: person has to look. finishing: the run is done, its machine is to end. finished.
+Phase = Literal[
+    "watching",
+    "renting",
+    "setting-up",
+    "restoring",
+    "launching",
+    "proving",
+    "stopped",
+    "finishing",
+    "finished",
+]
 #: In these a recovery is under way.
 WORKING: tuple[Phase, ...] = ("renting", "setting-up", "restoring", "launching", "proving")
 
 
 @dataclass(frozen=True)
 class Where:
-    """The machine that the run is on. `made`: rented by a controller (or `provision create`) under `label`, so it may be ended by one.
-    `price` in US dollars an hour."""
+    """The machine that the run is on. `made`: rented by a controller (or `provision create`) under
+    `label`, so it may be ended by one. `price` in US dollars an hour.
+    """
 
     pod: str
     provider: str = ""
@@ -44,12 +57,16 @@ class Where:
     made: bool = False
     price: float | None = None
     step: int | None = None
-    """The newest step that was seen there when it was lost: what its disk holds beyond the store ends with it."""
+    """The newest step that was seen there when it was lost: what its disk holds beyond the store
+    ends with it.
+    """
     host: str = ""
     port: int | None = None
     user: str = ""
     host_key: str = ""
-    """`type base64`, as it was confirmed when the machine was met: the next controller may be a fresh machine that knows nobody."""
+    """`type base64`, as it was confirmed when the machine was met: the next controller may be a
+    fresh machine that knows nobody.
+    """
 
     def __str__(self) -> str:
         return f"{self.pod} ({self.provider} {self.instance})" if self.instance else self.pod
@@ -57,7 +74,9 @@ class Where:
 
 @dataclass(frozen=True)
 class Attempt:
-    """One recovery. `step_before`: the step it starts from. `step_after`: the newest that was done afterwards, None while none was."""
+    """One recovery. `step_before`: the step it starts from. `step_after`: the newest that was done
+    afterwards, None while none was.
+    """
 
     label: str
     t: float
@@ -74,8 +93,10 @@ class Attempt:
 
 @dataclass(frozen=True)
 class State:
-    """All of one run. `before`: the machine that was lost, while a recovery from it is under way. `left`: earlier machines of ours that may
-    still exist. `step`: the newest step that is known to be done."""
+    """All of one run. `before`: the machine that was lost, while a recovery from it is under way.
+    `left`: earlier machines of ours that may still exist. `step`: the newest step that is known to
+    be done.
+    """
 
     run: str
     where: Where
@@ -88,7 +109,9 @@ class State:
     plan_hash: str = ""
     why: str = ""
     orders: tuple[Mapping[str, Any], ...] = ()
-    """What was ordered for the run on its pod and stays in force (core/standing.py): the next machine is to be ordered the same."""
+    """What was ordered for the run on its pod and stays in force (core/standing.py): the next
+    machine is to be ordered the same.
+    """
     named: str = ""
     """The run's pod in recover.toml, as whoever acted last had it there."""
     done: bool = False
@@ -110,13 +133,24 @@ class State:
         return count
 
     def spent(self, since_t: float, now_t: float) -> float:
-        """US dollars for machines of the recoveries between the two, by the price at which each was made."""
-        return sum(a.price * max(0.0, (a.ended_t or now_t) - max(a.t, since_t)) / 3600.0 for a in self.attempts if a.instance)
+        """US dollars for machines of the recoveries between the two, by the price at which each was
+        made.
+        """
+        return sum(
+            a.price * max(0.0, (a.ended_t or now_t) - max(a.t, since_t)) / 3600.0
+            for a in self.attempts
+            if a.instance
+        )
 
     def rented_on(self, where: Where) -> int | None:
         """The attempt whose machine this is, None for one that no controller rented."""
         return next(
-            (n for n, a in enumerate(self.attempts) if a.instance and (a.provider, a.instance) == (where.provider, where.instance)), None
+            (
+                n
+                for n, a in enumerate(self.attempts)
+                if a.instance and (a.provider, a.instance) == (where.provider, where.instance)
+            ),
+            None,
         )
 
     def ended(self, where: Where, t: float) -> State:
@@ -132,8 +166,12 @@ class State:
         return replace(self, attempts=(*self.attempts[:-1], replace(self.attempts[-1], **changes)))
 
     def encode(self, after: str | None = None) -> bytes:
-        """`after`: the version of the document that this one follows, "" for the first; None: as consoles wrote it that did not say."""
-        return json.dumps({"schema": SCHEMA, "after": after, **asdict(self)}, ensure_ascii=False).encode()
+        """`after`: the version of the document that this one follows, "" for the first; None: as
+        consoles wrote it that did not say.
+        """
+        return json.dumps(
+            {"schema": SCHEMA, "after": after, **asdict(self)}, ensure_ascii=False
+        ).encode()
 
     @classmethod
     def decode(cls, data: bytes) -> State:
@@ -148,10 +186,18 @@ class State:
             attempts = tuple(Attempt(**row) for row in raw.pop("attempts"))
             left = tuple(Where(**row) for row in raw.pop("left"))
             orders = tuple(dict(row) for row in raw.pop("orders", ()))
-            return cls(where=where, before=None if before is None else Where(**before), attempts=attempts, left=left, orders=orders, **raw)
+            return cls(
+                where=where,
+                before=None if before is None else Where(**before),
+                attempts=attempts,
+                left=left,
+                orders=orders,
+                **raw,
+            )
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise StoreDamaged(
-                f"recovery.json cannot be read ({type(error).__name__}: {str(error)[:120]}); look at its older versions."
+                f"recovery.json cannot be read ({type(error).__name__}: {str(error)[:120]}); "
+                "look at its older versions."
             ) from error
 
 
@@ -159,8 +205,9 @@ class State:
 class Records:
     """The document and the journal of one run on this machine.
 
-    The store has no compare-and-set, and whoever has slept in the middle of a write may end it long after another took over. So each
-    version of the document names the one that it follows, and of several that follow the same one only the first counts, for everybody.
+    The store has no compare-and-set, and whoever has slept in the middle of a write may end it long
+    after another took over. So each version of the document names the one that it follows, and of
+    several that follow the same one only the first counts, for everybody.
     """
 
     store: Store
@@ -175,18 +222,25 @@ class Records:
     def journal(self) -> Journal:
         if self._journal is None:
             private(self.directory)
-            self._journal = Journal(SegmentStream(self.directory / "journal", JOURNAL_BYTES, SEGMENT_BYTES))
+            self._journal = Journal(
+                SegmentStream(self.directory / "journal", JOURNAL_BYTES, SEGMENT_BYTES)
+            )
         return self._journal
 
     def load(self) -> State | None:
         """As the last holder left it; None before the first."""
         self._version, state = self._head()
         if state is not None and state.run != self.layout.run:
-            raise ConsoleError(f"{self.layout.recovery} is of the run {state.run!r}.", "Give every run its own prefix or name.")
+            raise ConsoleError(
+                f"{self.layout.recovery} is of the run {state.run!r}.",
+                "Give every run its own prefix or name.",
+            )
         return state
 
     def save(self, state: State) -> bool:
-        """On this disk first, then for all, to follow what was read last. False: another was first, and this counts for nobody."""
+        """On this disk first, then for all, to follow what was read last. False: another was first,
+        and this counts for nobody.
+        """
         self.note("state", phase=state.phase, state=json.loads(state.encode()))
         data = state.encode(self._version)
         self.store.write(self.layout.recovery, data)
@@ -213,8 +267,13 @@ class Records:
 
         for number, row in enumerate(rows):
             after = _followed(document(row))
-            between = takewhile(lambda other, after=after: other.version != after, rows[number + 1 :])  # type: ignore[misc]
-            if after is None or all(_followed(document(other)) not in (after, None) for other in between):
+            between = takewhile(
+                lambda other, after=after: other.version != after,  # type: ignore[misc]
+                rows[number + 1 :],
+            )
+            if after is None or all(
+                _followed(document(other)) not in (after, None) for other in between
+            ):
                 return row.version, State.decode(document(row))
         return "", None
 
@@ -222,7 +281,9 @@ class Records:
         self.journal.append("recovery", sync=True, run=self.layout.run, event=event, **fields)
 
     def leases(self) -> list[str]:
-        """Versions of lease.json that this machine wrote lately: a restarted controller goes on with them."""
+        """Versions of lease.json that this machine wrote lately: a restarted controller goes on
+        with them.
+        """
         return [str(row["version"]) for row in self._noted("lease")[-200:]]
 
     def last_step(self) -> int | None:
@@ -238,7 +299,11 @@ class Records:
             self._step = step
 
     def _noted(self, event: str) -> list[dict[str, Any]]:
-        return [r for r in self.journal.records() if r.get("type") == "recovery" and r.get("event") == event]
+        return [
+            r
+            for r in self.journal.records()
+            if r.get("type") == "recovery" and r.get("event") == event
+        ]
 
 
 def _followed(data: bytes) -> str | None:

@@ -1,4 +1,6 @@
-"""What the controller and its hands say to each other: limits, what is saved, offered and reported, and why something cannot be done."""
+"""What the controller and its hands say to each other: limits, what is saved, offered and reported,
+and why something cannot be done.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from bs4_console.core.lost import Sign, Verdict
 
 @dataclass(frozen=True)
 class Limits:
-    """US dollars; `recoveries`: so many in a row without a new step end the loop. `ready_s`: from the rent to the first new step."""
+    """US dollars; `recoveries`: so many in a row without a new step end the loop. `ready_s`: from
+    the rent to the first new step.
+    """
 
     max_price: float
     per_day: float
@@ -44,7 +48,9 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Report:
-    """What the pod itself says of the run: its newest step, the newest complete set on its disk, and whether it ended well."""
+    """What the pod itself says of the run: its newest step, the newest complete set on its disk,
+    and whether it ended well.
+    """
 
     step: int | None = None
     complete: int | None = None
@@ -70,8 +76,10 @@ class Failed(ConsoleError):
 
 
 class Hands(Protocol):
-    """What the controller does to the world. Each call may be made again after it was cut off anywhere. Any ConsoleError other than the
-    ones named means: not now; it is tried again at the next look."""
+    """What the controller does to the world. Each call may be made again after it was cut off
+    anywhere. Any ConsoleError other than the ones named means: not now; it is tried again at the
+    next look.
+    """
 
     async def signs(self, where: Where) -> Sequence[Sign]:
         """One look at everything. Times by the controller's clock."""
@@ -82,7 +90,9 @@ class Hands(Protocol):
         ...
 
     async def saved(self) -> Saved | None:
-        """The newest valid step; None when there is none (which is not: the store did not answer)."""
+        """The newest valid step; None when there is none (which is not: the store did not
+        answer).
+        """
         ...
 
     async def choose(self, most: float) -> Chosen | None:
@@ -90,7 +100,9 @@ class Hands(Protocol):
         ...
 
     async def create(self, chosen: Chosen, label: str, may: Callable[[], bool]) -> Where:
-        """Rent it, once; `may` is asked right before. Absent: surely nothing exists of it. Doubt: something may."""
+        """Rent it, once; `may` is asked right before. Absent: surely nothing exists of it. Doubt:
+        something may.
+        """
         ...
 
     async def find(self, label: str, provider: str) -> Where:
@@ -98,7 +110,9 @@ class Hands(Protocol):
         ...
 
     async def set_up(self, where: Where) -> Where | None:
-        """Bring the machine to where a run can be restored. With its address when it is there; None: it goes on. Failed."""
+        """Bring the machine to where a run can be restored. With its address when it is there;
+        None: it goes on. Failed.
+        """
         ...
 
     async def restore(self, where: Where, step: int) -> bool:
@@ -106,24 +120,42 @@ class Hands(Protocol):
         ...
 
     async def launch(self, where: Where, step: int, orders: Sequence[Mapping[str, Any]]) -> bool:
-        """Resume from it, in the same W&B runs and with the same arguments. True: its processes run; False: it goes on. Failed."""
+        """Resume from it, in the same W&B runs and with the same arguments. True: its processes
+        run; False: it goes on. Failed.
+        """
         ...
 
     async def order(self, where: Where, orders: Sequence[Mapping[str, Any]]) -> Sequence[str]:
-        """Order for the run there what was ordered before, its sync in any case; what was refused, as sentences. Failed: the sync was."""
+        """Order for the run there what was ordered before, its sync in any case; what was refused,
+        as sentences. Failed: the sync was.
+        """
         ...
 
     async def terminate(self, where: Where, may: Callable[[], bool]) -> bool:
-        """True when the provider was seen not to have it any more. `may` is asked right before the first order."""
+        """True when the provider was seen not to have it any more. `may` is asked right before the
+        first order.
+        """
         ...
 
 
-Word = Literal["watching", "plan", "waiting", "recovering", "recovered", "stopped", "held", "finishing", "finished"]
+Word = Literal[
+    "watching",
+    "plan",
+    "waiting",
+    "recovering",
+    "recovered",
+    "stopped",
+    "held",
+    "finishing",
+    "finished",
+]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Of one look. `exit_code` as everywhere: 0 all is well, 1 not achieved, 3 unknown, 4 a plan waits for its confirmation."""
+    """Of one look. `exit_code` as everywhere: 0 all is well, 1 not achieved, 3 unknown, 4 a plan
+    waits for its confirmation.
+    """
 
     word: Word
     sentence: str

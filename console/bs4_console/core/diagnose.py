@@ -1,4 +1,6 @@
-"""diagnose: what is wrong with these files. Reads, never writes; the engine and the detectors are the agent's."""
+"""diagnose: what is wrong with these files. Reads, never writes; the engine and the detectors are
+the agent's.
+"""
 
 from __future__ import annotations
 
@@ -24,21 +26,29 @@ from bs4_console.core.sources import SOURCES, by_content, by_name
 
 __all__ = ["SOURCES", "diagnose"]
 
-#: Logs that are looked at in a directory that is no run's; more than these are a data set, not an incident.
+#: Logs that are looked at in a directory that is no run's; more than these are a data set, not an
+#: incident.
 _FILES = 200
 _SUFFIXES = {".log", ".txt", ".stdout", ".stderr", ".out", ".err", ""}
 _SAMPLE = 256 * 1024
 
 
 def diagnose(
-    paths: Sequence[Path], source: str | None = None, trainer: str | None = None, *, idle_s: float | None = None, thorough: bool = False
+    paths: Sequence[Path],
+    source: str | None = None,
+    trainer: str | None = None,
+    *,
+    idle_s: float | None = None,
+    thorough: bool = False,
 ) -> dict[str, Any]:
-    """`findings`, causes first, and `coverage`. `-` is standard input. UsageError for what cannot be read. Of a crash report it is what the
-    pod's agent had found.
+    """`findings`, causes first, and `coverage`. `-` is standard input. UsageError for what cannot
+    be read. Of a crash report it is what the pod's agent had found.
 
-    Evidence `file` is the log as given, `-`, or relative to the directory as given; `offset` the raw byte at which the line begins, `line`
-    1-based by LF (0: the whole file or directory is the evidence). `idle_s`: the last line was written so long ago and more may come; None:
-    nothing more will come. `thorough`: take every line apart, also those that hold no word of any signature (same findings, slower).
+    Evidence `file` is the log as given, `-`, or relative to the directory as given; `offset` the
+    raw byte at which the line begins, `line` 1-based by LF (0: the whole file or directory is the
+    evidence). `idle_s`: the last line was written so long ago and more may come; None: nothing more
+    will come. `thorough`: take every line apart, also those that hold no word of any signature
+    (same findings, slower).
     """
     library = list(Library(compile_all()))
     findings: list[dict[str, Any]] = []
@@ -57,15 +67,19 @@ def diagnose(
         for transition in engine.evaluate(facts, complete=idle_s is None):
             if transition.event == "opened":
                 findings.append(_finding(transition, subject))
-        coverage += [phrase for phrase in (*facts.coverage, *subject.unread) if phrase not in coverage]
+        coverage += [
+            phrase for phrase in (*facts.coverage, *subject.unread) if phrase not in coverage
+        ]
     findings.sort(key=lambda f: f["role"] != "root")
     return {"findings": findings, "coverage": coverage}
 
 
 @dataclass(frozen=True)
 class _Subject:
-    """One log, the loose logs of one directory, or one run directory. `given`: the directory that the person named, of which `run` is the
-    run's own (None for a log). `unread`: what was passed over, and why."""
+    """One log, the loose logs of one directory, or one run directory. `given`: the directory that
+    the person named, of which `run` is the run's own (None for a log). `unread`: what was passed
+    over, and why.
+    """
 
     read: Callable[[Engine, bool], RunFacts]
     given: Path | None = None
@@ -73,7 +87,9 @@ class _Subject:
     unread: Sequence[str] = ()
 
     def name(self, file: str) -> str:
-        """Detectors name files absolutely or from the run's directory; a person names them from the one that they gave."""
+        """Detectors name files absolutely or from the run's directory; a person names them from the
+        one that they gave.
+        """
         if self.given is None or self.run is None or not file:
             return file
         path = self.run / file
@@ -88,13 +104,18 @@ def _subjects(path: Path, source: str | None, trainer: str | None) -> list[_Subj
     return [_Subject(functools.partial(_log, path, source, trainer))]
 
 
-def _standard_input(source: str | None, trainer: str | None, engine: Engine, thorough: bool) -> RunFacts:
+def _standard_input(
+    source: str | None, trainer: str | None, engine: Engine, thorough: bool
+) -> RunFacts:
     """Read as it comes; what wrote it, if nobody said so, from its beginning."""
     handle: BinaryIO = sys.stdin.buffer
     if source is None or trainer is None:
         sample = handle.read(_SAMPLE)
         wrote = by_content(sample, source or "")
-        source, trainer = _needed(source or wrote.source, "standard input"), trainer or wrote.trainer
+        source, trainer = (
+            _needed(source or wrote.source, "standard input"),
+            trainer or wrote.trainer,
+        )
         handle = cast(BinaryIO, _Rejoined(sample, handle))
     return offline.log_facts(handle, "-", source, trainer, engine, thorough=thorough)
 
@@ -115,17 +136,28 @@ class _Rejoined(io.RawIOBase):
         return bytes(self._rest.read(size))
 
 
-def _log(path: Path, source: str | None, trainer: str | None, engine: Engine, thorough: bool) -> RunFacts:
+def _log(
+    path: Path, source: str | None, trainer: str | None, engine: Engine, thorough: bool
+) -> RunFacts:
     try:
         with path.open("rb") as handle:
             found = _wrote(path, handle, source, trainer)
-            return offline.log_facts(handle, str(path), _needed(found[0], str(path)), found[1], engine, thorough=thorough)
+            return offline.log_facts(
+                handle, str(path), _needed(found[0], str(path)), found[1], engine, thorough=thorough
+            )
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}.", "Give a file, a run directory, or - for standard input.") from error
+        raise UsageError(
+            f"{path} cannot be read: {error.strerror}.",
+            "Give a file, a run directory, or - for standard input.",
+        ) from error
 
 
-def _wrote(path: Path, handle: BinaryIO, source: str | None, trainer: str | None) -> tuple[str, str]:
-    """(source or "", generation or ""): what was said, else what the name tells, else what the beginning proves."""
+def _wrote(
+    path: Path, handle: BinaryIO, source: str | None, trainer: str | None
+) -> tuple[str, str]:
+    """(source or "", generation or ""): what was said, else what the name tells, else what the
+    beginning proves.
+    """
     trainer = trainer or ("prime-rl-2026-01" if path.suffix == ".stdout" else None)
     named = source or by_name(path)
     if named and trainer:
@@ -158,7 +190,11 @@ def _directory(path: Path, source: str | None, trainer: str | None) -> list[_Sub
 
 def _run_directory(given: Path, run: Path, generation: str) -> _Subject:
     """With the logs that lie beside the run's own: the launcher's output, a saved dmesg."""
-    own = {log.path.resolve() for logs in offline.directory_logs(run, generation).values() for log in logs}
+    own = {
+        log.path.resolve()
+        for logs in offline.directory_logs(run, generation).values()
+        for log in logs
+    }
     extra = [log for log in _named(run, by_its_words=generation == "verl") if log.path not in own]
 
     def read(engine: Engine, thorough: bool) -> RunFacts:
@@ -168,8 +204,9 @@ def _run_directory(given: Path, run: Path, generation: str) -> _Subject:
 
 
 def _named(directory: Path, *, by_its_words: bool) -> list[Loose]:
-    """Files directly in a directory whose names say that they are logs, and of what. `by_its_words`: nobody names verl's log (it is what
-    its driver prints), so what is in it counts."""
+    """Files directly in a directory whose names say that they are logs, and of what.
+    `by_its_words`: nobody names verl's log (it is what its driver prints), so what is in it counts.
+    """
     found = []
     for path in sorted(directory.iterdir()):
         if not path.is_file() or path.suffix not in (".log", ".stdout", ".out"):
@@ -184,22 +221,38 @@ def _named(directory: Path, *, by_its_words: bool) -> list[Loose]:
 
 
 def _run_directories(root: Path, path: Path, trainer: str | None) -> list[tuple[Path, str]]:
-    """The run directory itself, or those below an output directory (the current generation keeps one per run there)."""
+    """The run directory itself, or those below an output directory (the current generation keeps
+    one per run there).
+    """
     if (generation := trainer or offline.guess_trainer(root)) is not None and _looks_like_run(root):
         return [(root, generation)]
     try:
-        below = [(child, trainer or offline.guess_trainer(child)) for child in sorted(root.iterdir()) if child.is_dir()]
+        below = [
+            (child, trainer or offline.guess_trainer(child))
+            for child in sorted(root.iterdir())
+            if child.is_dir()
+        ]
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}.", "Give a directory that you can read.") from error
-    return [(child, generation) for child, generation in below if generation is not None and _looks_like_run(child)]
+        raise UsageError(
+            f"{path} cannot be read: {error.strerror}.", "Give a directory that you can read."
+        ) from error
+    return [
+        (child, generation)
+        for child, generation in below
+        if generation is not None and _looks_like_run(child)
+    ]
 
 
 def _looks_like_run(directory: Path) -> bool:
     return offline.guess_trainer(directory) is not None
 
 
-def _loose(root: Path, source: str | None, trainer: str | None) -> tuple[list[Loose], list[str], str]:
-    """(the logs of a directory that is no run's, what was passed over, their generation). They are taken for one incident."""
+def _loose(
+    root: Path, source: str | None, trainer: str | None
+) -> tuple[list[Loose], list[str], str]:
+    """(the logs of a directory that is no run's, what was passed over, their generation). They are
+    taken for one incident.
+    """
     logs: list[Loose] = []
     unread: list[str] = []
     generation = trainer or ""
@@ -234,14 +287,19 @@ def _files(root: Path) -> Iterator[Path]:
 
 def _needed(source: str, what: str) -> str:
     if not source:
-        raise UsageError(f"It is not clear what wrote {what}.", f"Say it with --source ({', '.join(SOURCES)}).")
+        raise UsageError(
+            f"It is not clear what wrote {what}.", f"Say it with --source ({', '.join(SOURCES)})."
+        )
     return source
 
 
 def _reported(incident: IncidentView) -> dict[str, Any]:
     """What the pod's own agent found, which saw the processes and GPUs as well as the logs."""
     keys = ("source", "file", "offset", "line", "text")
-    evidence = [{key: item.get(key, 0 if key in ("offset", "line") else "") for key in keys} for item in incident.evidence]
+    evidence = [
+        {key: item.get(key, 0 if key in ("offset", "line") else "") for key in keys}
+        for item in incident.evidence
+    ]
     return {
         "id": incident.failure,
         "title": incident.title,
@@ -259,7 +317,9 @@ def _reported(incident: IncidentView) -> dict[str, Any]:
 
 def _finding(transition: Transition, subject: _Subject) -> dict[str, Any]:
     fields = transition_fields(transition, ())
-    evidence = [{k: e[k] for k in ("source", "file", "offset", "line", "text")} for e in fields["evidence"]]
+    evidence = [
+        {k: e[k] for k in ("source", "file", "offset", "line", "text")} for e in fields["evidence"]
+    ]
     for item in evidence:
         item["file"] = subject.name(item["file"])
     return {

@@ -5,20 +5,24 @@ from __future__ import annotations
 import traceback
 from pathlib import Path
 
-#: Exit codes outside `check`: 0 done, 1 a finding or not achieved, 2 usage or not applicable, 3 unreachable or unknown, 4 refused,
-#: 130 interrupted.
+#: Exit codes outside `check`: 0 done, 1 a finding or not achieved, 2 usage or not applicable, 3
+#: unreachable or unknown, 4 refused, 130 interrupted.
 FINDING, USAGE, UNREACHABLE, REFUSED = 1, 2, 3, 4
 
 
 def described(error: BaseException) -> str:
-    """Return an error that nobody foresaw in one line, with the place in the code where it was raised."""
+    """Return an error that nobody foresaw in one line, with the place in the code where it was
+    raised.
+    """
     frames = traceback.extract_tb(error.__traceback__)
     place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
     return f"{type(error).__name__}{place}: {str(error)[:200]}"
 
 
 class ConsoleError(Exception):
-    """`message` says what is wrong, `next_step` what to do now. `retry`: whether trying again by itself can help."""
+    """`message` says what is wrong, `next_step` what to do now. `retry`: whether trying again by
+    itself can help.
+    """
 
     exit_code = FINDING
     retry = False
@@ -67,12 +71,17 @@ class ChannelLost(Unreachable):
 
 
 class SessionFailed(Unreachable):
-    """What watches a pod ended by a defect of this console, or by something that no agent sends. It is begun again."""
+    """What watches a pod ended by a defect of this console, or by something that no agent sends. It
+    is begun again.
+    """
 
     link_state = "failed"
 
     def __init__(self, pod: str, error: BaseException) -> None:
-        super().__init__(f"The session of {pod} failed: {described(error)}.", "It is begun again; report it if it comes back.")
+        super().__init__(
+            f"The session of {pod} failed: {described(error)}.",
+            "It is begun again; report it if it comes back.",
+        )
 
 
 class SessionRefused(LinkError):
@@ -94,7 +103,9 @@ class HostKeyUnknown(LinkError):
 
     link_state = "host key?"
 
-    def __init__(self, message: str, next_step: str, fingerprint: str, key: str, entry: str = "") -> None:
+    def __init__(
+        self, message: str, next_step: str, fingerprint: str, key: str, entry: str = ""
+    ) -> None:
         """`entry` is what to pin `key` for: the pod's name, or a jump host on the way to it."""
         super().__init__(message, next_step)
         self.fingerprint = fingerprint
@@ -150,6 +161,15 @@ class RemoteError(ConsoleError):
         }.get(
             type_,
             USAGE
-            if type_ in ("unknown-stream", "unknown-run", "unknown-playbook", "bad-request", "not-applicable", "run-exists", "bad-config")
+            if type_
+            in (
+                "unknown-stream",
+                "unknown-run",
+                "unknown-playbook",
+                "bad-request",
+                "not-applicable",
+                "run-exists",
+                "bad-config",
+            )
             else FINDING,
         )

@@ -13,7 +13,9 @@ _HOUR_S = 3600.0
 
 @dataclass(frozen=True)
 class Milestone:
-    """`seconds` from now, 0 when it is reached; `cost` in US dollars from the run's start to then, None without price or start."""
+    """`seconds` from now, 0 when it is reached; `cost` in US dollars from the run's start to then,
+    None without price or start.
+    """
 
     step: int
     seconds: float
@@ -21,18 +23,31 @@ class Milestone:
 
 
 def milestones(
-    done: int, pace_s: float, *, max_steps: int | None = None, price: float | None = None, elapsed_s: float | None = None
+    done: int,
+    pace_s: float,
+    *,
+    max_steps: int | None = None,
+    price: float | None = None,
+    elapsed_s: float | None = None,
 ) -> list[Milestone]:
     """Each of 100, 500, 1000 up to `max_steps`, and `max_steps` itself.
 
-    `done`: finished steps. `pace_s`: seconds a step. `price`: dollars an hour. `elapsed_s`: since the first attempt began; a pod costs the
-    same between attempts, so pauses count. UsageError for a pace or a price that is none.
+    `done`: finished steps. `pace_s`: seconds a step. `price`: dollars an hour. `elapsed_s`: since
+    the first attempt began; a pod costs the same between attempts, so pauses count. UsageError for
+    a pace or a price that is none.
     """
     if not pace_s > 0:
-        raise UsageError(f"{pace_s:g} seconds a step is no pace.", "Give seconds above 0 with --pace.")
+        raise UsageError(
+            f"{pace_s:g} seconds a step is no pace.", "Give seconds above 0 with --pace."
+        )
     if price is not None and price < 0:
         raise UsageError(f"${price:g} an hour is no price.", "Give dollars an hour with --price.")
-    goals = sorted({*(m for m in MILESTONES if max_steps is None or m <= max_steps), *([max_steps] if max_steps else [])})
+    goals = sorted(
+        {
+            *(m for m in MILESTONES if max_steps is None or m <= max_steps),
+            *([max_steps] if max_steps else []),
+        }
+    )
     found = []
     for goal in goals:
         seconds = max(0, goal - done) * pace_s
@@ -51,4 +66,6 @@ def words(seconds: float) -> str:
     minutes = round(seconds / 60)
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)
-    return f"{days}d {hours:02d}h" if days else f"{hours}h {minutes:02d}m" if hours else f"{minutes}m"
+    return (
+        f"{days}d {hours:02d}h" if days else f"{hours}h {minutes:02d}m" if hours else f"{minutes}m"
+    )

@@ -1,4 +1,6 @@
-"""Results of evaluations: read, compared per archetype, judged at the milestones; and why tool calls of an evaluation broke off."""
+"""Results of evaluations: read, compared per archetype, judged at the milestones; and why tool
+calls of an evaluation broke off.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +11,19 @@ from pathlib import Path
 
 from bs4_console.core.errors import UsageError
 
-#: Step -> improvement over the baseline, in points of the pass rate, that a healthy run has by then, from and to.
-#: Source: beautifulsoup-rl's training notes, January 2026; one environment's experience, not a law.
+#: Step -> improvement over the baseline, in points of the pass rate, that a healthy run has by
+#: then, from and to. Source: beautifulsoup-rl's training notes, January 2026; one environment's
+#: experience, not a law.
 EXPECTED = {100: (5.0, 10.0), 500: (15.0, 20.0), 1000: (25.0, 30.0)}
 #: Less than this between step 500 and 1000 is a standstill: stop (same source).
 STANDSTILL = 5.0
 
 #: What the environment's adapter and json say of arguments that do not parse, by cause.
 _BROKEN = {
-    "truncated": re.compile(r"Unterminated string starting at|Expecting (?:',' delimiter|property name|':' delimiter).*char \d+"),
+    "truncated": re.compile(
+        r"Unterminated string starting at|Expecting (?:',' delimiter|property name|':' "
+        r"delimiter).*char \d+"
+    ),
     "escape": re.compile(r"Invalid \\+escape|Invalid \\uXXXX escape"),
     "not-json": re.compile(r"Expecting value: line 1 column 1\b"),
 }
@@ -60,22 +66,33 @@ class Truncation:
 
 
 def read(path: Path) -> Result:
-    """A results file of the environment's evaluation: an object with pass_rate and, where it has them, perfect_rate, avg_reward,
-    by_archetype. UsageError when it is something else."""
+    """A results file of the environment's evaluation: an object with pass_rate and, where it has
+    them, perfect_rate, avg_reward, by_archetype. UsageError when it is something else.
+    """
     try:
         data = json.loads(path.read_bytes())
         shares = {str(name): float(value) for name, value in data.get("by_archetype", {}).items()}
         perfect, reward = data.get("perfect_rate"), data.get("avg_reward")
         result = Result(
-            float(data["pass_rate"]), None if perfect is None else float(perfect), None if reward is None else float(reward), shares
+            float(data["pass_rate"]),
+            None if perfect is None else float(perfect),
+            None if reward is None else float(reward),
+            shares,
         )
     except FileNotFoundError:
-        raise UsageError(f"There is no file {path}.", "Give the results file that the evaluation wrote.") from None
+        raise UsageError(
+            f"There is no file {path}.", "Give the results file that the evaluation wrote."
+        ) from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         next_step = "Give the results_*.json that the evaluation wrote: an object with pass_rate."
-        raise UsageError(f"{path} is no result of an evaluation ({type(error).__name__}).", next_step) from error
+        raise UsageError(
+            f"{path} is no result of an evaluation ({type(error).__name__}).", next_step
+        ) from error
     if not 0 <= result.pass_rate <= 1:
-        raise UsageError(f"{path} says a pass rate of {result.pass_rate:g}.", "A share lies between 0 and 1: is it in percent?")
+        raise UsageError(
+            f"{path} says a pass rate of {result.pass_rate:g}.",
+            "A share lies between 0 and 1: is it in percent?",
+        )
     return result
 
 
@@ -84,20 +101,33 @@ def judge(baseline: Result, step: int, result: Result, earlier: Result | None = 
     points = 100 * (result.pass_rate - baseline.pass_rate)
     both = [name for name in result.archetypes if name in baseline.archetypes]
     changes = sorted((result.archetypes[name] - baseline.archetypes[name], name) for name in both)
-    word, advice = _word(step, points, None if earlier is None else 100 * (result.pass_rate - earlier.pass_rate))
-    return Verdict(step, round(points, 6), word, advice, {name: round(change, 6) for change, name in changes})
+    word, advice = _word(
+        step, points, None if earlier is None else 100 * (result.pass_rate - earlier.pass_rate)
+    )
+    return Verdict(
+        step, round(points, 6), word, advice, {name: round(change, 6) for change, name in changes}
+    )
 
 
 def _word(step: int, points: float, since_500: float | None) -> tuple[str, str]:
     if step == 1000 and since_500 is not None and since_500 < STANDSTILL:
         return "standstill", f"Stop: less than {STANDSTILL:g} points since step 500."
     if points < 0:
-        return "worse", "Look at rewards and entropy before training on: the model lost what it could."
+        return (
+            "worse",
+            "Look at rewards and entropy before training on: the model lost what it could.",
+        )
     if step not in EXPECTED:
         return "measured", "The protocol judges at steps 100, 500 and 1000."
     low, high = EXPECTED[step]
     if points < low:
-        return "behind", f"Expected {low:g} to {high:g} points by now: look at the reward curve and at the archetypes that fell."
+        return (
+            "behind",
+            (
+                f"Expected {low:g} to {high:g} points by now: look at the reward curve and at "
+                "the archetypes that fell."
+            ),
+        )
     return ("on-track" if points <= high else "ahead"), "Go on."
 
 
@@ -105,12 +135,24 @@ def truncation(text: str) -> Truncation:
     """Why an evaluation's tool calls did not parse, from its log."""
     malformed = len(_MALFORMED.findall(text))
     relevant = [line for line in text.split("\n") if _MALFORMED.search(line)]
-    causes = {name: sum(bool(pattern.search(line)) for line in relevant) for name, pattern in _BROKEN.items()}
+    causes = {
+        name: sum(bool(pattern.search(line)) for line in relevant)
+        for name, pattern in _BROKEN.items()
+    }
     word = max(causes, key=lambda name: causes[name]) if any(causes.values()) else "none"
     advice = {
         "none": "",
-        "truncated": "Completions end before their JSON does: run 10 examples with max_tokens 10000; if more pass, that was it.",
-        "escape": "Escapes are broken off: raise max_tokens first (10000), then look at the model's chat template.",
-        "not-json": "The model writes code where JSON is due: more tokens do not help; set its tool_call_parser, or take another model.",
+        "truncated": (
+            "Completions end before their JSON does: run 10 examples with max_tokens 10000; if "
+            "more pass, that was it."
+        ),
+        "escape": (
+            "Escapes are broken off: raise max_tokens first (10000), then look at the model's "
+            "chat template."
+        ),
+        "not-json": (
+            "The model writes code where JSON is due: more tokens do not help; set its "
+            "tool_call_parser, or take another model."
+        ),
     }[word]
     return Truncation(malformed, len(_REPAIR_FAILED.findall(text)), causes, word, advice)

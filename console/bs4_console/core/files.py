@@ -19,12 +19,16 @@ _COMPONENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def is_component(name: str) -> bool:
-    """Return whether what a pod calls something may be one part of a path here: no separator, no leading dot, not too long."""
+    """Return whether what a pod calls something may be one part of a path here: no separator, no
+    leading dot, not too long.
+    """
     return len(name) <= ceilings.NAME_BYTES and _COMPONENT.fullmatch(name) is not None
 
 
 def replace(path: Path, data: bytes) -> None:
-    """Write `data` with mode 0600 and rename it over `path`. A symlink (dotfile managers) stays one: its target is replaced."""
+    """Write `data` with mode 0600 and rename it over `path`. A symlink (dotfile managers) stays
+    one: its target is replaced.
+    """
     target = path.resolve()
     private(target.parent)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
@@ -42,7 +46,9 @@ def replace(path: Path, data: bytes) -> None:
 
 @contextlib.contextmanager
 def exclusive(path: Path) -> Iterator[None]:
-    """Hold off other consoles between reading `path` and replacing it (a lock file beside it; the lock ends with its holder)."""
+    """Hold off other consoles between reading `path` and replacing it (a lock file beside it; the
+    lock ends with its holder).
+    """
     private(path.resolve().parent)
     lock = path.resolve().with_name(f".{path.name}.lock")
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
@@ -55,7 +61,9 @@ def exclusive(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def alone(lock: Path, otherwise: str) -> Iterator[None]:
-    """Hold `lock` while the block lasts; RefusedError with the sentence `otherwise` when another process does."""
+    """Hold `lock` while the block lasts; RefusedError with the sentence `otherwise` when another
+    process does.
+    """
     private(lock.parent)
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -73,7 +81,10 @@ def private_text(path: Path) -> str:
     try:
         with path.open("rb") as handle:
             if stat.S_IMODE(os.fstat(handle.fileno()).st_mode) & 0o077:
-                raise UsageError(f"{path} can be read by others, and it holds secrets.", f"Run `chmod 600 {path}`.")
+                raise UsageError(
+                    f"{path} can be read by others, and it holds secrets.",
+                    f"Run `chmod 600 {path}`.",
+                )
             return handle.read(64 << 10).decode("utf-8", "replace")
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}.", "Check its name.") from error

@@ -20,18 +20,28 @@ LOOK_S = 1.0
 
 @dataclass(frozen=True)
 class Source:
-    """Where a fleet's pods come from: the inventory, and how a session with one of its pods is made."""
+    """Where a fleet's pods come from: the inventory, and how a session with one of its pods is
+    made.
+    """
 
     inventory: Inventory
     make: Callable[[Pod], PodSession]
 
 
 class Fleet:
-    """Starts and stops one session a pod and tells listeners which pod changed. `outside`: also asks W&B about their runs and, of a pod
-    that does not answer, its provider, with this machine's keys. With a `source` it has the pods of an inventory, and follows it: a
-    pod that is added, changed or removed elsewhere appears, is connected to anew, or goes."""
+    """Starts and stops one session a pod and tells listeners which pod changed. `outside`: also
+    asks W&B about their runs and, of a pod that does not answer, its provider, with this machine's
+    keys. With a `source` it has the pods of an inventory, and follows it: a pod that is added,
+    changed or removed elsewhere appears, is connected to anew, or goes.
+    """
 
-    def __init__(self, sessions: Iterable[PodSession] = (), *, outside: bool = False, source: Source | None = None) -> None:
+    def __init__(
+        self,
+        sessions: Iterable[PodSession] = (),
+        *,
+        outside: bool = False,
+        source: Source | None = None,
+    ) -> None:
         self._lookout = Lookout(lambda: self.pods) if outside else None
         self._looking: list[asyncio.Task[None]] = []
         self._following: asyncio.Task[None] | None = None
@@ -80,7 +90,9 @@ class Fleet:
             from bs4_console.core.lost_watch import LostWatch
 
             watch = LostWatch(lambda: self.pods)
-            self._looking = [asyncio.create_task(one.run(), name="outside") for one in (self._lookout, watch)]
+            self._looking = [
+                asyncio.create_task(one.run(), name="outside") for one in (self._lookout, watch)
+            ]
 
     def _start_sessions(self) -> None:
         for name, session in self.sessions.items():
@@ -100,10 +112,15 @@ class Fleet:
             except ConsoleError as error:
                 # What was read last stands until the file can be read again.
                 for listener in self._problem_listeners:
-                    listener(f"The inventory was changed and cannot be read; the pods stay as they were. {error}")
+                    listener(
+                        "The inventory was changed and cannot be read; the pods stay as "
+                        f"they were. {error}"
+                    )
 
     async def _become(self, wanted: dict[str, Pod]) -> None:
-        """Close the sessions of pods that are gone or changed, and begin those of pods that are new or changed."""
+        """Close the sessions of pods that are gone or changed, and begin those of pods that are new
+        or changed.
+        """
         for name in [name for name, entry in self._entries.items() if wanted.get(name) != entry]:
             await self._remove(name)
         for name, pod in wanted.items():

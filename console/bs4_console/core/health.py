@@ -13,16 +13,21 @@ FILE = "health.toml"
 
 
 def ranges() -> dict[str, dict[str, Any]]:
-    """All tables by name. UsageError when the file is broken: a detector without its threshold would be no detector."""
+    """All tables by name. UsageError when the file is broken: a detector without its threshold
+    would be no detector.
+    """
     path = find("configs") / FILE
     try:
         return tomllib.loads(path.read_text())
     except (OSError, tomllib.TOMLDecodeError) as bad:
-        raise UsageError(f"{path} cannot be read: {bad}", "Mend it, or install bs4-console again.") from bad
+        raise UsageError(
+            f"{path} cannot be read: {bad}", "Mend it, or install bs4-console again."
+        ) from bad
 
 
 def with_ranges(detect: Mapping[str, Any]) -> dict[str, Any]:
-    """`detect` with `with: {ranges: NAME}` replaced by the numbers of that table; the playbook's own parameters win.
+    """`detect` with `with: {ranges: NAME}` replaced by the numbers of that table; the playbook's
+    own parameters win.
 
     UsageError for a table that does not exist.
     """
@@ -38,4 +43,8 @@ def with_ranges(detect: Mapping[str, Any]) -> dict[str, Any]:
 
 def bands() -> dict[str, tuple[float, float]]:
     """Metric -> its healthy (least, greatest), of those that have one; for charts."""
-    return {name: (float(t["healthy"][0]), float(t["healthy"][1])) for name, t in ranges().items() if "healthy" in t}
+    return {
+        name: (float(t["healthy"][0]), float(t["healthy"][1]))
+        for name, t in ranges().items()
+        if "healthy" in t
+    }

@@ -1,4 +1,6 @@
-"""The pods a person knows: `pods.toml` in the config directory, edited in place so that their comments and order stay."""
+"""The pods a person knows: `pods.toml` in the config directory, edited in place so that their
+comments and order stay.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +18,20 @@ from bs4_console.core.errors import UsageError
 from bs4_console.core.suggest import did_you_mean
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-# What reaches ssh as a host, user or jump: no white space, no control characters, no leading dash (an option), no quotes or shell signs.
+# What reaches ssh as a host, user or jump: no white space, no control characters, no leading dash
+# (an option), no quotes or shell signs.
 _WORD = re.compile(r"[A-Za-z0-9_\[][A-Za-z0-9_.:%@\[\],+-]*")
 
 
 @dataclass(frozen=True)
 class Pod:
-    """One pod as the inventory describes it. None = not said here: ~/.ssh/config decides, then SSH's defaults.
+    """One pod as the inventory describes it. None = not said here: ~/.ssh/config decides, then
+    SSH's defaults.
 
-    `host` may be an alias of ~/.ssh/config. `jump` is a ProxyJump list ("user@host:port,..."). `ssh_config` False ignores ~/.ssh/config.
-    `read_only` forbids every action. `provider` and `instance` name where it was rented; provider "local" is this machine, without SSH.
-    `price` is what it costs, US dollars an hour.
+    `host` may be an alias of ~/.ssh/config. `jump` is a ProxyJump list ("user@host:port,...").
+    `ssh_config` False ignores ~/.ssh/config. `read_only` forbids every action. `provider` and
+    `instance` name where it was rented; provider "local" is this machine, without SSH. `price` is
+    what it costs, US dollars an hour.
     """
 
     name: str
@@ -50,13 +55,19 @@ class Pod:
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise UsageError(
-                f"{self.name!r} cannot name a pod.", "Use up to 63 letters, digits, '.', '_' and '-', starting with a letter or digit."
+                f"{self.name!r} cannot name a pod.",
+                "Use up to 63 letters, digits, '.', '_' and '-', starting with a letter or digit.",
             )
         for what, value in (("host", self.host), ("user", self.user), ("jump", self.jump)):
             if value is not None and not _WORD.fullmatch(value):
-                raise UsageError(f"Pod {self.name}: {value!r} is not a valid {what}.", f"Correct {what} in the inventory.")
+                raise UsageError(
+                    f"Pod {self.name}: {value!r} is not a valid {what}.",
+                    f"Correct {what} in the inventory.",
+                )
         if self.port is not None and not 1 <= self.port <= 65535:
-            raise UsageError(f"Pod {self.name}: port {self.port} does not exist.", "Give a port from 1 to 65535.")
+            raise UsageError(
+                f"Pod {self.name}: port {self.port} does not exist.", "Give a port from 1 to 65535."
+            )
 
     @property
     def address(self) -> str:
@@ -67,20 +78,34 @@ class Pod:
 
 
 _TYPES: Mapping[str, type] = {
-    "host": str, "port": int, "user": str, "identity_file": str, "jump": str, "ssh_config": bool, "read_only": bool,
-    "tags": list, "provider": str, "instance": str, "notes": str, "price": float,
-}  # fmt: skip
+    "host": str,
+    "port": int,
+    "user": str,
+    "identity_file": str,
+    "jump": str,
+    "ssh_config": bool,
+    "read_only": bool,
+    "tags": list,
+    "provider": str,
+    "instance": str,
+    "notes": str,
+    "price": float,
+}
 _DEFAULTS = {field.name: field.default for field in fields(Pod)}
 
 
 class Inventory:
-    """The pods of one file. Every call reads it anew: a person may edit it while the console is open."""
+    """The pods of one file. Every call reads it anew: a person may edit it while the console is
+    open.
+    """
 
     def __init__(self, path: Path | None = None) -> None:
         self.path = path or locations.config_dir() / "pods.toml"
 
     def list(self) -> tuple[Pod, ...]:
-        """All pods in the file's order. UsageError names the file, the line or the pod that is wrong."""
+        """All pods in the file's order. UsageError names the file, the line or the pod that is
+        wrong.
+        """
         return tuple(self._pods(self._read()))
 
     def get(self, name: str) -> Pod:
@@ -96,7 +121,8 @@ class Inventory:
         def append(document: tomlkit.TOMLDocument) -> None:
             if any(known.name == pod.name for known in self._pods(document)):
                 raise UsageError(
-                    f"A pod named {pod.name} is already there.", f"Choose another name, or run `bs4-console pods remove {pod.name}` first."
+                    f"A pod named {pod.name} is already there.",
+                    f"Choose another name, or run `bs4-console pods remove {pod.name}` first.",
                 )
             table = tomlkit.table()
             for key in _TYPES:
@@ -134,36 +160,58 @@ class Inventory:
         except FileNotFoundError:
             return tomlkit.document()
         except ParseError as error:
-            raise UsageError(f"{self.path} is not valid TOML: {error}.", "Correct that line, or move the file away.") from error
+            raise UsageError(
+                f"{self.path} is not valid TOML: {error}.",
+                "Correct that line, or move the file away.",
+            ) from error
         except UnicodeDecodeError as error:
             raise UsageError(f"{self.path} is not UTF-8 text.", "Save it as UTF-8.") from error
 
     def _pods(self, document: tomlkit.TOMLDocument) -> Iterator[Pod]:
         pods = document.get("pods", {})
         if not isinstance(pods, Mapping):
-            raise UsageError(f"{self.path}: `pods` is not a table.", "Write each pod as [pods.NAME].")
+            raise UsageError(
+                f"{self.path}: `pods` is not a table.", "Write each pod as [pods.NAME]."
+            )
         for name, table in pods.items():
             if not isinstance(table, Mapping):
-                raise UsageError(f"{self.path}: pods.{name} is not a table.", f"Write it as [pods.{name}] with host = ... below.")
+                raise UsageError(
+                    f"{self.path}: pods.{name} is not a table.",
+                    f"Write it as [pods.{name}] with host = ... below.",
+                )
             yield self._pod(name, table)
 
     def _pod(self, name: str, table: Mapping[str, Any]) -> Pod:
         values: dict[str, Any] = {}
         for key, item in table.items():
             if key not in _TYPES:
-                raise UsageError(f"{self.path}: pod {name} has an unknown setting {key!r}.", did_you_mean(key, _TYPES))
+                raise UsageError(
+                    f"{self.path}: pod {name} has an unknown setting {key!r}.",
+                    did_you_mean(key, _TYPES),
+                )
             value = item.unwrap() if hasattr(item, "unwrap") else item
             wanted = _TYPES[key]
             if wanted is float and type(value) is int:
                 value = float(value)
             if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
-                raise UsageError(f"{self.path}: pod {name}: {key} = {value!r} is not of type {wanted.__name__}.", "Correct that line.")
+                raise UsageError(
+                    f"{self.path}: pod {name}: {key} = {value!r} is not of type {wanted.__name__}.",
+                    "Correct that line.",
+                )
             values[key] = tuple(str(tag) for tag in value) if isinstance(value, list) else value
         if "host" not in values:
-            raise UsageError(f"{self.path}: pod {name} has no host.", 'Add host = "..." below its heading.')
+            raise UsageError(
+                f"{self.path}: pod {name} has no host.", 'Add host = "..." below its heading.'
+            )
         return Pod(name=name, **values)
 
     def _unknown(self, name: str, known: Mapping[str, Pod] | tuple[()]) -> UsageError:
         if not known:
-            return UsageError(f"There is no pod named {name}: the inventory is empty.", "Add it with `bs4-console pods add`.")
-        return UsageError(f"There is no pod named {name}.", did_you_mean(name, known) + " `bs4-console pods list` shows all.")
+            return UsageError(
+                f"There is no pod named {name}: the inventory is empty.",
+                "Add it with `bs4-console pods add`.",
+            )
+        return UsageError(
+            f"There is no pod named {name}.",
+            did_you_mean(name, known) + " `bs4-console pods list` shows all.",
+        )

@@ -1,4 +1,6 @@
-"""Whether the inventory's file has changed, and what it holds then: other terminals and editors write it too."""
+"""Whether the inventory's file has changed, and what it holds then: other terminals and editors
+write it too.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ class InventoryWatch:
     def look(self) -> tuple[Pod, ...] | None:
         """Return the pods when the file has changed since the last look, else None.
 
-        UsageError, once for each change, when it cannot be read: somebody may be in the middle of editing it.
+        UsageError, once for each change, when it cannot be read: somebody may be in the middle of
+        editing it.
         """
         stamp = self._stamp()
         if stamp == self._seen:
@@ -32,5 +35,7 @@ class InventoryWatch:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise UsageError(f"{self._inventory.path} cannot be read: {error.strerror}.", "Check its mode.") from error
+            raise UsageError(
+                f"{self._inventory.path} cannot be read: {error.strerror}.", "Check its mode."
+            ) from error
         return found.st_mtime_ns, found.st_ino, found.st_size

@@ -1,4 +1,6 @@
-"""A launch as a guided path: what is asked for, the plan that the pod makes of it, one confirmation, and the watch to the first step."""
+"""A launch as a guided path: what is asked for, the plan that the pod makes of it, one
+confirmation, and the watch to the first step.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 @dataclass(frozen=True)
 class Asked:
-    """One launch as a person asks for it. `resume`: a step, or "auto". `fresh`: what lies there is moved to the run's trash."""
+    """One launch as a person asks for it. `resume`: a step, or "auto". `fresh`: what lies there is
+    moved to the run's trash.
+    """
 
     run: str
     trainer: str
@@ -50,28 +54,49 @@ class Asked:
 
 
 def key_of(plan_hash: str, run: str) -> str:
-    """The action key of a launch: the same plan of the same run is the same action, however often and from wherever it is confirmed."""
-    value = int.from_bytes(hashlib.sha256(f"launch {run} {plan_hash}".encode()).digest()[:16], "big")
+    """The action key of a launch: the same plan of the same run is the same action, however often
+    and from wherever it is confirmed.
+    """
+    value = int.from_bytes(
+        hashlib.sha256(f"launch {run} {plan_hash}".encode()).digest()[:16], "big"
+    )
     return "".join(_ALPHABET[value >> shift & 31] for shift in range(125, -1, -5))
 
 
 def under_way(state: PodState, run: str) -> ActionView | None:
     """A launch of the run that has not ended: it is watched, and not made a second time."""
-    found = [a for a in state.ledger.actions.values() if a.kind == "launch" and a.run == run and not a.ended]
+    found = [
+        a
+        for a in state.ledger.actions.values()
+        if a.kind == "launch" and a.run == run and not a.ended
+    ]
     return max(found, key=lambda a: a.accepted_t, default=None)
 
 
 def trains_already(state: PodState, asked: Asked) -> RunState | None:
-    """The run, when it lives and is the very one that is asked for: there is nothing to start then."""
+    """The run, when it lives and is the very one that is asked for: there is nothing to start
+    then.
+    """
     run = state.runs.get(asked.run)
-    if run is None or run.view.attempt is None or run.view.attempt.state != "running" or run.view.attempt.ended_t is not None:
+    if (
+        run is None
+        or run.view.attempt is None
+        or run.view.attempt.state != "running"
+        or run.view.attempt.ended_t is not None
+    ):
         return None
-    return run if (run.view.trainer, run.view.config) == (asked.trainer, asked.config) and not asked.fresh else None
+    return (
+        run
+        if (run.view.trainer, run.view.config) == (asked.trainer, asked.config) and not asked.fresh
+        else None
+    )
 
 
 @dataclass(frozen=True)
 class Looked:
-    """The look before the start. `told`: what a person should read of it, what forbids the start first."""
+    """The look before the start. `told`: what a person should read of it, what forbids the start
+    first.
+    """
 
     preflight: Preflight
 
@@ -81,13 +106,22 @@ class Looked:
 
     @property
     def memory(self) -> Sequence[str]:
-        """The memory that trainer and inference will need, with the arithmetic: lines to be shown beside the plan."""
-        return [] if not self.preflight.memory else ["memory of one GPU:", *(f"  {line}" for line in self.preflight.memory)]
+        """The memory that trainer and inference will need, with the arithmetic: lines to be shown
+        beside the plan.
+        """
+        return (
+            []
+            if not self.preflight.memory
+            else ["memory of one GPU:", *(f"  {line}" for line in self.preflight.memory)]
+        )
 
     @property
     def told(self) -> list[Check]:
         order = ("blocking", "warning", "unknown")
-        return sorted((check for check in self.preflight.checks if check.state in order), key=lambda check: order.index(check.state))
+        return sorted(
+            (check for check in self.preflight.checks if check.state in order),
+            key=lambda check: order.index(check.state),
+        )
 
 
 def sentence(check: Check) -> str:
@@ -99,15 +133,25 @@ def sentence(check: Check) -> str:
 async def look(live: PodSession, asked: Asked) -> Looked:
     """Pod, config and model, before anything is planned."""
     wanted = Wanted(
-        trainer=asked.trainer, config=asked.config, run=asked.run, cwd=asked.cwd, output_dir=asked.output_dir,
-        resume=asked.resume, fresh=asked.fresh, overrides=asked.overrides, component=asked.component, container=asked.container,
+        trainer=asked.trainer,
+        config=asked.config,
+        run=asked.run,
+        cwd=asked.cwd,
+        output_dir=asked.output_dir,
+        resume=asked.resume,
+        fresh=asked.fresh,
+        overrides=asked.overrides,
+        component=asked.component,
+        container=asked.container,
         env=asked.env,
-    )  # fmt: skip
+    )
     return Looked(await asked_again(live, lambda: examine(live, wanted)))
 
 
 async def asked_again(live: PodSession, ask: Callable[[], Awaitable[Answer]]) -> Answer:
-    """`ask`, which changes nothing on the pod, over the next link when the one it began on was lost under it."""
+    """`ask`, which changes nothing on the pod, over the next link when the one it began on was lost
+    under it.
+    """
     for _ in range(LINKS - 1):
         try:
             return await ask()
@@ -122,28 +166,48 @@ def price_of(pod: str) -> float | None:
 
 
 async def plan(live: PodSession, asked: Asked, **record: Any) -> PlanView:
-    """The pod's plan. RefusedError with its reason when it makes none. `record`: what the run's record shall keep of this start (price an
-    hour, phase); nothing of it is part of the hash."""
-    key = await live.submit("plan", launch=asked.body(), record={name: value for name, value in record.items() if value is not None})
+    """The pod's plan. RefusedError with its reason when it makes none. `record`: what the run's
+    record shall keep of this start (price an hour, phase); nothing of it is part of the hash.
+    """
+    key = await live.submit(
+        "plan",
+        launch=asked.body(),
+        record={name: value for name, value in record.items() if value is not None},
+    )
     async for action in live.follow_action(key):
         if action.state == "failed":
             error = str(action.result.get("error", ""))
             raise (NotApplicableError if error == "not-applicable" else RefusedError)(action.detail)
-    return next(view for view in reversed(list(live.state.ledger.plans.values())) if view.action == key)
+    return next(
+        view for view in reversed(list(live.state.ledger.plans.values())) if view.action == key
+    )
 
 
 async def start(live: PodSession, view: PlanView, *, confirmed: bool = False) -> str:
-    """Submit a plan that a person has confirmed (`confirmed`: by the run's name); the action's key."""
+    """Submit a plan that a person has confirmed (`confirmed`: by the run's name); the action's
+    key.
+    """
     key = key_of(view.plan_hash, view.run)
-    return await live.submit("launch", key=key, run=view.run, plan_hash=view.plan_hash, confirm_run=view.run if confirmed else "")
+    return await live.submit(
+        "launch",
+        key=key,
+        run=view.run,
+        plan_hash=view.plan_hash,
+        confirm_run=view.run if confirmed else "",
+    )
 
 
 async def until_started(live: PodSession, key: str) -> AsyncIterator[ActionView]:
-    """As `follow_action`, up to where the program runs: for a person who does not want to wait for the first step."""
+    """As `follow_action`, up to where the program runs: for a person who does not want to wait for
+    the first step.
+    """
     async for action in live.follow_action(key):
         yield action
         waiting = [
-            step for step in action.steps if step.state == "waiting" or (step.state == "running" and not step.title.startswith("Wait"))
+            step
+            for step in action.steps
+            if step.state == "waiting"
+            or (step.state == "running" and not step.title.startswith("Wait"))
         ]
         if action.steps and not waiting:
             return
@@ -159,11 +223,18 @@ def words(view: PlanView, state: PodState, price: float | None = None) -> list[s
     lines = [f"because {body['why']}"] if body.get("why") else []
     lines += [f"note: {text}" for text in body.get("notes", [])]
     config = body.get("config") or {}
-    start: Mapping[str, Any] = next((step["shown"] for step in body["steps"] if step["kind"] == "start"), {})
+    start: Mapping[str, Any] = next(
+        (step["shown"] for step in body["steps"] if step["kind"] == "start"), {}
+    )
     if start.get("environment"):
-        lines.append("environment: " + " ".join(f"{name}={value}" for name, value in start["environment"].items()))
+        lines.append(
+            "environment: "
+            + " ".join(f"{name}={value}" for name, value in start["environment"].items())
+        )
     named = [
-        f"{name} {config[key]}" for name, key in (("model", "model"), ("version", "version"), ("adapter", "lora_name")) if config.get(key)
+        f"{name} {config[key]}"
+        for name, key in (("model", "model"), ("version", "version"), ("adapter", "lora_name"))
+        if config.get(key)
     ]
     if config.get("based_on"):
         named.append(f"based on {config['based_on']}")
@@ -174,7 +245,9 @@ def words(view: PlanView, state: PodState, price: float | None = None) -> list[s
 
 
 def _cost(body: Mapping[str, Any], run: RunState | None, price: float | None) -> str:
-    """Time and money to the end, from the pace of the attempts before; the price alone where nothing is known of it."""
+    """Time and money to the end, from the pace of the attempts before; the price alone where
+    nothing is known of it.
+    """
     pace = run.step_seconds() if run is not None and run.series("time_s") else None
     last = run.view.max_steps if run is not None else None
     rate = "" if price is None else f"${price:.2f} an hour"
@@ -182,7 +255,10 @@ def _cost(body: Mapping[str, Any], run: RunState | None, price: float | None) ->
         return f"cost: {rate}" if rate else ""
     hours = max(0, last - (body.get("resume") or 0)) * pace / 3600
     money = "" if price is None else f", about ${hours * price:.2f} at {rate}"
-    return f"estimate: {hours:.1f} h to step {last} at {pace:.{0 if pace >= 10 else 1}f} s a step, as before{money}"
+    return (
+        f"estimate: {hours:.1f} h to step {last} at {pace:.{0 if pace >= 10 else 1}f} s a step, "
+        f"as before{money}"
+    )
 
 
 def verdict(action: ActionView, state: PodState) -> list[str]:
@@ -194,19 +270,28 @@ def verdict(action: ActionView, state: PodState) -> list[str]:
     if action.state == "done" and "step" in action.result:
         return [
             f"{run} trains: step {action.result['step']} is done.",
-            f"Next: `bs4-console` shows it; `bs4-console logs {run} --pod {pod} -f` follows its log; "
-            f"`bs4-console check --pod {pod}` says whether it is healthy.",
+            f"Next: `bs4-console` shows it; `bs4-console logs {run} --pod {pod} -f` follows its "
+            f"log; `bs4-console check --pod {pod}` says whether it is healthy.",
         ]
     if action.state == "done":
-        return [f"{action.detail or run}.", f"Next: `bs4-console logs {run} --pod {pod} -f` follows its log."]
+        return [
+            f"{action.detail or run}.",
+            f"Next: `bs4-console logs {run} --pod {pod} -f` follows its log.",
+        ]
     if action.result.get("error") == "cancelled":
         return [
             f"The start of {run} was ended early: {action.detail}.",
-            f"Next: `bs4-console runs list --pod {pod}` shows whether the run has ended; then `bs4-console launch` starts it again.",
+            (
+                f"Next: `bs4-console runs list --pod {pod}` shows whether the run has ended; "
+                "then `bs4-console launch` starts it again."
+            ),
         ]
     return [
         f"{run} was not started well: {action.detail}",
-        f"Next: `bs4-console logs {run} --pod {pod} --source {source}` and `bs4-console check --pod {pod}` say why.",
+        (
+            f"Next: `bs4-console logs {run} --pod {pod} --source {source}` and `bs4-console "
+            f"check --pod {pod}` say why."
+        ),
     ]
 
 

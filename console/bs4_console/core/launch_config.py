@@ -1,6 +1,8 @@
-"""What a launch leaves open, out of the config as it lies on the pod: whose it is, which part of a run it starts, and where that lives.
+"""What a launch leaves open, out of the config as it lies on the pod: whose it is, which part of a
+run it starts, and where that lives.
 
-Only verl's is known by its keys (they are Hydra's overrides); which prime-rl is installed no config tells.
+Only verl's is known by its keys (they are Hydra's overrides); which prime-rl is installed no config
+tells.
 """
 
 from __future__ import annotations
@@ -17,17 +19,38 @@ from bs4_console.core.preflight_check import VERL
 from bs4_console.core.session import PodSession
 
 #: Keys of [trainer] that verl's own configs have, of its RL and of its SFT, and no prime-rl.
-_OWN = frozenset({
-    "critic_warmup", "default_local_dir", "experiment_name", "logger", "n_gpus_per_node", "nnodes", "project_name", "resume_mode",
-    "save_freq", "test_freq", "total_epochs", "total_training_steps", "val_before_train",
-})  # fmt: skip
+_OWN = frozenset(
+    {
+        "critic_warmup",
+        "default_local_dir",
+        "experiment_name",
+        "logger",
+        "n_gpus_per_node",
+        "nnodes",
+        "project_name",
+        "resume_mode",
+        "save_freq",
+        "test_freq",
+        "total_epochs",
+        "total_training_steps",
+        "val_before_train",
+    }
+)
 
 
-async def resolved(live: PodSession, asked: Asked, *, setup: bool = False, otherwise: str = "") -> Asked:
-    """`asked` with nothing open: trainer, component and directory. UsageError where the config does not tell the trainer, or tells another
-    than was said. `setup`: there may be no config yet, so that what was said counts alone. `otherwise`: the trainer of a config that can be
-    read and does not tell."""
-    given = replace(asked, cwd=asked.cwd or HOMES.get(asked.trainer, ""), component=asked.component or ("rl" if asked.trainer else ""))
+async def resolved(
+    live: PodSession, asked: Asked, *, setup: bool = False, otherwise: str = ""
+) -> Asked:
+    """`asked` with nothing open: trainer, component and directory. UsageError where the config does
+    not tell the trainer, or tells another than was said. `setup`: there may be no config yet, so
+    that what was said counts alone. `otherwise`: the trainer of a config that can be read and does
+    not tell.
+    """
+    given = replace(
+        asked,
+        cwd=asked.cwd or HOMES.get(asked.trainer, ""),
+        component=asked.component or ("rl" if asked.trainer else ""),
+    )
     if setup and asked.trainer:
         return given
     places, read = [given.cwd] if given.cwd else list(dict.fromkeys(HOMES.values())), False
@@ -41,7 +64,8 @@ async def resolved(live: PodSession, asked: Asked, *, setup: bool = False, other
             break
         if asked.trainer not in ("", VERL):
             raise UsageError(
-                f"{asked.config} is a config of verl, not of {asked.trainer}.", "Name verl as its trainer, or leave the trainer out."
+                f"{asked.config} is a config of verl, not of {asked.trainer}.",
+                "Name verl as its trainer, or leave the trainer out.",
             )
         # Which component a person names stands: the agent says what does not fit it.
         return replace(asked, trainer=VERL, cwd=cwd, component=asked.component or component)
@@ -51,11 +75,20 @@ async def resolved(live: PodSession, asked: Asked, *, setup: bool = False, other
         where = "" if asked.config.startswith(("/", "~")) else f" in {' or '.join(places)}"
         raise UsageError(
             f"{asked.config} cannot be read{where}, so it does not tell which trainer it is for.",
-            "Name a config that is on the pod, and the directory of the trainer when it is another.",
+            "Name a config that is on the pod, and the directory of the trainer when it is "
+            "another.",
         )
     if not otherwise:
-        raise UsageError(f"{asked.config} does not tell which trainer it is for.", f"Give --trainer {' or '.join(TRAINERS)}.")
-    return replace(asked, trainer=otherwise, cwd=asked.cwd or HOMES[otherwise], component=asked.component or "rl")
+        raise UsageError(
+            f"{asked.config} does not tell which trainer it is for.",
+            f"Give --trainer {' or '.join(TRAINERS)}.",
+        )
+    return replace(
+        asked,
+        trainer=otherwise,
+        cwd=asked.cwd or HOMES[otherwise],
+        component=asked.component or "rl",
+    )
 
 
 def of_verl(text: str) -> str | None:
@@ -65,7 +98,9 @@ def of_verl(text: str) -> str | None:
     except (tomllib.TOMLDecodeError, RecursionError):
         return None  # the look before the start says what is wrong with it, and where
     keys = list(_keys(data, ""))
-    trainer = {key.removeprefix("trainer.").lstrip("+") for key in keys if key.startswith("trainer.")}
+    trainer = {
+        key.removeprefix("trainer.").lstrip("+") for key in keys if key.startswith("trainer.")
+    }
     if not trainer & _OWN and not any(key.startswith("actor_rollout_ref.") for key in keys):
         return None
     return component_of(keys) or "rl"
@@ -80,9 +115,13 @@ def _keys(table: Mapping[str, Any], prefix: str) -> Iterator[str]:
 
 
 async def _text(live: PodSession, config: str, cwd: str) -> str | None:
-    """Of the config on the pod; None where it cannot be read, of which the look before the start says more."""
+    """Of the config on the pod; None where it cannot be read, of which the look before the start
+    says more.
+    """
     try:
-        answer = await asked_again(live, lambda: live.query("preflight", "config", config=config, cwd=cwd))
+        answer = await asked_again(
+            live, lambda: live.query("preflight", "config", config=config, cwd=cwd)
+        )
     except RemoteError as error:
         if error.type != "bad-config":
             raise

@@ -1,13 +1,16 @@
-"""Which of several controllers may act for a run: versions of one file, `lease.json`, in the run's object store.
+"""Which of several controllers may act for a run: versions of one file, `lease.json`, in the run's
+object store.
 
-The store has no compare-and-set. So a claim is a new version of the file, and the writer of the oldest version that has not expired holds
-the lease. All times are the store's: "now" is the time that the store gave to the version just written, and no clock of ours is compared
-with it. A holder writes again (and lists again) right before every call that costs money.
+The store has no compare-and-set. So a claim is a new version of the file, and the writer of the
+oldest version that has not expired holds the lease. All times are the store's: "now" is the time
+that the store gave to the version just written, and no clock of ours is compared with it. A holder
+writes again (and lists again) right before every call that costs money.
 
-Why two can never hold it at once: let a and b be the versions that A and B rely on, a the older one. A's write took at most `settle_s`, or
-it does not count, so a can be listed from a.t + settle_s on. B relies on b only when its list was made settle_s after b.t, later than that;
-so B saw a, which has not expired while A may act (`margin_s` before its end A may not), and B does not hold. What is measured by a clock of
-ours is only how long our own call took.
+Why two can never hold it at once: let a and b be the versions that A and B rely on, a the older
+one. A's write took at most `settle_s`, or it does not count, so a can be listed from a.t + settle_s
+on. B relies on b only when its list was made settle_s after b.t, later than that; so B saw a, which
+has not expired while A may act (`margin_s` before its end A may not), and B does not hold. What is
+measured by a clock of ours is only how long our own call took.
 """
 
 from __future__ import annotations
@@ -24,7 +27,8 @@ from bs4_agent.checkpoints.remote.layout import Layout
 from bs4_agent.checkpoints.remote.store import Entry, Store
 from bs4_console.core.errors import RefusedError
 
-#: Seconds. A dead controller is followed by another after TTL_S at the latest; one create call and its look afterwards fit into MARGIN_S.
+#: Seconds. A dead controller is followed by another after TTL_S at the latest; one create call and
+#: its look afterwards fit into MARGIN_S.
 TTL_S, SETTLE_S, MARGIN_S = 900.0, 10.0, 180.0
 MOST = 4096
 
@@ -52,17 +56,30 @@ class Grant:
 
 
 class Lease:
-    """One controller's side. `owner` is shown to others, proof of nothing. `mine`: versions that this controller wrote before it was
-    restarted; `note` is told each new one. Store errors pass through: without a store nobody holds anything."""
+    """One controller's side. `owner` is shown to others, proof of nothing. `mine`: versions that
+    this controller wrote before it was restarted; `note` is told each new one. Store errors pass
+    through: without a store nobody holds anything.
+    """
 
     def __init__(
-        self, store: Store, layout: Layout, owner: str, *, mine: Iterable[str] = (), note: Callable[[str], None] = lambda version: None,
-        ttl_s: float = TTL_S, settle_s: float = SETTLE_S, margin_s: float = MARGIN_S,
-        call: Call = asyncio.to_thread, clock: Callable[[], float] = running_clock,
+        self,
+        store: Store,
+        layout: Layout,
+        owner: str,
+        *,
+        mine: Iterable[str] = (),
+        note: Callable[[str], None] = lambda version: None,
+        ttl_s: float = TTL_S,
+        settle_s: float = SETTLE_S,
+        margin_s: float = MARGIN_S,
+        call: Call = asyncio.to_thread,
+        clock: Callable[[], float] = running_clock,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if not 0 < settle_s < margin_s < ttl_s - settle_s:
-            raise ValueError("A lease settles sooner than its margin, and its margin is less than its life.")
+            raise ValueError(
+                "A lease settles sooner than its margin, and its margin is less than its life."
+            )
         self._store, self._layout, self._owner = store, layout, owner
         self._mine = set(mine)
         self._note = note
@@ -94,19 +111,26 @@ class Lease:
         return await self.take()
 
     async def guard(self) -> Grant:
-        """Before every call that spends: renewed and listed again. LeaseHeld: it must not be made."""
+        """Before every call that spends: renewed and listed again. LeaseHeld: it must not be
+        made.
+        """
         begun = self._clock()
         now = (await self._write()).t
-        rows = sorted((v for v in await self._versions() if v.t + self._ttl >= now), key=lambda v: (v.t, v.version))
+        rows = sorted(
+            (v for v in await self._versions() if v.t + self._ttl >= now),
+            key=lambda v: (v.t, v.version),
+        )
         for row in rows:
             if row.version not in self._mine:
-                # Ours would outlive theirs, and then keep them from going on, as theirs would keep us.
+                # Ours would outlive theirs, and then keep them from going on, as theirs would keep
+                # us.
                 await self._withdraw()
                 raise await self._held(row.t + self._ttl - now)
             if row.t + self._ttl >= now + self._margin and row.t <= now - self._settle:
                 return Grant(self._clock, begun + self._margin)
         raise LeaseHeld(
-            f"The lease of {self._layout.run} is not held for long enough to act.", "Nothing was done; the next look takes it again."
+            f"The lease of {self._layout.run} is not held for long enough to act.",
+            "Nothing was done; the next look takes it again.",
         )
 
     async def release(self) -> None:
@@ -121,14 +145,26 @@ class Lease:
                     await self._call(self._store.delete, version)
 
     async def _write(self) -> Entry:
-        """A claim. One that took long might not have been listed by others in time: it does not count as ours."""
-        data = json.dumps({"schema": "bs4.lease/1", "owner": self._owner, "run": self._layout.run, "ttl_s": self._ttl}).encode()
+        """A claim. One that took long might not have been listed by others in time: it does not
+        count as ours.
+        """
+        data = json.dumps(
+            {
+                "schema": "bs4.lease/1",
+                "owner": self._owner,
+                "run": self._layout.run,
+                "ttl_s": self._ttl,
+            }
+        ).encode()
         begun = self._clock()
         entry: Entry = await self._call(self._store.write, self._layout.lease, data)
         if self._clock() - begun > self._settle / 2:
             with contextlib.suppress(StoreAuth):
                 await self._call(self._store.delete, entry)
-            raise LeaseHeld("The store is too slow for a lease that can be trusted.", "Nothing was done; the next look tries again.")
+            raise LeaseHeld(
+                "The store is too slow for a lease that can be trusted.",
+                "Nothing was done; the next look tries again.",
+            )
         self._mine.add(entry.version)
         self._note(entry.version)
         return entry
@@ -140,10 +176,15 @@ class Lease:
     async def _held(self, seconds: float) -> LeaseHeld:
         who = "Another controller"
         with contextlib.suppress(NotThere, StoreDamaged, ValueError, AttributeError):
-            owner = json.loads(await self._call(self._store.read, self._layout.lease, MOST)).get("owner")
+            owner = json.loads(await self._call(self._store.read, self._layout.lease, MOST)).get(
+                "owner"
+            )
             # What was written last may be ours; a name that others wrote is shown, never trusted.
             if owner and owner != self._owner:
-                who = f"Another controller ({''.join(c for c in str(owner)[:80] if c.isprintable())})"
+                who = (
+                    f"Another controller ({''.join(c for c in str(owner)[:80] if c.isprintable())})"
+                )
         return LeaseHeld(
-            f"{who} holds the lease of {self._layout.run}.", f"It ends in {max(0.0, seconds):.0f} s unless it is renewed; look again then."
+            f"{who} holds the lease of {self._layout.run}.",
+            f"It ends in {max(0.0, seconds):.0f} s unless it is renewed; look again then.",
         )

@@ -16,17 +16,23 @@ def config_dir() -> Path:
 
 
 def data_dir() -> Path:
-    """What must not be lost: known_hosts, the mirrored streams of pods that may be gone. `BS4_DATA_DIR` overrides it."""
+    """What must not be lost: known_hosts, the mirrored streams of pods that may be gone.
+    `BS4_DATA_DIR` overrides it.
+    """
     return _override("BS4_DATA_DIR") or _DIRS.user_data_path
 
 
 def state_dir() -> Path:
-    """What is nice to have again: view settings, the console's own log. `BS4_STATE_DIR` overrides it."""
+    """What is nice to have again: view settings, the console's own log. `BS4_STATE_DIR` overrides
+    it.
+    """
     return _override("BS4_STATE_DIR") or _DIRS.user_state_path
 
 
 def private(directory: Path) -> Path:
-    """`directory`, made with mode 0700 when it is new (an existing one keeps the mode its owner gave it)."""
+    """`directory`, made with mode 0700 when it is new (an existing one keeps the mode its owner
+    gave it).
+    """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     return directory
 

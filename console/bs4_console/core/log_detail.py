@@ -1,4 +1,6 @@
-"""One entry of a log at full length: the JSON of a line, or a line with the traceback that follows it."""
+"""One entry of a log at full length: the JSON of a line, or a line with the traceback that follows
+it.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,15 @@ _JSON = re.compile(rb"[^{\[]{0,80}?([{\[].*[}\]])\s*$", re.DOTALL)
 
 
 def entry(store: LogStore, number: int) -> list[bytes]:
-    """The lines of the entry that line `number` is in: its head (a line with a clock or a level) and what follows without one, all of the
-    same source."""
+    """The lines of the entry that line `number` is in: its head (a line with a clock or a level)
+    and what follows without one, all of the same source.
+    """
     source, line = store.line(number)
     before: list[bytes] = []
     if not _head(line):
-        for text in _others(store, source, range(number - 1, max(store.first, number - AROUND) - 1, -1)):
+        for text in _others(
+            store, source, range(number - 1, max(store.first, number - AROUND) - 1, -1)
+        ):
             before.append(text)
             if _head(text):
                 break
@@ -44,7 +49,9 @@ def _head(line: bytes) -> bool:
 
 
 def spell_out(lines: list[bytes]) -> list[str]:
-    """As text. A line that is JSON, or ends with some, is laid out over several; text within it keeps its own line ends."""
+    """As text. A line that is JSON, or ends with some, is laid out over several; text within it
+    keeps its own line ends.
+    """
     shown: list[str] = []
     for line in lines:
         found = _JSON.match(line)
@@ -67,9 +74,17 @@ def _parsed(text: bytes) -> object:
 
 
 def _laid_out(value: object, indent: str) -> list[str]:
-    """Key by key; texts of several lines as several lines, which json.dumps would hide behind \\n."""
+    """Key by key; texts of several lines as several lines, which json.dumps would hide behind
+    \\n.
+    """
     lines: list[str] = []
-    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    pairs = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     for key, inner in pairs:
         name = f"{indent}{key}:" if isinstance(value, dict) else f"{indent}-"
         if isinstance(inner, (dict, list)) and inner:

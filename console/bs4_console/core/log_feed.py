@@ -1,7 +1,9 @@
-"""Fills a LogStore from the log streams of one pod, by pull: a window over them that starts anywhere and grows to both sides.
+"""Fills a LogStore from the log streams of one pod, by pull: a window over them that starts
+anywhere and grows to both sides.
 
-The log itself stays on the pod. What is held is what is near the place that is looked at: the tail and what comes, or the lines around
-a place one went to; pages before and behind it are fetched when they are wanted, through the pod's own filter where one is set.
+The log itself stays on the pod. What is held is what is near the place that is looked at: the tail
+and what comes, or the lines around a place one went to; pages before and behind it are fetched when
+they are wanted, through the pod's own filter where one is set.
 """
 
 from __future__ import annotations
@@ -22,19 +24,22 @@ TAIL_LINES = 2000
 MERGED_TAIL_LINES = 400
 #: How long a read waits on the pod for more.
 WAIT_S = 20.0
-#: Reads that wait on the pod at a time: an agent lets sixteen of one connection wait. With more streams than this each waits only SHARED_S.
+#: Reads that wait on the pod at a time: an agent lets sixteen of one connection wait. With more
+#: streams than this each waits only SHARED_S.
 READS = 8
 SHARED_S = 1.0
 #: Seconds between two looks for streams that came later.
 DISCOVER_S = 1.0
-#: Pause while nobody wants more of a log that is being read from its middle, and between two counts of what was not read.
+#: Pause while nobody wants more of a log that is being read from its middle, and between two counts
+#: of what was not read.
 IDLE_S = 0.2
 COUNT_S = 1.0
 #: Read with the line one goes to: a few screens.
 FIRST_BYTES = 64 * 1024
 #: Lines of one older page.
 PAGE_LINES = 2000
-#: A reader that follows the end and is so far behind it leaves out what lies between: nobody could read it as it rushes by.
+#: A reader that follows the end and is so far behind it leaves out what lies between: nobody could
+#: read it as it rushes by.
 BEHIND_BYTES = 8 * 1024 * 1024
 #: Full reads in a row after which it is looked how far the end is.
 BEHIND_READS = 8
@@ -47,9 +52,15 @@ class LogFeed:
     """
 
     def __init__(
-        self, reader: LogReader, store: LogStore, changed: Callable[[], None], following: Callable[[], bool] = lambda: True
+        self,
+        reader: LogReader,
+        store: LogStore,
+        changed: Callable[[], None],
+        following: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`following`: whether the end is what is looked at, so that what lies before it may be passed over to keep up."""
+        """`following`: whether the end is what is looked at, so that what lies before it may be
+        passed over to keep up.
+        """
         self.streams: list[str] = []
         self.loaded = False
         self.filter = LogFilter()
@@ -88,9 +99,14 @@ class LogFeed:
     # -- where it starts
 
     async def run(
-        self, streams: Sequence[str], discover: Callable[[], Sequence[str]] | None = None, wanted: Callable[[], bool] = lambda: True
+        self,
+        streams: Sequence[str],
+        discover: Callable[[], Sequence[str]] | None = None,
+        wanted: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Follow the end of `streams`, and of those that `discover` names later, until cancelled. Reads on only while `wanted()`."""
+        """Follow the end of `streams`, and of those that `discover` names later, until cancelled.
+        Reads on only while `wanted()`.
+        """
         self.streams = list(streams)
         cursors = await self._load_tails()
         self.loaded = self.live = True
@@ -107,13 +123,17 @@ class LogFeed:
                         group.create_task(self._follow(stream, "start", wanted))
 
     async def run_from(self, stream: str, cursor: str, wanted: Callable[[], bool]) -> None:
-        """Follow one stream from a cursor of interest (the evidence of an incident), one page before it included. Reads on only while
-        `wanted()`: between the evidence and the end may lie gigabytes that nobody looks at."""
+        """Follow one stream from a cursor of interest (the evidence of an incident), one page
+        before it included. Reads on only while `wanted()`: between the evidence and the end may lie
+        gigabytes that nobody looks at.
+        """
         await self.go_to({stream: cursor})
         await self.go_on(wanted)
 
     async def go_to(self, places: Mapping[str, str]) -> int:
-        """Load what lies before a place of each stream; returns the number that the first line from there on will have."""
+        """Load what lies before a place of each stream; returns the number that the first line from
+        there on will have.
+        """
         self.streams = list(places)
         self._before = [Side(cursor) for cursor in places.values()]
         anchor = self._store.end
@@ -123,13 +143,19 @@ class LogFeed:
             # The line one went to is there when the screen changes, and not one paint later.
             ((stream, cursor),) = places.items()
             chunk = await self.pages.read(stream, cursor, FIRST_BYTES, 0.0)
-            if chunk.data and chunk.next != chunk.start and split(chunk.start)[0] == split(cursor)[0]:
+            if (
+                chunk.data
+                and chunk.next != chunk.start
+                and split(chunk.start)[0] == split(cursor)[0]
+            ):
                 self._store.append(chunk.data, 0, chunk.start)
                 self._next[stream] = chunk.next
         return anchor
 
     async def go_on(self, wanted: Callable[[], bool]) -> None:
-        """After `go_to`: read on from there while `wanted()`, merged by the clock, until the end is reached; then follow it."""
+        """After `go_to`: read on from there while `wanted()`, merged by the clock, until the end is
+        reached; then follow it.
+        """
         places = self._next
         if len(places) == 1 and not self.filter.sifts:
             ((stream, cursor),) = places.items()
@@ -141,7 +167,13 @@ class LogFeed:
             if self.loaded and not wanted():
                 await asyncio.sleep(IDLE_S)
                 continue
-            await asyncio.gather(*(self._fetch_newer(n, side) for n, side in enumerate(sides) if not side.waiting and not side.ended))
+            await asyncio.gather(
+                *(
+                    self._fetch_newer(n, side)
+                    for n, side in enumerate(sides)
+                    if not side.waiting and not side.ended
+                )
+            )
             self._store.extend(take_newer(sides), self._passed)
             self.loaded = True
             self._changed()
@@ -151,9 +183,13 @@ class LogFeed:
                 group.create_task(self._follow(stream, side.cursor, wanted))
 
     async def show_at(self, streams: Sequence[str], t: float) -> int:
-        """Lines of all `streams` around the pod's wall time `t`, merged; returns the number of the first that is not before it. Reads
-        nothing afterwards but older pages."""
-        places = {stream: str((await self.pages.ask(stream, "seek-time", t=t))["cursor"]) for stream in streams}
+        """Lines of all `streams` around the pod's wall time `t`, merged; returns the number of the
+        first that is not before it. Reads nothing afterwards but older pages.
+        """
+        places = {
+            stream: str((await self.pages.ask(stream, "seek-time", t=t))["cursor"])
+            for stream in streams
+        }
         anchor = await self.go_to(places)
         sides = [Side(cursor, self._before[n].time) for n, cursor in enumerate(self._next.values())]
         await asyncio.gather(*(self._fetch_newer(n, side) for n, side in enumerate(sides)))
@@ -167,14 +203,20 @@ class LogFeed:
         if len(self.streams) == 1:
             stream = self.streams[0]
             begin, end = await self._load_tail(stream)
-            self._before = [Side(begin.cursor, ended=len(self._store) < TAIL_LINES and not begin.cut)]
+            self._before = [
+                Side(begin.cursor, ended=len(self._store) < TAIL_LINES and not begin.cut)
+            ]
             self.at_start = self._before[0].ended
             return {stream: end}
-        tails = await asyncio.gather(*(self._tail(stream, source) for source, stream in enumerate(self.streams)))
+        tails = await asyncio.gather(
+            *(self._tail(stream, source) for source, stream in enumerate(self.streams))
+        )
         pages = same_day([keyed(rows) for rows, _, _, _ in tails])
-        # What one source has from before the others' tails waits until theirs is fetched: the window has no line out of its order.
+        # What one source has from before the others' tails waits until theirs is fetched: the
+        # window has no line out of its order.
         self._before = [
-            Side(begin, page[-1][0] if page else None, page, ended=whole) for page, (_, _, begin, whole) in zip(pages, tails, strict=True)
+            Side(begin, page[-1][0] if page else None, page, ended=whole)
+            for page, (_, _, begin, whole) in zip(pages, tails, strict=True)
         ]
         self._store.extend(take_older(self._before))
         self.at_start = all(side.ended and not side.waiting for side in self._before)
@@ -190,14 +232,18 @@ class LogFeed:
             chunk = await self.pages.read(stream, cursor, PAGE_BYTES, 0.0)
             if split(chunk.start)[0] != split(cursor)[0]:
                 self._store.finish()
-            if not (chunk.partial and chunk.next == chunk.start):  # an unfinished last line comes with what follows
+            if not (
+                chunk.partial and chunk.next == chunk.start
+            ):  # an unfinished last line comes with what follows
                 self._store.append(chunk.data, 0, chunk.start)
             cursor = chunk.next
             if not chunk.more:
                 return begin, cursor
 
     async def _tail(self, stream: str, source: int) -> tuple[list[Row], str, str, bool]:
-        """(the newest whole lines of one of several streams, where they end, where they begin, whether those are all there are)."""
+        """(the newest whole lines of one of several streams, where they end, where they begin,
+        whether those are all there are).
+        """
         begin = await self.pages.back(stream, MERGED_TAIL_LINES)
         cursor, rows = begin.cursor, [(MARK, 0, 0, INSIDE)] if begin.within else []
         while True:
@@ -222,10 +268,16 @@ class LogFeed:
             self.paging = False
 
     async def _older(self) -> bool:
-        fetch = [self._fetch_older(n, side) for n, side in enumerate(self._before) if not side.waiting and not side.ended]
+        fetch = [
+            self._fetch_older(n, side)
+            for n, side in enumerate(self._before)
+            if not side.waiting and not side.ended
+        ]
         await asyncio.gather(*fetch)
         if len(self._before) > 1 and all(side.time is None for side in self._before):
-            for side, page in zip(self._before, same_day([side.waiting for side in self._before]), strict=True):
+            for side, page in zip(
+                self._before, same_day([side.waiting for side in self._before]), strict=True
+            ):
                 side.waiting = page
         rows = take_older(self._before)
         if rows and not self._store.prepend_rows(rows, self._passed):
@@ -238,13 +290,20 @@ class LogFeed:
         stream = self.streams[source]
         if self.filter.sifts:
             self.sifted = True
-            rows, side.cursor, side.ended = await self.pages.sift(stream, source, side.cursor, self.filter, backwards=True)
+            rows, side.cursor, side.ended = await self.pages.sift(
+                stream, source, side.cursor, self.filter, backwards=True
+            )
         else:
             count = PAGE_LINES if len(self.streams) == 1 else MERGED_TAIL_LINES
             rows, begin = await self.pages.before(stream, source, side.cursor, count)
             side.ended = not rows or begin == side.cursor
             side.cursor = begin
-        if len(self.streams) > 1 and not side.ended and (kept := from_a_head(rows)) and kept[0][0] != MARK:
+        if (
+            len(self.streams) > 1
+            and not side.ended
+            and (kept := from_a_head(rows))
+            and kept[0][0] != MARK
+        ):
             rows, side.cursor = kept, f"{kept[0][1]}:{kept[0][2]}"
         side.waiting = keyed(rows, before=side.time)
 
@@ -252,7 +311,9 @@ class LogFeed:
         stream = self.streams[source]
         if self.filter.sifts:
             self.sifted = True
-            rows, side.cursor, side.ended = await self.pages.sift(stream, source, side.cursor, self.filter, backwards=False)
+            rows, side.cursor, side.ended = await self.pages.sift(
+                stream, source, side.cursor, self.filter, backwards=False
+            )
         else:
             rows, side.cursor, side.ended = await self.pages.after(stream, source, side.cursor)
         side.waiting = keyed(rows, after=side.time)
@@ -271,9 +332,15 @@ class LogFeed:
 
     # -- the end
 
-    async def _follow(self, stream: str, cursor: str, wanted: Callable[[], bool] = lambda: True) -> None:
+    async def _follow(
+        self, stream: str, cursor: str, wanted: Callable[[], bool] = lambda: True
+    ) -> None:
         source = self.streams.index(stream)
-        held = full = 0  # bytes of an unfinished last line, which comes again from its start when it has grown; full reads in a row
+        held = full = (
+            # bytes of an unfinished last line, which comes again from its start when it has grown;
+            # full reads in a row
+            0
+        )
         counted = 0.0
         while True:
             if not wanted():
@@ -283,7 +350,11 @@ class LogFeed:
             self._read_again(source)
             try:
                 async with self._reading:
-                    wait = WAIT_S if len(self.streams) <= READS and not self.pages.crowded else SHARED_S
+                    wait = (
+                        WAIT_S
+                        if len(self.streams) <= READS and not self.pages.crowded
+                        else SHARED_S
+                    )
                     chunk = await self.pages.read(stream, cursor, PAGE_BYTES, wait, held)
             except RemoteError as error:
                 self._store.mark(f"{stream}: {error.message}")
@@ -325,8 +396,9 @@ class LogFeed:
             self.unread = sum(self._unread.values())
 
     async def _catch_up(self, stream: str, source: int, cursor: str) -> str:
-        """Where to go on: the tail when the end is far away. A single stream's window then starts anew there, so it has no hole; among
-        several a line says what was left out."""
+        """Where to go on: the tail when the end is far away. A single stream's window then starts
+        anew there, so it has no hole; among several a line says what was left out.
+        """
         tail = (await self.pages.back(stream, TAIL_LINES)).cursor
         (generation, offset), (here, at) = split(tail), split(cursor)
         if generation != here or offset - at < BEHIND_BYTES:
@@ -339,16 +411,23 @@ class LogFeed:
         else:
             self._store.finish(source)
             name = stream.rpartition("/")[2]
-            self._store.mark(f"{name}: {(offset - at) / 1e6:,.1f} MB passed over to keep up with the end; they are on the pod")
+            self._store.mark(
+                f"{name}: {(offset - at) / 1e6:,.1f} MB passed over to keep up with the end; "
+                "they are on the pod"
+            )
         return tail
 
     def _note_breaks(self, stream: str, source: int, generation: int, chunk: Any) -> None:
-        """A line for a gap, and for the start of another file; a gap of the old file comes before that."""
+        """A line for a gap, and for the start of another file; a gap of the old file comes before
+        that.
+        """
         begun = split(chunk.start)[0]
         marks = [gap_text(chunk.gap)] if chunk.gap else []
         if 0 <= generation != begun:
             name = f"{stream.rpartition('/')[2]}: a new file begins"
-            marks.insert(0 if chunk.gap and chunk.gap.get("generation") == begun else len(marks), name)
+            marks.insert(
+                0 if chunk.gap and chunk.gap.get("generation") == begun else len(marks), name
+            )
         for mark in marks:
             self._store.finish(source)
             self._store.mark(mark)
@@ -357,5 +436,9 @@ class LogFeed:
 def gap_text(gap: dict[str, Any]) -> str:
     """A gap in words: how much is missing and why."""
     start, end = gap.get("from"), gap.get("to")
-    size = f"{(end - start) / 1e6:,.1f} MB" if isinstance(start, int) and isinstance(end, int) else "an unknown number of bytes"
+    size = (
+        f"{(end - start) / 1e6:,.1f} MB"
+        if isinstance(start, int) and isinstance(end, int)
+        else "an unknown number of bytes"
+    )
     return f"gap: {size} lost before they were read ({gap.get('reason', 'no reason given')})"

@@ -14,8 +14,9 @@ from typing import Any
 from bs4_console.core.log_store import MARK, Block, LogStore
 from bs4_console.core.log_text import LEVELS, level_of
 
-#: Bytes of a line that an expression looks at as a filter, and when something is looked for: one over an unbounded line is how Toolong
-#: hangs (its issue 55). A text is found in the whole of a line. The pod's scanner has the same numbers.
+#: Bytes of a line that an expression looks at as a filter, and when something is looked for: one
+#: over an unbounded line is how Toolong hangs (its issue 55). A text is found in the whole of a
+#: line. The pod's scanner has the same numbers.
 REACH = 4096
 FIND_REACH = 16 * 1024
 
@@ -38,25 +39,39 @@ class Term:
 
     @classmethod
     def parse(cls, text: str) -> Term:
-        """Small letters match both cases, `!` in front leaves out; what is no valid expression is taken literally."""
+        """Small letters match both cases, `!` in front leaves out; what is no valid expression is
+        taken literally.
+        """
         out, text = text.startswith("!"), text.removeprefix("!")
         try:
             re.compile(text.encode())
         except re.error:
             text = re.escape(text)
-        return cls(text, not any(c.isupper() for c in text.replace("\\S", "").replace("\\W", "").replace("\\D", "")), out)
+        return cls(
+            text,
+            not any(
+                c.isupper() for c in text.replace("\\S", "").replace("\\W", "").replace("\\D", "")
+            ),
+            out,
+        )
 
     def compile(self) -> re.Pattern[bytes]:
-        return re.compile(self.text.encode(), re.MULTILINE | (re.IGNORECASE if self.ignore_case else 0))
+        return re.compile(
+            self.text.encode(), re.MULTILINE | (re.IGNORECASE if self.ignore_case else 0)
+        )
 
     @property
     def literal(self) -> str | None:
-        """The text itself where the expression is one: the pod finds that a hundred times as fast."""
+        """The text itself where the expression is one: the pod finds that a hundred times as
+        fast.
+        """
         bare = re.sub(r"\\([^A-Za-z0-9])", r"\1", self.text)
         return bare if re.escape(bare) == self.text or not _META.search(self.text) else None
 
     def reach(self, expression: int) -> int | None:
-        """How much of a line to look at: `expression` bytes; None for all of it, where the pattern is a text."""
+        """How much of a line to look at: `expression` bytes; None for all of it, where the pattern
+        is a text.
+        """
         return expression if self.literal is None else None
 
     def as_dict(self) -> dict[str, Any]:
@@ -68,8 +83,9 @@ _META = re.compile(r"[\\.^$*+?{}\[\]|()]")
 
 @dataclass(frozen=True)
 class LogFilter:
-    """`terms`: all must hold. `floor`: least level; a line without a level goes with the one before it. `fold`: of neighbours that differ
-    in numbers only the first is shown."""
+    """`terms`: all must hold. `floor`: least level; a line without a level goes with the one before
+    it. `fold`: of neighbours that differ in numbers only the first is shown.
+    """
 
     terms: tuple[Term, ...] = ()
     floor: int = 0
@@ -77,7 +93,9 @@ class LogFilter:
 
     @classmethod
     def parse(cls, text: str, floor: int = 0, *, fold: bool = False) -> LogFilter:
-        """What a person typed after `/`: regular expressions with ` && ` between them, `!` in front of one leaves out."""
+        """What a person typed after `/`: regular expressions with ` && ` between them, `!` in front
+        of one leaves out.
+        """
         words = [word for word in text.split(AND) if word.removeprefix("!")]
         return cls(tuple(Term.parse(word) for word in words), floor, fold)
 
@@ -101,7 +119,9 @@ class LogFilter:
         return [(term.compile(), term.out, term.reach(REACH)) for term in self.terms]
 
     def matches(self, line: bytes) -> bool:
-        return all((pattern.search(line[:reach]) is None) == out for pattern, out, reach in self.patterns)
+        return all(
+            (pattern.search(line[:reach]) is None) == out for pattern, out, reach in self.patterns
+        )
 
     def query(self) -> dict[str, Any]:
         """The arguments of a `sift`."""
@@ -109,7 +129,9 @@ class LogFilter:
 
 
 def sought(text: str) -> Term:
-    """What a person looks for: smart case, a capital letter makes the match exact; `!` is a letter like others."""
+    """What a person looks for: smart case, a capital letter makes the match exact; `!` is a letter
+    like others.
+    """
     return Term.parse(text if not text.startswith("!") else re.escape(text))
 
 
@@ -126,11 +148,15 @@ def find_reach(expression: str) -> int | None:
 @lru_cache(maxsize=8)
 def words_from(floor: int) -> re.Pattern[bytes]:
     """Finds the words of all levels from `floor` on."""
-    return re.compile(b"|".join(sorted(word.encode() for word, level in LEVELS.items() if level >= floor)))
+    return re.compile(
+        b"|".join(sorted(word.encode() for word, level in LEVELS.items() if level >= floor))
+    )
 
 
 def kind_of(line: bytes) -> bytes:
-    """What is the same in lines that say the same: all but its numbers and the bars drawn from them."""
+    """What is the same in lines that say the same: all but its numbers and the bars drawn from
+    them.
+    """
     return _NUMBERS.sub(b"0", line[:REACH])
 
 
@@ -138,10 +164,12 @@ _NUMBERS = re.compile(rb"[0-9][0-9.,:]*(?:e[+-]?[0-9]+)?|[\xe2\x96\x80-\x9f#]{2,
 
 
 class Lens:
-    """The visible lines of a store under a filter, built in slices so that typing a filter never blocks the screen.
+    """The visible lines of a store under a filter, built in slices so that typing a filter never
+    blocks the screen.
 
-    Without a filter it is the identity and costs nothing. Positions are 0-based among the visible lines, numbers are the store's. The
-    unfinished lines that pass come last, as in the store: in a hang they are what one looks at.
+    Without a filter it is the identity and costs nothing. Positions are 0-based among the visible
+    lines, numbers are the store's. The unfinished lines that pass come last, as in the store: in a
+    hang they are what one looks at.
     """
 
     def __init__(self, store: LogStore) -> None:
@@ -158,10 +186,14 @@ class Lens:
         self._open_key: object = None
 
     def set(self, wanted: LogFilter, near: int | None = None) -> None:
-        """`near`: the line that is looked at; what lies around it is looked at first. None: the newest."""
+        """`near`: the line that is looked at; what lies around it is looked at first. None: the
+        newest.
+        """
         self.filter = wanted
         self._hits = array("q")
-        self._middle = self._low = self._high = self._slice_before(self.store.end if near is None else near)
+        self._middle = self._low = self._high = self._slice_before(
+            self.store.end if near is None else near
+        )
         self._level = None
         self.folded, self._alike = {}, (0, b"")
         self._open_key = None
@@ -186,7 +218,9 @@ class Lens:
         return self.store.end + self._unfinished()[position - len(self._hits)]
 
     def position(self, number: int) -> int:
-        """Where the line is, or the first visible one after it: the anchor of a view survives a change of filter."""
+        """Where the line is, or the first visible one after it: the anchor of a view survives a
+        change of filter.
+        """
         if not self.filter.active:
             return min(max(number - self.store.first, 0), max(len(self.store) - 1, 0))
         if number < self.store.end:
@@ -196,12 +230,16 @@ class Lens:
         return min(at, max(len(self) - 1, 0))
 
     def _unfinished(self) -> list[int]:
-        """Which of the store's unfinished lines pass, by their place among them. They change with every read, so they are looked at
-        again then, and are in `_hits` only once they are whole: none is shown twice."""
+        """Which of the store's unfinished lines pass, by their place among them. They change with
+        every read, so they are looked at again then, and are in `_hits` only once they are whole:
+        none is shown twice.
+        """
         key = (self.store.revision, self.store.end)
         if key != self._open_key:
             self._open_key = key
-            lines = [self.store.line(self.store.end + n)[1] for n in range(len(self.store.open_sources))]
+            lines = [
+                self.store.line(self.store.end + n)[1] for n in range(len(self.store.open_sources))
+            ]
             level = self._level_before(self.store.end) if self.filter.floor and lines else 0
             self._open = [n for n, line in enumerate(lines) if self._passes(line, level)]
         return self._open
@@ -212,7 +250,9 @@ class Lens:
         return (level if own is None else own) >= self.filter.floor and self.filter.matches(line)
 
     def step(self, budget_s: float = 0.008) -> bool:
-        """Look at more lines for about `budget_s`, the nearest to where it began first; True while some are left."""
+        """Look at more lines for about `budget_s`, the nearest to where it began first; True while
+        some are left.
+        """
         if not self.filter.active:
             return False
         self._forget_pruned()
@@ -257,7 +297,9 @@ class Lens:
         self._low, self._level, self._alike = block.first + start, level, alike
 
     def _joined(self, older: array[int], newest: tuple[int, bytes]) -> tuple[int, bytes]:
-        """Lines that are folded go on over the edge of two slices; the newest shown line and its kind after that."""
+        """Lines that are folded go on over the edge of two slices; the newest shown line and its
+        kind after that.
+        """
         if not self.filter.fold or not older or not self._hits:
             return newest if self._hits else self._alike
         last, kind = self._alike
@@ -294,7 +336,11 @@ class Lens:
     def _fold(self, block: Block, numbers: list[int]) -> list[int]:
         shown = []
         for number in numbers:
-            alike = kind_of(block.line(number - block.first)) if block.sources[number - block.first] != MARK else b""
+            alike = (
+                kind_of(block.line(number - block.first))
+                if block.sources[number - block.first] != MARK
+                else b""
+            )
             if alike and alike == self._alike[1]:
                 self.folded[self._alike[0]] = self.folded.get(self._alike[0], 0) + 1
             else:
@@ -314,7 +360,9 @@ class Lens:
         return self.filter.matches(line)
 
     def _by_level(self, block: Block, start: int, stop: int) -> list[int]:
-        """From below the floor only a line with the word of a level above it leads up again: C finds the next such word."""
+        """From below the floor only a line with the word of a level above it leads up again: C
+        finds the next such word.
+        """
         hits: list[int] = []
         words = words_from(self.filter.floor)
         index = start
@@ -331,12 +379,20 @@ class Lens:
             index += 1
         return hits
 
-    def _by_search(self, block: Block, start: int, stop: int, pattern: re.Pattern[bytes]) -> list[int]:
+    def _by_search(
+        self, block: Block, start: int, stop: int, pattern: re.Pattern[bytes]
+    ) -> list[int]:
         """One C-level search a hit instead of one a line: 130 MB take 0.1 s when little matches."""
-        return [block.first + i for i in _candidates(block, start, stop, pattern) if self.filter.matches(block.line(i))]
+        return [
+            block.first + i
+            for i in _candidates(block, start, stop, pattern)
+            if self.filter.matches(block.line(i))
+        ]
 
     def find(self, pattern: re.Pattern[bytes], after: int, step: int) -> int | None:
-        """The nearest visible line beyond position `after` in direction `step` (+1, -1) that matches, as a position."""
+        """The nearest visible line beyond position `after` in direction `step` (+1, -1) that
+        matches, as a position.
+        """
         position, reach = after + step, find_reach(pattern.pattern.decode())
         while 0 <= position < len(self):
             number = self.number(position)
@@ -349,7 +405,11 @@ class Lens:
                 continue
             block = self.store.blocks[self.store.block_of(number)]
             index = number - block.first
-            start, stop = (index, min(index + SLICE_LINES, len(block))) if step > 0 else (max(0, index + 1 - SLICE_LINES), index + 1)
+            start, stop = (
+                (index, min(index + SLICE_LINES, len(block)))
+                if step > 0
+                else (max(0, index + 1 - SLICE_LINES), index + 1)
+            )
             found = self._first_of(self._searched(block, start, stop, pattern), step)
             if found is not None:
                 return found
@@ -367,7 +427,9 @@ class Lens:
                 return position
         return None
 
-    def _searched(self, block: Block, start: int, stop: int, pattern: re.Pattern[bytes]) -> list[int]:
+    def _searched(
+        self, block: Block, start: int, stop: int, pattern: re.Pattern[bytes]
+    ) -> list[int]:
         """Numbers of the lines that match, of those with a source."""
         found = (i for i in _candidates(block, start, stop, pattern) if block.sources[i] != MARK)
         reach = find_reach(pattern.pattern.decode())
@@ -375,7 +437,9 @@ class Lens:
 
 
 def _candidates(block: Block, start: int, stop: int, pattern: re.Pattern[bytes]) -> Iterator[int]:
-    """Lines of `start` to `stop` in which a match begins. It may have reached across the line's end: the line alone decides."""
+    """Lines of `start` to `stop` in which a match begins. It may have reached across the line's
+    end: the line alone decides.
+    """
     starts, data = block.starts, block.data
     end = starts[stop] if stop < len(starts) else len(data)
     index = start

@@ -25,8 +25,9 @@ EXAMPLES = "12345 (line), 50%, 21:14 or 21:14:05, -5m, +1h30m, 2026-11-20 21:14"
 
 @dataclass(frozen=True)
 class Target:
-    """One of: `line` (from 1; negative from the end), `share` (0 to 1), `seconds` from here, `clock` (seconds since midnight), `moment`
-    (wall seconds)."""
+    """One of: `line` (from 1; negative from the end), `share` (0 to 1), `seconds` from here,
+    `clock` (seconds since midnight), `moment` (wall seconds).
+    """
 
     line: int | None = None
     share: float | None = None
@@ -54,19 +55,31 @@ def parse(text: str) -> Target:
     return Target(moment=moment.timestamp())
 
 
-async def resolve(target: Target, pages: LogPages, here: Mapping[str, str], clock: int | None, *, at_end: bool) -> dict[str, str]:
-    """The cursor in each stream. `here`: where each is now; `clock`: of the line one is on. UsageError where that cannot be."""
+async def resolve(
+    target: Target, pages: LogPages, here: Mapping[str, str], clock: int | None, *, at_end: bool
+) -> dict[str, str]:
+    """The cursor in each stream. `here`: where each is now; `clock`: of the line one is on.
+    UsageError where that cannot be.
+    """
     if target.line is not None or target.share is not None:
         if len(here) > 1:
-            raise UsageError("Several sources have no common line number.", "Go to a time, or open one source first.")
+            raise UsageError(
+                "Several sources have no common line number.",
+                "Go to a time, or open one source first.",
+            )
         ((stream, _),) = here.items()
         return {stream: await _line(target, pages, stream)}
     if target.moment is not None:
-        return {stream: str((await pages.ask(stream, "seek-time", t=target.moment))["cursor"]) for stream in here}
+        return {
+            stream: str((await pages.ask(stream, "seek-time", t=target.moment))["cursor"])
+            for stream in here
+        }
     seconds = target.seconds
     if seconds is None:
         if clock is None or target.clock is None:
-            raise UsageError("The lines here have no clock.", "Go to a line or a share of the log instead.")
+            raise UsageError(
+                "The lines here have no clock.", "Go to a line or a share of the log instead."
+            )
         seconds = shortest(target.clock, clock)
         if at_end and seconds > 0:
             seconds -= DAY
@@ -75,7 +88,9 @@ async def resolve(target: Target, pages: LogPages, here: Mapping[str, str], cloc
         found = (await pages.ask(stream, "seek-clock", cursor=cursor, seconds=seconds))["cursor"]
         places[stream] = cursor if found is None else str(found)
         if found is None and len(here) == 1:
-            raise UsageError("The lines here have no clock.", "Go to a line or a share of the log instead.")
+            raise UsageError(
+                "The lines here have no clock.", "Go to a line or a share of the log instead."
+            )
     return places
 
 
@@ -90,7 +105,9 @@ async def _line(target: Target, pages: LogPages, stream: str) -> str:
 
 
 def near(store: LogStore, number: int | None, streams: Sequence[str]) -> dict[str, str]:
-    """Each stream's cursor near a line: that of its last line before it, else of its first one behind it, else its end."""
+    """Each stream's cursor near a line: that of its last line before it, else of its first one
+    behind it, else its end.
+    """
     found: dict[int, str] = {}
     if number is not None:
         back = range(number, max(store.first, number - NEAR_LINES) - 1, -1)

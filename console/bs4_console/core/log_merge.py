@@ -26,11 +26,14 @@ def rows_of(data: bytes, source: int, cursor: str) -> list[Row]:
     return rows
 
 
-def keyed(rows: Sequence[Row], *, after: int | None = None, before: int | None = None) -> list[Keyed]:
-    """Each line with its time. A line without a clock stays with the one before it (the first ones with the first that has one).
+def keyed(
+    rows: Sequence[Row], *, after: int | None = None, before: int | None = None
+) -> list[Keyed]:
+    """Each line with its time. A line without a clock stays with the one before it (the first ones
+    with the first that has one).
 
-    Of which day the clocks are is told by a neighbour: the time of a line that lies just before the page (`after`), or just behind it
-    (`before`).
+    Of which day the clocks are is told by a neighbour: the time of a line that lies just before the
+    page (`after`), or just behind it (`before`).
     """
     times: list[int] = []
     now: int | None = None
@@ -42,7 +45,8 @@ def keyed(rows: Sequence[Row], *, after: int | None = None, before: int | None =
                 days += DAY
             if now is None:
                 times = [clock] * len(times)
-            # Several writers: a clock that goes back a little does not part the line from its neighbours.
+            # Several writers: a clock that goes back a little does not part the line from its
+            # neighbours.
             now = max(clock + days, now or 0)
         times.append(0 if now is None else now)
     shift = 0
@@ -57,7 +61,9 @@ def keyed(rows: Sequence[Row], *, after: int | None = None, before: int | None =
 
 @dataclass
 class Side:
-    """What was fetched of one source in one direction and not shown yet. `time` is that of its line nearest to what is shown."""
+    """What was fetched of one source in one direction and not shown yet. `time` is that of its line
+    nearest to what is shown.
+    """
 
     cursor: str
     time: int | None = None
@@ -66,14 +72,21 @@ class Side:
 
 
 def take_older(sides: Sequence[Side]) -> list[Row]:
-    """The waiting lines that may be shown before what is shown already: of all sources, as far back as all have been fetched."""
+    """The waiting lines that may be shown before what is shown already: of all sources, as far back
+    as all have been fetched.
+    """
     if any(not side.ended and not side.waiting for side in sides):
         return []  # nobody knows yet how near its next line is
-    bound = max((side.waiting[0][0] for side in sides if not side.ended and side.waiting), default=None)
+    bound = max(
+        (side.waiting[0][0] for side in sides if not side.ended and side.waiting), default=None
+    )
     taken: list[tuple[int, int, int, Row]] = []
     for number, side in enumerate(sides):
         keep = [entry for entry in side.waiting if bound is not None and entry[0] < bound]
-        taken += [(entry[0], number, order, entry[1]) for order, entry in enumerate(side.waiting[len(keep) :])]
+        taken += [
+            (entry[0], number, order, entry[1])
+            for order, entry in enumerate(side.waiting[len(keep) :])
+        ]
         if len(keep) < len(side.waiting):
             side.time = side.waiting[len(keep)][0]
         side.waiting = keep
@@ -84,7 +97,9 @@ def take_newer(sides: Sequence[Side]) -> list[Row]:
     """As `take_older`, for what comes behind what is shown."""
     if any(not side.ended and not side.waiting for side in sides):
         return []  # nobody knows yet how near its next line is
-    bound = min((side.waiting[-1][0] for side in sides if not side.ended and side.waiting), default=None)
+    bound = min(
+        (side.waiting[-1][0] for side in sides if not side.ended and side.waiting), default=None
+    )
     taken: list[tuple[int, int, int, Row]] = []
     for number, side in enumerate(sides):
         ready = [entry for entry in side.waiting if bound is None or entry[0] <= bound]
@@ -96,13 +111,20 @@ def take_newer(sides: Sequence[Side]) -> list[Row]:
 
 
 def same_day(pages: Sequence[Sequence[Keyed]]) -> list[list[Keyed]]:
-    """Pages that end at about the same moment: one that never saw midnight while another did began after it."""
+    """Pages that end at about the same moment: one that never saw midnight while another did began
+    after it.
+    """
     last = [max((entry[0] for entry in page), default=0) for page in pages]
     newest = max(last, default=0) // DAY
-    return [[(time + (newest - last[n] // DAY) * DAY, row) for time, row in page] for n, page in enumerate(pages)]
+    return [
+        [(time + (newest - last[n] // DAY) * DAY, row) for time, row in page]
+        for n, page in enumerate(pages)
+    ]
 
 
 def from_a_head(rows: list[Row]) -> list[Row]:
-    """A page without the lines at its beginning that belong to an entry before it: they come with that one."""
+    """A page without the lines at its beginning that belong to an entry before it: they come with
+    that one.
+    """
     first = next((n for n, row in enumerate(rows) if clock_of(clean(row[3])) is not None), 0)
     return rows[first:]

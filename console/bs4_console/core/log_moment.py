@@ -1,4 +1,6 @@
-"""When a line of a log was written: found by asking for times, because a line's own clock has no date and its pod's zone is not known."""
+"""When a line of a log was written: found by asking for times, because a line's own clock has no
+date and its pod's zone is not known.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,12 @@ _ZONES_S = 900
 _HALVINGS = 24
 
 
-async def written_at(pages: LogPages, stream: str, cursor: str, clock: int | None, begin: float, end: float) -> float:
-    """Wall seconds (of the pod) at which the log reached `cursor`, between `begin` and `end`. `clock`: seconds since midnight that the line
-    itself shows."""
+async def written_at(
+    pages: LogPages, stream: str, cursor: str, clock: int | None, begin: float, end: float
+) -> float:
+    """Wall seconds (of the pod) at which the log reached `cursor`, between `begin` and `end`.
+    `clock`: seconds since midnight that the line itself shows.
+    """
     target = split(cursor)
     for _ in range(_HALVINGS):
         if end - begin <= 1.0:

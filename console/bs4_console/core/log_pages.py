@@ -1,4 +1,6 @@
-"""Pages of one pod's log streams: raw lines or those that pass a filter, before or behind a place; patient with links and busy agents."""
+"""Pages of one pod's log streams: raw lines or those that pass a filter, before or behind a place;
+patient with links and busy agents.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ BUSY_S = 0.2
 RETRY_S = 1.0
 #: One read.
 PAGE_BYTES = 262144
-#: Lines may be long: further back than this no page reaches, be it inside a line. Two thousand lines of a log take 0.3 MB.
+#: Lines may be long: further back than this no page reaches, be it inside a line. Two thousand
+#: lines of a log take 0.3 MB.
 ROOM_BYTES = 2 * 1024 * 1024
 #: Lines that a filter gives in one answer; a frame has room for about 150 of 120 characters.
 SIFTED_LINES = 200
@@ -34,7 +37,9 @@ INSIDE = b"inside a longer line: it begins further up"
 
 @dataclass(frozen=True)
 class Back:
-    """A place further back. `cut`: fewer lines than were asked for have room; `within`: it is inside a line."""
+    """A place further back. `cut`: fewer lines than were asked for have room; `within`: it is
+    inside a line.
+    """
 
     cursor: str
     cut: bool
@@ -44,13 +49,17 @@ class Back:
 class LogReader(Protocol):
     """What a PodSession offers of its logs."""
 
-    async def read_log(self, stream: str, cursor: str, limit: int = ..., wait: float = ..., *, seen: int = ...) -> Any: ...
+    async def read_log(
+        self, stream: str, cursor: str, limit: int = ..., wait: float = ..., *, seen: int = ...
+    ) -> Any: ...
 
     async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]: ...
 
 
 class LogPages:
-    """`waiting` says why nothing comes (the link is down); empty while all is well. `crowded`: the agent has refused a call for others."""
+    """`waiting` says why nothing comes (the link is down); empty while all is well. `crowded`: the
+    agent has refused a call for others.
+    """
 
     def __init__(self, reader: LogReader, changed: Callable[[], None]) -> None:
         self.waiting = ""
@@ -59,15 +68,20 @@ class LogPages:
         self._changed = changed
         self._asking = asyncio.Semaphore(QUERIES)
 
-    async def before(self, stream: str, source: int, cursor: str, lines: int) -> tuple[list[Row], str]:
-        """(about `lines` lines before `cursor`, where they begin). Of a line that is longer than ROOM_BYTES a part at a time, and what
-        stands before it says so."""
+    async def before(
+        self, stream: str, source: int, cursor: str, lines: int
+    ) -> tuple[list[Row], str]:
+        """(about `lines` lines before `cursor`, where they begin). Of a line that is longer than
+        ROOM_BYTES a part at a time, and what stands before it says so.
+        """
         found = await self.back(stream, lines, cursor)
         rows = await self.between(stream, source, found.cursor, cursor)
         return [(MARK, 0, 0, INSIDE), *rows] if found.within and rows else rows, found.cursor
 
     async def back(self, stream: str, lines: int, cursor: str | None = None) -> Back:
-        """Where the last `lines` lines before `cursor` (None: the end) begin, or as many as have room."""
+        """Where the last `lines` lines before `cursor` (None: the end) begin, or as many as have
+        room.
+        """
         place = {} if cursor is None else {"cursor": cursor}
         answer = await self.ask(stream, "seek-line", line=-lines, room=ROOM_BYTES, **place)
         return Back(str(answer["cursor"]), answer.get("cut") is True, answer.get("within") is True)
@@ -98,7 +112,9 @@ class LogPages:
         return rows + rows_of(held, source, held_at)
 
     async def after(self, stream: str, source: int, cursor: str) -> tuple[list[Row], str, bool]:
-        """(about a page of whole lines from `cursor` on, where they end, whether there is no more)."""
+        """(about a page of whole lines from `cursor` on, where they end, whether there is no
+        more).
+        """
         chunk = await self.read(stream, cursor, PAGE_BYTES, 0.0)
         if not chunk.data:
             return [], chunk.next, not chunk.more
@@ -106,14 +122,27 @@ class LogPages:
             return [], chunk.start, True
         return rows_of(chunk.data, source, chunk.start), chunk.next, not chunk.more
 
-    async def sift(self, stream: str, source: int, cursor: str, wanted: LogFilter, *, backwards: bool) -> tuple[list[Row], str, bool]:
-        """One answer of the pod's filter: (lines in the order of the log, how far it came, whether that is the end)."""
-        answer = await self.ask(stream, "sift", cursor=cursor, backwards=backwards, limit=SIFTED_LINES, **wanted.query())
+    async def sift(
+        self, stream: str, source: int, cursor: str, wanted: LogFilter, *, backwards: bool
+    ) -> tuple[list[Row], str, bool]:
+        """One answer of the pod's filter: (lines in the order of the log, how far it came, whether
+        that is the end).
+        """
+        answer = await self.ask(
+            stream, "sift", cursor=cursor, backwards=backwards, limit=SIFTED_LINES, **wanted.query()
+        )
         rows: list[Row] = []
         for place, text, size in answer["lines"]:
             generation, offset = split(str(place))
             line = str(text).encode("utf-8", "replace")
-            rows.append((source, generation, offset, line + f" … {size:,} bytes in all".encode() if size > WHOLE_BYTES else line))
+            rows.append(
+                (
+                    source,
+                    generation,
+                    offset,
+                    line + f" … {size:,} bytes in all".encode() if size > WHOLE_BYTES else line,
+                )
+            )
         return rows[::-1] if backwards else rows, str(answer["cursor"]), answer["next"] is None
 
     async def ask(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
@@ -128,7 +157,11 @@ class LogPages:
                 except RemoteError as error:
                     await self._later(error)
                     continue
-                if not isinstance(further := answer.get("next"), dict) or op in ("search", "count", "sift"):
+                if not isinstance(further := answer.get("next"), dict) or op in (
+                    "search",
+                    "count",
+                    "sift",
+                ):
                     return answer
                 parameters |= further
 
@@ -148,8 +181,10 @@ class LogPages:
             return chunk
 
     async def _later(self, error: RemoteError) -> None:
-        """The agent bounds the calls of a connection, and others make some too: a refusal for that is a pause, and from then on whoever
-        has read leaves the place to others for a moment. Any other refusal is raised."""
+        """The agent bounds the calls of a connection, and others make some too: a refusal for that
+        is a pause, and from then on whoever has read leaves the place to others for a moment. Any
+        other refusal is raised.
+        """
         if error.type != "too-many-calls":
             raise error
         self.crowded = True

@@ -1,4 +1,6 @@
-"""Looking for a text in whole logs, on their pods: the next match beyond what is held, and how many there are in all."""
+"""Looking for a text in whole logs, on their pods: the next match beyond what is held, and how many
+there are in all.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,13 @@ class Match:
 
 
 class LogSearch:
-    """One text in all of `streams`. `total` grows while `count` runs; `finished` says that all lines were looked at once."""
+    """One text in all of `streams`. `total` grows while `count` runs; `finished` says that all
+    lines were looked at once.
+    """
 
-    def __init__(self, pages: LogPages, streams: Sequence[str], text: str, wanted: LogFilter) -> None:
+    def __init__(
+        self, pages: LogPages, streams: Sequence[str], text: str, wanted: LogFilter
+    ) -> None:
         self.text, self.term, self.filter = text, sought(text), wanted
         self.total = 0
         self.finished = False
@@ -36,7 +42,11 @@ class LogSearch:
     @property
     def arguments(self) -> dict[str, object]:
         literal = self.term.literal
-        return {"pattern": literal or self.term.text, "regex": literal is None, "ignore_case": self.term.ignore_case}
+        return {
+            "pattern": literal or self.term.text,
+            "regex": literal is None,
+            "ignore_case": self.term.ignore_case,
+        }
 
     async def count(self, changed: Callable[[], None]) -> None:
         """Count, and go on counting what comes, until cancelled."""
@@ -57,14 +67,27 @@ class LogSearch:
             if answer["next"] is None:
                 return cursor
 
-    async def nearest(self, edges: Mapping[int, Place], clocks: Mapping[int, int | None], direction: int) -> Match | None:
-        """The match nearest beyond the edges of what is held of each source (`clocks`: those of the lines there), among several sources
-        by the clock."""
-        found = [match for match in await asyncio.gather(*(self._next(place, direction) for place in edges.values())) if match is not None]
+    async def nearest(
+        self, edges: Mapping[int, Place], clocks: Mapping[int, int | None], direction: int
+    ) -> Match | None:
+        """The match nearest beyond the edges of what is held of each source (`clocks`: those of the
+        lines there), among several sources by the clock.
+        """
+        found = [
+            match
+            for match in await asyncio.gather(
+                *(self._next(place, direction) for place in edges.values())
+            )
+            if match is not None
+        ]
 
         def distance(match: Match) -> int:
             here = clocks.get(match.place[0])
-            return DAY if here is None or match.clock is None else (direction * (match.clock - here)) % DAY
+            return (
+                DAY
+                if here is None or match.clock is None
+                else (direction * (match.clock - here)) % DAY
+            )
 
         return min(found, key=distance, default=None)
 
@@ -80,15 +103,23 @@ class LogSearch:
             if ended:
                 return None
 
-    async def _ask(self, stream: str, cursor: str, *, backwards: bool) -> tuple[list[tuple[str, str]], str, bool]:
-        """(hits, where to go on, whether that is all). Under a filter only a line that is shown is a hit."""
+    async def _ask(
+        self, stream: str, cursor: str, *, backwards: bool
+    ) -> tuple[list[tuple[str, str]], str, bool]:
+        """(hits, where to go on, whether that is all). Under a filter only a line that is shown is
+        a hit.
+        """
         # Two, since the first may be the line one is on.
         if self.filter.sifts:
             both = LogFilter((*self.filter.terms, self.term), self.filter.floor).query()
-            answer = await self._pages.ask(stream, "sift", cursor=cursor, backwards=backwards, limit=2, **both)
+            answer = await self._pages.ask(
+                stream, "sift", cursor=cursor, backwards=backwards, limit=2, **both
+            )
             hits = [(str(place), str(text)) for place, text, _ in answer["lines"]]
         else:
-            answer = await self._pages.ask(stream, "search", cursor=cursor, backwards=backwards, limit=2, **self.arguments)
+            answer = await self._pages.ask(
+                stream, "search", cursor=cursor, backwards=backwards, limit=2, **self.arguments
+            )
             hits = [(str(hit["cursor"]), str(hit["text"])) for hit in answer["hits"]]
         further = answer["next"]
         return hits, str(further["cursor"]) if further else cursor, further is None
@@ -99,10 +130,16 @@ def shortest(clock: int, here: int) -> int:
     return (clock - here + HALF) % DAY - HALF
 
 
-def edges_of(store: LogStore, sources: int, direction: int) -> tuple[dict[int, Place], dict[int, int | None]]:
+def edges_of(
+    store: LogStore, sources: int, direction: int
+) -> tuple[dict[int, Place], dict[int, int | None]]:
     """The outermost held line of each source in a direction, and its clock."""
     edges, clocks = dict[int, Place](), dict[int, int | None]()
-    for number in range(store.first, store.end) if direction < 0 else range(store.end - 1, store.first - 1, -1):
+    for number in (
+        range(store.first, store.end)
+        if direction < 0
+        else range(store.end - 1, store.first - 1, -1)
+    ):
         place = store.place(number)
         if place is not None and place[0] not in edges:
             edges[place[0]] = place
@@ -130,7 +167,9 @@ async def beside(
             cursor = f"{edge[1]}:{edge[2]}"
             if here is not None and match.clock is not None:
                 seconds = direction * ((direction * (match.clock - here)) % DAY)
-                found = (await pages.ask(stream, "seek-clock", cursor=cursor, seconds=seconds))["cursor"]
+                found = (await pages.ask(stream, "seek-clock", cursor=cursor, seconds=seconds))[
+                    "cursor"
+                ]
                 cursor = cursor if found is None else str(found)
             places[stream] = cursor
     return places

@@ -1,4 +1,6 @@
-"""The lines a log view holds: raw chunks in, numbered lines out, bounded in memory whatever the pod writes."""
+"""The lines a log view holds: raw chunks in, numbered lines out, bounded in memory whatever the pod
+writes.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +12,16 @@ from dataclasses import dataclass, field
 
 from bs4_console.core.log_text import clean, clock_of
 
-#: Bytes of text one view keeps. 64 MiB is about half a million lines of 120 characters; what is older is asked from the pod again.
+#: Bytes of text one view keeps. 64 MiB is about half a million lines of 120 characters; what is
+#: older is asked from the pod again.
 CAP_BYTES = 64 * 1024 * 1024
 #: Lines are kept in blocks of about this size, so that the oldest can go in one move.
 BLOCK_BYTES = 1024 * 1024
 #: Of an unfinished line so much is shown and searched: it is looked at again with every read.
 OPEN_BYTES = 64 * 1024
-#: A line has no right to unbounded memory. One longer than this keeps its first OPEN_BYTES and what came with its end, and so does one that
-#: is longer than OPEN_BYTES while all unfinished lines together hold OPEN_TOTAL.
+#: A line has no right to unbounded memory. One longer than this keeps its first OPEN_BYTES and what
+#: came with its end, and so does one that is longer than OPEN_BYTES while all unfinished lines
+#: together hold OPEN_TOTAL.
 LINE_BYTES = 4 * 1024 * 1024
 OPEN_TOTAL = 16 * 1024 * 1024
 #: Source number of the view's own lines (a gap, a new file).
@@ -35,8 +39,10 @@ Row = tuple[int, int, int, bytes]
 
 @dataclass
 class Block:
-    """Whole lines, each ended by LF; `starts` holds their offsets, `sources` where each came from, `first` the number of the first.
-    `generations` and `offsets` say where the raw line lies on the pod."""
+    """Whole lines, each ended by LF; `starts` holds their offsets, `sources` where each came from,
+    `first` the number of the first. `generations` and `offsets` say where the raw line lies on the
+    pod.
+    """
 
     first: int
     data: bytearray = field(default_factory=bytearray)
@@ -76,13 +82,15 @@ def line_starts(lines: bytes, base: int = 0) -> list[int]:
 
 
 class Repeats:
-    """Leaves out lines that another source has just written: a launcher prints its trainer's log once more. Lines without a clock stay,
-    and so do lines that one source repeats itself.
+    """Leaves out lines that another source has just written: a launcher prints its trainer's log
+    once more. Lines without a clock stay, and so do lines that one source repeats itself.
 
-    Whole chunks are compared as sets, in C; only a chunk that has something in common with another source is looked at line by line.
+    Whole chunks are compared as sets, in C; only a chunk that has something in common with another
+    source is looked at line by line.
     """
 
-    #: Lines that are remembered of each source, and as many again before they are forgotten; a repetition is at most a read behind.
+    #: Lines that are remembered of each source, and as many again before they are forgotten; a
+    #: repetition is at most a read behind.
     MEMORY = 8192
     #: Shorter lines are alike too often.
     LEAST = 24
@@ -91,12 +99,20 @@ class Repeats:
         self.dropped = 0
         self._seen: dict[int, tuple[set[bytes], set[bytes]]] = {}
 
-    def without(self, lines: bytes, source: int, offsets: Sequence[int]) -> tuple[bytes, Sequence[int]]:
+    def without(
+        self, lines: bytes, source: int, offsets: Sequence[int]
+    ) -> tuple[bytes, Sequence[int]]:
         """The lines that stay, and their offsets."""
         parts = [part + b"\n" for part in lines[:-1].split(b"\n")]
-        others = [found for number, pair in self._seen.items() if number != source for found in pair]
+        others = [
+            found for number, pair in self._seen.items() if number != source for found in pair
+        ]
         if not all(found.isdisjoint(parts) for found in others):
-            kept = [(line, at) for line, at in zip(parts, offsets, strict=True) if not self._repeats(line, others)]
+            kept = [
+                (line, at)
+                for line, at in zip(parts, offsets, strict=True)
+                if not self._repeats(line, others)
+            ]
             self.dropped += len(parts) - len(kept)
             parts, offsets = [line for line, _ in kept], [at for _, at in kept]
             lines = b"".join(parts)
@@ -106,12 +122,22 @@ class Repeats:
     def among(self, rows: Sequence[Row]) -> list[Row]:
         """A page without what another source of the same page says as well."""
         first: dict[bytes, int] = {}
-        kept = [row for row in rows if first.setdefault(row[3], row[0]) == row[0] or len(row[3]) < self.LEAST or clock_of(row[3]) is None]
+        kept = [
+            row
+            for row in rows
+            if first.setdefault(row[3], row[0]) == row[0]
+            or len(row[3]) < self.LEAST
+            or clock_of(row[3]) is None
+        ]
         self.dropped += len(rows) - len(kept)
         return kept
 
     def _repeats(self, line: bytes, others: list[set[bytes]]) -> bool:
-        return any(line in found for found in others) and len(line) >= self.LEAST and clock_of(line) is not None
+        return (
+            any(line in found for found in others)
+            and len(line) >= self.LEAST
+            and clock_of(line) is not None
+        )
 
     def _remember(self, parts: list[bytes], source: int) -> None:
         new, old = self._seen.get(source, (set(), set()))
@@ -124,9 +150,10 @@ class Repeats:
 class LogStore:
     """Numbered lines of one or more sources in the order of their arrival.
 
-    A line keeps its number for as long as it is held: numbers are absolute, the first line ever appended is 0 and lines put before
-    it are negative. So a number is an anchor that neither pruning nor filtering moves. `first <= n < end` are held; the unfinished
-    last line of each source follows as `end`, `end + 1`, ... until it is finished.
+    A line keeps its number for as long as it is held: numbers are absolute, the first line ever
+    appended is 0 and lines put before it are negative. So a number is an anchor that neither
+    pruning nor filtering moves. `first <= n < end` are held; the unfinished last line of each
+    source follows as `end`, `end + 1`, ... until it is finished.
     """
 
     def __init__(self, cap_bytes: int = CAP_BYTES, *, repeats: Repeats | None = None) -> None:
@@ -181,7 +208,9 @@ class LogStore:
         self._add(clean(whole), source, generation, starts)
 
     def unfinished(self, text: bytes, source: int = 0, cursor: str | None = None) -> None:
-        """The unfinished last line of `source` as it is now, in place of what was held of it (a chunk that `repeats`)."""
+        """The unfinished last line of `source` as it is now, in place of what was held of it (a
+        chunk that `repeats`).
+        """
         generation, offset = _place(cursor)
         self.revision += 1
         self._open[source] = _Open(text, generation, offset, len(text)).bounded()
@@ -191,19 +220,25 @@ class LogStore:
         held = self._open.pop(source, None)
         self.revision += 1
         if held and held.text:
-            self._add(clean(held.text + held.ellipsis(0) + b"\n"), source, held.generation, [held.offset])
+            self._add(
+                clean(held.text + held.ellipsis(0) + b"\n"), source, held.generation, [held.offset]
+            )
 
     def mark(self, text: str) -> None:
         """A line of the view's own: a gap, the start of another file."""
         self._add(text.encode() + b"\n", MARK, 0, [0])
 
     def extend(self, rows: Sequence[Row], passed: object = None) -> None:
-        """Whole lines of any sources, in this order. `passed`: the filter that they came through on the pod."""
+        """Whole lines of any sources, in this order. `passed`: the filter that they came through on
+        the pod.
+        """
         for source, generation, offset, line in rows:
             self._add(clean(line + b"\n"), source, generation, [offset], passed)
 
     def prepend(self, data: bytes, source: int = 0, cursor: str | None = None) -> int:
-        """Whole older lines of one source; returns how many. Refused (0, and `full`) when there is no room."""
+        """Whole older lines of one source; returns how many. Refused (0, and `full`) when there is
+        no room.
+        """
         block = Block(0)
         if data:
             generation, offset = _place(cursor)
@@ -211,7 +246,9 @@ class LogStore:
         return self._put_before(block)
 
     def prepend_rows(self, rows: Sequence[Row], passed: object = None) -> int:
-        """As `prepend`, of any sources in this order. `passed`: the filter that they came through on the pod."""
+        """As `prepend`, of any sources in this order. `passed`: the filter that they came through
+        on the pod.
+        """
         block = Block(0, passed=passed)
         for source, generation, offset, line in self.repeats.among(rows) if self.repeats else rows:
             block.add(clean(line + b"\n"), source, generation, [offset])
@@ -231,7 +268,9 @@ class LogStore:
         return len(block)
 
     def place(self, number: int) -> Place | None:
-        """Where line `number` lies on the pod; None for a line of the view's own or of unknown place."""
+        """Where line `number` lies on the pod; None for a line of the view's own or of unknown
+        place.
+        """
         if number >= self.end:
             source = self.open_sources[number - self.end]
             held = self._open[source]
@@ -242,7 +281,9 @@ class LogStore:
         return (block.sources[index], generation, block.offsets[index]) if generation else None
 
     def number_at(self, place: Place) -> int | None:
-        """The held line that begins at `place`. Compares whole blocks in C: 4 ms for half a million lines."""
+        """The held line that begins at `place`. Compares whole blocks in C: 4 ms for half a million
+        lines.
+        """
         source, generation, offset = place
         for block in self._blocks:
             index = -1
@@ -260,7 +301,9 @@ class LogStore:
         return None
 
     def cut_lines(self) -> list[int]:
-        """The held lines of which a part in the middle is not held. Whole blocks are searched in C: 20 ms where 64 MiB are held."""
+        """The held lines of which a part in the middle is not held. Whole blocks are searched in C:
+        20 ms where 64 MiB are held.
+        """
         return [
             block.first + bisect_right(block.starts, found.start()) - 1
             for block in self._blocks
@@ -297,12 +340,23 @@ class LogStore:
         self.revision += 1
         self.first, self.bytes, self.full, self.complete_from = self.end, 0, False, None
 
-    def _add(self, lines: bytes, source: int, generation: int, offsets: Sequence[int], passed: object = None) -> None:
+    def _add(
+        self,
+        lines: bytes,
+        source: int,
+        generation: int,
+        offsets: Sequence[int],
+        passed: object = None,
+    ) -> None:
         if self.repeats is not None and source != MARK:
             lines, offsets = self.repeats.without(lines, source, offsets)
             if not lines:
                 return
-        if not self._blocks or len(self._blocks[-1].data) >= BLOCK_BYTES or self._blocks[-1].passed != passed:
+        if (
+            not self._blocks
+            or len(self._blocks[-1].data) >= BLOCK_BYTES
+            or self._blocks[-1].passed != passed
+        ):
             self._blocks.append(Block(self.end, passed=passed))
         block = self._blocks[-1]
         before = block.footprint
@@ -326,29 +380,50 @@ class _Open:
     @property
     def shown(self) -> bytes:
         long = len(self.text) > OPEN_BYTES or (self.size > OPEN_BYTES and b"\r" not in self.text)
-        return self.text[:OPEN_BYTES] + f" … {self.size:,} bytes so far".encode() if long else self.text
+        return (
+            self.text[:OPEN_BYTES] + f" … {self.size:,} bytes so far".encode()
+            if long
+            else self.text
+        )
 
     def grown(self, data: bytes, limit: int) -> _Open:
         cut = self.size > len(self.text) and b"\r" not in self.text and b"\r" not in data
-        return _Open(self.text if cut else self.text + data, self.generation, self.offset, self.size + len(data)).bounded(limit)
+        return _Open(
+            self.text if cut else self.text + data,
+            self.generation,
+            self.offset,
+            self.size + len(data),
+        ).bounded(limit)
 
     def bounded(self, limit: int = LINE_BYTES) -> _Open:
-        """Of a progress bar its last rewrite; of anything longer than `limit` its first OPEN_BYTES."""
+        """Of a progress bar its last rewrite; of anything longer than `limit` its first
+        OPEN_BYTES.
+        """
         if len(self.text) <= OPEN_BYTES:
             return self
         last = self.text.rfind(b"\r", 0, len(self.text) - 1)
         if last < 0 and len(self.text) <= limit:
             return self
-        return _Open(self.text[max(last, 0) :][:OPEN_BYTES], self.generation, self.offset, self.size)
+        return _Open(
+            self.text[max(last, 0) :][:OPEN_BYTES], self.generation, self.offset, self.size
+        )
 
     def ellipsis(self, more: int) -> bytes:
-        """What stands for the bytes that are not held, when the line ends after `more`: its end follows behind it."""
+        """What stands for the bytes that are not held, when the line ends after `more`: its end
+        follows behind it.
+        """
         left_out = self.size - len(self.text)
-        return f" … {left_out:,} of {self.size + more:,} bytes left out … ".encode() if left_out and b"\r" not in self.text else b""
+        return (
+            f" … {left_out:,} of {self.size + more:,} bytes left out … ".encode()
+            if left_out and b"\r" not in self.text
+            else b""
+        )
 
 
 def _place(cursor: str | None) -> tuple[int, int]:
-    """(generation, offset) of a cursor, (0, 0) where there is none. A generation that does not fit its array is as good as unknown."""
+    """(generation, offset) of a cursor, (0, 0) where there is none. A generation that does not fit
+    its array is as good as unknown.
+    """
     generation, colon, offset = (cursor or "").partition(":")
     number = int(generation) if colon else 0
     return (number, int(offset)) if 0 < number < 1 << 32 else (0, 0)

@@ -1,7 +1,8 @@
-"""What a raw log line may become before anybody sees it: no control sequence of a hostile log reaches a terminal.
+"""What a raw log line may become before anybody sees it: no control sequence of a hostile log
+reaches a terminal.
 
-Two stages, because they cost differently. `clean` runs over every byte that arrives and works on whole chunks in C;
-`present` runs only over the lines that are looked at.
+Two stages, because they cost differently. `clean` runs over every byte that arrives and works on
+whole chunks in C; `present` runs only over the lines that are looked at.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from dataclasses import dataclass
 
 from bs4_agent.foreign_json import ForeignJsonError, loads
 
-#: A sequence ends at the line's end at the latest: an OSC that is never closed must not swallow the log after it.
+#: A sequence ends at the line's end at the latest: an OSC that is never closed must not swallow the
+#: log after it.
 _ESCAPES = re.compile(
     rb"\x1b(?:"
     rb"\[[0-?]*[ -/]*[@-~]?"  # CSI: colours, cursor movement, window operations
@@ -22,7 +24,8 @@ _ESCAPES = re.compile(
 )
 #: C0 controls other than tab and LF, and DEL. CR is handled before.
 _CONTROLS = bytes(b for b in range(0x20) if b not in (0x09, 0x0A)) + b"\x7f"
-#: C1 controls (an 8-bit CSI in UTF-8), and the marks that reorder or hide text: bidi controls, zero-width, line separators.
+#: C1 controls (an 8-bit CSI in UTF-8), and the marks that reorder or hide text: bidi controls,
+#: zero-width, line separators.
 _UNSEEN = re.compile("[\x80-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 
 DEBUG, INFO, SUCCESS, WARNING, ERROR = 10, 20, 25, 30, 40
@@ -37,29 +40,36 @@ LEVELS = {
     "CRITICAL": 50,
     "FATAL": 50,
 }
-#: A level word counts only near the line's start (loguru, vLLM and JSON logs all put it there); later it is part of a message.
+#: A level word counts only near the line's start (loguru, vLLM and JSON logs all put it there);
+#: later it is part of a message.
 _LEVEL = re.compile(rb"\b(TRACE|DEBUG|INFO|SUCCESS|WARNING|WARN|ERROR|CRITICAL|FATAL)\b")
 _LEVEL_REACH = 90
 #: A JSON log line, also behind the prefix of a launcher ([trainer0]:).
 _JSON = re.compile(rb'((?:\[[\w-]{1,20}\]:)?)\{"timestamp"')
 _CLOCK = re.compile(rb"(?<!\d)([01]\d|2[0-3]):([0-5]\d):([0-5]\d)(?!\d)")
 _CLOCK_REACH = 60
-#: Cells of one line that can be scrolled to; a longer line says how much was cut. Same order as Toolong's 1,000.
+#: Cells of one line that can be scrolled to; a longer line says how much was cut. Same order as
+#: Toolong's 1,000.
 LINE_CELLS = 2000
 #: What stands in a line of which not all is held, and says how long it is.
 _REAL_SIZE = re.compile(" … (?:[0-9,]+ of )?([0-9,]+) bytes (?:in all|so far|left out)".encode())
-#: A JSON line longer than this is shown as it is: to parse it at each repaint would cost more than the rest of the page.
+#: A JSON line longer than this is shown as it is: to parse it at each repaint would cost more than
+#: the rest of the page.
 JSON_BYTES = 64 * 1024
 
 
 def clean(data: bytes) -> bytes:
-    """Whole lines without control sequences; a progress bar's rewrites by carriage return collapse to the last one. Line count is kept."""
+    """Whole lines without control sequences; a progress bar's rewrites by carriage return collapse
+    to the last one. Line count is kept.
+    """
     if b"\x1b" in data:
         data = _ESCAPES.sub(b"", data)
     if b"\r" in data:
         data = data.replace(b"\r\n", b"\n")
         if b"\r" in data:
-            data = b"\n".join(_last_write(line) if b"\r" in line else line for line in data.split(b"\n"))
+            data = b"\n".join(
+                _last_write(line) if b"\r" in line else line for line in data.split(b"\n")
+            )
     return data.translate(None, _CONTROLS)
 
 
@@ -69,7 +79,9 @@ def _last_write(line: bytes) -> bytes:
 
 
 def level_of(line: bytes) -> int | None:
-    """The line's level as a number, or None when it has none of its own (a traceback, a continuation)."""
+    """The line's level as a number, or None when it has none of its own (a traceback, a
+    continuation).
+    """
     found = _LEVEL.search(line, 0, _LEVEL_REACH)
     if found is None:
         return LEVELS.get(_json_level(line))
@@ -91,16 +103,21 @@ def clock_of(line: bytes) -> int | None:
 
 @dataclass(frozen=True)
 class Shown:
-    """A line ready to be drawn: plain text without controls, and its level (None: none of its own)."""
+    """A line ready to be drawn: plain text without controls, and its level (None: none of its
+    own).
+    """
 
     text: str
     level: int | None
 
 
 def plain(line: bytes, reach: int = 0) -> str:
-    """Text without anything that a terminal would interpret, tabs expanded, cut at LINE_CELLS characters. With `reach`, the first so many
-    characters of a line of any length: what lies further is not decoded."""
-    # Four bytes a character at most: decoding a 64 KiB line to show 2,000 cells of it would be most of the cost of a page.
+    """Text without anything that a terminal would interpret, tabs expanded, cut at LINE_CELLS
+    characters. With `reach`, the first so many characters of a line of any length: what lies
+    further is not decoded.
+    """
+    # Four bytes a character at most: decoding a 64 KiB line to show 2,000 cells of it would be most
+    # of the cost of a page.
     text = line[: (reach or LINE_CELLS) * 4 + 1].decode("utf-8", "replace").expandtabs(4)
     if not text.isascii():
         text = _UNSEEN.sub("", text)
@@ -112,10 +129,15 @@ def plain(line: bytes, reach: int = 0) -> str:
 
 
 def present(line: bytes, reach: int = 0) -> Shown:
-    """A cleaned line as it is shown. A JSON log line (prime-rl's --log.json-logging) becomes the line a person would have read. `reach`:
-    as in plain."""
+    """A cleaned line as it is shown. A JSON log line (prime-rl's --log.json-logging) becomes the
+    line a person would have read. `reach`: as in plain.
+    """
     found = _JSON.match(line)
-    if found and len(line) <= JSON_BYTES and (shown := _from_json(line[found.end(1) :], found[1].decode(), reach)):
+    if (
+        found
+        and len(line) <= JSON_BYTES
+        and (shown := _from_json(line[found.end(1) :], found[1].decode(), reach))
+    ):
         return shown
     return Shown(plain(line, reach), level_of(line))
 
@@ -135,6 +157,12 @@ def _from_json(line: bytes, prefix: str, reach: int) -> Shown | None:
         return None
     message = entry.get("message")
     if not isinstance(message, str):
-        message = " ".join(f"{key} {value}" for key, value in entry.items() if key not in ("timestamp", "level", "type"))
-    text = f"{prefix}{str(entry['timestamp'])[11:19]} {entry['level']:>7} {message}".replace("\n", " ⏎ ")
+        message = " ".join(
+            f"{key} {value}"
+            for key, value in entry.items()
+            if key not in ("timestamp", "level", "type")
+        )
+    text = f"{prefix}{str(entry['timestamp'])[11:19]} {entry['level']:>7} {message}".replace(
+        "\n", " ⏎ "
+    )
     return Shown(plain(clean(text.encode("utf-8", "replace")), reach), LEVELS.get(entry["level"]))

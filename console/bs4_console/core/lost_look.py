@@ -1,4 +1,6 @@
-"""What one look at a pod that does not answer can say more than its link: the provider is asked, and nothing is concluded from one look."""
+"""What one look at a pod that does not answer can say more than its link: the provider is asked,
+and nothing is concluded from one look.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ PortWord = Literal["open", "mute", "refused", "silent"]
 
 
 async def beside_the_link(pod: Pod, error: ConsoleError) -> str:
-    """One sentence, or "" where the inventory names no machine, the error is none of the link, or the provider does not say."""
+    """One sentence, or "" where the inventory names no machine, the error is none of the link, or
+    the provider does not say.
+    """
     witness = witness_of(pod)
     if witness is None or not isinstance(error, LinkError):
         return ""
@@ -27,7 +31,9 @@ async def beside_the_link(pod: Pod, error: ConsoleError) -> str:
 
 
 async def at_its_port(host: str, port: int, timeout_s: float = 10.0) -> PortWord:
-    """Who answers at an address: an SSH server that greets (open), somebody without a word (mute), nobody. Nothing is sent."""
+    """Who answers at an address: an SSH server that greets (open), somebody without a word (mute),
+    nobody. Nothing is sent.
+    """
     try:
         async with asyncio.timeout(timeout_s):
             _, writer = await asyncio.open_connection(host, port)

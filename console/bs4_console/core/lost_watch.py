@@ -1,7 +1,9 @@
-"""What became of pods that do not answer, for a console that stays open: the signs of each are kept in time and judged (core/lost.py).
+"""What became of pods that do not answer, for a console that stays open: the signs of each are kept
+in time and judged (core/lost.py).
 
-The provider is asked while a pod is silent, and seldom while something else is wrong with it; never of a pod that is well. A verdict is
-told and nothing more: what acts on one is the controller, which makes its own looks.
+The provider is asked while a pod is silent, and seldom while something else is wrong with it; never
+of a pod that is well. A verdict is told and nothing more: what acts on one is the controller, which
+makes its own looks.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ if TYPE_CHECKING:
 
 #: Seconds between two looks at what this machine knows by itself.
 TICK_S = 5.0
-#: Seconds between two questions to the provider: while the pod is silent, and while it answers and something is wrong with it.
+#: Seconds between two questions to the provider: while the pod is silent, and while it answers and
+#: something is wrong with it.
 SILENT_S, WRONG_S = 30.0, 300.0
 #: Addresses of documents: a route to one of them is asked for, and nothing is sent there.
 _ELSEWHERE = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
@@ -53,11 +56,19 @@ class RealLooks:
 
     async def provider(self, pod: str) -> Sight | None:
         # An HTTP client comes with it, a fifth of a second: not in the thread that answers keys.
-        witness = await asyncio.to_thread(importlib.import_module, "bs4_console.core.provision_witness")
+        witness = await asyncio.to_thread(
+            importlib.import_module, "bs4_console.core.provision_witness"
+        )
         try:
             known = await asyncio.to_thread(self._inventory.get, pod)
         except ConsoleError as error:
-            return Sight("unknown", error.message, None, "which machine of which provider it is", next_step=error.next_step)
+            return Sight(
+                "unknown",
+                error.message,
+                None,
+                "which machine of which provider it is",
+                next_step=error.next_step,
+            )
         asked = witness.witness_of(known)
         found: Sight | None = None if asked is None else await asked.look()
         return found
@@ -68,7 +79,11 @@ class RealLooks:
             known = await asyncio.to_thread(self._inventory.get, pod)
         except ConsoleError:
             return None
-        word: PortWord | None = None if known.jump or known.is_local else await look.at_its_port(known.host, known.port or 22)
+        word: PortWord | None = (
+            None
+            if known.jump or known.is_local
+            else await look.at_its_port(known.host, known.port or 22)
+        )
         return word
 
     def network(self) -> bool:
@@ -98,10 +113,22 @@ class _Known:
     asking: asyncio.Task[None] | None = None
 
     def add(self, sign: Sign, *, instead: bool = False) -> None:
-        """`instead`: of the newest sign of this source, if that says the same: what only goes on is kept once."""
+        """`instead`: of the newest sign of this source, if that says the same: what only goes on is
+        kept once.
+        """
         if instead:
-            last = next((i for i in range(len(self.signs) - 1, -1, -1) if self.signs[i].source == sign.source), None)
-            if last is not None and (self.signs[last].word, self.signs[last].value) == (sign.word, sign.value):
+            last = next(
+                (
+                    i
+                    for i in range(len(self.signs) - 1, -1, -1)
+                    if self.signs[i].source == sign.source
+                ),
+                None,
+            )
+            if last is not None and (self.signs[last].word, self.signs[last].value) == (
+                sign.word,
+                sign.value,
+            ):
                 del self.signs[last]
         self.signs.append(sign)
 
@@ -110,7 +137,9 @@ class _Known:
 
 
 class LostWatch:
-    """Keeps `PodState.provider` and `PodState.lost` up to date. `clock` is the monotonic one in which a session stamps its link."""
+    """Keeps `PodState.provider` and `PodState.lost` up to date. `clock` is the monotonic one in
+    which a session stamps its link.
+    """
 
     def __init__(
         self,
@@ -120,7 +149,12 @@ class LostWatch:
         clock: Callable[[], float] = time.monotonic,
         rules: Rules | None = None,
     ) -> None:
-        self._pods, self._looks, self._clock, self._rules = pods, looks or RealLooks(), clock, rules or Rules()
+        self._pods, self._looks, self._clock, self._rules = (
+            pods,
+            looks or RealLooks(),
+            clock,
+            rules or Rules(),
+        )
         self._known: dict[str, _Known] = {}
 
     async def run(self) -> None:
@@ -136,7 +170,9 @@ class LostWatch:
             await asyncio.gather(*asked, return_exceptions=True)
 
     def tick(self) -> None:
-        """One look at everything that is known here, and a question to the provider where one is due."""
+        """One look at everything that is known here, and a question to the provider where one is
+        due.
+        """
         for pod in self._pods():
             if pod.link.state in ("new", "recorded"):
                 continue
@@ -147,12 +183,16 @@ class LostWatch:
             self._note(pod, known)
             if self._due(pod, known):
                 known.asked = self._clock()
-                known.asking = asyncio.create_task(self._ask(pod, known), name=f"what became of {pod.name}")
+                known.asking = asyncio.create_task(
+                    self._ask(pod, known), name=f"what became of {pod.name}"
+                )
             self._tell(pod, known)
 
     async def settled(self) -> None:
         """Until what was asked has been answered; for tests."""
-        await asyncio.gather(*(known.asking for known in self._known.values() if known.asking is not None))
+        await asyncio.gather(
+            *(known.asking for known in self._known.values() if known.asking is not None)
+        )
 
     # -- signs
 
@@ -166,7 +206,9 @@ class LostWatch:
             known.add(Sign(now, "ssh", link.state, link.detail))
         known.tried = (link.state, link.attempts)
         if (boot := str(pod.latest.get("b") or "")) and boot != known.boot:
-            known.signs += [Sign(now, "boot", "", value=one) for one in (known.boot, boot) if known.boot]
+            known.signs += [
+                Sign(now, "boot", "", value=one) for one in (known.boot, boot) if known.boot
+            ]
             known.boot = boot
         if link.up and (run := _newest(pod)) is not None:
             self._note_run(pod, run, known, now)
@@ -181,14 +223,21 @@ class LostWatch:
     def _note_run(pod: PodState, run: RunState, known: _Known, now: float) -> None:
         """It moves only where a step came since the link is up: what was read again is what was."""
         if run.word in ("finished", "failed", "stopped"):
-            known.add(Sign(now, "run", "finished" if run.word == "finished" else "failed", run.word), instead=True)
+            known.add(
+                Sign(now, "run", "finished" if run.word == "finished" else "failed", run.word),
+                instead=True,
+            )
         elif run.step_seen is not None and run.step_seen > pod.link.since:
             known.add(Sign(now, "run", "moving", seen_t=run.step_seen), instead=True)
 
     def _network(self, pod: PodState, known: _Known) -> str:
-        """up where anybody else answered, down where this machine has no way to anywhere; "" where neither can be told."""
+        """up where anybody else answered, down where this machine has no way to anywhere; "" where
+        neither can be told.
+        """
         provider = known.newest("provider")
-        if (provider is not None and provider.word != "unknown") or any(other.link.up for other in self._pods() if other is not pod):
+        if (provider is not None and provider.word != "unknown") or any(
+            other.link.up for other in self._pods() if other is not pod
+        ):
             return "up"
         return "" if self._looks.network() else "down"
 
@@ -199,7 +248,11 @@ class LostWatch:
             return False
         if pod.link.state in SILENT:
             return self._clock() - known.asked >= SILENT_S
-        return pod.link.up and bool(pod.ledger.open_incidents()) and self._clock() - known.asked >= WRONG_S
+        return (
+            pod.link.up
+            and bool(pod.ledger.open_incidents())
+            and self._clock() - known.asked >= WRONG_S
+        )
 
     async def _ask(self, pod: PodState, known: _Known) -> None:
         sight = await self._looks.provider(pod.name)
@@ -221,7 +274,9 @@ class LostWatch:
 
     def _verdict(self, pod: PodState, known: _Known) -> Verdict | None:
         """Of a pod that answers only that it is another boot: all else it says itself."""
-        found = judge(pod.name, sorted(known.signs, key=lambda sign: sign.t), self._clock(), self._rules)
+        found = judge(
+            pod.name, sorted(known.signs, key=lambda sign: sign.t), self._clock(), self._rules
+        )
         if pod.link.state in SILENT:
             return found
         return found if pod.link.up and found.word == "rebooted" else None
@@ -229,4 +284,8 @@ class LostWatch:
 
 def _newest(pod: PodState) -> RunState | None:
     started = [run for run in pod.runs.values() if run.view.attempt is not None]
-    return max(started, key=lambda run: run.view.attempt.started_t if run.view.attempt else 0.0, default=None)
+    return max(
+        started,
+        key=lambda run: run.view.attempt.started_t if run.view.attempt else 0.0,
+        default=None,
+    )

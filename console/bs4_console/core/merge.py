@@ -1,4 +1,6 @@
-"""Merging a step of a verl run into a Hugging Face directory on its pod: what is asked for, the pod's plan, and its confirmation."""
+"""Merging a step of a verl run into a Hugging Face directory on its pod: what is asked for, the
+pod's plan, and its confirmation.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ NAME = "merge"
 
 @dataclass(frozen=True)
 class Asked:
-    """One merge. `step` None: the newest that is whole. `target` "": below the run's directory; a relative one counts from its cwd."""
+    """One merge. `step` None: the newest that is whole. `target` "": below the run's directory; a
+    relative one counts from its cwd.
+    """
 
     run: str
     step: int | None = None
@@ -27,13 +31,17 @@ class Asked:
 
 
 async def plan(live: PodSession, asked: Asked) -> PlanView:
-    """The pod's plan. NotApplicableError when there is nothing that could be merged, RefusedError with the reason when it may not be."""
+    """The pod's plan. NotApplicableError when there is nothing that could be merged, RefusedError
+    with the reason when it may not be.
+    """
     key = await live.submit("plan", merge=asked.body())
     async for action in live.follow_action(key):
         if action.state == "failed":
             nothing = action.result.get("error") == "not-applicable"
             raise (NotApplicableError if nothing else RefusedError)(action.detail)
-    return next(view for view in reversed(list(live.state.ledger.plans.values())) if view.action == key)
+    return next(
+        view for view in reversed(list(live.state.ledger.plans.values())) if view.action == key
+    )
 
 
 async def begin(live: PodSession, view: PlanView) -> str:
@@ -43,13 +51,25 @@ async def begin(live: PodSession, view: PlanView) -> str:
 
 def under_way(state: PodState, run: str) -> ActionView | None:
     """A merge of the run that has not ended: it is watched, and not begun a second time."""
-    return next((a for a in state.ledger.actions.values() if a.kind == NAME and a.run == run and not a.ended), None)
+    return next(
+        (
+            a
+            for a in state.ledger.actions.values()
+            if a.kind == NAME and a.run == run and not a.ended
+        ),
+        None,
+    )
 
 
 def words(view: PlanView) -> list[str]:
     """What a person reads beside the steps."""
     body = view.plan
-    lines = [f"disk: up to {body['needed'] / 1e9:.2f} GB while it goes on; {body['free'] / 1e9:.1f} GB are free there"]
+    lines = [
+        (
+            f"disk: up to {body['needed'] / 1e9:.2f} GB while it goes on; "
+            f"{body['free'] / 1e9:.1f} GB are free there"
+        )
+    ]
     return lines + [f"note: {text}" for text in body["notes"]]
 
 
@@ -60,9 +80,16 @@ def possible(run: RunState) -> bool:
 
 def told(action: ActionView) -> str:
     """How a merge stands, in one line."""
-    step, target = action.body.get("plan", {}).get("resume"), action.body.get("plan", {}).get("target", "")
+    step, target = (
+        action.body.get("plan", {}).get("resume"),
+        action.body.get("plan", {}).get("target", ""),
+    )
     if action.ended:
-        return action.detail if action.state == "done" else f"step {step} was not merged: {action.detail}"
+        return (
+            action.detail
+            if action.state == "done"
+            else f"step {step} was not merged: {action.detail}"
+        )
     running = next((s for s in reversed(action.steps) if s.state == "running"), None)
     said = running.detail if running is not None and running.detail else "under way"
     return f"step {step} into {target}: {said}"

@@ -1,4 +1,6 @@
-"""What was read from a pod, kept on this machine at the pod's own offsets, so that a pod that is gone can still be looked at."""
+"""What was read from a pod, kept on this machine at the pod's own offsets, so that a pod that is
+gone can still be looked at.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,14 @@ from bs4_agent.streams.segments import parse
 from bs4_console.core import ceilings, files
 from bs4_console.core.spans import Spans
 
-#: A stream keeps at most this many bytes here; the oldest files go first. A journal never comes near it.
+#: A stream keeps at most this many bytes here; the oldest files go first. A journal never comes
+#: near it.
 STREAM_CAP = 512 * 1024 * 1024
-#: A log's generation is kept in files of this size, so that the beginning of a log of many gigabytes can go.
+#: A log's generation is kept in files of this size, so that the beginning of a log of many
+#: gigabytes can go.
 PART_BYTES = 16 * 1024 * 1024
-#: Stop keeping logs and telemetry below this much free space: a full laptop disk must not come from us.
+#: Stop keeping logs and telemetry below this much free space: a full laptop disk must not come from
+#: us.
 MIN_FREE = 1024 * 1024 * 1024
 #: The journal and the steps, which are small and worth most, go on down to this.
 MIN_FREE_RECORDS = 128 * 1024 * 1024
@@ -44,18 +49,25 @@ _GAP, _GAP_BYTES = ("generation", "from", "to", "reason"), 500
 
 
 class Mirror:
-    """`<root>/<agent's home id>/<stream>/<generation>.data` holds a generation's bytes at their own offsets (what was not read is a hole:
-    the files are sparse); `<generation>.spans` says which ranges were read. Logs, which have no bound, are `<generation>.<part>.data`.
+    """`<root>/<agent's home id>/<stream>/<generation>.data` holds a generation's bytes at their own
+    offsets (what was not read is a hole: the files are sparse); `<generation>.spans` says which
+    ranges were read. Logs, which have no bound, are `<generation>.<part>.data`.
 
-    A pod that was made anew under the same name begins its cursors at 1:0 again, so everything lies below the random id of the agent's
-    home; `<root>/home` names the last one. Two consoles may keep the same pod at once: they write the same bytes at the same places.
+    A pod that was made anew under the same name begins its cursors at 1:0 again, so everything lies
+    below the random id of the agent's home; `<root>/home` names the last one. Two consoles may keep
+    the same pod at once: they write the same bytes at the same places.
 
-    `root` None keeps nothing. `write` False reads what an earlier console kept and adds nothing. A full disk (or one that fails) ends the
-    keeping, not the watching: `stopped` then says so in a sentence, until the console is started again.
+    `root` None keeps nothing. `write` False reads what an earlier console kept and adds nothing. A
+    full disk (or one that fails) ends the keeping, not the watching: `stopped` then says so in a
+    sentence, until the console is started again.
     """
 
-    def __init__(self, root: Path | None, *, write: bool = True, records_only: bool = False) -> None:
-        """`records_only` keeps journal and steps, which the record of a run is made of, and no logs and telemetry."""
+    def __init__(
+        self, root: Path | None, *, write: bool = True, records_only: bool = False
+    ) -> None:
+        """`records_only` keeps journal and steps, which the record of a run is made of, and no logs
+        and telemetry.
+        """
         self._root = root
         self._write = write and root is not None
         self._records_only = records_only
@@ -79,7 +91,9 @@ class Mirror:
         return self.keeps and not self._records_only
 
     def use(self, home: str) -> bool:
-        """The pod's agent lives in `home`; whether that is another one than so far, so that nothing known before is of this pod."""
+        """The pod's agent lives in `home`; whether that is another one than so far, so that nothing
+        known before is of this pod.
+        """
         if not _HOME.fullmatch(home):
             home = "unnamed"
         changed = home != self.home
@@ -94,12 +108,16 @@ class Mirror:
         return changed
 
     def start_anew(self) -> None:
-        """The agent does not know our cursors (its disk was set back): what is here stays, under another name, and reading begins anew."""
+        """The agent does not know our cursors (its disk was set back): what is here stays, under
+        another name, and reading begins anew.
+        """
         self._forget()
         old = self._home_directory()
         if old is not None and self.keeps and old.is_dir():
             try:
-                number = next(n for n in range(1, 1000) if not old.with_name(f"{old.name}.{n}").exists())
+                number = next(
+                    n for n in range(1, 1000) if not old.with_name(f"{old.name}.{n}").exists()
+                )
                 old.rename(old.with_name(f"{old.name}.{number}"))
             except OSError as error:
                 self._stop(error)
@@ -111,8 +129,10 @@ class Mirror:
         self.over.clear()
 
     def cursor(self, stream: str) -> str | None:
-        """Where the next read of a record stream starts: behind the last whole record that is held; None when none is. It comes from the
-        data itself: a file of its own would be one more that can be torn."""
+        """Where the next read of a record stream starts: behind the last whole record that is held;
+        None when none is. It comes from the data itself: a file of its own would be one more that
+        can be torn.
+        """
         if stream not in self._cursors:
             for path in reversed(self._files(stream)):
                 for _ in self._read(stream, [path]):
@@ -122,14 +142,21 @@ class Mirror:
         return self._cursors.get(stream)
 
     def append(self, stream: str, start: str, next_cursor: str, data: bytes) -> None:
-        """Keep `data`, which began at cursor `start`; the next read is at `next_cursor` whether or not it could be kept."""
+        """Keep `data`, which began at cursor `start`; the next read is at `next_cursor` whether or
+        not it could be kept.
+        """
         self._cursors[stream] = next_cursor
         self.keep(stream, start, data)
 
     def keep(self, stream: str, start: str, data: bytes) -> None:
         """Keep `data` without moving the cursor: older telemetry, a piece of a log."""
         directory = self._directory(stream)
-        if directory is None or not self.keeps or not data or (self._records_only and _kind(stream) == "other"):
+        if (
+            directory is None
+            or not self.keeps
+            or not data
+            or (self._records_only and _kind(stream) == "other")
+        ):
             return
         generation, offset = start.split(":")
         try:
@@ -153,7 +180,12 @@ class Mirror:
         if directory is None or not self.keeps:
             return
         try:
-            entry = json.dumps({key: gap[key] for key in _GAP if isinstance(gap.get(key), (int, str))})[:_GAP_BYTES] + "\n"
+            entry = (
+                json.dumps({key: gap[key] for key in _GAP if isinstance(gap.get(key), (int, str))})[
+                    :_GAP_BYTES
+                ]
+                + "\n"
+            )
             if not self._has_room("gaps", len(entry)):
                 return
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -163,7 +195,9 @@ class Mirror:
             self._stop(error)
 
     def secure(self, stream: str) -> str | None:
-        """Write the finished generations through to the disk; the cursor up to which `stream` is held, None when nothing of it is kept."""
+        """Write the finished generations through to the disk; the cursor up to which `stream` is
+        held, None when nothing of it is kept.
+        """
         directory, cursor = self._directory(stream), self.cursor(stream)
         if directory is None or cursor is None or not self.keeps or _kind(stream) in self.over:
             return None
@@ -186,12 +220,16 @@ class Mirror:
         return f"{generation}:{self._spans_of(directory, generation).first_missing(int(offset))}"
 
     def records(self, stream: str) -> Iterator[dict[str, Any]]:
-        """The records of a mirrored record stream, oldest first; what is torn (the console or the machine ended in a write) is left out.
-        Afterwards `cursor` is behind the last of them, whatever another console adds meanwhile."""
+        """The records of a mirrored record stream, oldest first; what is torn (the console or the
+        machine ended in a write) is left out. Afterwards `cursor` is behind the last of them,
+        whatever another console adds meanwhile.
+        """
         yield from self._read(stream, self._files(stream))
 
     def tail(self, stream: str, count: int) -> list[dict[str, Any]]:
-        """As `records`, of the newest files only: at least the last `count` records, as far as there are."""
+        """As `records`, of the newest files only: at least the last `count` records, as far as
+        there are.
+        """
         paths: list[Path] = []
         lines = 0
         for path in reversed(self._files(stream)):
@@ -257,7 +295,9 @@ class Mirror:
         return self._spans[path]
 
     def _has_room(self, kind: Kind, more: int) -> bool:
-        """Count `more` bytes of a kind; False, and said in `over`, when they do not fit below its ceiling."""
+        """Count `more` bytes of a kind; False, and said in `over`, when they do not fit below its
+        ceiling.
+        """
         if self._held is None:
             self._held = _count(self._home_directory())
         most = _ceiling(kind)
@@ -265,14 +305,18 @@ class Mirror:
             self._mark(kind, f"this pod has {most // ceilings.MIB:,} MiB of it here already")
             return False
         if sum(self._held.values()) + more > ceilings.DISK_BYTES:
-            self._mark(kind, f"this pod has {ceilings.DISK_BYTES // ceilings.MIB:,} MiB here already")
+            self._mark(
+                kind, f"this pod has {ceilings.DISK_BYTES // ceilings.MIB:,} MiB here already"
+            )
             return False
         self._held[kind] += more
         return True
 
     def _mark(self, kind: Kind, why: str) -> None:
         self.over.setdefault(
-            kind, f"{_KINDS[kind]} of this pod are no longer kept on this machine: {why}. Nothing that is held was deleted."
+            kind,
+            f"{_KINDS[kind]} of this pod are no longer kept on this machine: {why}. Nothing "
+            "that is held was deleted.",
         )
 
     def _trim(self, directory: Path) -> None:
@@ -289,8 +333,8 @@ class Mirror:
 
     def _stop(self, error: OSError) -> None:
         self.stopped = (
-            f"What is read is no longer kept on this machine ({error.strerror}); free some space (or mend that), "
-            "then start the console again: it goes on where it stopped."
+            f"What is read is no longer kept on this machine ({error.strerror}); free some space "
+            "(or mend that), then start the console again: it goes on where it stopped."
         )
 
 
@@ -316,7 +360,13 @@ def _count(home: Path | None) -> dict[Kind, int]:
     for path in home.rglob("*") if home is not None else ():
         if not path.is_file():
             continue
-        kind: Kind = "gaps" if path.name == "gaps.ndjson" else _kind(path.parent.relative_to(home).as_posix()) if home else "other"
+        kind: Kind = (
+            "gaps"
+            if path.name == "gaps.ndjson"
+            else _kind(path.parent.relative_to(home).as_posix())
+            if home
+            else "other"
+        )
         held[kind] += path.stat().st_size
     return held
 
@@ -335,7 +385,9 @@ def _data_files(directory: Path) -> list[Path]:
     if not directory.is_dir():
         return []
     found = [(match, path) for path in directory.iterdir() if (match := _DATA.fullmatch(path.name))]
-    return [path for _, path in sorted(found, key=lambda item: (int(item[0][1]), int(item[0][2] or 0)))]
+    return [
+        path for _, path in sorted(found, key=lambda item: (int(item[0][1]), int(item[0][2] or 0)))
+    ]
 
 
 def _parts(offset: int, data: bytes) -> Iterator[tuple[int, int, bytes]]:

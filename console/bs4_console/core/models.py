@@ -1,4 +1,6 @@
-"""What is known of a model before money is spent on training it: from the registry, and from the hub when asked."""
+"""What is known of a model before money is spent on training it: from the registry, and from the
+hub when asked.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,13 @@ HUB = "https://huggingface.co"
 #: A config.json is a few KB; more than this is no config.
 _CONFIG_BYTES = 4 * 1024 * 1024
 #: Keys by which a config.json says that the model reads pictures or sound as well.
-_OTHER_SENSES = ("vision_config", "audio_config", "vision_tower", "mm_vision_tower", "image_token_id")
+_OTHER_SENSES = (
+    "vision_config",
+    "audio_config",
+    "vision_tower",
+    "mm_vision_tower",
+    "image_token_id",
+)
 _ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[A-Za-z0-9][\w.-]{0,95})?")
 
 
@@ -37,7 +45,9 @@ class Source:
 
 @dataclass(frozen=True)
 class Baseline:
-    """`solved`: share of tasks, 0..1, before training; `n`: on how many examples, None where the source does not say."""
+    """`solved`: share of tasks, 0..1, before training; `n`: on how many examples, None where the
+    source does not say.
+    """
 
     solved: float
     n: int | None
@@ -88,8 +98,12 @@ class Model:
             "active_b": self.active_b,
             "tool_calls": self.tool_calls,
             "impl": self.impl,
-            "price": None if self.price is None else {"in": self.price.input, "out": self.price.output, **origin(self.price.source)},
-            "baselines": [{"solved": b.solved, "n": b.n, **origin(b.source)} for b in self.baselines],
+            "price": None
+            if self.price is None
+            else {"in": self.price.input, "out": self.price.output, **origin(self.price.source)},
+            "baselines": [
+                {"solved": b.solved, "n": b.n, **origin(b.source)} for b in self.baselines
+            ],
             "max_tokens": list(self.max_tokens),
             "trained": self.trained,
             "problems": list(self.problems),
@@ -99,7 +113,9 @@ class Model:
 
 @dataclass(frozen=True)
 class Remark:
-    """One thing `verify` found: `check` names what was looked at; `fix` is the next thing to do ("" where there is nothing to do)."""
+    """One thing `verify` found: `check` names what was looked at; `fix` is the next thing to do (""
+    where there is nothing to do).
+    """
 
     check: str
     level: Level
@@ -112,7 +128,9 @@ def registry() -> dict[str, Model]:
     """Name -> model, in the order of the file."""
     with (find("configs") / "models.toml").open("rb") as handle:
         data = tomllib.load(handle)
-    sources = {name: Source(name, entry["text"], entry["date"]) for name, entry in data["sources"].items()}
+    sources = {
+        name: Source(name, entry["text"], entry["date"]) for name, entry in data["sources"].items()
+    }
     return {name: _model(name, entry, sources) for name, entry in data["models"].items()}
 
 
@@ -123,35 +141,80 @@ def get(name: str) -> Model | None:
 
 
 def verify(name: str, trainer: str) -> list[Remark]:
-    """What the registry says against, and for, training `name` with `trainer`. No network. UsageError for what is no model id."""
+    """What the registry says against, and for, training `name` with `trainer`. No network.
+    UsageError for what is no model id.
+    """
     if not _ID.fullmatch(name):
-        raise UsageError(f"{name!r} is no model id.", "Give OWNER/NAME as on the hub, for example Qwen/Qwen3-8B.")
+        raise UsageError(
+            f"{name!r} is no model id.", "Give OWNER/NAME as on the hub, for example Qwen/Qwen3-8B."
+        )
     model = get(name)
     if model is None:
-        return [Remark("known", "warning", f"{name} is not in the registry.", f"Ask the hub: `bs4-console models verify {name} --hub`.")]
+        return [
+            Remark(
+                "known",
+                "warning",
+                f"{name} is not in the registry.",
+                f"Ask the hub: `bs4-console models verify {name} --hub`.",
+            )
+        ]
     other = "Choose another: `bs4-console models list --trainable`."
     remarks = []
     if model.blocked:
         level: Level = "error" if model.blocked_for(trainer) else "warning"
         where = "" if level == "error" else f" (seen with {model.blocked['applies']})"
-        remarks.append(Remark("blocked", level, f"{model.name} could not be trained: {model.blocked['reason']}{where}.", other))
+        remarks.append(
+            Remark(
+                "blocked",
+                level,
+                f"{model.name} could not be trained: {model.blocked['reason']}{where}.",
+                other,
+            )
+        )
     if model.kind == "closed":
-        remarks.append(Remark("weights", "error", f"{model.name} is an API: there are no weights to train.", other))
+        remarks.append(
+            Remark(
+                "weights", "error", f"{model.name} is an API: there are no weights to train.", other
+            )
+        )
     if model.kind == "vision" and not model.blocked_for(trainer):
-        remarks.append(Remark("text-only", "error", f"{model.name} reads pictures; the trainer loads text models.", other))
+        remarks.append(
+            Remark(
+                "text-only",
+                "error",
+                f"{model.name} reads pictures; the trainer loads text models.",
+                other,
+            )
+        )
     if model.tool_calls in ("no", "broken"):
-        fix = "Take a short evaluation first, or begin with a bootstrap phase; without tool calls every reward is 0."
-        remarks.append(Remark("tool-calls", "warning", f"Tool calls of {model.name}: {model.tool_calls}.", fix))
+        fix = (
+            "Take a short evaluation first, or begin with a bootstrap phase; without tool calls "
+            "every reward is 0."
+        )
+        remarks.append(
+            Remark("tool-calls", "warning", f"Tool calls of {model.name}: {model.tool_calls}.", fix)
+        )
     if model.impl == "hf":
-        remarks.append(Remark("architecture", "info", "The trainer has no implementation of its own for it and takes transformers'."))
-    remarks += [Remark("problem", "warning" if not model.trained else "info", problem) for problem in model.problems]
+        remarks.append(
+            Remark(
+                "architecture",
+                "info",
+                "The trainer has no implementation of its own for it and takes transformers'.",
+            )
+        )
+    remarks += [
+        Remark("problem", "warning" if not model.trained else "info", problem)
+        for problem in model.problems
+    ]
     return remarks or [Remark("known", "info", f"Nothing is known against {model.name}.")]
 
 
 def ask_hub(name: str, *, base: str = HUB, token: str = "", timeout: float = 15.0) -> list[Remark]:
-    """What the hub says: whether it exists, is gated, and reads only text. `base` is the hub's address, `token` a read token or "".
+    """What the hub says: whether it exists, is gated, and reads only text. `base` is the hub's
+    address, `token` a read token or "".
 
-    The registry's hub id is asked for where there is one. A hub that does not answer is a warning: it says nothing of the model.
+    The registry's hub id is asked for where there is one. A hub that does not answer is a warning:
+    it says nothing of the model.
     """
     model = get(name)
     hub_id = model.hub if model else name
@@ -159,25 +222,69 @@ def ask_hub(name: str, *, base: str = HUB, token: str = "", timeout: float = 15.
     try:
         info = _fetch(address, token, timeout)
         remarks = [Remark("exists", "info", f"{hub_id} is on the hub."), *_gate(hub_id, info)]
-        return remarks + senses(hub_id, _fetch(f"{base.rstrip('/')}/{urllib.parse.quote(hub_id)}/resolve/main/config.json", token, timeout))
+        return remarks + senses(
+            hub_id,
+            _fetch(
+                f"{base.rstrip('/')}/{urllib.parse.quote(hub_id)}/resolve/main/config.json",
+                token,
+                timeout,
+            ),
+        )
     except urllib.error.HTTPError as error:
         return refused(hub_id, error.code, address)
     except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
         why = getattr(error, "reason", error)
-        return [Remark("hub", "warning", f"The hub did not answer: {why}.", "Look at the network of this machine, then ask again.")]
+        return [
+            Remark(
+                "hub",
+                "warning",
+                f"The hub did not answer: {why}.",
+                "Look at the network of this machine, then ask again.",
+            )
+        ]
     except ValueError:
-        return [Remark("hub", "warning", "The hub's answer is no JSON object.", f"Open {address} and see what answers there.")]
+        return [
+            Remark(
+                "hub",
+                "warning",
+                "The hub's answer is no JSON object.",
+                f"Open {address} and see what answers there.",
+            )
+        ]
 
 
 def refused(hub_id: str, code: int, address: str) -> list[Remark]:
     """What an HTTP status of the hub means for a model."""
     if code == 404:
-        return [Remark("exists", "error", f"{hub_id} is not on the hub.", "Look its id up there: an API's name often differs.")]
+        return [
+            Remark(
+                "exists",
+                "error",
+                f"{hub_id} is not on the hub.",
+                "Look its id up there: an API's name often differs.",
+            )
+        ]
     if code in (401, 403):
-        # The hub answers 401 both for what is private and, without a token, for what does not exist: it keeps the two apart for nobody.
-        fix = f"Check the spelling, accept its licence at {HUB}/{hub_id}, and use a token that may read it."
-        return [Remark("gated", "error", f"The hub does not show {hub_id} to you (HTTP {code}): gated, private, or not there.", fix)]
-    return [Remark("hub", "warning", f"The hub answered with HTTP {code}.", f"Ask again later: {address}")]
+        # The hub answers 401 both for what is private and, without a token, for what does not
+        # exist: it keeps the two apart for nobody.
+        fix = (
+            f"Check the spelling, accept its licence at {HUB}/{hub_id}, and use a token that may "
+            "read it."
+        )
+        return [
+            Remark(
+                "gated",
+                "error",
+                f"The hub does not show {hub_id} to you (HTTP {code}): gated, private, or "
+                "not there.",
+                fix,
+            )
+        ]
+    return [
+        Remark(
+            "hub", "warning", f"The hub answered with HTTP {code}.", f"Ask again later: {address}"
+        )
+    ]
 
 
 def _gate(hub_id: str, info: dict[str, Any]) -> list[Remark]:
@@ -194,17 +301,32 @@ def senses(hub_id: str, config: dict[str, Any]) -> list[Remark]:
     kinds = given if isinstance(given, list) else []
     if found:
         fix = "Take a text-only model: the trainer loads AutoModelForCausalLM."
-        return [Remark("text-only", "error", f"{hub_id} is not text-only: its config.json has {', '.join(found)}.", fix)]
+        return [
+            Remark(
+                "text-only",
+                "error",
+                f"{hub_id} is not text-only: its config.json has {', '.join(found)}.",
+                fix,
+            )
+        ]
     if not any(str(kind).endswith(("ForCausalLM", "LMHeadModel")) for kind in kinds):
         named = ", ".join(map(str, kinds)) or "none"
         return [
-            Remark("text-only", "warning", f"config.json names no causal language model (architectures: {named}).", "Try 5 steps first.")
+            Remark(
+                "text-only",
+                "warning",
+                f"config.json names no causal language model (architectures: {named}).",
+                "Try 5 steps first.",
+            )
         ]
     return [Remark("text-only", "info", f"{hub_id} is text-only ({kinds[0]}).")]
 
 
 def _fetch(address: str, token: str, timeout: float) -> dict[str, Any]:
-    headers = {"User-Agent": "bs4-console", **({"Authorization": f"Bearer {token}"} if token else {})}
+    headers = {
+        "User-Agent": "bs4-console",
+        **({"Authorization": f"Bearer {token}"} if token else {}),
+    }
     opener = urllib.request.build_opener(KeepTokenAtHome)
     with opener.open(urllib.request.Request(address, headers=headers), timeout=timeout) as answer:
         data = json.loads(answer.read(_CONFIG_BYTES))
@@ -224,7 +346,10 @@ def _model(name: str, entry: dict[str, Any], sources: dict[str, Source]) -> Mode
         entry["tool_calls"],
         entry.get("impl", ""),
         None if price is None else Price(price["in"], price.get("out"), sources[price["source"]]),
-        tuple(Baseline(b["solved"], b.get("n"), sources[b["source"]]) for b in entry.get("baselines", [])),
+        tuple(
+            Baseline(b["solved"], b.get("n"), sources[b["source"]])
+            for b in entry.get("baselines", [])
+        ),
         tuple(entry.get("max_tokens", ())),
         entry.get("trained", ""),
         tuple(entry.get("problems", ())),

@@ -1,4 +1,6 @@
-"""What a person types for the time cursor: a step, a time of day, so much earlier or later, a date with a time, or now."""
+"""What a person types for the time cursor: a step, a time of day, so much earlier or later, a date
+with a time, or now.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +24,11 @@ class Moment:
 
 
 def parse(text: str, here: float, end: float) -> Moment:
-    """`here`: where the cursor is, in wall seconds; `end`: the newest that is known, which nothing can lie behind.
+    """`here`: where the cursor is, in wall seconds; `end`: the newest that is known, which nothing
+    can lie behind.
 
-    A time of day is that of this machine, as the screen shows it, and the last one that has passed by `end`. UsageError, one sentence, for
-    what is no moment or lies ahead.
+    A time of day is that of this machine, as the screen shows it, and the last one that has passed
+    by `end`. UsageError, one sentence, for what is no moment or lies ahead.
     """
     text = text.strip()
     if text.lower() in _NOW:
@@ -49,10 +52,24 @@ def parse(text: str, here: float, end: float) -> Moment:
 
 
 def _last(clock: int, end: float) -> float:
-    """When this machine's clock showed so many seconds after midnight the last time. mktime knows of daylight saving."""
+    """When this machine's clock showed so many seconds after midnight the last time. mktime knows
+    of daylight saving.
+    """
     day = time.localtime(end)
     for back in (0, 1):
-        found = time.mktime((day.tm_year, day.tm_mon, day.tm_mday - back, clock // 3600, clock // 60 % 60, clock % 60, 0, 0, -1))
+        found = time.mktime(
+            (
+                day.tm_year,
+                day.tm_mon,
+                day.tm_mday - back,
+                clock // 3600,
+                clock // 60 % 60,
+                clock % 60,
+                0,
+                0,
+                -1,
+            )
+        )
         if found <= end:
             return found
     return found

@@ -1,7 +1,9 @@
-"""Who is told what `check --watch` finds: webhooks, ntfy, healthchecks and, with the extra, apprise; and their one private file.
+"""Who is told what `check --watch` finds: webhooks, ntfy, healthchecks and, with the extra,
+apprise; and their one private file.
 
-Addresses of such services are passwords: whoever has one can post. So they come from a file that only its owner can read, or from the
-environment; they appear in no argument list, no message and no error. A channel is spoken of by its name.
+Addresses of such services are passwords: whoever has one can post. So they come from a file that
+only its owner can read, or from the environment; they appear in no argument list, no message and no
+error. A channel is spoken of by its name.
 """
 
 from __future__ import annotations
@@ -39,7 +41,9 @@ class Secret:
 
 @dataclass(frozen=True)
 class Channel:
-    """One receiver. `least`: the mildest level that it is told of. `fail`: healthchecks are pinged at /fail while something is critical."""
+    """One receiver. `least`: the mildest level that it is told of. `fail`: healthchecks are pinged
+    at /fail while something is critical.
+    """
 
     kind: str
     name: str
@@ -54,26 +58,48 @@ class Channel:
         return self.kind != "healthchecks" and not worse(self.least, graver)
 
 
-def channels(path: Path | None = None, environment: Mapping[str, str] = os.environ) -> tuple[Channel, ...]:
-    """From `notify.toml` in the configuration directory; none when there is no such file. UsageError says what is wrong, never a value."""
+def channels(
+    path: Path | None = None, environment: Mapping[str, str] = os.environ
+) -> tuple[Channel, ...]:
+    """From `notify.toml` in the configuration directory; none when there is no such file.
+    UsageError says what is wrong, never a value.
+    """
     path = path or locations.config_dir() / "notify.toml"
     try:
         with path.open("rb") as handle:
             mode = os.fstat(handle.fileno()).st_mode
             if stat.S_IMODE(mode) & 0o077:
-                raise UsageError(f"{path} can be read by others, and it holds secrets.", f"Run `chmod 600 {path}`.")
+                raise UsageError(
+                    f"{path} can be read by others, and it holds secrets.",
+                    f"Run `chmod 600 {path}`.",
+                )
             document = tomllib.load(handle)
     except FileNotFoundError:
         return ()
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         # The parser's message names a place, and may quote what stands there.
-        raise UsageError(f"{path} is not valid TOML{_line_of(error)}.", "Correct it; docs/check.md shows an example.") from None
+        raise UsageError(
+            f"{path} is not valid TOML{_line_of(error)}.",
+            "Correct it; docs/check.md shows an example.",
+        ) from None
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}.", "Make it readable for you alone (`chmod 600`).") from None
+        raise UsageError(
+            f"{path} cannot be read: {error.strerror}.",
+            "Make it readable for you alone (`chmod 600`).",
+        ) from None
     entries = document.get("notify", [])
-    if set(document) - {"notify"} or not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise UsageError(f"{path} holds something else than [[notify]] tables.", "docs/check.md shows an example.")
-    found = tuple(_channel(path, number, entry, environment) for number, entry in enumerate(entries, 1))
+    if (
+        set(document) - {"notify"}
+        or not isinstance(entries, list)
+        or not all(isinstance(entry, dict) for entry in entries)
+    ):
+        raise UsageError(
+            f"{path} holds something else than [[notify]] tables.",
+            "docs/check.md shows an example.",
+        )
+    found = tuple(
+        _channel(path, number, entry, environment) for number, entry in enumerate(entries, 1)
+    )
     names = [channel.name for channel in found]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise UsageError(f"{path} has two channels named {twice[0]}.", "Give each its own `name`.")
@@ -85,10 +111,15 @@ def _line_of(error: Exception) -> str:
     return f" at {place.rstrip(')')}" if place.startswith("line ") else ""
 
 
-def _channel(path: Path, number: int, entry: Mapping[str, Any], environment: Mapping[str, str]) -> Channel:
+def _channel(
+    path: Path, number: int, entry: Mapping[str, Any], environment: Mapping[str, str]
+) -> Channel:
     where = f"{path}, table {number}"
     if unknown := sorted(set(entry) - set(_KEYS)):
-        raise UsageError(f"{where} has a key {unknown[0]!r} that means nothing.", f"It may have {', '.join(_KEYS)}.")
+        raise UsageError(
+            f"{where} has a key {unknown[0]!r} that means nothing.",
+            f"It may have {', '.join(_KEYS)}.",
+        )
     kind = entry.get("kind")
     if kind not in KINDS:
         raise UsageError(f"{where} has no `kind` that is known.", f"Choose {', '.join(KINDS)}.")
@@ -97,29 +128,42 @@ def _channel(path: Path, number: int, entry: Mapping[str, Any], environment: Map
     least = entry.get("min", "WARNING")
     if not isinstance(name, str) or not name or not isinstance(fail, bool) or least not in LEVELS:
         raise UsageError(
-            f"{where} has a `name`, `min` or `fail` of the wrong type.", f"`min` is one of {', '.join(LEVELS)}; `fail` a boolean."
+            f"{where} has a `name`, `min` or `fail` of the wrong type.",
+            f"`min` is one of {', '.join(LEVELS)}; `fail` a boolean.",
         )
     url = _secret(where, entry, "url", environment)
     if url is None:
-        raise UsageError(f"{where} has no address.", "Add `url`, or `url_env` with the name of an environment variable that holds it.")
+        raise UsageError(
+            f"{where} has no address.",
+            "Add `url`, or `url_env` with the name of an environment variable that holds it.",
+        )
     if kind != "apprise" and not _is_web(url):
         raise UsageError(f"{where} has an address that is no http(s) URL.", "Correct its `url`.")
-    return Channel(kind, name, url, _secret(where, entry, "token", environment), LEVELS[least], fail)
+    return Channel(
+        kind, name, url, _secret(where, entry, "token", environment), LEVELS[least], fail
+    )
 
 
-def _secret(where: str, entry: Mapping[str, Any], key: str, environment: Mapping[str, str]) -> Secret | None:
+def _secret(
+    where: str, entry: Mapping[str, Any], key: str, environment: Mapping[str, str]
+) -> Secret | None:
     value, variable = entry.get(key), entry.get(f"{key}_env")
     if value is not None and variable is not None:
         raise UsageError(f"{where} has both `{key}` and `{key}_env`.", "Keep one of them.")
     if variable is not None:
         if not isinstance(variable, str) or not environment.get(variable):
             raise UsageError(
-                f"{where} takes its {key} from an environment variable that is not set.", f"Set the one that `{key}_env` names."
+                f"{where} takes its {key} from an environment variable that is not set.",
+                f"Set the one that `{key}_env` names.",
             )
         value = environment[variable]
     if value is None:
         return None
-    if not isinstance(value, str) or not value.strip() or any(ord(character) < 32 for character in value):
+    if (
+        not isinstance(value, str)
+        or not value.strip()
+        or any(ord(character) < 32 for character in value)
+    ):
         raise UsageError(f"{where} has a `{key}` that is no plain text.", "Correct it.")
     return Secret(value.strip())
 

@@ -1,4 +1,6 @@
-"""Sending notices and the dead man's ping: bounded in time, in order, kept for the next cycle when a receiver is away."""
+"""Sending notices and the dead man's ping: bounded in time, in order, kept for the next cycle when
+a receiver is away.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,8 @@ class NotSent(ConsoleError):
 
 
 class Notifier:
-    """`tell` each cycle: what is new goes to every channel that wants it, what is left over first; then healthchecks get their ping.
+    """`tell` each cycle: what is new goes to every channel that wants it, what is left over first;
+    then healthchecks get their ping.
 
     `complain` gets one sentence when a channel begins to fail and one when it works again.
     """
@@ -44,7 +47,9 @@ class Notifier:
     def __init__(self, channels: Sequence[Channel], complain: Callable[[str], None]) -> None:
         self.channels = channels
         self._complain = complain
-        self._waiting: dict[str, deque[Notice]] = {channel.name: deque(maxlen=KEPT) for channel in channels}
+        self._waiting: dict[str, deque[Notice]] = {
+            channel.name: deque(maxlen=KEPT) for channel in channels
+        }
         self._failing: set[str] = set()
         for channel in channels:
             if channel.kind == "apprise":
@@ -52,14 +57,21 @@ class Notifier:
 
     async def tell(self, notices: Sequence[Notice], level: int, summary: str) -> None:
         """`level`, `summary`: how all pods are together, for the pings."""
-        await asyncio.gather(*(self._serve(channel, notices, level, summary) for channel in self.channels))
+        await asyncio.gather(
+            *(self._serve(channel, notices, level, summary) for channel in self.channels)
+        )
 
-    async def _serve(self, channel: Channel, notices: Sequence[Notice], level: int, summary: str) -> None:
+    async def _serve(
+        self, channel: Channel, notices: Sequence[Notice], level: int, summary: str
+    ) -> None:
         waiting = self._waiting[channel.name]
         for notice in notices:
             if channel.wants(notice.level, notice.was):
                 if len(waiting) == KEPT:
-                    self._complain(f"A notice for {channel.name} is dropped: {KEPT} others wait for it. Look why it does not take them.")
+                    self._complain(
+                        f"A notice for {channel.name} is dropped: {KEPT} others wait for it. "
+                        "Look why it does not take them."
+                    )
                 waiting.append(notice)
         try:
             while waiting:
@@ -82,11 +94,16 @@ def send(channel: Channel, notice: Notice) -> None:
     text = notice.text[:TEXT_CHARS]
     if channel.kind == "webhook":
         said = f"{notice.title} - {text}"
-        # `text` is what Slack and Mattermost show, `content` what Discord does; the rest is for programs.
+        # `text` is what Slack and Mattermost show, `content` what Discord does; the rest is for
+        # programs.
         body = {"schema": "bs4.notice/1", "content": said, **notice.as_dict(), "text": said}
         _post(channel, json.dumps(body).encode(), {"Content-Type": "application/json"})
     elif channel.kind == "ntfy":
-        headers = {"Title": _header(notice.title), "Priority": _PRIORITY[notice.level], "Tags": _TAG[notice.level]}
+        headers = {
+            "Title": _header(notice.title),
+            "Priority": _PRIORITY[notice.level],
+            "Tags": _TAG[notice.level],
+        }
         _post(channel, text.encode(), headers)
     elif channel.kind == "apprise":
         _send_apprise(channel, notice.title, text)
@@ -95,9 +112,16 @@ def send(channel: Channel, notice: Notice) -> None:
 
 
 def ping(channel: Channel, level: int, summary: str) -> None:
-    """Healthchecks' protocol: a POST to the check's own address says "the watcher lives"; `/fail` below it says that something is wrong."""
+    """Healthchecks' protocol: a POST to the check's own address says "the watcher lives"; `/fail`
+    below it says that something is wrong.
+    """
     suffix = "/fail" if channel.fail and level == CRITICAL else ""
-    _post(channel, f"{WORDS[level]} - {summary[:TEXT_CHARS]}".encode(), {"Content-Type": "text/plain; charset=utf-8"}, suffix)
+    _post(
+        channel,
+        f"{WORDS[level]} - {summary[:TEXT_CHARS]}".encode(),
+        {"Content-Type": "text/plain; charset=utf-8"},
+        suffix,
+    )
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -116,7 +140,9 @@ def _post(channel: Channel, body: bytes, headers: dict[str, str], suffix: str = 
         headers["Authorization"] = f"Bearer {channel.token.reveal()}"
     address = channel.url.reveal()
     try:
-        request = urllib.request.Request(address.rstrip("/") + suffix if suffix else address, body, headers)
+        request = urllib.request.Request(
+            address.rstrip("/") + suffix if suffix else address, body, headers
+        )
         with _opener.open(request, timeout=TIMEOUT_S):
             return  # 2xx: what it says beyond that is of no use
     except urllib.error.HTTPError as error:
@@ -124,7 +150,11 @@ def _post(channel: Channel, body: bytes, headers: dict[str, str], suffix: str = 
         raise _not_sent(channel, f"it answered with HTTP {error.code}") from None
     except urllib.error.URLError as error:
         reason = error.reason
-        detail = reason.strerror if isinstance(reason, OSError) and reason.strerror else type(reason).__name__
+        detail = (
+            reason.strerror
+            if isinstance(reason, OSError) and reason.strerror
+            else type(reason).__name__
+        )
         raise _not_sent(channel, f"it cannot be reached ({detail})") from None
     except TimeoutError:
         raise _not_sent(channel, f"it did not answer within {TIMEOUT_S:.0f} s") from None
@@ -134,7 +164,10 @@ def _post(channel: Channel, body: bytes, headers: dict[str, str], suffix: str = 
 
 
 def _not_sent(channel: Channel, why: str) -> NotSent:
-    return NotSent(f"The channel {channel.name} ({channel.kind}) was not told: {why}.", "It is tried again; see notify.toml.")
+    return NotSent(
+        f"The channel {channel.name} ({channel.kind}) was not told: {why}.",
+        "It is tried again; see notify.toml.",
+    )
 
 
 def _header(text: str) -> str:
@@ -148,7 +181,8 @@ def _apprise() -> Any:
         module = importlib.import_module("apprise")
     except ImportError:
         raise UsageError(
-            "notify.toml has a channel of kind apprise, which is an extra.", "Run `pip install 'bs4-console[apprise]'`."
+            "notify.toml has a channel of kind apprise, which is an extra.",
+            "Run `pip install 'bs4-console[apprise]'`.",
         ) from None
     # It logs addresses.
     logging.getLogger("apprise").addHandler(logging.NullHandler())

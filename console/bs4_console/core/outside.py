@@ -1,7 +1,9 @@
-"""What witnesses outside a pod say of its runs, beside what the pod says itself: local truth outranks them.
+"""What witnesses outside a pod say of its runs, beside what the pod says itself: local truth
+outranks them.
 
-A pod that answers is believed; a witness that lags behind it is a warning about the witness. Of a pod that does not answer, a fresh
-heartbeat says that its run goes on and that the link is what is broken; an old one says nothing by itself. No action comes of either.
+A pod that answers is believed; a witness that lags behind it is a warning about the witness. Of a
+pod that does not answer, a fresh heartbeat says that its run goes on and that the link is what is
+broken; an old one says nothing by itself. No action comes of either.
 """
 
 from __future__ import annotations
@@ -31,31 +33,45 @@ _ENDED_S = 3600.0
 
 @dataclass(frozen=True)
 class Outside:
-    """One round of looks at one pod's runs. `sights` by run; `incidents` as `check` lists them; `coverage`: what could not be seen."""
+    """One round of looks at one pod's runs. `sights` by run; `incidents` as `check` lists them;
+    `coverage`: what could not be seen.
+    """
 
     sights: Mapping[str, Sight] = field(default_factory=dict)
     incidents: Sequence[dict[str, Any]] = ()
     coverage: Sequence[str] = ()
 
     def as_list(self) -> list[dict[str, Any]]:
-        """Plain data: `run`, `witness`, `state`, `detail`, `seen_t`, `looked_t`, `step`, `coverage`."""
+        """Plain data: `run`, `witness`, `state`, `detail`, `seen_t`, `looked_t`, `step`,
+        `coverage`.
+        """
         return [
             {
-                "run": run, "witness": "wandb", "state": sight.state, "detail": sight.detail, "seen_t": sight.seen_t,
-                "looked_t": sight.looked_t, "step": sight.step, "coverage": sight.coverage,
+                "run": run,
+                "witness": "wandb",
+                "state": sight.state,
+                "detail": sight.detail,
+                "seen_t": sight.seen_t,
+                "looked_t": sight.looked_t,
+                "step": sight.step,
+                "coverage": sight.coverage,
             }
             for run, sight in self.sights.items()
-        ]  # fmt: skip
+        ]
 
 
 def watched(pod: PodState) -> list[RunState]:
-    """The runs of which W&B may know more: those that said where it shows them, and that go on or ended lately."""
+    """The runs of which W&B may know more: those that said where it shows them, and that go on or
+    ended lately.
+    """
     return [run for run in pod.runs.values() if run.view.tracked and _matters(run)]
 
 
 def _matters(run: RunState) -> bool:
     attempt = run.view.attempt
-    return attempt is not None and (attempt.ended_t is None or time.time() - attempt.ended_t < _ENDED_S)
+    return attempt is not None and (
+        attempt.ended_t is None or time.time() - attempt.ended_t < _ENDED_S
+    )
 
 
 async def look(pod: PodState, api: WandbApi) -> Outside:
@@ -63,14 +79,26 @@ async def look(pod: PodState, api: WandbApi) -> Outside:
     from bs4_console.core.wandb import WandbWitness
 
     witnesses = {run.name: WandbWitness(api, run.name, run.view.tracked) for run in watched(pod)}
-    sights = dict(zip(witnesses, await asyncio.gather(*(one.look() for one in witnesses.values())), strict=True))
+    sights = dict(
+        zip(
+            witnesses,
+            await asyncio.gather(*(one.look() for one in witnesses.values())),
+            strict=True,
+        )
+    )
     rows = [row for one in witnesses.values() for row in one.rows]
     incidents = _incidents(pod, rows) if rows and pod.link.up else []
-    return Outside(sights, incidents, [f"{run}: {sight.coverage}" for run, sight in sights.items() if sight.coverage])
+    return Outside(
+        sights,
+        incidents,
+        [f"{run}: {sight.coverage}" for run, sight in sights.items() if sight.coverage],
+    )
 
 
 async def ask(pod: PodState) -> Outside:
-    """The same with this machine's own key; no network where it has none or no run says where W&B shows it."""
+    """The same with this machine's own key; no network where it has none or no run says where W&B
+    shows it.
+    """
     if not watched(pod):
         return Outside()
     from bs4_console.core.wandb import WandbApi, account
@@ -86,19 +114,26 @@ async def ask(pod: PodState) -> Outside:
 
 
 def beside_the_pod(run: RunState, sight: Sight, now_t: float | None = None) -> str:
-    """What is wrong with W&B about a run whose pod answers and says that it lives; "" where nothing is."""
+    """What is wrong with W&B about a run whose pod answers and says that it lives; "" where nothing
+    is.
+    """
     age = sight.age_s(now_t)
     if age is None or not run.alive:
         return ""
     if sight.state != "running":
         return f"W&B has {run.name} as {sight.raw_state} though it lives: trust the pod, not W&B."
     if age > FRESH_S:
-        return f"W&B has heard nothing of {run.name} for {ago(age)} though it lives: trust the pod, not W&B."
+        return (
+            f"W&B has heard nothing of {run.name} for {ago(age)} though it lives: trust the pod, "
+            "not W&B."
+        )
     return ""
 
 
 def _incidents(pod: PodState, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The agent's engine over what only this machine knows. Nothing is held: what a look of minutes ago said is asked anew each time."""
+    """The agent's engine over what only this machine knows. Nothing is held: what a look of minutes
+    ago said is asked anew each time.
+    """
     engine = _engine()
     found = []
     for transition in engine.evaluate(_facts(pod, rows), complete=True):
@@ -106,10 +141,14 @@ def _incidents(pod: PodState, rows: Sequence[Mapping[str, Any]]) -> list[dict[st
             item, playbook = transition.finding, transition.playbook
             found.append(
                 {
-                    "id": transition.incident, "failure": item.failure, "run": item.run, "severity": item.severity or playbook.severity,
-                    "summary": item.summary, "playbook": None,
+                    "id": transition.incident,
+                    "failure": item.failure,
+                    "run": item.run,
+                    "severity": item.severity or playbook.severity,
+                    "summary": item.summary,
+                    "playbook": None,
                 }
-            )  # fmt: skip
+            )
     return found
 
 
@@ -124,7 +163,11 @@ def _playbooks() -> list[Any]:
     from bs4_agent.playbooks.compiled import Library
     from bs4_console.core.playbooks import compile_all
 
-    return [playbook for playbook in Library(compile_all()) if playbook.family == "wandb" and playbook.where == "console"]
+    return [
+        playbook
+        for playbook in Library(compile_all())
+        if playbook.family == "wandb" and playbook.where == "console"
+    ]
 
 
 def _facts(pod: PodState, rows: Sequence[Mapping[str, Any]]) -> Facts:
@@ -148,7 +191,9 @@ def _facts(pod: PodState, rows: Sequence[Mapping[str, Any]]) -> Facts:
 
 
 class Lookout:
-    """For a console that stays open: keeps `PodState.sights` up to date, with this machine's own key."""
+    """For a console that stays open: keeps `PodState.sights` up to date, with this machine's own
+    key.
+    """
 
     def __init__(self, pods: Callable[[], Sequence[PodState]], every: float = EVERY_S) -> None:
         self._pods, self._every = pods, every

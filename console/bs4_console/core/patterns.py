@@ -1,8 +1,10 @@
-"""What a signature's regular expression costs, and which words a line must hold before it can match at all.
+"""What a signature's regular expression costs, and which words a line must hold before it can match
+at all.
 
-A pattern is searched in lines that anybody may have written, at most `LINE` characters of each. It is refused when some line could make
-Python's backtracking matcher try more than `LIMIT` ways. The words (literals) let the engine pass over almost every line of a log without
-taking it apart. Both are read from the tree that Python's own parser makes.
+A pattern is searched in lines that anybody may have written, at most `LINE` characters of each. It
+is refused when some line could make Python's backtracking matcher try more than `LIMIT` ways. The
+words (literals) let the engine pass over almost every line of a log without taking it apart. Both
+are read from the tree that Python's own parser makes.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ class Refused(ValueError):
     """The pattern must not ship; the text says why and what to write instead."""
 
 
-# --- trees -------------------------------------------------------------------------------------------------------------------------------
+# --- trees
+# --------------------------------------------------------------------------------------------------
 
 
 def _tree(pattern: str) -> Any:
@@ -62,7 +65,9 @@ def _code(value: int) -> int:
 
 
 def _charset(op: Any, value: Any) -> frozenset[int]:
-    """The characters that one single-character node takes (128 stands for all that is not ASCII)."""
+    """The characters that one single-character node takes (128 stands for all that is not
+    ASCII).
+    """
     if op is sre.LITERAL:
         return frozenset({_code(value)})
     if op is sre.NOT_LITERAL:
@@ -80,15 +85,22 @@ def _charset(op: Any, value: Any) -> frozenset[int]:
             found.update(_code(c) for c in range(item[0], min(item[1], _OTHER) + 1))
         else:
             found |= _CATEGORIES[item]
-    return frozenset(_ALL - found | ({_OTHER} if _OTHER in found else set())) if negated else frozenset(found)
+    return (
+        frozenset(_ALL - found | ({_OTHER} if _OTHER in found else set()))
+        if negated
+        else frozenset(found)
+    )
 
 
-# --- what it costs -----------------------------------------------------------------------------------------------------------------------
+# --- what it costs
+# --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class _Piece:
-    """A part of one way through a pattern: `chars` that it takes, `most` of them. Fixed text has `most` 1."""
+    """A part of one way through a pattern: `chars` that it takes, `most` of them. Fixed text has
+    `most` 1.
+    """
 
     chars: frozenset[int]
     least: int
@@ -100,7 +112,9 @@ class _Piece:
 
 
 def check_cost(pattern: str) -> None:
-    """Refused when the pattern could hold the matcher up: nested or adjacent overlapping repeats, or too many ways in all."""
+    """Refused when the pattern could hold the matcher up: nested or adjacent overlapping repeats,
+    or too many ways in all.
+    """
     tree = _tree(pattern)
     _check_nodes(tree, inside=False)
     for path in _paths(tree):
@@ -110,22 +124,35 @@ def check_cost(pattern: str) -> None:
 def _check_nodes(tree: Any, inside: bool) -> None:
     for op, value in tree:
         if op in (sre.POSSESSIVE_REPEAT, sre.ATOMIC_GROUP):
-            raise Refused("uses a possessive repeat or an atomic group, which Python 3.10 on pods does not know; use a bounded class")
+            raise Refused(
+                "uses a possessive repeat or an atomic group, which Python 3.10 on pods does "
+                "not know; use a bounded class"
+            )
         if op in (sre.GROUPREF, sre.GROUPREF_EXISTS):
-            raise Refused("refers back to a group, which cannot be matched in bounded time; write the alternatives out")
+            raise Refused(
+                "refers back to a group, which cannot be matched in bounded time; write the "
+                "alternatives out"
+            )
         if op in _LARGE_OPS:
             least, most, body = value
             large = most > _SHORT
             if large and inside and least != most:
                 raise Refused(
-                    "has a repeat inside a repeat, which can take for ever on some lines; write one class, [\\w.]+ for (\\w+\\.)+"
+                    "has a repeat inside a repeat, which can take for ever on some lines; "
+                    "write one class, [\\w.]+ for (\\w+\\.)+"
                 )
             if large and len(body) and body.getwidth()[0] == 0:
-                raise Refused("repeats something that may be empty; let the inner part take at least one character")
+                raise Refused(
+                    "repeats something that may be empty; let the inner part take at least "
+                    "one character"
+                )
             _check_nodes(body, inside or large)
         elif op is sre.BRANCH:
             if inside and _overlap(value[1]):
-                raise Refused("repeats alternatives that begin alike, which can take for ever on some lines; write one class")
+                raise Refused(
+                    "repeats alternatives that begin alike, which can take for ever on some "
+                    "lines; write one class"
+                )
             for alternative in value[1]:
                 _check_nodes(alternative, inside)
         elif op is sre.SUBPATTERN:
@@ -168,7 +195,9 @@ def _anchored(tree: Any) -> bool:
 
 
 def _paths(tree: Any) -> list[list[_Piece]]:
-    """The ways through a tree, at most `_MAX_PATHS`; beyond that each branch is represented by its most expensive alternative."""
+    """The ways through a tree, at most `_MAX_PATHS`; beyond that each branch is represented by its
+    most expensive alternative.
+    """
     ways: list[list[_Piece]] = [[]]
     for op, value in tree:
         choices = _choices(op, value)
@@ -205,12 +234,25 @@ def _check_path(path: Sequence[_Piece], *, anchored: bool) -> None:
     for piece in path[prefix:]:
         if not piece.long:
             gap += piece.least
-            before = before if before is None or (piece.chars & before.chars) or not piece.least else None
+            before = (
+                before
+                if before is None or (piece.chars & before.chars) or not piece.least
+                else None
+            )
             continue
-        if before is not None and gap == 0 and before.chars & piece.chars and before.most * piece.most > _PAIR:
-            raise Refused("has two open repeats side by side that take the same characters (.*\\s+, \\w+\\d+); keep one of them")
+        if (
+            before is not None
+            and gap == 0
+            and before.chars & piece.chars
+            and before.most * piece.most > _PAIR
+        ):
+            raise Refused(
+                "has two open repeats side by side that take the same characters (.*\\s+, "
+                "\\w+\\d+); keep one of them"
+            )
         if before is not None:
-            # The part between them may itself lie inside what the first took: every place of it is another way.
+            # The part between them may itself lie inside what the first took: every place of it is
+            # another way.
             ways *= min(before.most, LINE_CAP) / max(1, gap)
             repeats += 1
         before, gap = piece, 0
@@ -220,18 +262,24 @@ def _check_path(path: Sequence[_Piece], *, anchored: bool) -> None:
     for n in range(2, repeats + (0 if anchored else 1) + 1):
         ways /= n  # the places must follow each other in the line
     if ways > LIMIT:
-        raise Refused(f"can be tried in {ways:.0e} ways on one line; anchor it with ^ or bound its repeats, .{{0,200}} for .*")
+        raise Refused(
+            f"can be tried in {ways:.0e} ways on one line; anchor it with ^ or bound its "
+            f"repeats, .{{0,200}} for .*"
+        )
 
 
-# --- which words it needs ----------------------------------------------------------------------------------------------------------------
+# --- which words it needs
+# --------------------------------------------------------------------------------------------------
 
 
 def literals(pattern: str) -> list[str]:
-    """Texts of which every line that matches holds at least one as it stands in the file (upper and lower case as one where the pattern
-    ignores it: then they are lower case and begin with `(?i)`). Empty when nothing of use is certain.
+    """Texts of which every line that matches holds at least one as it stands in the file (upper and
+    lower case as one where the pattern ignores it: then they are lower case and begin with `(?i)`).
+    Empty when nothing of use is certain.
 
-    Only what every log format leaves alone counts: no quotes, backslashes, slashes, control characters or non-ASCII (JSON lines write
-    them differently), and nothing that a parser puts together itself (`: 50% 3/6 (step 1)` of a progress record).
+    Only what every log format leaves alone counts: no quotes, backslashes, slashes, control
+    characters or non-ASCII (JSON lines write them differently), and nothing that a parser puts
+    together itself (`: 50% 3/6 (step 1)` of a progress record).
     """
     tree = _tree(pattern)
     folded = bool(tree.state.flags & re.IGNORECASE)
@@ -239,7 +287,11 @@ def literals(pattern: str) -> list[str]:
     options = [found, best] if found is not None else [best]
     usable = [_usable(option) for option in options if option]
     chosen = max((option for option in usable if option), key=_worth, default=frozenset())
-    alone = [(text, fold) for text, fold in chosen if not any(other in text and other != text for other, _ in chosen)]
+    alone = [
+        (text, fold)
+        for text, fold in chosen
+        if not any(other in text and other != text for other, _ in chosen)
+    ]
     return sorted(("(?i)" if fold else "") + text for text, fold in alone)
 
 
@@ -249,7 +301,9 @@ _UNSAFE = re.compile(r"[^ -~]|[\"\\/%]|\(step|: (?=\d)|\(\d")
 
 
 def _usable(option: Collection[_Text]) -> _Set:
-    """The longest safe stretch of every text; nothing when one of them has none that is long enough."""
+    """The longest safe stretch of every text; nothing when one of them has none that is long
+    enough.
+    """
     chosen: set[_Text] = set()
     for text, fold in option:
         parts = [(part, fold) for part in _UNSAFE.split(text) if len(part.strip()) >= MIN_LITERAL]
@@ -264,14 +318,20 @@ def _worth(option: _Set) -> tuple[float, int]:
 
 
 def _needed(tree: Any, folded: bool) -> tuple[_Set | None, _Set]:
-    """(all texts that the tree can match, when they are few, or None; the best set of which one text must occur, or empty)."""
+    """(all texts that the tree can match, when they are few, or None; the best set of which one
+    text must occur, or empty).
+    """
     exact: set[_Text] | None = {("", folded)}
     best: _Set = frozenset()
     whole = True
     for op, value in tree:
         inner, needed = _node(op, value, folded)
         best = _better(best, needed)
-        if inner is not None and exact is not None and len(exact) * max(1, len(inner)) <= _MAX_EXACT:
+        if (
+            inner is not None
+            and exact is not None
+            and len(exact) * max(1, len(inner)) <= _MAX_EXACT
+        ):
             exact = {(a + b, fa or fb) for a, fa in exact for b, fb in inner}
             continue
         whole = False
@@ -292,7 +352,9 @@ def _node(op: Any, value: Any, folded: bool) -> tuple[_Set | None, _Set]:
     if op is sre.IN:
         chars = _charset(op, value)
         if 0 < len(chars) <= 4 and _OTHER not in chars:
-            return frozenset((chr(c).lower() if folded else chr(c), folded) for c in chars), frozenset()
+            return frozenset(
+                (chr(c).lower() if folded else chr(c), folded) for c in chars
+            ), frozenset()
         return None, frozenset()
     if op is sre.AT:
         return frozenset({("", folded)}), frozenset()
@@ -307,7 +369,9 @@ def _node(op: Any, value: Any, folded: bool) -> tuple[_Set | None, _Set]:
         least, most, body = value
         inner, needed = _needed(body, folded)
         if least == 0:
-            return (frozenset({*inner, ("", folded)}) if inner is not None and most == 1 else None), frozenset()
+            return (
+                frozenset({*inner, ("", folded)}) if inner is not None and most == 1 else None
+            ), frozenset()
         if inner is not None and least == most == 1:
             return inner, needed
         return None, _better(needed, inner or frozenset())
@@ -318,7 +382,11 @@ def _branch(alternatives: Sequence[Any], folded: bool) -> tuple[_Set | None, _Se
     parts = [_needed(alternative, folded) for alternative in alternatives]
     exact: _Set | None = frozenset()
     for inner, _ in parts:
-        exact = None if inner is None or exact is None or len(exact | inner) > _MAX_EXACT else exact | inner
+        exact = (
+            None
+            if inner is None or exact is None or len(exact | inner) > _MAX_EXACT
+            else exact | inner
+        )
     union: set[_Text] = set()
     for inner, needed in parts:
         options: list[_Set] = [inner or frozenset(), needed]
@@ -338,7 +406,8 @@ def _better(one: _Set, other: _Set) -> _Set:
     return one if _worth(first) >= _worth(second) else other
 
 
-# --- what a raw line must look like ------------------------------------------------------------------------------------------------------
+# --- what a raw line must look like
+# --------------------------------------------------------------------------------------------------
 
 _DEL = 127
 _BEGINS = (sre.AT_BEGINNING, sre.AT_BEGINNING_STRING)
@@ -346,15 +415,22 @@ _AT_RAW = {**dict.fromkeys(_BEGINS, r"(?<![\w.])"), sre.AT_BOUNDARY: r"\b", sre.
 
 
 def relaxed(pattern: str) -> str:
-    """An expression for raw bytes that finds every line of a log, header and all, in whose text `pattern` could be found; "" where there is
-    none of use. It holds for lines in which JSON escaped nothing but quotes and line ends and of which every character that is not ASCII
-    was made DEL (see the agent's sieve.py): looks around are left out, and what surrounds the first and the last part that must be there.
-    No header ends in a letter, a digit or a dot, and behind a text no format goes on with a letter: so much is kept of ^ and $."""
+    """An expression for raw bytes that finds every line of a log, header and all, in whose text
+    `pattern` could be found; "" where there is none of use. It holds for lines in which JSON
+    escaped nothing but quotes and line ends and of which every character that is not ASCII was made
+    DEL (see the agent's sieve.py): looks around are left out, and what surrounds the first and the
+    last part that must be there. No header ends in a letter, a digit or a dot, and behind a text no
+    format goes on with a letter: so much is kept of ^ and $.
+    """
     tree = _tree(pattern)
     text = _written(_core(list(tree)))
     if not text:
         return ""
-    flags = "".join(letter for letter, flag in (("i", re.IGNORECASE), ("s", re.DOTALL)) if tree.state.flags & flag)
+    flags = "".join(
+        letter
+        for letter, flag in (("i", re.IGNORECASE), ("s", re.DOTALL))
+        if tree.state.flags & flag
+    )
     text = f"(?{flags}){text}" if flags else text
     try:
         check_cost(text)  # without its anchor it may be too dear
@@ -364,18 +440,27 @@ def relaxed(pattern: str) -> str:
 
 
 def _core(nodes: list[Any]) -> list[Any]:
-    """Without what a search needs not find at either end: it would be tried at every place of a line."""
+    """Without what a search needs not find at either end: it would be tried at every place of a
+    line.
+    """
     nodes = _headless(nodes, at_begin=False)
-    while nodes and (nodes[-1][0] in (sre.ASSERT, sre.ASSERT_NOT) or (nodes[-1][0] in _LARGE_OPS and nodes[-1][1][0] == 0)):
+    while nodes and (
+        nodes[-1][0] in (sre.ASSERT, sre.ASSERT_NOT)
+        or (nodes[-1][0] in _LARGE_OPS and nodes[-1][1][0] == 0)
+    ):
         nodes = nodes[:-1]
     return nodes
 
 
 def _headless(nodes: list[Any], at_begin: bool) -> list[Any]:
-    """From the first node on that must be there; `at_begin`: nothing but the header stands before the first one."""
+    """From the first node on that must be there; `at_begin`: nothing but the header stands before
+    the first one.
+    """
     while nodes and not _telling(nodes[0]):
         op, value = nodes[0]
-        at_begin = at_begin if op in (sre.ASSERT, sre.ASSERT_NOT) else op is sre.AT and value in _BEGINS
+        at_begin = (
+            at_begin if op in (sre.ASSERT, sre.ASSERT_NOT) else op is sre.AT and value in _BEGINS
+        )
         nodes = nodes[1:]
     if not nodes:
         return []
@@ -410,7 +495,11 @@ def _write(op: Any, value: Any) -> str:
         return "."
     if op in (sre.IN, sre.NOT_LITERAL):
         chars = sorted({min(char, _DEL) for char in _charset(op, value)})
-        return f"[{''.join(_range(first, last) for first, last in _stretches(chars))}]" if chars else "(?!)"
+        return (
+            f"[{''.join(_range(first, last) for first, last in _stretches(chars))}]"
+            if chars
+            else "(?!)"
+        )
     if op is sre.SUBPATTERN:
         _, add, drop, body = value
         on, off = ("i" if flags & re.IGNORECASE else "" for flags in (add, drop))
@@ -419,7 +508,10 @@ def _write(op: Any, value: Any) -> str:
         return f"(?:{'|'.join(_written(way) for way in value[1])})"
     if op in _LARGE_OPS:
         least, most, body = value
-        times = f"{{{least},{'' if most is sre.MAXREPEAT else most}}}{'?' if op is sre.MIN_REPEAT else ''}"
+        times = (
+            f"{{{least},"
+            f"{'' if most is sre.MAXREPEAT else most}}}{'?' if op is sre.MIN_REPEAT else ''}"
+        )
         return f"(?:{_written(body)}){times}"
     return _AT_RAW.get(value, "") if op is sre.AT else ""
 

@@ -1,4 +1,5 @@
-"""Phased runs: one run through several configs, each continued by the next at a complete checkpoint, under the same name and adapter.
+"""Phased runs: one run through several configs, each continued by the next at a complete
+checkpoint, under the same name and adapter.
 
 A phase file is TOML on this side:
 
@@ -8,7 +9,8 @@ A phase file is TOML on this side:
     [[phases]]
     name = "bootstrap"
     config = "configs/bootstrap.toml"    # on the pod
-    until = { step = 200 }               # or { reward = 0.3, steps = 20 }, or { by = "hand" }; the last phase needs none
+    until = { step = 200 }               # or { reward = 0.3, steps = 20 }, or { by = "hand" }; the
+    last phase needs none
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ from bs4_console.core.state import PlanView, PodState, RunState
 
 @dataclass(frozen=True)
 class Until:
-    """When a phase is over: `step` is saved complete; or the mean reward of the last `steps` steps is at least `reward`; or by hand."""
+    """When a phase is over: `step` is saved complete; or the mean reward of the last `steps` steps
+    is at least `reward`; or by hand.
+    """
 
     step: int | None = None
     reward: float | None = None
@@ -60,7 +64,14 @@ class Phases:
     phases: tuple[Phase, ...]
 
     def asked(self, phase: Phase) -> Asked:
-        return Asked(self.run, self.trainer, phase.config, self.cwd, self.output_dir, overrides=phase.overrides)
+        return Asked(
+            self.run,
+            self.trainer,
+            phase.config,
+            self.cwd,
+            self.output_dir,
+            overrides=phase.overrides,
+        )
 
     def after(self, phase: Phase) -> Phase | None:
         at = self.phases.index(phase) + 1
@@ -69,8 +80,10 @@ class Phases:
 
 @dataclass(frozen=True)
 class Standing:
-    """Where a phased run is. `phase`: the one that was launched last, None before the first. `due`: its condition holds, and there is a
-    complete checkpoint to go on from; `why` says so, or what is missing. `resumable`: the newest complete step."""
+    """Where a phased run is. `phase`: the one that was launched last, None before the first. `due`:
+    its condition holds, and there is a complete checkpoint to go on from; `why` says so, or what is
+    missing. `resumable`: the newest complete step.
+    """
 
     phase: Phase | None
     due: bool
@@ -92,14 +105,26 @@ def read(file: Path) -> Phases:
         if not isinstance(data.get(key), str) or not data[key]:
             raise UsageError(f"{file} has no {key}.", f'Add {key} = "..." at its top.')
     if data["trainer"] not in TRAINERS:
-        raise UsageError(f"{file}: there is no trainer {data['trainer']!r}.", f"Choose {' or '.join(TRAINERS)}.")
+        raise UsageError(
+            f"{file}: there is no trainer {data['trainer']!r}.", f"Choose {' or '.join(TRAINERS)}."
+        )
     tables = data.get("phases")
-    if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
+    if (
+        not isinstance(tables, list)
+        or not tables
+        or not all(isinstance(table, dict) for table in tables)
+    ):
         raise UsageError(f"{file} has no [[phases]].", "Write one for each config.")
-    found = [_phase(file, number, table, last=number == len(tables)) for number, table in enumerate(tables, 1)]
+    found = [
+        _phase(file, number, table, last=number == len(tables))
+        for number, table in enumerate(tables, 1)
+    ]
     if len({phase.name for phase in found}) != len(found):
         raise UsageError(f"{file}: two phases have the same name.", "Give each its own.")
-    cwd, output_dir = str(data.get("cwd", HOMES[data["trainer"]])), str(data.get("output_dir", "outputs"))
+    cwd, output_dir = (
+        str(data.get("cwd", HOMES[data["trainer"]])),
+        str(data.get("output_dir", "outputs")),
+    )
     return Phases(data["run"], data["trainer"], cwd, output_dir, tuple(found))
 
 
@@ -107,47 +132,75 @@ def _phase(file: Path, number: int, table: Mapping[str, Any], *, last: bool) -> 
     where = f"phase {number}"
     _only(file, table, ("name", "config", "until", "overrides"), where)
     if not isinstance(table.get("config"), str):
-        raise UsageError(f"{file}: {where} names no config.", 'Add config = "..." (a path on the pod).')
+        raise UsageError(
+            f"{file}: {where} names no config.", 'Add config = "..." (a path on the pod).'
+        )
     overrides = table.get("overrides", [])
     if not isinstance(overrides, list) or not all(isinstance(word, str) for word in overrides):
-        raise UsageError(f"{file}: overrides of {where} is no list of words.", 'Write overrides = ["--max-steps", "300"].')
+        raise UsageError(
+            f"{file}: overrides of {where} is no list of words.",
+            'Write overrides = ["--max-steps", "300"].',
+        )
     name = str(table.get("name") or Path(table["config"]).stem)
-    return Phase(name, table["config"], _until(file, where, table.get("until"), last=last), tuple(overrides))
+    return Phase(
+        name, table["config"], _until(file, where, table.get("until"), last=last), tuple(overrides)
+    )
 
 
 def _until(file: Path, where: str, given: Any, *, last: bool) -> Until:
     if given is None and last:
         return Until()
     if not isinstance(given, dict):
-        raise UsageError(f"{file}: {where} does not say when it is over.", 'Add until = { step = N }, or { by = "hand" }.')
+        raise UsageError(
+            f"{file}: {where} does not say when it is over.",
+            'Add until = { step = N }, or { by = "hand" }.',
+        )
     match given:
         case {"step": int(step), **rest} if not rest and step > 0:
             return Until(step=step)
-        case {"reward": int() | float() as reward, "steps": int(steps), **rest} if not rest and steps > 0:
+        case {"reward": int() | float() as reward, "steps": int(steps), **rest} if (
+            not rest and steps > 0
+        ):
             return Until(reward=float(reward), steps=steps)
         case {"by": "hand", **rest} if not rest:
             return Until(by_hand=True)
-    raise UsageError(f"{file}: until of {where} is {given}.", 'Write { step = N }, { reward = X, steps = N } or { by = "hand" }.')
+    raise UsageError(
+        f"{file}: until of {where} is {given}.",
+        'Write { step = N }, { reward = X, steps = N } or { by = "hand" }.',
+    )
 
 
 def _only(file: Path, table: Mapping[str, Any], known: Sequence[str], where: str) -> None:
     for key in table:
         if key not in known:
-            raise UsageError(f"{file}: {where} has {key!r}, which nobody reads.", f"It may have {', '.join(known)}.")
+            raise UsageError(
+                f"{file}: {where} has {key!r}, which nobody reads.",
+                f"It may have {', '.join(known)}.",
+            )
 
 
 def launched(state: PodState, wanted: Phases) -> tuple[Phase | None, Mapping[str, Any]]:
-    """(the phase of the run's newest launch that came to run, what its plan says of the config). UsageError when the run was launched
-    without phases."""
-    found = [a for a in state.ledger.actions.values() if a.kind == "launch" and a.run == wanted.run and "attempt" in a.result]
+    """(the phase of the run's newest launch that came to run, what its plan says of the config).
+    UsageError when the run was launched without phases.
+    """
+    found = [
+        a
+        for a in state.ledger.actions.values()
+        if a.kind == "launch" and a.run == wanted.run and "attempt" in a.result
+    ]
     if not found:
         return None, {}
     plan = max(found, key=lambda a: a.accepted_t).body.get("plan") or {}
     name = str(plan.get("record", {}).get("phase", ""))
     phase = next((one for one in wanted.phases if one.name == name), None)
     if phase is None:
-        what = f"its last launch was of phase {name!r}" if name else "it was launched without phases"
-        raise UsageError(f"{wanted.run} is no run of this file: {what}.", "Take its own phase file, or another name for the run.")
+        what = (
+            f"its last launch was of phase {name!r}" if name else "it was launched without phases"
+        )
+        raise UsageError(
+            f"{wanted.run} is no run of this file: {what}.",
+            "Take its own phase file, or another name for the run.",
+        )
     return phase, plan.get("config", {})
 
 
@@ -158,13 +211,19 @@ async def standing(live: PodSession, wanted: Phases) -> Standing:
         return Standing(None, False, "it was not started yet", None, False)
     run = live.state.runs[wanted.run]
     alive = run.view.attempt is not None and run.view.attempt.ended_t is None
-    newest = (await launch.asked_again(live, lambda: checkpoints.of_pod(live, wanted.run)))["resumable"]
+    newest = (await launch.asked_again(live, lambda: checkpoints.of_pod(live, wanted.run)))[
+        "resumable"
+    ]
     due, why = _due(phase.until, run, newest)
     return Standing(phase, due, why, newest, alive)
 
 
 def _due(until: Until, run: RunState, newest: int | None) -> tuple[bool, str]:
-    saved = "nothing is saved complete yet" if newest is None else f"step {newest} is the newest that is complete"
+    saved = (
+        "nothing is saved complete yet"
+        if newest is None
+        else f"step {newest} is the newest that is complete"
+    )
     if until.step is not None:
         return newest is not None and newest >= until.step, f"{saved}, {until.step} is wanted"
     if until.reward is not None:
@@ -172,12 +231,17 @@ def _due(until: Until, run: RunState, newest: int | None) -> tuple[bool, str]:
         if len(rewards) < until.steps:
             return False, f"{len(rewards)} of {until.steps} steps have a reward"
         mean = sum(rewards) / len(rewards)
-        return mean >= until.reward and newest is not None, f"the mean reward of the last {until.steps} steps is {mean:.4f}; {saved}"
+        return (
+            mean >= until.reward and newest is not None,
+            f"the mean reward of the last {until.steps} steps is {mean:.4f}; {saved}",
+        )
     return False, "it is switched by hand (--now)" if until.by_hand else "it is the last phase"
 
 
 async def plan_of(live: PodSession, wanted: Phases, phase: Phase, price: float | None) -> PlanView:
-    """The launch of a phase. RefusedError when it would begin another adapter, or would not go on from a checkpoint of the run."""
+    """The launch of a phase. RefusedError when it would begin another adapter, or would not go on
+    from a checkpoint of the run.
+    """
     before, theirs = launched(live.state, wanted)
     view = await launch.plan(live, wanted.asked(phase), price=price, phase=phase.name)
     if before is None or before == phase:
@@ -186,11 +250,13 @@ async def plan_of(live: PodSession, wanted: Phases, phase: Phase, price: float |
         here, there = str(view.plan["config"].get(key, "")), str(theirs.get(key, ""))
         if here != there:
             raise RefusedError(
-                f"{phase.config} names the {what} {here or '(none)'}, the run has {there or '(none)'}.",
+                f"{phase.config} names the {what} {here or '(none)'}, the run has "
+                f"{there or '(none)'}.",
                 f"Keep the {what} through all phases: a switch goes on with what was trained.",
             )
     if view.plan["resume"] is None:
         raise RefusedError(
-            f"{wanted.run} has no complete checkpoint that {phase.name} could go on from.", "Let the phase before it save one."
+            f"{wanted.run} has no complete checkpoint that {phase.name} could go on from.",
+            "Let the phase before it save one.",
         )
     return view

@@ -1,4 +1,6 @@
-"""Playbook files: read, validated with words a person can use, and compiled to what the agent reads."""
+"""Playbook files: read, validated with words a person can use, and compiled to what the agent
+reads.
+"""
 
 from __future__ import annotations
 
@@ -40,16 +42,24 @@ class Problem:
 
 
 def schema(directory: Path | None = None) -> dict[str, Any]:
-    """The JSON Schema of a playbook file; a directory of a user's own playbooks need not bring one."""
+    """The JSON Schema of a playbook file; a directory of a user's own playbooks need not bring
+    one.
+    """
     own = None if directory is None else directory / "schema.json"
-    data: dict[str, Any] = json.loads((own if own is not None and own.is_file() else find("playbooks") / "schema.json").read_text())
+    data: dict[str, Any] = json.loads(
+        (
+            own if own is not None and own.is_file() else find("playbooks") / "schema.json"
+        ).read_text()
+    )
     return data
 
 
 def lint(directory: Path | None = None) -> tuple[list[dict[str, Any]], list[Problem]]:
     """(the valid playbooks as written, with their family; the problems of the others)."""
     root = directory or find("playbooks")
-    validator = jsonschema.Draft202012Validator(schema(root), format_checker=jsonschema.FormatChecker())
+    validator = jsonschema.Draft202012Validator(
+        schema(root), format_checker=jsonschema.FormatChecker()
+    )
     good: list[dict[str, Any]] = []
     problems: list[Problem] = []
     for path in sorted(root.glob("*/*.yaml")):
@@ -61,18 +71,23 @@ def lint(directory: Path | None = None) -> tuple[list[dict[str, Any]], list[Prob
     lost = list(_references(root, good))
     problems += lost
     wrong = {problem.file for problem in lost}
-    return [entry for entry in good if root / entry["family"] / f"{entry['id']}.yaml" not in wrong], problems
+    return [
+        entry for entry in good if root / entry["family"] / f"{entry['id']}.yaml" not in wrong
+    ], problems
 
 
 def advice(identifier: str) -> tuple[str, ...]:
-    """What a person does about a failure, by its playbook; nothing where there is none. Only that one file is read."""
+    """What a person does about a failure, by its playbook; nothing where there is none. Only that
+    one file is read.
+    """
     path = next(find("playbooks").glob(f"*/{identifier}.yaml"), None)
     return tuple(_load(path).get("advice") or ()) if path is not None else ()
 
 
 def _load(path: Path) -> Any:
     """With libyaml, where it is there: two hundred files take a tenth of the time."""
-    return yaml.load(path.read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return yaml.load(path.read_text(), Loader=loader)  # noqa: S506
 
 
 def _check(path: Path, validator: Any) -> Iterator[Problem]:
@@ -81,18 +96,32 @@ def _check(path: Path, validator: Any) -> Iterator[Problem]:
     except (yaml.YAMLError, UnicodeDecodeError) as bad:
         yield Problem(path, "", f"is not YAML: {bad}")
         return
-    wrong = [Problem(path, "/".join(str(part) for part in error.absolute_path), _said(error)) for error in validator.iter_errors(data)]
+    wrong = [
+        Problem(path, "/".join(str(part) for part in error.absolute_path), _said(error))
+        for error in validator.iter_errors(data)
+    ]
     if wrong:
         yield from wrong
         return
     if data["id"] != path.stem:
-        yield Problem(path, "id", f"is {data['id']!r} but the file is named {path.stem!r}; make them equal")
+        yield Problem(
+            path, "id", f"is {data['id']!r} but the file is named {path.stem!r}; make them equal"
+        )
     if data.get("family", path.parent.name) != path.parent.name:
-        yield Problem(path, "family", f"is {data['family']!r} but the folder is {path.parent.name!r}; move the file or leave the key out")
+        yield Problem(
+            path,
+            "family",
+            f"is {data['family']!r} but the folder is {path.parent.name!r}; move the file or "
+            "leave the key out",
+        )
     yield from _check_fix(path, data.get("fix") or ())
     detect = data.get("detect") or {}
     if "detector" in detect and detect["detector"] not in DETECTORS:
-        yield Problem(path, "detect/detector", f"{detect['detector']!r} is none of {', '.join(sorted(DETECTORS))}")
+        yield Problem(
+            path,
+            "detect/detector",
+            f"{detect['detector']!r} is none of {', '.join(sorted(DETECTORS))}",
+        )
     for index, signature in enumerate(detect.get("logs") or ()):
         for where, message in _check_signature(signature):
             yield Problem(path, f"detect/logs/{index}/{where}", message)
@@ -100,28 +129,43 @@ def _check(path: Path, validator: Any) -> Iterator[Problem]:
 
 def _said(error: Any) -> str:
     """jsonschema's own message, but not the whole file where one of several keys is missing."""
-    if error.validator != "anyOf" or not all("required" in choice for choice in error.validator_value):
+    if error.validator != "anyOf" or not all(
+        "required" in choice for choice in error.validator_value
+    ):
         return str(error.message)
-    return f"needs one of {', '.join(', '.join(choice['required']) for choice in error.validator_value)}"
+    return (
+        "needs one of "
+        f"{', '.join(', '.join(choice['required']) for choice in error.validator_value)}"
+    )
 
 
 def _check_fix(path: Path, fix: Sequence[Mapping[str, Any]]) -> Iterator[Problem]:
-    """What a trainer's own start would delete must be out of its way before any relaunch: its logs archived, its steps moved aside.
-    A move_run that depends on a condition is no substitute for move_steps."""
+    """What a trainer's own start would delete must be out of its way before any relaunch: its logs
+    archived, its steps moved aside. A move_run that depends on a condition is no substitute for
+    move_steps.
+    """
     kinds = [kind for step in fix for kind in step]
     if "relaunch" not in kinds:
         return
     before = set(kinds[: kinds.index("relaunch")])
     missing = [kind for kind in ("stop_run", "archive_logs") if kind not in before]
-    whole = any(kind == "move_run" and not parameters for step in fix for kind, parameters in step.items())
+    whole = any(
+        kind == "move_run" and not parameters for step in fix for kind, parameters in step.items()
+    )
     if "move_steps" not in before and not whole:
         missing.append("move_steps or move_run")
     if missing:
-        yield Problem(path, f"fix/{kinds.index('relaunch')}", f"starts the run again without {', '.join(missing)} before it")
+        yield Problem(
+            path,
+            f"fix/{kinds.index('relaunch')}",
+            f"starts the run again without {', '.join(missing)} before it",
+        )
 
 
 def _expressions(signature: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """(place, pattern) of every regular expression of a signature that is searched in the text of lines."""
+    """(place, pattern) of every regular expression of a signature that is searched in the text of
+    lines.
+    """
     for key in ("pattern", "unless", "only_after", "not_after", "cleared_by"):
         if key in signature:
             yield key, signature[key]
@@ -137,10 +181,19 @@ def _check_signature(signature: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield where, str(refused)
             return
         if where not in ("logger", "unless") and not literals(pattern):
-            yield where, f"has no text of {MIN_LITERAL} or more letters that every match must hold, so every line would have to be tried"
+            yield (
+                where,
+                (
+                    f"has no text of {MIN_LITERAL} or more letters that every match must hold, "
+                    "so every line would have to be tried"
+                ),
+            )
     for group in signature.get("where", ()):
         if group not in groups(signature["pattern"]):
-            yield f"where/{group}", f"names a group that the pattern does not have; write (?P<{group}>...) in it"
+            yield (
+                f"where/{group}",
+                f"names a group that the pattern does not have; write (?P<{group}>...) in it",
+            )
 
 
 def _references(root: Path, good: list[dict[str, Any]]) -> Iterator[Problem]:
@@ -166,14 +219,23 @@ def _duplicates(root: Path, good: list[dict[str, Any]]) -> Iterator[Problem]:
 
 
 def compile_all(directory: Path | None = None) -> bytes:
-    """All playbooks as the JSON the agent reads; UsageError when one is invalid: a bundle never carries half a library."""
+    """All playbooks as the JSON the agent reads; UsageError when one is invalid: a bundle never
+    carries half a library.
+    """
     return cached(_inputs(directory or find("playbooks")), lambda: _compile_directory(directory))
 
 
 def _inputs(root: Path) -> list[Path]:
-    """Every file that the result depends on: playbooks, those of this installation (they may be named), schemas, code."""
+    """Every file that the result depends on: playbooks, those of this installation (they may be
+    named), schemas, code.
+    """
     shipped = find("playbooks")
-    playbooks = {path for place in (root, shipped) for path in (*place.glob("*/*.yaml"), place / "schema.json") if path.is_file()}
+    playbooks = {
+        path
+        for place in (root, shipped)
+        for path in (*place.glob("*/*.yaml"), place / "schema.json")
+        if path.is_file()
+    }
     code = (__file__, patterns.__file__, signatures.__file__, detectors.__file__)
     return [*sorted(playbooks), *map(Path, code)]
 
@@ -182,27 +244,39 @@ def _compile_directory(directory: Path | None) -> bytes:
     good, problems = lint(directory)
     if problems:
         raise UsageError(str(problems[0]), "`bs4-console playbook lint` shows all of them.")
-    return canonical({"schema": "bs4.playbooks/1", "playbooks": [_compile(entry) for entry in good]})
+    return canonical(
+        {"schema": "bs4.playbooks/1", "playbooks": [_compile(entry) for entry in good]}
+    )
 
 
 def _compile(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """What the agent needs of a file: durations become seconds, what only a person reads is left out."""
+    """What the agent needs of a file: durations become seconds, what only a person reads is left
+    out.
+    """
     data: dict[str, Any] = {key: value for key, value in entry.items() if key not in _FOR_PEOPLE}
     if "detect" in data:
-        data["detect"] = {k: _seconds(v) if k in ("for", "keep_firing_for") else v for k, v in data["detect"].items()}
+        data["detect"] = {
+            k: _seconds(v) if k in ("for", "keep_firing_for") else v
+            for k, v in data["detect"].items()
+        }
         data["detect"] = with_ranges(data["detect"])
         if "logs" in data["detect"]:
-            data["detect"]["logs"] = [_compile_signature(signature) for signature in data["detect"]["logs"]]
+            data["detect"]["logs"] = [
+                _compile_signature(signature) for signature in data["detect"]["logs"]
+            ]
     if "verify" in data:
         data["verify"] = {
-            kind: {k: _seconds(v) if k == "within" else v for k, v in parameters.items()} for kind, parameters in data["verify"].items()
+            kind: {k: _seconds(v) if k == "within" else v for k, v in parameters.items()}
+            for kind, parameters in data["verify"].items()
         }
     return data
 
 
 def _compile_signature(signature: Mapping[str, Any]) -> dict[str, Any]:
-    """`source` becomes a list, `within` seconds; `needs` is added: of each expression the texts of which a matching line holds one, and
-    `raw`: what such a line as it stands in a file must look like."""
+    """`source` becomes a list, `within` seconds; `needs` is added: of each expression the texts of
+    which a matching line holds one, and `raw`: what such a line as it stands in a file must look
+    like.
+    """
     data = dict(signature)
     data["source"] = [data["source"]] if isinstance(data["source"], str) else data["source"]
     if "within" in data:

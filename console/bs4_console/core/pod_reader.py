@@ -1,4 +1,6 @@
-"""Reads what a pod's agent writes about it: journal, steps and telemetry, into a PodState and its mirror."""
+"""Reads what a pod's agent writes about it: journal, steps and telemetry, into a PodState and its
+mirror.
+"""
 
 from __future__ import annotations
 
@@ -20,15 +22,18 @@ from bs4_console.core.state import PodState
 from bs4_console.core.together import Together
 from bs4_console.core.waiting import at_most
 
-#: How long one read waits on the pod for something new. It bounds only how often an idle stream is asked again.
+#: How long one read waits on the pod for something new. It bounds only how often an idle stream is
+#: asked again.
 WAIT_S = 20.0
 #: Telemetry samples shown at once on contact.
 FIRST_SAMPLES = 120
 #: One read, the most that a frame carries.
 READ_BYTES = 262144
-#: Older telemetry is fetched beside the live streams at no more than 64 KiB every tenth of a second.
+#: Older telemetry is fetched beside the live streams at no more than 64 KiB every tenth of a
+#: second.
 BACKFILL_BYTES, BACKFILL_PAUSE_S = 65536, 0.1
-#: Reads of step streams that wait at a time, and how long each waits when there are more streams than that.
+#: Reads of step streams that wait at a time, and how long each waits when there are more streams
+#: than that.
 STEP_READS, SHARED_S = 4, 1.0
 #: Characters of the reason for which a record was refused.
 _REASON_LENGTH = 160
@@ -39,8 +44,9 @@ Apply = Callable[[dict[str, Any]], None]
 
 
 class PodReader:
-    """Over one connection after another, each time from the mirror's cursors: a reconnect or a restarted console asks only for what it
-    lacks."""
+    """Over one connection after another, each time from the mirror's cursors: a reconnect or a
+    restarted console asks only for what it lacks.
+    """
 
     def __init__(self, state: PodState, mirror: Mirror) -> None:
         self.state, self.mirror = state, mirror
@@ -55,7 +61,9 @@ class PodReader:
         """Stream -> how many of its records were left out, and what was wrong with the first."""
 
     def replay(self) -> None:
-        """Fill the state from the mirror: what was known when the console was last open, its age included. Once only."""
+        """Fill the state from the mirror: what was known when the console was last open, its age
+        included. Once only.
+        """
         if self._replayed:
             return
         self._replayed = True
@@ -65,7 +73,9 @@ class PodReader:
             for record in self.mirror.records(f"steps/{run}"):
                 self._apply(f"steps/{run}", functools.partial(self.state.apply_step, run), record)
         for record in self.mirror.tail("telemetry", FIRST_SAMPLES):
-            self._apply("telemetry", functools.partial(self.state.apply_telemetry, kept=True), record)
+            self._apply(
+                "telemetry", functools.partial(self.state.apply_telemetry, kept=True), record
+            )
 
     def begin_anew(self) -> None:
         """The mirror is of another agent than before, or of another past of it."""
@@ -83,9 +93,12 @@ class PodReader:
 
     # -- one stream
 
-    async def _follow(self, channel: Channel, stream: str, apply: Apply, first: str = "start") -> None:
+    async def _follow(
+        self, channel: Channel, stream: str, apply: Apply, first: str = "start"
+    ) -> None:
         cursor = self.mirror.cursor(stream) or first
-        wait = 0.0  # until the end was met once: an empty stream has its place at once, not after a wait
+        # until the end was met once: an empty stream has its place at once, not after a wait
+        wait = 0.0
         while True:
             chunk = await self._read(channel, stream, cursor, READ_BYTES, wait)
             if chunk.gap:
@@ -97,25 +110,37 @@ class PodReader:
             self._note_mirror()
             if chunk.data or chunk.next != cursor:
                 self.state.changed()
-            if stream == "journal" and cursor != first and position(chunk.start)[0] > position(cursor)[0]:
+            if (
+                stream == "journal"
+                and cursor != first
+                and position(chunk.start)[0] > position(cursor)[0]
+            ):
                 await self.release(channel)
             wait = 0.0 if chunk.data or chunk.gap else WAIT_S
             cursor = chunk.next
 
-    async def _read(self, channel: Channel, stream: str, cursor: str, limit: int, wait: float) -> Chunk:
+    async def _read(
+        self, channel: Channel, stream: str, cursor: str, limit: int, wait: float
+    ) -> Chunk:
         try:
             return await self._waiting_turn(channel, stream, cursor, limit, wait)
         except RemoteError as error:
             if error.type != "bad-cursor":
                 raise
-            # The agent's disk was set back to an earlier state (a restored snapshot): what we hold is of a past that it does not know.
+            # The agent's disk was set back to an earlier state (a restored snapshot): what we hold
+            # is of a past that it does not know.
             self.mirror.start_anew()
             self.begin_anew()
-            raise ChannelLost(f"{self.state.name} does not know what was read of it before.", "It is read anew.") from None
+            raise ChannelLost(
+                f"{self.state.name} does not know what was read of it before.", "It is read anew."
+            ) from None
 
-    async def _waiting_turn(self, channel: Channel, stream: str, cursor: str, limit: int, wait: float) -> Chunk:
-        """An agent lets sixteen reads of a connection wait; the open logs of the screen need most of them. So the steps of many runs share
-        a few, and a refusal for too many is a pause."""
+    async def _waiting_turn(
+        self, channel: Channel, stream: str, cursor: str, limit: int, wait: float
+    ) -> Chunk:
+        """An agent lets sixteen reads of a connection wait; the open logs of the screen need most
+        of them. So the steps of many runs share a few, and a refusal for too many is a pause.
+        """
         shared = stream.startswith("steps/")
         if shared and sum(name.startswith("steps/") for name in self.state.streams) > STEP_READS:
             wait = min(wait, SHARED_S)
@@ -129,7 +154,9 @@ class PodReader:
             await asyncio.sleep(SHARED_S)
 
     def _apply(self, stream: str, apply: Apply, record: dict[str, Any] | None) -> None:
-        """Put one record into the state. A pod can send anything: what is not understood is counted and left out, and the watch goes on."""
+        """Put one record into the state. A pod can send anything: what is not understood is counted
+        and left out, and the watch goes on.
+        """
         try:
             apply(records.check(stream, record))
         except records.RecordRefused as error:
@@ -139,7 +166,9 @@ class PodReader:
             self._refuse(stream, f"{type(error).__name__}: {error}")
 
     def _refuse(self, stream: str, reason: str) -> None:
-        """Count a record that was left out; the pod says how many there are and what was wrong with the first."""
+        """Count a record that was left out; the pod says how many there are and what was wrong with
+        the first.
+        """
         count, first = self._refused.get(stream, (0, reason[:_REASON_LENGTH]))
         self._refused[stream] = count + 1, first
         self.state.notes[stream] = (
@@ -165,13 +194,17 @@ class PodReader:
             self._look.set()
 
     async def release(self, channel: Channel) -> None:
-        """The agent keeps the oldest part of a full journal (64 MB) until a console holds it. One that keeps nothing says nothing."""
+        """The agent keeps the oldest part of a full journal (64 MB) until a console holds it. One
+        that keeps nothing says nothing.
+        """
         cursor = self.mirror.secure("journal")
         self._note_mirror()
         if cursor is None or self.state.read_only:
             return
         try:
-            await channel.submit({"key": ulid(), "kind": "release", "stream": "journal", "cursor": cursor})
+            await channel.submit(
+                {"key": ulid(), "kind": "release", "stream": "journal", "cursor": cursor}
+            )
         except RemoteError:
             # An agent from before this action refuses it; its journal then simply stays.
             return
@@ -179,11 +212,17 @@ class PodReader:
     # -- telemetry
 
     async def _follow_telemetry(self, channel: Channel, loops: Together) -> None:
-        """Begins with the last two minutes: the screen is true at once. What lies between that and what is held is fetched beside it."""
+        """Begins with the last two minutes: the screen is true at once. What lies between that and
+        what is held is fetched beside it.
+        """
         begin = place(await channel.query("telemetry", "seek-line", line=-FIRST_SAMPLES), "cursor")
         held = self.mirror.cursor("telemetry")
         if self.mirror.keeps_telemetry:
-            start = held if self._backfilled and held else place(await channel.query("telemetry", "stat"), "start")
+            start = (
+                held
+                if self._backfilled and held
+                else place(await channel.query("telemetry", "stat"), "start")
+            )
             loops.start(self._backfill(channel, start, begin))
         if held is None or position(held) < position(begin):
             self.mirror.append("telemetry", begin, begin, b"")
@@ -194,11 +233,16 @@ class PodReader:
         self.sampled.set()
 
     async def _backfill(self, channel: Channel, cursor: str, goal: str) -> None:
-        """Keep the telemetry that was written while nobody watched, slowly: a day of 8 GPUs is 140 MB, and the link is for what is new."""
+        """Keep the telemetry that was written while nobody watched, slowly: a day of 8 GPUs is 140
+        MB, and the link is for what is new.
+        """
         while self.mirror.keeps_telemetry and position(cursor) < position(goal):
             held = self.mirror.hole("telemetry", cursor)
-            # Behind what is held may be the end of that segment: one record tells, a whole chunk would fetch the next segment's again.
-            chunk = await self._read(channel, "telemetry", held, BACKFILL_BYTES if held == cursor else 1, 0.0)
+            # Behind what is held may be the end of that segment: one record tells, a whole chunk
+            # would fetch the next segment's again.
+            chunk = await self._read(
+                channel, "telemetry", held, BACKFILL_BYTES if held == cursor else 1, 0.0
+            )
             if chunk.next == held:
                 break
             if chunk.gap:
@@ -218,14 +262,22 @@ class PodReader:
             self.state.streams = await stream_names(channel)
             for stream in self.state.streams:
                 run = stream.removeprefix("steps/")
-                if stream.startswith("steps/") and stream not in following and run in self.state.runs:
+                if (
+                    stream.startswith("steps/")
+                    and stream not in following
+                    and run in self.state.runs
+                ):
                     following.add(stream)
                     loops.start(self._follow_steps(channel, stream, following))
             await at_most(self._look.wait(), LIST_S)
 
     async def _follow_steps(self, channel: Channel, stream: str, following: set[str]) -> None:
         try:
-            await self._follow(channel, stream, functools.partial(self.state.apply_step, stream.removeprefix("steps/")))
+            await self._follow(
+                channel,
+                stream,
+                functools.partial(self.state.apply_step, stream.removeprefix("steps/")),
+            )
         except RemoteError as error:
             if error.type != "unknown-stream":
                 raise

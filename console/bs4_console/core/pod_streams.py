@@ -31,7 +31,9 @@ async def stream_names(channel: Channel) -> list[str]:
 
 
 def _names(entries: Any) -> list[str]:
-    """Return the names in one page of the list; an entry without one, or with one that is too long, is left out."""
+    """Return the names in one page of the list; an entry without one, or with one that is too long,
+    is left out.
+    """
     if not isinstance(entries, list):
         return []
     found = [entry.get("name") for entry in entries if isinstance(entry, dict)]
@@ -51,7 +53,9 @@ def place(result: dict[str, Any], key: str) -> str:
         return str(Cursor.parse(str(result.get(key))))
     except AgentError:
         raise ProtocolMismatch(
-            "What answers on the pod does not speak the agent's protocol: its answer holds no cursor.", "Deploy the agent again."
+            "What answers on the pod does not speak the agent's protocol: its answer holds "
+            "no cursor.",
+            "Deploy the agent again.",
         ) from None
 
 

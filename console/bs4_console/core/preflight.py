@@ -1,6 +1,8 @@
-"""What is wrong with a start before it is made: the pod looked at by its agent, the config and the model judged here.
+"""What is wrong with a start before it is made: the pod looked at by its agent, the config and the
+model judged here.
 
-One look, one list of checks. A launch that has a blocking check is refused; an unknown one is said and never taken for healthy.
+One look, one list of checks. A launch that has a blocking check is refused; an unknown one is said
+and never taken for healthy.
 """
 
 from __future__ import annotations
@@ -11,7 +13,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from bs4_console.core import preflight_config, preflight_host, preflight_pod, preflight_run, preflight_services, preflight_stack
+from bs4_console.core import (
+    preflight_config,
+    preflight_host,
+    preflight_pod,
+    preflight_run,
+    preflight_services,
+    preflight_stack,
+)
 from bs4_console.core.check import CRITICAL, OK, UNKNOWN, WARNING
 from bs4_console.core.errors import NotApplicableError, RemoteError
 from bs4_console.core.preflight_ask import Asks, name_of, sliced
@@ -23,17 +32,26 @@ __all__ = ["Asks", "Check", "Preflight", "State", "Wanted", "examine"]
 _CLOCK_ASKED = 3
 #: A rule of the config -> the failure that another judge finds by other means.
 _TWINS = {"R24": "model-unsupported", "R11": "shared-gpu-budget", "R32": "curriculum-noop"}
-_LEVELS: Mapping[State, int] = {"ok": OK, "warning": WARNING, "blocking": CRITICAL, "unknown": UNKNOWN}
+_LEVELS: Mapping[State, int] = {
+    "ok": OK,
+    "warning": WARNING,
+    "blocking": CRITICAL,
+    "unknown": UNKNOWN,
+}
 
 
 @dataclass(frozen=True)
 class Preflight:
-    """Checks in the order in which they are read; `facts` are the agent's own answers by part (pod, run, schema, stack, services)."""
+    """Checks in the order in which they are read; `facts` are the agent's own answers by part (pod,
+    run, schema, stack, services).
+    """
 
     checks: tuple[Check, ...]
     facts: Mapping[str, Any] = field(default_factory=dict)
     memory: tuple[str, ...] = ()
-    """What the run will need of a GPU, with the arithmetic, as lines to be shown beside the plan; none where only the pod was looked at."""
+    """What the run will need of a GPU, with the arithmetic, as lines to be shown beside the plan;
+    none where only the pod was looked at.
+    """
 
     @property
     def blocking(self) -> tuple[Check, ...]:
@@ -45,23 +63,31 @@ class Preflight:
 
     @property
     def level(self) -> int:
-        """As `check` counts: 0 OK, 1 WARNING, 2 CRITICAL (something blocks), 3 UNKNOWN; the worst, UNKNOWN between WARNING and CRITICAL."""
+        """As `check` counts: 0 OK, 1 WARNING, 2 CRITICAL (something blocks), 3 UNKNOWN; the worst,
+        UNKNOWN between WARNING and CRITICAL.
+        """
         order = (OK, WARNING, UNKNOWN, CRITICAL)
-        return max((_LEVELS[check.state] for check in self.checks), key=order.index, default=UNKNOWN)
+        return max(
+            (_LEVELS[check.state] for check in self.checks), key=order.index, default=UNKNOWN
+        )
 
 
 async def examine(asks: Asks, wanted: Wanted, *, timeout: float = 150.0) -> Preflight:
-    """All checks of one start, or of the pod alone when `wanted` names none. It takes as long as the slowest look on the pod (importing the
-    training stack: up to a minute the first time, then it is remembered), `timeout` seconds at most: what has not answered is unknown.
+    """All checks of one start, or of the pod alone when `wanted` names none. It takes as long as
+    the slowest look on the pod (importing the training stack: up to a minute the first time, then
+    it is remembered), `timeout` seconds at most: what has not answered is unknown.
 
-    Errors of the link as they come (a look survives a link that a session makes again); NotApplicableError when the agent is too old to be
-    asked, RemoteError when the start makes no sense.
+    Errors of the link as they come (a look survives a link that a session makes again);
+    NotApplicableError when the agent is too old to be asked, RemoteError when the start makes no
+    sense.
     """
     wanted = replace(wanted, pod=name_of(asks) or wanted.pod)
     skew = await _skew(asks)
     config = await _config(asks, wanted) if wanted.complete else []
     facts = await sliced(asks, "look", wanted.body(), timeout)
-    pod, run, stack, services, classes = (_part(facts, name) for name in ("pod", "run", "stack", "services", "schema"))
+    pod, run, stack, services, classes = (
+        _part(facts, name) for name in ("pod", "run", "stack", "services", "schema")
+    )
     checks = preflight_pod.judge(pod, run, wanted)
     checks += preflight_stack.judge(stack, pod, wanted, run)
     memory: list[str] = []
@@ -70,7 +96,11 @@ async def examine(asks: Asks, wanted: Wanted, *, timeout: float = 150.0) -> Pref
         checks += await asyncio.to_thread(preflight_config.judge, config, wanted, pod, run, classes)
         # A detector over the planned run may see what the pod's own checks have said.
         told = {check.id for check in checks if check.state in ("warning", "blocking")}
-        checks += [check for check in await asyncio.to_thread(preflight_run.judge, run, wanted) if check.id not in told]
+        checks += [
+            check
+            for check in await asyncio.to_thread(preflight_run.judge, run, wanted)
+            if check.id not in told
+        ]
     if wanted.for_verl:
         checks += preflight_host.judge(_part(facts, "host"), stack, wanted)
     checks += preflight_services.judge(services, run, wanted, skew)
@@ -78,16 +108,24 @@ async def examine(asks: Asks, wanted: Wanted, *, timeout: float = 150.0) -> Pref
 
 
 async def _config(asks: Asks, wanted: Wanted) -> list[tuple[str, str]]:
-    """The config's files; none where it cannot be read (the launch part of the look then says why)."""
+    """The config's files; none where it cannot be read (the launch part of the look then says
+    why).
+    """
     try:
         named = preflight_config.named(wanted.overrides)
-        answer = await asks.query("preflight", "config", config=wanted.config, cwd=wanted.cwd, named=named)
+        answer = await asks.query(
+            "preflight", "config", config=wanted.config, cwd=wanted.cwd, named=named
+        )
     except RemoteError as error:
         if error.type != "bad-config":
             raise
         return []
     files = answer.get("files")
-    pairs = [row for row in files if isinstance(row, list) and len(row) == 2] if isinstance(files, list) else []
+    pairs = (
+        [row for row in files if isinstance(row, list) and len(row) == 2]
+        if isinstance(files, list)
+        else []
+    )
     return [(str(name), str(text)) for name, text in pairs]
 
 

@@ -1,4 +1,6 @@
-"""Questions that a pod answers in slices: asked again and again, over a link that is made anew where need be, until all parts are there."""
+"""Questions that a pod answers in slices: asked again and again, over a link that is made anew
+where need be, until all parts are there.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +21,20 @@ class Asks(Protocol):
     async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]: ...
 
 
-async def sliced(asks: Asks, op: str, question: Mapping[str, Any], timeout: float) -> dict[str, Any]:
-    """The parts of the answer, asked for until all are there or the time is over; the others are {"unknown": why}."""
+async def sliced(
+    asks: Asks, op: str, question: Mapping[str, Any], timeout: float
+) -> dict[str, Any]:
+    """The parts of the answer, asked for until all are there or the time is over; the others are
+    {"unknown": why}.
+    """
     deadline = time.monotonic() + timeout
     body = dict(question)
     while True:
         try:
             answer = await asks.query("preflight", op, **body)
         except ChannelLost:
-            # A session makes its link again, and the same question is the same look; of a bare channel nothing is left.
+            # A session makes its link again, and the same question is the same look; of a bare
+            # channel nothing is left.
             if not name_of(asks) or time.monotonic() >= deadline:
                 raise
             await asyncio.sleep(_AGAIN_S)
@@ -39,7 +46,13 @@ async def sliced(asks: Asks, op: str, question: Mapping[str, Any], timeout: floa
         if time.monotonic() >= deadline:
             waiting = answer.get("waiting")
             names = [str(name) for name in waiting] if isinstance(waiting, list) else []
-            return {**found, **{name: {"unknown": f"The pod gave no answer within {timeout:.0f} s."} for name in names}}
+            return {
+                **found,
+                **{
+                    name: {"unknown": f"The pod gave no answer within {timeout:.0f} s."}
+                    for name in names
+                },
+            }
         await asyncio.sleep(_PAUSE_S)
 
 

@@ -14,17 +14,21 @@ State = Literal["ok", "warning", "blocking", "unknown"]
 GIB = 1 << 30
 #: No size, time or count of a pod comes near; infinities and NaN are no numbers here.
 _LARGEST = 1e18
-#: The trainer without config classes, environments of verifiers and an inference server of its own port.
+#: The trainer without config classes, environments of verifiers and an inference server of its own
+#: port.
 VERL = "verl"
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """The start that is to be judged: the fields of a launch action. With an empty `trainer` or `config` only the pod itself is looked at.
+    """The start that is to be judged: the fields of a launch action. With an empty `trainer` or
+    `config` only the pod itself is looked at.
 
-    `config`: a path on the pod, `cwd` from the home directory, `output_dir` and `config` from `cwd`. `resume`: a step, "auto" (the newest
-    that is complete everywhere) or None for a start afresh; `fresh`: with what lies there moved aside. `urls`: base URLs in place of
-    the services' own (`hub`, `wandb`, `b2`)."""
+    `config`: a path on the pod, `cwd` from the home directory, `output_dir` and `config` from
+    `cwd`. `resume`: a step, "auto" (the newest that is complete everywhere) or None for a start
+    afresh; `fresh`: with what lies there moved aside. `urls`: base URLs in place of the services'
+    own (`hub`, `wandb`, `b2`).
+    """
 
     trainer: str = ""
     config: str = ""
@@ -36,7 +40,9 @@ class Wanted:
     overrides: tuple[str, ...] = ()
     component: str = "rl"
     container: str = ""
-    """As of a launch: which container of the pod it starts in, and what its environment gets besides."""
+    """As of a launch: which container of the pod it starts in, and what its environment gets
+    besides.
+    """
     env: Mapping[str, str] = field(default_factory=dict)
     urls: Mapping[str, str] = field(default_factory=dict)
     pod: str = "POD"
@@ -56,7 +62,10 @@ class Wanted:
         return f"`bs4-console stop --pod {self.pod} --run {run}`"
 
     def setup(self, more: str = "") -> str:
-        return f"`bs4-console pods setup {self.pod} --trainer {self.trainer or 'ID'}{' ' + more if more else ''}`"
+        return (
+            f"`bs4-console pods setup {self.pod} --trainer "
+            f"{self.trainer or 'ID'}{' ' + more if more else ''}`"
+        )
 
     @property
     def loads_environments(self) -> bool:
@@ -69,8 +78,15 @@ class Wanted:
 
     @property
     def needs_ports(self) -> bool:
-        """Whether it listens on the inference server's ports, or speaks to who does. Ray chooses its own."""
-        return self.trainer != VERL and self.component in ("rl", "inference", "orchestrator", "eval")
+        """Whether it listens on the inference server's ports, or speaks to who does. Ray chooses
+        its own.
+        """
+        return self.trainer != VERL and self.component in (
+            "rl",
+            "inference",
+            "orchestrator",
+            "eval",
+        )
 
     @property
     def saves(self) -> bool:
@@ -84,7 +100,11 @@ class Wanted:
         """What the agent is asked with."""
         if not self.complete:
             more = {"trainer": self.trainer if self.for_verl else "", "container": self.container}
-            return {"cwd": self.cwd, "urls": dict(self.urls), **{name: value for name, value in more.items() if value}}
+            return {
+                "cwd": self.cwd,
+                "urls": dict(self.urls),
+                **{name: value for name, value in more.items() if value},
+            }
         return {
             "run": self.run or "preflight",
             "trainer": self.trainer,
@@ -103,9 +123,11 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Check:
-    """`id`: the failure (docs/failures.md) or the rule (docs/configs.md) that it prevents, else a name of its own. `why`: one or two
-    sentences with the numbers. `fix`: what to do, with the exact command; "" where nothing is to be done. `playbook`: the failure's own
-    playbook, whose page says the rest; "" where there is none or all is well."""
+    """`id`: the failure (docs/failures.md) or the rule (docs/configs.md) that it prevents, else a
+    name of its own. `why`: one or two sentences with the numbers. `fix`: what to do, with the exact
+    command; "" where nothing is to be done. `playbook`: the failure's own playbook, whose page says
+    the rest; "" where there is none or all is well.
+    """
 
     id: str
     title: str
@@ -137,7 +159,9 @@ def said(subject: Subject, state: State, why: str, fix: str = "") -> Check:
 
 
 def unseen(subjects: Sequence[Subject], part: Mapping[str, Any] | None) -> list[Check] | None:
-    """The same checks as unknown, when the part of the look that they need is not there; None when it is."""
+    """The same checks as unknown, when the part of the look that they need is not there; None when
+    it is.
+    """
     if part is not None and "unknown" not in part:
         return None
     why = "The agent gave no answer." if part is None else str(part["unknown"])
@@ -145,9 +169,15 @@ def unseen(subjects: Sequence[Subject], part: Mapping[str, Any] | None) -> list[
 
 
 def within(checks: Sequence[Check], part: Mapping[str, Any] | None) -> list[Check]:
-    """`checks`, each saying which container was asked, where that part of the look comes out of one."""
+    """`checks`, each saying which container was asked, where that part of the look comes out of
+    one.
+    """
     name = (part or {}).get("container")
-    return [replace(check, why=f"In container {name}: {check.why}") for check in checks] if isinstance(name, str) and name else list(checks)
+    return (
+        [replace(check, why=f"In container {name}: {check.why}") for check in checks]
+        if isinstance(name, str) and name
+        else list(checks)
+    )
 
 
 @functools.cache

@@ -1,4 +1,6 @@
-"""Of the config: what lint says of the file as it lies on the pod, with what the pod adds to it, and what the trainer's own classes say."""
+"""Of the config: what lint says of the file as it lies on the pod, with what the pod adds to it,
+and what the trainer's own classes say.
+"""
 
 from __future__ import annotations
 
@@ -37,38 +39,67 @@ def judge(
     run: Mapping[str, Any] | None,
     own: Mapping[str, Any] | None = None,
 ) -> list[Check]:
-    """`files`: (path on the pod, text), the config first. Empty: it could not be read, and the launch says why. `own`: the agent's answer
-    about the trainer's own classes."""
+    """`files`: (path on the pod, text), the config first. Empty: it could not be read, and the
+    launch says why. `own`: the agent's answer about the trainer's own classes.
+    """
     if not files:
         return [said(_CONFIG, "unknown", "The config could not be read.")]
     answer = classes.read(own)
     with tempfile.TemporaryDirectory(prefix="bs4-preflight-") as directory:
         try:
             place = _lay_out(files, Path(directory))
-            given = _given(wanted, pod or {}, run or {}, _Laid(Path(directory), [name for name, _ in files]))
+            given = _given(
+                wanted, pod or {}, run or {}, _Laid(Path(directory), [name for name, _ in files])
+            )
             found = _judged(place, wanted.trainer, wanted.component, given, answer)
         except ConsoleError as error:
             return [said(_CONFIG, "blocking", error.message, error.next_step)]
     name = Path(files[0][0]).name
     checks = [
-        said((item.id, f"{name}, line {item.line}"), "blocking" if item.level == "error" else "warning", item.message, item.fix)
+        said(
+            (item.id, f"{name}, line {item.line}"),
+            "blocking" if item.level == "error" else "warning",
+            item.message,
+            item.fix,
+        )
         for item in found
     ]
     if not any(check.state == "blocking" for check in checks):
         by = f"{answer.name} of the pod takes it, and lint" if answer.name else "Lint"
-        checks.insert(0, said(_CONFIG, "ok", f"{name}: {by} finds no error for {wanted.trainer} ({len(found)} warnings)."))
+        checks.insert(
+            0,
+            said(
+                _CONFIG,
+                "ok",
+                f"{name}: {by} finds no error for {wanted.trainer} ({len(found)} warnings).",
+            ),
+        )
     if not answer.name and wanted.has_classes:
-        checks.append(said(_CLASSES, "unknown", f"Judged by the schema that is shipped here alone: {answer.why}"))
+        checks.append(
+            said(
+                _CLASSES,
+                "unknown",
+                f"Judged by the schema that is shipped here alone: {answer.why}",
+            )
+        )
     return checks
 
 
-def memory(files: Sequence[tuple[str, str]], wanted: Wanted, pod: Mapping[str, Any] | None) -> list[str]:
-    """What trainer and inference will need of one GPU of this pod, with the arithmetic: `config estimate` for the config as it lies there.
-    Why there is none, where none can be made; nothing for a component by itself."""
+def memory(
+    files: Sequence[tuple[str, str]], wanted: Wanted, pod: Mapping[str, Any] | None
+) -> list[str]:
+    """What trainer and inference will need of one GPU of this pod, with the arithmetic: `config
+    estimate` for the config as it lies there. Why there is none, where none can be made; nothing
+    for a component by itself.
+    """
     if wanted.component != "rl" or not files:
         return []
     gpus = (pod or {}).get("gpus")
-    totals = [number(row.get("total")) for row in rows(gpus.get("devices"))] if isinstance(gpus, Mapping) else []
+    totals = (
+        [number(row.get("total")) for row in rows(gpus.get("devices"))]
+        if isinstance(gpus, Mapping)
+        else []
+    )
     sizes = [total for total in totals if total]
     if not sizes:
         return ["Not estimated: how much memory the GPUs of this pod have is not known."]
@@ -82,20 +113,47 @@ def memory(files: Sequence[tuple[str, str]], wanted: Wanted, pod: Mapping[str, A
 
 
 async def on_pod(
-    asks: Asks, file: Path, trainer: str, *, component: str, cwd: str, given: Given, overrides: Sequence[str]
+    asks: Asks,
+    file: Path,
+    trainer: str,
+    *,
+    component: str,
+    cwd: str,
+    given: Given,
+    overrides: Sequence[str],
 ) -> tuple[list[Finding], classes.Answer]:
-    """Lint of a file of this side, and what the classes of the training environment in `cwd` on the pod say of it. UsageError when it
-    cannot be read; NotApplicableError when the agent is too old to be asked."""
-    answer = classes.read((await _asked(asks, file, trainer, component, cwd, overrides)).get("schema"))
+    """Lint of a file of this side, and what the classes of the training environment in `cwd` on the
+    pod say of it. UsageError when it cannot be read; NotApplicableError when the agent is too old
+    to be asked.
+    """
+    answer = classes.read(
+        (await _asked(asks, file, trainer, component, cwd, overrides)).get("schema")
+    )
     return _judged(file, trainer, component, given, answer), answer
 
 
-async def _asked(asks: Asks, file: Path, trainer: str, component: str, cwd: str, overrides: Sequence[str]) -> dict[str, Any]:
+async def _asked(
+    asks: Asks, file: Path, trainer: str, component: str, cwd: str, overrides: Sequence[str]
+) -> dict[str, Any]:
     document = read_toml(file, follow=trainer == "prime-rl-2026-01")
-    files = [[str(path.resolve()), text] for path, text in ((file, document.text), *document.included)]
+    files = [
+        [str(path.resolve()), text] for path, text in ((file, document.text), *document.included)
+    ]
     if sum(len(text.encode()) for _, text in files) > SENT:
-        return {"schema": {"unknown": f"The config is larger than {SENT // 1024} KiB, and more is not sent to a pod."}}
-    question = {"trainer": trainer, "component": component, "cwd": cwd, "files": files, "overrides": list(overrides)}
+        return {
+            "schema": {
+                "unknown": (
+                    f"The config is larger than {SENT // 1024} KiB, and more is not sent to a pod."
+                )
+            }
+        }
+    question = {
+        "trainer": trainer,
+        "component": component,
+        "cwd": cwd,
+        "files": files,
+        "overrides": list(overrides),
+    }
     try:
         return await sliced(asks, "schema", question, CLASSES_S)
     except RemoteError as error:
@@ -103,12 +161,15 @@ async def _asked(asks: Asks, file: Path, trainer: str, component: str, cwd: str,
             raise
         pod = name_of(asks) or "the pod"
         raise NotApplicableError(
-            f"The agent on {pod} is older than this console and cannot ask the trainer's own classes.",
+            f"The agent on {pod} is older than this console and cannot ask the trainer's own "
+            "classes.",
             f"Bring the new one: `bs4-console deploy --pod {pod}`; or lint without --pod.",
         ) from None
 
 
-def _judged(file: Path, trainer: str, component: str, given: Given, answer: classes.Answer) -> list[Finding]:
+def _judged(
+    file: Path, trainer: str, component: str, given: Given, answer: classes.Answer
+) -> list[Finding]:
     found = lint(file, trainer, given, component)
     document = read_toml(file, follow=trainer == "prime-rl-2026-01")
     return classes.sorted_by_line(classes.laid_over(found, answer, document))
@@ -120,7 +181,9 @@ def named(overrides: Sequence[str]) -> list[str]:
 
 
 def _lay_out(files: Sequence[tuple[str, str]], root: Path) -> Path:
-    """The files as they lie to each other on the pod, below `root`: a path of the pod never leaves that."""
+    """The files as they lie to each other on the pod, below `root`: a path of the pod never leaves
+    that.
+    """
     places = []
     for name, text in files:
         place = _below(root, name)
@@ -145,7 +208,8 @@ class _Laid:
         """A command of the pod with the files that are here."""
         found: list[str] = []
         for word in command:
-            # What is relative counts from one directory there, and of names that end so the one right below it is the shortest.
+            # What is relative counts from one directory there, and of names that end so the one
+            # right below it is the shortest.
             ending = f"/{posixpath.normpath(word)}" if found[-1:] == ["@"] else ""
             same = [name for name in self.names if ending and f"/{name}".endswith(ending)]
             found.append(str(_below(self.root, min(same, key=len))) if same else word)
@@ -153,12 +217,26 @@ class _Laid:
 
 
 def _given(wanted: Wanted, pod: Mapping[str, Any], run: Mapping[str, Any], laid: _Laid) -> Given:
-    """What the pod adds to the file. Whether environments are installed is not among it: they are imported, which says more."""
+    """What the pod adds to the file. Whether environments are installed is not among it: they are
+    imported, which says more.
+    """
     gpus = pod.get("gpus")
-    count = len(rows(gpus.get("devices"))) if isinstance(gpus, Mapping) and gpus.get("state") == "ok" else None
+    count = (
+        len(rows(gpus.get("devices")))
+        if isinstance(gpus, Mapping) and gpus.get("state") == "ok"
+        else None
+    )
     environment = pod.get("environment")
-    names = {k: v for k, v in environment.items() if isinstance(v, str)} if isinstance(environment, Mapping) else {}
-    command = str(run.get("command") or shlex.join(["uv", "run", "rl", "@", wanted.config, *wanted.overrides]))
+    names = (
+        {k: v for k, v in environment.items() if isinstance(v, str)}
+        if isinstance(environment, Mapping)
+        else {}
+    )
+    command = str(
+        run.get("command") or shlex.join(["uv", "run", "rl", "@", wanted.config, *wanted.overrides])
+    )
     with contextlib.suppress(ValueError):  # an agent may say anything: then it is read as it is
         command = shlex.join(laid.words(shlex.split(command)))
-    return Given(launch=" ".join([*(f"{k}={shlex.quote(v)}" for k, v in names.items()), command]), gpus=count)
+    return Given(
+        launch=" ".join([*(f"{k}={shlex.quote(v)}" for k, v in names.items()), command]), gpus=count
+    )

@@ -1,4 +1,6 @@
-"""Of a machine for verl, before a config is chosen: the checkout, torch and the GPUs, the host's memory, its disk."""
+"""Of a machine for verl, before a config is chosen: the checkout, torch and the GPUs, the host's
+memory, its disk.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +15,17 @@ _MEMORY = ("ray-low-memory", "host memory")
 _DISK = ("disk-high", "disk")
 _ENGINE = ("rollout-engine", "rollout engine")
 
-#: Share of the host's memory in use from which Ray ends workers; and from which a start is likely to come there.
+#: Share of the host's memory in use from which Ray ends workers; and from which a start is likely
+#: to come there.
 RAY_ENDS, NEAR = 0.95, 0.80
-#: A save of 1.5B parameters with Adam's moments takes 18 to 24 GB, one of 4B 50 to 64 GB, and verl deletes none by itself.
+#: A save of 1.5B parameters with Adam's moments takes 18 to 24 GB, one of 4B 50 to 64 GB, and verl
+#: deletes none by itself.
 LEAST_BYTES, GOOD_BYTES = 24e9, 128e9
 
 
-def judge(host: Mapping[str, Any] | None, stack: Mapping[str, Any] | None, wanted: Wanted) -> list[Check]:
+def judge(
+    host: Mapping[str, Any] | None, stack: Mapping[str, Any] | None, wanted: Wanted
+) -> list[Check]:
     """`host`, `stack`: the agent's parts of these names."""
     if (blind := unseen([_PROJECT, _CUDA, _MEMORY, _DISK], host)) is not None:
         return blind
@@ -30,19 +36,31 @@ def judge(host: Mapping[str, Any] | None, stack: Mapping[str, Any] | None, wante
 
 
 def _engine(versions: Any) -> list[Check]:
-    """Which one a run goes through its config will say; where none is there no run of RL can start. Unknown is said with the stack."""
+    """Which one a run goes through its config will say; where none is there no run of RL can start.
+    Unknown is said with the stack.
+    """
     if not isinstance(versions, Mapping) or not versions:
         return []
     there = [f"{name} {versions[name]}" for name in ("vllm", "sglang") if versions.get(name)]
     if there:
         return [said(_ENGINE, "ok", f"{' and '.join(there)}.")]
-    fix = "Install vllm into the environment that verl is started with, of a release that this torch is built for."
-    return [said(_ENGINE, "blocking", "Neither vllm nor sglang is installed; nothing can roll out.", fix)]
+    fix = (
+        "Install vllm into the environment that verl is started with, of a release that this "
+        "torch is built for."
+    )
+    return [
+        said(
+            _ENGINE, "blocking", "Neither vllm nor sglang is installed; nothing can roll out.", fix
+        )
+    ]
 
 
 def _project(host: Mapping[str, Any], wanted: Wanted) -> Check:
     if not host.get("project"):
-        fix = "Give --cwd the directory from which it is started, or sync the code there: `bs4-console pods sync --help`."
+        fix = (
+            "Give --cwd the directory from which it is started, or sync the code there: "
+            "`bs4-console pods sync --help`."
+        )
         there = "mounted, or none on the pod" if wanted.container else "on the pod"
         return said(_PROJECT, "blocking", f"There is no directory {wanted.cwd} {there}.", fix)
     release = f", verl {host['verl']} is checked out there" if host.get("verl") else ""
@@ -51,39 +69,73 @@ def _project(host: Mapping[str, Any], wanted: Wanted) -> Check:
 
 def _cuda(torch: Any) -> Check:
     if not isinstance(torch, Mapping) or "unknown" in torch:
-        return said(_CUDA, "unknown", str(torch["unknown"]) if isinstance(torch, Mapping) else "The agent gave no answer.")
+        return said(
+            _CUDA,
+            "unknown",
+            str(torch["unknown"]) if isinstance(torch, Mapping) else "The agent gave no answer.",
+        )
     if torch.get("error") or torch.get("available") is None:
         fix = "Install torch for this driver's CUDA into the environment that verl is started with."
         return said(_CUDA, "blocking", f"torch cannot be imported: {torch.get('error')}", fix)
     name = f"torch {torch.get('torch')} for CUDA {torch.get('cuda') or 'none'}"
     if not torch["available"]:
-        fix = "Install a torch that is built for CUDA, no newer than the driver (`nvidia-smi` shows which it takes)."
-        return said(_CUDA, "blocking", f"{name} cannot use the GPUs (torch.cuda.is_available() is False).", fix)
+        fix = (
+            "Install a torch that is built for CUDA, no newer than the driver (`nvidia-smi` "
+            "shows which it takes)."
+        )
+        return said(
+            _CUDA,
+            "blocking",
+            f"{name} cannot use the GPUs (torch.cuda.is_available() is False).",
+            fix,
+        )
     return said(_CUDA, "ok", f"{name} sees {torch.get('devices')} GPUs.")
 
 
 def _memory(memory: Any) -> Check:
-    used, total = (number(memory.get(key)) for key in ("used", "total")) if isinstance(memory, Mapping) else (None, None)
+    used, total = (
+        (number(memory.get(key)) for key in ("used", "total"))
+        if isinstance(memory, Mapping)
+        else (None, None)
+    )
     if used is None or not total:
         return said(_MEMORY, "unknown", "The host's memory cannot be read.")
     why = f"{gib(total - used)} of {gib(total)} are available."
     share = used / total
     if share < NEAR:
         return said(_MEMORY, "ok", why)
-    fix = "See who holds it: `ps aux --sort=-rss | head`; end what is left over, or take a machine with more."
+    fix = (
+        "See who holds it: `ps aux --sort=-rss | head`; end what is left over, or take a machine "
+        "with more."
+    )
     text = f"{why} Ray ends workers at {RAY_ENDS:.0%} in use; now it is {share:.0%}."
     return said(_MEMORY, "blocking" if share >= RAY_ENDS else "warning", text, fix)
 
 
 def _disk(disk: Any) -> Check:
-    free, total = (number(disk.get(key)) for key in ("free", "total")) if isinstance(disk, Mapping) else (None, None)
+    free, total = (
+        (number(disk.get(key)) for key in ("free", "total"))
+        if isinstance(disk, Mapping)
+        else (None, None)
+    )
     if free is None or total is None:
         return said(_DISK, "unknown", "The disk of the project does not answer.")
     if isinstance(disk, Mapping) and disk.get("read_only"):
-        return said(_DISK, "blocking", "The disk of the project is mounted read-only.", "Give --cwd a directory that can be written.")
+        return said(
+            _DISK,
+            "blocking",
+            "The disk of the project is mounted read-only.",
+            "Give --cwd a directory that can be written.",
+        )
     why = f"{gib(free)} of {gib(total)} are free."
     if free >= GOOD_BYTES:
         return said(_DISK, "ok", why)
-    text = f"{why} A checkpoint of 1.5B parameters takes 18 to 24 GB, of 4B 50 to 64 GB, and verl deletes none by itself."
-    fix = f"Free space ({GOOD_BYTES / GIB:.0f} GiB are comfortable), and set trainer.max_actor_ckpt_to_keep."
+    text = (
+        f"{why} A checkpoint of 1.5B parameters takes 18 to 24 GB, of 4B 50 to 64 GB, and verl "
+        "deletes none by itself."
+    )
+    fix = (
+        f"Free space ({GOOD_BYTES / GIB:.0f} GiB are comfortable), and set "
+        "trainer.max_actor_ckpt_to_keep."
+    )
     return said(_DISK, "blocking" if free < LEAST_BYTES else "warning", text, fix)

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from bs4_console.core.preflight_check import GIB, Check, State, Wanted, gib, number, rows, said, unseen, within
+from bs4_console.core.preflight_check import (
+    GIB,
+    Check,
+    State,
+    Wanted,
+    gib,
+    number,
+    rows,
+    said,
+    unseen,
+    within,
+)
 
 _GPUS = ("cuda-driver-missing", "GPUs")
 _HEALTH = ("gpu-off-bus", "GPU health")
@@ -14,7 +25,8 @@ _FILES = ("fd-limit-low", "open files")
 _SHARED = ("dev-shm-full", "shared memory")
 _BOX = ("container", "container")
 
-#: Bytes in use on an idle GPU; the driver's own share is a few hundred MB. The same number as in the playbook stale-gpu-process.
+#: Bytes in use on an idle GPU; the driver's own share is a few hundred MB. The same number as in
+#: the playbook stale-gpu-process.
 IDLE_BYTES = 1_000_000_000
 #: What vLLM asks for; it raises its own soft limit as far as the hard one allows.
 FILES = 65536
@@ -23,7 +35,9 @@ FEWEST_FILES = 1024
 SHARED_BYTES, SHARED_LEAST = 1 * GIB, 128 * 1024 * 1024
 
 
-def judge(pod: Mapping[str, Any] | None, run: Mapping[str, Any] | None, wanted: Wanted) -> list[Check]:
+def judge(
+    pod: Mapping[str, Any] | None, run: Mapping[str, Any] | None, wanted: Wanted
+) -> list[Check]:
     """`pod`, `run`: the agent's parts of these names; `run` None where no start is meant."""
     boxed = [_BOX] if wanted.container else []
     if (blind := unseen([_GPUS, _HEALTH, _FREE, _FILES, _SHARED, *boxed], pod)) is not None:
@@ -31,16 +45,33 @@ def judge(pod: Mapping[str, Any] | None, run: Mapping[str, Any] | None, wanted: 
     found = pod or {}
     gpus = found.get("gpus") if isinstance(found.get("gpus"), Mapping) else {}
     limits = within([_nofile(found.get("nofile"), wanted), _shm(found.get("shm"))], found)
-    return [*_gpus(gpus or {}, run or {}, wanted), *limits, *([_box(found.get("container"), wanted)] if boxed else [])]
+    return [
+        *_gpus(gpus or {}, run or {}, wanted),
+        *limits,
+        *([_box(found.get("container"), wanted)] if boxed else []),
+    ]
 
 
 def _box(answer: Any, wanted: Wanted) -> Check:
     """Which side was asked about what."""
     if answer != wanted.container:
         why = answer.get("unknown") if isinstance(answer, Mapping) else None
-        return said(_BOX, "unknown", str(why or f"The agent is older than this console, and has not looked into {wanted.container}."))
+        return said(
+            _BOX,
+            "unknown",
+            str(
+                why
+                or "The agent is older than this console, and has not looked into "
+                f"{wanted.container}."
+            ),
+        )
     inside = "Python's environment, hub and W&B credentials, open files and /dev/shm"
-    return said(_BOX, "ok", f"Asked in {wanted.container}: {inside}; on the machine: GPUs, driver, disks, ports, checkpoints and B2.")
+    return said(
+        _BOX,
+        "ok",
+        f"Asked in {wanted.container}: {inside}; on the machine: GPUs, driver, disks, ports, "
+        "checkpoints and B2.",
+    )
 
 
 def _gpus(gpus: Mapping[str, Any], run: Mapping[str, Any], wanted: Wanted) -> list[Check]:
@@ -49,7 +80,9 @@ def _gpus(gpus: Mapping[str, Any], run: Mapping[str, Any], wanted: Wanted) -> li
     if state != "ok":
         word: State = "unknown" if state == "stale" else "blocking"
         why = f"The driver shows no GPU ({state}{': ' + detail if detail else ''})."
-        fix = "Run `timeout 10 nvidia-smi` on the pod; when it hangs or lists none, release the pod."
+        fix = (
+            "Run `timeout 10 nvidia-smi` on the pod; when it hangs or lists none, release the pod."
+        )
         return [said(_GPUS, word, why, fix), said(_FREE, "unknown", "The GPUs cannot be asked.")]
     broken = [row for row in devices if row.get("error")]
     checks = [said(_GPUS, "ok", f"{len(devices)} GPUs, driver {gpus.get('driver') or 'unknown'}.")]
@@ -61,7 +94,12 @@ def _gpus(gpus: Mapping[str, Any], run: Mapping[str, Any], wanted: Wanted) -> li
     return [*checks, _free(gpus, devices, run, wanted)]
 
 
-def _free(gpus: Mapping[str, Any], devices: list[Mapping[str, Any]], run: Mapping[str, Any], wanted: Wanted) -> Check:
+def _free(
+    gpus: Mapping[str, Any],
+    devices: list[Mapping[str, Any]],
+    run: Mapping[str, Any],
+    wanted: Wanted,
+) -> Check:
     if not wanted.uses_gpus:
         return said(_FREE, "ok", f"An {wanted.component} by itself uses none.")
     ids = run.get("gpu_ids") if isinstance(run.get("gpu_ids"), list) else None
@@ -78,12 +116,19 @@ def _free(gpus: Mapping[str, Any], devices: list[Mapping[str, Any]], run: Mappin
     if not holders:
         why = f"In use: {used}, and no process that holds it can be seen from here."
         return said(
-            _FREE, "blocking", why, "Look with `nvidia-smi` on the host; a pod whose GPUs are taken from outside is to be released."
+            _FREE,
+            "blocking",
+            why,
+            "Look with `nvidia-smi` on the host; a pod whose GPUs are taken from outside is "
+            "to be released.",
         )
     who = "; ".join(_holder(row) for row in holders[:4])
     apart = wanted.component != "rl" or run.get("serves_itself") is False
     if apart and all(row.get("run") for row in holders):
-        fix = "Right when these are the other parts of this run, on GPUs of their own; else stop them first."
+        fix = (
+            "Right when these are the other parts of this run, on GPUs of their own; else stop "
+            "them first."
+        )
         return said(_FREE, "warning", f"In use: {used}. Held by {who}.", fix)
     return said(_FREE, "blocking", f"In use: {used}. Held by {who}.", _release(holders, wanted))
 
@@ -96,37 +141,69 @@ def _holder(row: Mapping[str, Any]) -> str:
         if row.get("dead_run")
         else "of no known run"
     )
-    return f"pid {row.get('pid')} on GPU {row.get('gpu')} ({owner}): {str(row.get('command'))[:80]}"  # fmt: skip
+    return f"pid {row.get('pid')} on GPU {row.get('gpu')} ({owner}): {str(row.get('command'))[:80]}"
 
 
 def _release(holders: list[Mapping[str, Any]], wanted: Wanted) -> str:
-    runs = sorted({str(row.get("run") or row.get("dead_run")) for row in holders if row.get("run") or row.get("dead_run")})
+    runs = sorted(
+        {
+            str(row.get("run") or row.get("dead_run"))
+            for row in holders
+            if row.get("run") or row.get("dead_run")
+        }
+    )
     fixes = [f"{wanted.stop(run)} ends all of {run}." for run in runs]
-    strangers = [str(row.get("pid")) for row in holders if not row.get("run") and not row.get("dead_run")]
+    strangers = [
+        str(row.get("pid")) for row in holders if not row.get("run") and not row.get("dead_run")
+    ]
     if strangers:
-        fixes.append(f"Find out whose pid {', '.join(strangers)} is (`ps -fp {','.join(strangers)}`) and end it, or use other GPUs.")
+        fixes.append(
+            f"Find out whose pid {', '.join(strangers)} is (`ps -fp {','.join(strangers)}`) "
+            "and end it, or use other GPUs."
+        )
     return " ".join(fixes)
 
 
 def _nofile(limits: Any, wanted: Wanted) -> Check:
-    soft, hard = (number(limits.get(key)) for key in ("soft", "hard")) if isinstance(limits, Mapping) else (None, None)
+    soft, hard = (
+        (number(limits.get(key)) for key in ("soft", "hard"))
+        if isinstance(limits, Mapping)
+        else (None, None)
+    )
     if soft is None or hard is None:
         return said(_FILES, "unknown", "The limits could not be read.")
     why = f"Soft limit {soft:.0f}, hard limit {hard:.0f}; vLLM wants {FILES}."
     if hard < FILES:
-        return said(_FILES, "warning", f"{why} It cannot raise its own that far.", f"Give the pod more: `--ulimit nofile={FILES}:{FILES}`.")
+        return said(
+            _FILES,
+            "warning",
+            f"{why} It cannot raise its own that far.",
+            f"Give the pod more: `--ulimit nofile={FILES}:{FILES}`.",
+        )
     if soft < FEWEST_FILES:
         made = f"Make the container with `docker run --ulimit nofile={FILES}:{FILES}`."
-        return said(_FILES, "warning", why, made if wanted.container else f"{wanted.setup()} orders {FILES} for every launch.")
+        return said(
+            _FILES,
+            "warning",
+            why,
+            made if wanted.container else f"{wanted.setup()} orders {FILES} for every launch.",
+        )
     return said(_FILES, "ok", why)
 
 
 def _shm(usage: Any) -> Check:
-    free, total = (number(usage.get(key)) for key in ("free", "total")) if isinstance(usage, Mapping) else (None, None)
+    free, total = (
+        (number(usage.get(key)) for key in ("free", "total"))
+        if isinstance(usage, Mapping)
+        else (None, None)
+    )
     if free is None or total is None:
         return said(_SHARED, "unknown", "Its filesystem does not answer.")
     why = f"{gib(free)} of {gib(total)} are free in /dev/shm."
-    fix = "See what is there: `ls -la /dev/shm`. Where it is too small, create the pod with `--shm-size=16g`."
+    fix = (
+        "See what is there: `ls -la /dev/shm`. Where it is too small, create the pod with "
+        "`--shm-size=16g`."
+    )
     if free < SHARED_LEAST:
         return said(_SHARED, "blocking", why, fix)
     return said(_SHARED, "warning" if free < SHARED_BYTES else "ok", why, fix)

@@ -1,4 +1,6 @@
-"""Of the start itself: whether it would be made, what an earlier run left in its way, whether its checkpoints fit, who has its ports."""
+"""Of the start itself: whether it would be made, what an earlier run left in its way, whether its
+checkpoints fit, who has its ports.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,8 @@ _BYTES = 4.0
 _KEEP = {"verl": "`-- trainer.max_actor_ckpt_to_keep=3`, or set it in [trainer]"}
 #: What steps above the one that is resumed make of a start, if nobody moves them aside.
 _AHEAD = {"prime-rl-2026-01": "step-desync", "prime-rl": "resume-latest-partial"}
-#: Severities of playbooks under which a start fails or loses work; what is milder is said and does not stop it.
+#: Severities of playbooks under which a start fails or loses work; what is milder is said and does
+#: not stop it.
 _GRAVE = "critical"
 
 
@@ -44,11 +47,23 @@ def judge(run: Mapping[str, Any] | None, wanted: Wanted) -> list[Check]:
         *([_disk(found, wanted)] if saving else []),
         *(_ports(found, wanted) if serving else []),
     ]
-    # Where a detector speaks of the same failure it is said once: by the check when that is bad too, for it has the numbers.
+    # Where a detector speaks of the same failure it is said once: by the check when that is bad
+    # too, for it has the numbers.
     bad = {check.id for check in own if check.state in ("warning", "blocking")}
     if run and run.get("secret"):
-        why = f"Its options hold what looks like {run['secret']} (not shown): every user of the machine could read it."
-        own.append(said(_SECRET, "blocking", why, f"Take it out; {wanted.setup('--credentials ask')} puts it into a file of mode 0600."))
+        why = (
+            f"Its options hold what looks like {run['secret']} (not shown): every user of the "
+            "machine could read it."
+        )
+        own.append(
+            said(
+                _SECRET,
+                "blocking",
+                why,
+                f"Take it out; {wanted.setup('--credentials ask')} puts it into a file of "
+                "mode 0600.",
+            )
+        )
     seen = [check for row in rows(found.get("findings")) if (check := _finding(row)).id not in bad]
     told = {check.id for check in seen}
     return [*(check for check in own if check.id not in told or check.state != "ok"), *seen]
@@ -57,13 +72,22 @@ def judge(run: Mapping[str, Any] | None, wanted: Wanted) -> list[Check]:
 def _launch(run: Mapping[str, Any]) -> Check:
     refused = run.get("refused")
     if not isinstance(refused, Mapping):
-        return said(_LAUNCH, "ok", f"`{run.get('command')}`" if run.get("command") else "Nothing refuses it.")
+        return said(
+            _LAUNCH,
+            "ok",
+            f"`{run.get('command')}`" if run.get("command") else "Nothing refuses it.",
+        )
     message, kind = str(refused.get("message")), str(refused.get("type"))
     identifier = "uv-missing" if message.startswith("uv ") else _REFUSALS.get(kind, "launch")
     if "step-desync" in message:
         identifier = "step-desync"
     what, _, todo = message.rpartition("; ")
-    return said((identifier, _LAUNCH[1]), "blocking", what or message, todo[:1].upper() + todo[1:] if what else "Do as the reason says.")
+    return said(
+        (identifier, _LAUNCH[1]),
+        "blocking",
+        what or message,
+        todo[:1].upper() + todo[1:] if what else "Do as the reason says.",
+    )
 
 
 def _earlier(run: Mapping[str, Any], wanted: Wanted) -> Check:
@@ -78,11 +102,25 @@ def _earlier(run: Mapping[str, Any], wanted: Wanted) -> Check:
         return said(_EARLIER, "unknown", f"The launch is refused before this is looked at. {there}")
     moves = plan.get("moves") if isinstance(plan, Mapping) else None
     if isinstance(plan, Mapping) and isinstance(moves, list) and moves:
-        why = f"{len(moves)} directories would be moved aside first: {', '.join(str(m) for m in moves[:4])}. {there}"
-        identifier = _EARLIER[0] if plan.get("resume") is None else _AHEAD.get(wanted.trainer, _EARLIER[0])
-        return said((identifier, _EARLIER[1]), "warning", why, "The plan of the launch names them; nothing is deleted.")
+        why = (
+            f"{len(moves)} directories would be moved aside first: "
+            f"{', '.join(str(m) for m in moves[:4])}. {there}"
+        )
+        identifier = (
+            _EARLIER[0] if plan.get("resume") is None else _AHEAD.get(wanted.trainer, _EARLIER[0])
+        )
+        return said(
+            (identifier, _EARLIER[1]),
+            "warning",
+            why,
+            "The plan of the launch names them; nothing is deleted.",
+        )
     text = str(plan.get("why") or "") if isinstance(plan, Mapping) else ""
-    return said(_EARLIER, "ok", " ".join(filter(None, (f"{text[:1].upper()}{text[1:]}." if text else "", there))))
+    return said(
+        _EARLIER,
+        "ok",
+        " ".join(filter(None, (f"{text[:1].upper()}{text[1:]}." if text else "", there))),
+    )
 
 
 def _disk(run: Mapping[str, Any], wanted: Wanted) -> Check:
@@ -92,21 +130,34 @@ def _disk(run: Mapping[str, Any], wanted: Wanted) -> Check:
         return said(_DISK, "unknown", "The disk of the output directory does not answer.")
     size, origin = _checkpoint_bytes(run)
     if size is None:
-        return said(_DISK, "unknown", f"{gib(free)} are free; how large a checkpoint will be is not known.")
+        return said(
+            _DISK, "unknown", f"{gib(free)} are free; how large a checkpoint will be is not known."
+        )
     keep, goal, interval = (number(run.get(key)) for key in ("keep_last", "max_steps", "interval"))
     there = sum(1 for row in rows(run.get("checkpoints")) if row.get("complete"))
     one = f"a checkpoint is {gib(size)} ({origin})"
     if keep is not None and keep >= 1:
-        # A trainer deletes the oldest only after the newest is saved; a short run never has so many.
+        # A trainer deletes the oldest only after the newest is saved; a short run never has so
+        # many.
         ever = int(goal // interval) + 1 if goal and interval else keep + 1
         more = max(min(keep + 1, ever) - there, 1)
         fit = f"{keep:.0f} + 1" if ever > keep else f"at most {ever:.0f}"
         why = f"{gib(free)} are free; {one}, and {fit} of them have to fit ({there} are there)."
         if free < more * size:
-            return said(_DISK, "blocking", why, f"Free {gib(more * size - free)}, or keep fewer; `df -h` shows the disk.")
+            return said(
+                _DISK,
+                "blocking",
+                why,
+                f"Free {gib(more * size - free)}, or keep fewer; `df -h` shows the disk.",
+            )
         return said(_DISK, "ok", why)
     if free < 2 * size:
-        return said(_DISK, "blocking", f"{gib(free)} are free; {one}, and two of them have to fit.", f"Free {gib(2 * size - free)}.")
+        return said(
+            _DISK,
+            "blocking",
+            f"{gib(free)} are free; {one}, and two of them have to fit.",
+            f"Free {gib(2 * size - free)}.",
+        )
     count = int(goal // interval) if goal and interval else None
     fits = int(free // size)
     if count is not None and count + 1 <= fits:
@@ -121,7 +172,9 @@ def _disk(run: Mapping[str, Any], wanted: Wanted) -> Check:
 
 
 def _checkpoint_bytes(run: Mapping[str, Any]) -> tuple[float | None, str]:
-    measured = [number(row.get("bytes")) or 0 for row in rows(run.get("checkpoints")) if row.get("complete")]
+    measured = [
+        number(row.get("bytes")) or 0 for row in rows(run.get("checkpoints")) if row.get("complete")
+    ]
     if max(measured, default=0) > 0:
         return max(measured), "as the largest that is there"
     size, each = billions(str(run.get("model") or "")), number(run.get("bytes_each")) or _BYTES
@@ -136,8 +189,17 @@ def _ports(run: Mapping[str, Any], wanted: Wanted) -> list[Check]:
         return [said(_PORTS, "unknown", "Which ports this start needs is not known.")]
     if run.get("serves_itself") is False:
         if held:
-            return [said(_PORTS, "ok", f"The config starts no inference server, and one listens: {held[0]['holder']}.")]
-        fix = f"Start the server first: `bs4-console launch CONFIG --pod {wanted.pod} --component inference ...`."
+            return [
+                said(
+                    _PORTS,
+                    "ok",
+                    f"The config starts no inference server, and one listens: {held[0]['holder']}.",
+                )
+            ]
+        fix = (
+            f"Start the server first: `bs4-console launch CONFIG --pod {wanted.pod} --component "
+            "inference ...`."
+        )
         return [
             said(
                 ("inference-unreachable", "inference server"),
@@ -154,9 +216,14 @@ def _ports(run: Mapping[str, Any], wanted: Wanted) -> list[Check]:
         fix = (
             f"{wanted.stop(row['run'])} ends it."
             if row.get("run")
-            else f"See who it is: `ss -ltnp 'sport = :{row.get('port')}'`; end it, or choose another port in the config."
+            else f"See who it is: `ss -ltnp 'sport = :{row.get('port')}'`; end it, or choose "
+            "another port in the config."
         )
-        checks.append(said(_PORTS, "blocking", f"Port {row.get('port')} is taken: {row['holder']}.{owner}", fix))
+        checks.append(
+            said(
+                _PORTS, "blocking", f"Port {row.get('port')} is taken: {row['holder']}.{owner}", fix
+            )
+        )
     return checks
 
 
@@ -167,4 +234,6 @@ def _finding(row: Mapping[str, Any]) -> Check:
     evidence = next((str(text) for text in row.get("evidence") or () if text), "")
     why = str(row.get("summary")) + (f" ({evidence})" if evidence else "")
     fix = " ".join(playbooks.advice(failure)[:2]) or f"See `bs4-console playbook show {failure}`."
-    return said((failure, str(row.get("title") or failure)), "blocking" if grave else "warning", why, fix)
+    return said(
+        (failure, str(row.get("title") or failure)), "blocking" if grave else "warning", why, fix
+    )

@@ -19,7 +19,8 @@ _TEXT = ("model-unsupported", "model kind")
 _CACHE = ("disk-full", "disk for the model")
 _CLOCK = ("clock", "clock")
 
-#: Seconds. Screens correct up to here (CONTRACTS.md); signatures and tokens begin to fail at minutes.
+#: Seconds. Screens correct up to here (CONTRACTS.md); signatures and tokens begin to fail at
+#: minutes.
 SKEW_S, SKEW_FATAL_S = 2.0, 300.0
 #: The Date of an answer has whole seconds and comes with its delay.
 DATE_SLACK_S = 5.0
@@ -28,8 +29,15 @@ _WEIGHTS = 2.0
 _SILENT = "See whether the pod has a network: `curl -sI https://huggingface.co | head -1`."
 
 
-def judge(services: Mapping[str, Any] | None, run: Mapping[str, Any] | None, wanted: Wanted, skew: float | None) -> list[Check]:
-    """`skew`: seconds by which the pod's clock is before the console's, None when it was not measured."""
+def judge(
+    services: Mapping[str, Any] | None,
+    run: Mapping[str, Any] | None,
+    wanted: Wanted,
+    skew: float | None,
+) -> list[Check]:
+    """`skew`: seconds by which the pod's clock is before the console's, None when it was not
+    measured.
+    """
     subjects = [_HUB, _WANDB, _STORE, *([_MODEL] if wanted.complete else [])]
     date = (services or {}).get("clock")
     clock = _clock(skew, date if isinstance(date, Mapping) else None)
@@ -37,7 +45,10 @@ def judge(services: Mapping[str, Any] | None, run: Mapping[str, Any] | None, wan
         return [*blind, *_registry(str((run or {}).get("model") or ""), wanted), clock]
     found = services or {}
     model = found.get("model") if isinstance(found.get("model"), Mapping) else None
-    checks = within([_hub(_part(found, "hub"), model, wanted), _wandb(_part(found, "wandb"), run, wanted)], found)
+    checks = within(
+        [_hub(_part(found, "hub"), model, wanted), _wandb(_part(found, "wandb"), run, wanted)],
+        found,
+    )
     checks.append(_store(_part(found, "b2"), wanted))
     if wanted.complete:
         checks += within(_model(model, str((run or {}).get("model") or ""), wanted), found)
@@ -52,7 +63,10 @@ def _part(services: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 def _renew(wanted: Wanted, by_hand: str) -> str:
     if wanted.container:
-        return f"`docker exec -it {wanted.container} {by_hand}` writes it; or make the container with `docker run --env-file FILE`."
+        return (
+            f"`docker exec -it {wanted.container} {by_hand}` writes it; or make the container "
+            "with `docker run --env-file FILE`."
+        )
     return f"{wanted.setup('--credentials ask')} writes it; or `{by_hand}` on the pod."
 
 
@@ -64,7 +78,9 @@ def _hub(part: Mapping[str, Any], model: Mapping[str, Any] | None, wanted: Wante
         fix = f"A bad token makes even public downloads fail. {_renew(wanted, 'hf auth login')}"
         return said(_HUB, "blocking", f"The hub refuses it ({detail}, from the {where}).", fix)
     if state == "absent":
-        if model is not None and (model.get("cached") or (model.get("status") == 200 and not model.get("gated"))):
+        if model is not None and (
+            model.get("cached") or (model.get("status") == 200 and not model.get("gated"))
+        ):
             return said(_HUB, "ok", "There is none, and this model needs none.")
         fix = f"If the model is gated or private: {_renew(wanted, 'hf auth login')}"
         return said(_HUB, "warning", f"There is none: {detail}.", fix)
@@ -78,7 +94,12 @@ def _wandb(part: Mapping[str, Any], run: Mapping[str, Any] | None, wanted: Wante
     if state == "ok":
         return said(_WANDB, "ok", f"W&B knows it (from the {where}).")
     if state == "refused":
-        return said(_WANDB, "blocking" if used is not False else "warning", f"W&B refuses it ({detail}, from the {where}).", fix)
+        return said(
+            _WANDB,
+            "blocking" if used is not False else "warning",
+            f"W&B refuses it ({detail}, from the {where}).",
+            fix,
+        )
     if state == "offline":
         return said(_WANDB, "ok", f"W&B is not asked: {detail}.")
     if state == "absent":
@@ -91,13 +112,16 @@ def _wandb(part: Mapping[str, Any], run: Mapping[str, Any] | None, wanted: Wante
 
 def _store(part: Mapping[str, Any], wanted: Wanted) -> Check:
     state, detail, missing = part.get("state"), part.get("detail"), part.get("missing")
-    fix = "Make an application key for the bucket with listFiles, readFiles, writeFiles and deleteFiles. " + _renew(
-        replace(wanted, container=""), "b2 account authorize"
+    fix = (
+        "Make an application key for the bucket with listFiles, readFiles, writeFiles and "
+        "deleteFiles. " + _renew(replace(wanted, container=""), "b2 account authorize")
     )
     if state == "absent":
         return said(_STORE, "ok", "There is none: checkpoints live and die with the pod.")
     if state == "refused":
-        return said(_STORE, "warning", f"B2 refuses it ({detail}): nothing will be copied there.", fix)
+        return said(
+            _STORE, "warning", f"B2 refuses it ({detail}): nothing will be copied there.", fix
+        )
     if state == "ok" and isinstance(missing, list) and missing:
         return said(_STORE, "warning", f"It may not {', '.join(map(str, missing))}.", fix)
     if state == "ok":
@@ -114,15 +138,30 @@ def _model(model: Mapping[str, Any] | None, name: str, wanted: Wanted) -> list[C
 
 
 def _download(model: Mapping[str, Any] | None, usage: Any) -> list[Check]:
-    """Whether a model that has to be fetched fits where it is put. Its size by its name; where that does not say, nothing is said."""
+    """Whether a model that has to be fetched fits where it is put. Its size by its name; where that
+    does not say, nothing is said.
+    """
     size = billions(str((model or {}).get("id") or ""))
     if model is None or model.get("cached") or size is None:
         return []
-    need, free = size * 1e9 * _WEIGHTS, number(usage.get("free")) if isinstance(usage, Mapping) else None
+    need, free = (
+        size * 1e9 * _WEIGHTS,
+        number(usage.get("free")) if isinstance(usage, Mapping) else None,
+    )
     if free is None:
         return [said(_CACHE, "unknown", "The disk of the hub's cache does not answer.")]
-    why = f"{gib(free)} are free in the hub's cache; {model['id']} is about {gib(need)} ({size:g}B x {_WEIGHTS:g} bytes)."
-    return [said(_CACHE, "ok" if free > need else "blocking", why, "Free space there, or let HF_HOME name a larger disk.")]
+    why = (
+        f"{gib(free)} are free in the hub's cache; {model['id']} is about {gib(need)} ({size:g}B "
+        f"x {_WEIGHTS:g} bytes)."
+    )
+    return [
+        said(
+            _CACHE,
+            "ok" if free > need else "blocking",
+            why,
+            "Free space there, or let HF_HOME name a larger disk.",
+        )
+    ]
 
 
 def _to_be_had(model: Mapping[str, Any]) -> Check:
@@ -134,11 +173,23 @@ def _to_be_had(model: Mapping[str, Any]) -> Check:
     if status in (401, 403, 404):
         remark = models.refused(str(name), int(status), "")[0]
         gated = status != 404
-        return said(("hub-gated", _MODEL[1]) if gated else _MODEL, "blocking", remark.message, remark.fix)
+        return said(
+            ("hub-gated", _MODEL[1]) if gated else _MODEL, "blocking", remark.message, remark.fix
+        )
     if detail == "HF_HUB_OFFLINE is set":
         fix = f"Fetch it with `hf download {name}` while HF_HUB_OFFLINE is unset."
-        return said(("hub-offline-uncached", _MODEL[1]), "blocking", f"{detail}, and {name} is not in the pod's cache.", fix)
-    return said(_MODEL, "unknown", f"{name} is not in the pod's cache, and the hub gave no answer ({detail}).", _SILENT)
+        return said(
+            ("hub-offline-uncached", _MODEL[1]),
+            "blocking",
+            f"{detail}, and {name} is not in the pod's cache.",
+            fix,
+        )
+    return said(
+        _MODEL,
+        "unknown",
+        f"{name} is not in the pod's cache, and the hub gave no answer ({detail}).",
+        _SILENT,
+    )
 
 
 def _senses(model: Mapping[str, Any], registry: list[Check]) -> list[Check]:
@@ -146,22 +197,34 @@ def _senses(model: Mapping[str, Any], registry: list[Check]) -> list[Check]:
     config = model.get("config")
     if not isinstance(config, Mapping):
         return (
-            registry if any(check.state != "ok" for check in registry) else [said(_TEXT, "unknown", "Its config.json could not be read.")]
+            registry
+            if any(check.state != "ok" for check in registry)
+            else [said(_TEXT, "unknown", "Its config.json could not be read.")]
         )
     own = [_remarked(remark) for remark in models.senses(str(model.get("id")), dict(config))]
     return [*own, *(check for check in registry if check.state != "ok")]
 
 
 def _registry(name: str, wanted: Wanted) -> list[Check]:
-    """The registry of models knows what could not be trained; of a model that it does not know it says nothing."""
+    """The registry of models knows what could not be trained; of a model that it does not know it
+    says nothing.
+    """
     if not name or not wanted.complete or models.get(name) is None:
         return []
-    return [_remarked(remark) for remark in models.verify(name, wanted.trainer) if remark.level != "info" and remark.check != "known"]
+    return [
+        _remarked(remark)
+        for remark in models.verify(name, wanted.trainer)
+        if remark.level != "info" and remark.check != "known"
+    ]
 
 
 def _remarked(remark: Remark) -> Check:
-    state: State = "blocking" if remark.level == "error" else "warning" if remark.level == "warning" else "ok"
-    subject = ("no-tool-calls", "tool calls of the model") if remark.check == "tool-calls" else _TEXT
+    state: State = (
+        "blocking" if remark.level == "error" else "warning" if remark.level == "warning" else "ok"
+    )
+    subject = (
+        ("no-tool-calls", "tool calls of the model") if remark.check == "tool-calls" else _TEXT
+    )
     return said(subject, state, remark.message, remark.fix)
 
 
@@ -171,17 +234,31 @@ def _clock(skew: float | None, date: Mapping[str, Any] | None) -> Check:
     if skew is not None:
         parts.append(f"{abs(skew):.1f} s {'before' if skew > 0 else 'behind'} this console's")
     if offset is not None:
-        parts.append(f"{abs(offset):.0f} s {'before' if offset > 0 else 'behind'} that of {(date or {}).get('service')}")
+        parts.append(
+            f"{abs(offset):.0f} s {'before' if offset > 0 else 'behind'} that of "
+            f"{(date or {}).get('service')}"
+        )
     if not parts:
         return said(_CLOCK, "unknown", "Nobody could be asked what time it is.")
     why = f"It is {' and '.join(parts)}."
-    # Where a service was asked as well, that decides: this console's own clock may be the wrong one.
+    # Where a service was asked as well, that decides: this console's own clock may be the wrong
+    # one.
     off = max(abs(offset) - DATE_SLACK_S, 0.0) if offset is not None else abs(skew or 0.0)
-    fix = "Set it: `chronyc -a makestep` or `ntpdate pool.ntp.org` on the host; a container has its host's clock."
+    fix = (
+        "Set it: `chronyc -a makestep` or `ntpdate pool.ntp.org` on the host; a container has "
+        "its host's clock."
+    )
     if off > SKEW_FATAL_S:
-        return said(_CLOCK, "blocking", f"{why} Certificates and signed requests fail at that.", fix)
+        return said(
+            _CLOCK, "blocking", f"{why} Certificates and signed requests fail at that.", fix
+        )
     if off > SKEW_S:
         return said(_CLOCK, "warning", why, fix)
     if offset is not None and skew is not None and abs(skew) > SKEW_S + DATE_SLACK_S:
-        return said(_CLOCK, "warning", f"{why} So it is this console's clock that is wrong.", "Set the clock of this machine.")
+        return said(
+            _CLOCK,
+            "warning",
+            f"{why} So it is this console's clock that is wrong.",
+            "Set the clock of this machine.",
+        )
     return said(_CLOCK, "ok", why)

@@ -1,4 +1,6 @@
-"""Of the training environment: versions against the known stacks and the driver, and whether what a run imports can be imported."""
+"""Of the training environment: versions against the known stacks and the driver, and whether what a
+run imports can be imported.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +25,24 @@ _ENGINE = ("rollout-engine", "rollout engine")
 #: What is told of an environment, in this order.
 _TOLD = ("python", "prime_rl", "verl", "torch", "vllm", "sglang", "ray", "flash_attn", "cuda")
 #: Key of the probe -> key in configs/stacks.toml, where their names differ.
-_PACKAGES = {"prime_rl": "package", "vllm": "vllm", "torch": "torch", "flash_attn": "flash_attn", "verifiers": "verifiers"}
+_PACKAGES = {
+    "prime_rl": "package",
+    "vllm": "vllm",
+    "torch": "torch",
+    "flash_attn": "flash_attn",
+    "verifiers": "verifiers",
+}
 
 
 def judge(
-    stack: Mapping[str, Any] | None, pod: Mapping[str, Any] | None, wanted: Wanted, run: Mapping[str, Any] | None = None
+    stack: Mapping[str, Any] | None,
+    pod: Mapping[str, Any] | None,
+    wanted: Wanted,
+    run: Mapping[str, Any] | None = None,
 ) -> list[Check]:
-    """Where no start is meant the versions are told and not compared; nor are verl's, which runs with whatever its image brings. `run`: the
-    agent's part of that name."""
+    """Where no start is meant the versions are told and not compared; nor are verl's, which runs
+    with whatever its image brings. `run`: the agent's part of that name.
+    """
     trainer = wanted.trainer if wanted.complete or wanted.for_verl else ""
     own = [_VERL, _ENGINE] if trainer == VERL else [_GENERATION, _KNOWN] if trainer else []
     subjects = [_THERE, *own, _DRIVER, _FLASH]
@@ -41,13 +53,26 @@ def judge(
 
 
 def _judged(
-    found: Mapping[str, Any], pod: Mapping[str, Any] | None, wanted: Wanted, run: Mapping[str, Any] | None, subjects: Sequence[Subject]
+    found: Mapping[str, Any],
+    pod: Mapping[str, Any] | None,
+    wanted: Wanted,
+    run: Mapping[str, Any] | None,
+    subjects: Sequence[Subject],
 ) -> list[Check]:
     trainer, cwd = wanted.trainer if wanted.complete or wanted.for_verl else "", wanted.cwd
     if not found.get("python"):
-        fix = f"{wanted.setup()} makes it; or on the pod: `cd ~/{cwd.removeprefix('~/')} && uv sync --all-extras`."
+        fix = (
+            f"{wanted.setup()} makes it; or on the pod: `cd ~/{cwd.removeprefix('~/')} && uv "
+            "sync --all-extras`."
+        )
         state = said(_THERE, "blocking", f"There is no .venv in {cwd}, nor above it.", fix)
-        return [state, *(said(subject, "unknown", "There is no training environment to ask.") for subject in subjects[1:])]
+        return [
+            state,
+            *(
+                said(subject, "unknown", "There is no training environment to ask.")
+                for subject in subjects[1:]
+            ),
+        ]
     versions = found.get("versions") if isinstance(found.get("versions"), Mapping) else {}
     have = {str(key): value for key, value in (versions or {}).items() if isinstance(value, str)}
     told = ", ".join(f"{name} {have[name]}" for name in _TOLD if name in have)
@@ -58,7 +83,9 @@ def _judged(
     elif trainer:
         checks += [_generation(have, trainer), _known(have, trainer)]
     gpus = (pod or {}).get("gpus")
-    checks.append(_driver(have.get("cuda"), gpus.get("driver") if isinstance(gpus, Mapping) else None))
+    checks.append(
+        _driver(have.get("cuda"), gpus.get("driver") if isinstance(gpus, Mapping) else None)
+    )
     return [*checks, *_imports(dict(imports or {}), have, wanted)]
 
 
@@ -66,13 +93,22 @@ def _generation(have: Mapping[str, str], trainer: str) -> Check:
     version = have.get("prime_rl")
     if version is None:
         fix = "Install it where it is checked out: `uv sync --all-extras`."
-        return said(_GENERATION, "blocking", "prime-rl is not installed in the training environment.", fix)
+        return said(
+            _GENERATION, "blocking", "prime-rl is not installed in the training environment.", fix
+        )
     wanted = str(stacks()[trainer]["package"])
     for other, entry in stacks().items():
         if other != trainer and _minor(version) == _minor(str(entry["package"])) != _minor(wanted):
-            why = f"prime-rl {version} is installed, which is {entry['title']}; the start is for {trainer}."
+            why = (
+                f"prime-rl {version} is installed, which is {entry['title']}; the start is for "
+                f"{trainer}."
+            )
             return said(
-                _GENERATION, "blocking", why, f"Give `--trainer {other}`, or check out {stacks()[trainer]['revision']} and `uv sync`."
+                _GENERATION,
+                "blocking",
+                why,
+                f"Give `--trainer {other}`, or check out {stacks()[trainer]['revision']} and "
+                "`uv sync`.",
             )
     return said(_GENERATION, "ok", f"prime-rl {version}.")
 
@@ -81,13 +117,24 @@ def _verl(imports: Mapping[str, Any], have: Mapping[str, str]) -> Check:
     if "verl" not in imports:
         return said(_VERL, "unknown", "Whether verl can be imported was not asked.")
     if imports["verl"] is not None:
-        fix = "Give --cwd the directory that verl is checked out in, --env VIRTUAL_ENV=DIR its environment, or `pip install` it there."
+        fix = (
+            "Give --cwd the directory that verl is checked out in, --env VIRTUAL_ENV=DIR its "
+            "environment, or `pip install` it there."
+        )
         return said(_VERL, "blocking", f"verl cannot be imported: {imports['verl']}", fix)
-    return said(_VERL, "ok", f"verl {have['verl']} can be imported." if "verl" in have else "verl can be imported, from a checkout.")
+    return said(
+        _VERL,
+        "ok",
+        f"verl {have['verl']} can be imported."
+        if "verl" in have
+        else "verl can be imported, from a checkout.",
+    )
 
 
 def _engine(have: Mapping[str, str], run: Mapping[str, Any] | None) -> list[Check]:
-    """What the rollouts go through. Whether it is there is all that is asked: importing it takes a minute."""
+    """What the rollouts go through. Whether it is there is all that is asked: importing it takes a
+    minute.
+    """
     engine = (run or {}).get("engine")
     if not isinstance(engine, str):
         return []
@@ -96,8 +143,14 @@ def _engine(have: Mapping[str, str], run: Mapping[str, Any] | None) -> list[Chec
     if engine in have:
         return [said(_ENGINE, "ok", f"{engine} {have[engine]}.")]
     other = next((name for name in ("vllm", "sglang") if name in have), None)
-    fix = f"Use an image with {engine}" + (f", or roll out through {other}: `-- actor_rollout_ref.rollout.name={other}`." if other else ".")
-    return [said(_ENGINE, "blocking", f"The rollouts go through {engine}, which is not installed.", fix)]
+    fix = f"Use an image with {engine}" + (
+        f", or roll out through {other}: `-- actor_rollout_ref.rollout.name={other}`."
+        if other
+        else "."
+    )
+    return [
+        said(_ENGINE, "blocking", f"The rollouts go through {engine}, which is not installed.", fix)
+    ]
 
 
 def _known(have: Mapping[str, str], trainer: str) -> Check:
@@ -105,7 +158,10 @@ def _known(have: Mapping[str, str], trainer: str) -> Check:
     absent = [name for name in ("torch", "vllm") if name not in have]
     if absent:
         return said(
-            _KNOWN, "blocking", f"{' and '.join(absent)} are not installed in the training environment.", "Run `uv sync --all-extras`."
+            _KNOWN,
+            "blocking",
+            f"{' and '.join(absent)} are not installed in the training environment.",
+            "Run `uv sync --all-extras`.",
         )
     other = []
     for name, key in _PACKAGES.items():
@@ -116,14 +172,21 @@ def _known(have: Mapping[str, str], trainer: str) -> Check:
     if python and _minor(have.get("python", python)) != _minor(python):
         other.append(f"python {have['python']} (known: {entry['python']})")
     if other:
-        fix = f"`uv sync --all-extras` at {entry['revision']} brings the versions of its lock file; or try 5 steps first."
+        fix = (
+            f"`uv sync --all-extras` at {entry['revision']} brings the versions of its lock "
+            "file; or try 5 steps first."
+        )
         return said(_KNOWN, "warning", f"Nobody has tried this together: {', '.join(other)}.", fix)
     return said(_KNOWN, "ok", f"As in {entry['title']} ({entry['revision']}).")
 
 
 def _driver(cuda: str | None, driver: Any) -> Check:
     if cuda is None or not isinstance(driver, str) or not re.match(r"\d", driver):
-        why = "torch is built without CUDA, or does not say with which." if cuda is None else "The driver does not tell its version."
+        why = (
+            "torch is built without CUDA, or does not say with which."
+            if cuda is None
+            else "The driver does not tell its version."
+        )
         return said(_DRIVER, "unknown", why)
     table = _cuda()
     least = table["runs"].get(cuda.partition(".")[0])
@@ -139,7 +202,10 @@ def _driver(cuda: str | None, driver: Any) -> Check:
             "Take a pod with a newer driver; it cannot be changed from inside.",
         )
     if made_for is not None and _numbers(driver) < _numbers(made_for):
-        fix = "Prefer a pod with that driver; what vLLM compiles for the GPU at its start may fail on an older one."
+        fix = (
+            "Prefer a pod with that driver; what vLLM compiles for the GPU at its start may fail "
+            "on an older one."
+        )
         return said(_DRIVER, "warning", f"{why}, made for {made_for}.", fix)
     return said(_DRIVER, "ok", f"{why}.")
 
@@ -150,24 +216,46 @@ def _imports(imports: dict[str, Any], have: Mapping[str, str], wanted: Wanted) -
         problem = imports.pop("flash_attn")
         how = "`uv sync --all-extras` takes the one of the lock file"
         if wanted.trainer == VERL:
-            how = "`pip install --no-build-isolation --force-reinstall --no-deps flash-attn` builds it against this torch"
+            how = (
+                "`pip install --no-build-isolation --force-reinstall --no-deps flash-attn` "
+                "builds it against this torch"
+            )
         fix = f"Install the wheel made for this torch and CUDA, last of all: {how}."
         name = f"flash-attn {have.get('flash_attn')}"
         good = said(_FLASH, "ok", f"{name} can be imported.")
-        checks.append(good if problem is None else said(_FLASH, "blocking", f"{name} cannot be imported: {problem}", fix))
+        checks.append(
+            good
+            if problem is None
+            else said(_FLASH, "blocking", f"{name} cannot be imported: {problem}", fix)
+        )
     else:
         checks.append(said(_FLASH, "ok", "flash-attn is not installed."))
     if not wanted.complete or not wanted.loads_environments:
         return checks
     if not imports:
-        return [*checks, said(_ENVIRONMENTS, "unknown", "The config names no environment that could be imported.")]
+        return [
+            *checks,
+            said(
+                _ENVIRONMENTS, "unknown", "The config names no environment that could be imported."
+            ),
+        ]
     for module, problem in imports.items():
         if problem is None:
             checks.append(said(_ENVIRONMENTS, "ok", f"{module} can be imported."))
             continue
         name = module.replace("_", "-")
-        fix = f"Install it where the trainer runs: `prime env install OWNER/{name}`, or `uv pip install -e PATH`; then this again."
-        checks.append(said(_ENVIRONMENTS, "blocking", f"{module} cannot be imported in the training environment: {problem}", fix))
+        fix = (
+            f"Install it where the trainer runs: `prime env install OWNER/{name}`, or `uv pip "
+            "install -e PATH`; then this again."
+        )
+        checks.append(
+            said(
+                _ENVIRONMENTS,
+                "blocking",
+                f"{module} cannot be imported in the training environment: {problem}",
+                fix,
+            )
+        )
     return checks
 
 

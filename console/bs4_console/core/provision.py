@@ -1,8 +1,10 @@
-"""Renting a machine so that none is ever rented twice, lost sight of, or paid for above what was agreed.
+"""Renting a machine so that none is ever rented twice, lost sight of, or paid for above what was
+agreed.
 
-The order is always: look, plan, confirm, write the intent to disk, send the create once, look for its exact label until its end is known.
-A create is never repeated. Another offer is tried only when the one before surely left nothing behind. What is in doubt stays written down,
-and nothing more is rented for that run until it is settled.
+The order is always: look, plan, confirm, write the intent to disk, send the create once, look for
+its exact label until its end is known. A create is never repeated. Another offer is tried only when
+the one before surely left nothing behind. What is in doubt stays written down, and nothing more is
+rented for that run until it is settled.
 """
 
 from __future__ import annotations
@@ -17,7 +19,16 @@ from typing import TypeVar
 from bs4_console.core.errors import ConsoleError, NotApplicableError, RefusedError
 from bs4_console.core.inventory import Pod
 from bs4_console.core.provision_book import Book, Intent
-from bs4_console.core.provision_errors import AlreadyThere, Dearer, NoOffers, NotGone, NothingMade, NotUp, OverBudget, Unsettled
+from bs4_console.core.provision_errors import (
+    AlreadyThere,
+    Dearer,
+    NoOffers,
+    NotGone,
+    NothingMade,
+    NotUp,
+    OverBudget,
+    Unsettled,
+)
 from bs4_console.core.provision_plan import PLAN_S, Found, Plan, no_offers
 from bs4_console.core.provision_pod import greets
 from bs4_console.providers.base import Machine, Offer, Provider, Want, is_ours
@@ -27,9 +38,20 @@ from bs4_console.providers.errors import InDoubt, NotAllowed, NotSent, ProviderE
 _CENT = 0.005
 
 __all__ = [
-    "AlreadyThere", "Dearer", "Found", "Listed", "NoOffers", "NotGone", "NotUp", "NothingMade", "OverBudget", "Patience", "Plan",
-    "Provisioner", "Unsettled",
-]  # fmt: skip
+    "AlreadyThere",
+    "Dearer",
+    "Found",
+    "Listed",
+    "NoOffers",
+    "NotGone",
+    "NotUp",
+    "NothingMade",
+    "OverBudget",
+    "Patience",
+    "Plan",
+    "Provisioner",
+    "Unsettled",
+]
 
 Say = Callable[[str], None]
 T = TypeVar("T")
@@ -40,7 +62,9 @@ class Patience:
     """How often and how long is looked. Seconds."""
 
     looks: int = 6
-    """After a create in doubt: as many looks that find nothing, in a row, mean that there is nothing."""
+    """After a create in doubt: as many looks that find nothing, in a row, mean that there is
+    nothing.
+    """
     refused_looks: int = 2
     """The same after a create that the provider refused."""
     every_s: float = 10.0
@@ -59,14 +83,24 @@ class Listed:
     intent: Intent | None
     pod: str | None
     orphan: bool
-    """It carries a label that a console made, and neither journal nor inventory here knows it; or it is the twin of one that is known."""
+    """It carries a label that a console made, and neither journal nor inventory here knows it; or
+    it is the twin of one that is known.
+    """
 
 
 class Provisioner:
-    """The providers of one console, compared and used. `say` gets one sentence for each thing that happens."""
+    """The providers of one console, compared and used. `say` gets one sentence for each thing that
+    happens.
+    """
 
     def __init__(
-        self, providers: Iterable[Provider], book: Book, who: str, *, patience: Patience | None = None, say: Say = lambda _: None
+        self,
+        providers: Iterable[Provider],
+        book: Book,
+        who: str,
+        *,
+        patience: Patience | None = None,
+        say: Say = lambda _: None,
     ) -> None:
         self.providers = {provider.name: provider for provider in providers}
         self.book = book
@@ -77,19 +111,30 @@ class Provisioner:
     # Looking
 
     async def search(self, want: Want) -> Found:
-        """All providers at once. One that cannot be asked is named, and does not hide the others."""
+        """All providers at once. One that cannot be asked is named, and does not hide the
+        others.
+        """
         offers, failures = await self._all(lambda provider: provider.offers(want))
-        return Found(tuple(sorted(offers, key=lambda offer: (offer.price, offer.provider, offer.id))), failures)
+        return Found(
+            tuple(sorted(offers, key=lambda offer: (offer.price, offer.provider, offer.id))),
+            failures,
+        )
 
     async def machines(self) -> tuple[list[Machine], dict[str, ConsoleError]]:
-        """Every machine of every account, and who could not be asked: of those nothing is known, which is not "none"."""
+        """Every machine of every account, and who could not be asked: of those nothing is known,
+        which is not "none".
+        """
         found, failures = await self._all(lambda provider: provider.machines())
         return [machine for machine in found if machine.state != "ended"], failures
 
-    async def _all(self, ask: Callable[[Provider], Awaitable[Sequence[T]]]) -> tuple[list[T], dict[str, ConsoleError]]:
+    async def _all(
+        self, ask: Callable[[Provider], Awaitable[Sequence[T]]]
+    ) -> tuple[list[T], dict[str, ConsoleError]]:
         """The answers of all providers in one list, and who gave none."""
         asked = list(self.providers.values())
-        answers = await asyncio.gather(*(ask(provider) for provider in asked), return_exceptions=True)
+        answers = await asyncio.gather(
+            *(ask(provider) for provider in asked), return_exceptions=True
+        )
         found: list[T] = []
         failures: dict[str, ConsoleError] = {}
         for provider, answer in zip(asked, answers, strict=True):
@@ -102,22 +147,39 @@ class Provisioner:
         return found, failures
 
     async def listing(self, pods: Iterable[Pod]) -> tuple[list[Listed], dict[str, ConsoleError]]:
-        """The machines with what is known of them here; journal entries whose machine is gone are closed on the way."""
+        """The machines with what is known of them here; journal entries whose machine is gone are
+        closed on the way.
+        """
         found, failures = await self.machines()
-        known = {(pod.provider, pod.instance): pod.name for pod in pods if pod.provider and pod.instance}
+        known = {
+            (pod.provider, pod.instance): pod.name for pod in pods if pod.provider and pod.instance
+        }
         listed = []
         for machine in found:
             intent, pod = self.book.by_machine(machine), known.get((machine.provider, machine.id))
             if intent is not None and intent.state in ("open", "doubt", "absent"):
                 self.book.note(intent, "adopted", machine=machine.id)
             twin = intent is not None and intent.machine not in (None, machine.id)
-            listed.append(Listed(machine, intent, pod, twin or (is_ours(machine.label) and intent is None and pod is None)))
+            listed.append(
+                Listed(
+                    machine,
+                    intent,
+                    pod,
+                    twin or (is_ours(machine.label) and intent is None and pod is None),
+                )
+            )
         there = {(machine.provider, machine.id) for machine in found}
         for intent in self.book.intents():
             asked = intent.provider in self.providers and intent.provider not in failures
-            if intent.state == "made" and asked and (intent.provider, str(intent.machine)) not in there:
+            if (
+                intent.state == "made"
+                and asked
+                and (intent.provider, str(intent.machine)) not in there
+            ):
                 provider = self.providers[intent.provider]
-                seen = await provider.machine(str(intent.machine))  # a list may be behind; the machine itself is asked
+                seen = await provider.machine(
+                    str(intent.machine)
+                )  # a list may be behind; the machine itself is asked
                 if seen is None or seen.state == "ended":
                     self.book.note(intent, "gone")
         return listed, failures
@@ -125,11 +187,23 @@ class Provisioner:
     # Renting
 
     async def plan(
-        self, want: Want, run: str, *, max_spend: float | None = None, hours: float = 24.0, fallbacks: int = 2, another: bool = False
+        self,
+        want: Want,
+        run: str,
+        *,
+        max_spend: float | None = None,
+        hours: float = 24.0,
+        fallbacks: int = 2,
+        another: bool = False,
     ) -> Plan:
-        """The cheapest offers under the cap. NoOffers, OverBudget or AlreadyThere say why there is none."""
+        """The cheapest offers under the cap. NoOffers, OverBudget or AlreadyThere say why there is
+        none.
+        """
         if want.max_price is None or not math.isfinite(want.max_price) or want.max_price <= 0:
-            raise NotApplicableError("Nothing is rented without a price cap.", "Give the most that an hour of the whole machine may cost.")
+            raise NotApplicableError(
+                "Nothing is rented without a price cap.",
+                "Give the most that an hour of the whole machine may cost.",
+            )
         if not another:
             with self.book.renting(run) as free:
                 await self._alone(run, free)
@@ -138,19 +212,41 @@ class Provisioner:
         if not cheap:
             raise no_offers(want, found)
         spent = self.book.spent(run=run)
-        fit = [offer for offer in cheap if max_spend is None or spent + hours * offer.price <= max_spend]
+        fit = [
+            offer
+            for offer in cheap
+            if max_spend is None or spent + hours * offer.price <= max_spend
+        ]
         if not fit:
             raise OverBudget(
-                f"{run} has cost ${spent:.2f}; {hours:g} more hours at ${cheap[0].price:.2f} are above ${max_spend:.2f}.",
+                f"{run} has cost ${spent:.2f}; {hours:g} more hours at ${cheap[0].price:.2f} "
+                f"are above ${max_spend:.2f}.",
                 "Raise the spend cap, or plan fewer hours.",
             )
-        notes = tuple(f"{name} could not be asked: {error}" for name, error in found.failures.items())
-        return Plan(run, want, tuple(fit[: fallbacks + 1]), want.max_price, max_spend, hours, spent, time.time() + PLAN_S, another, notes)
+        notes = tuple(
+            f"{name} could not be asked: {error}" for name, error in found.failures.items()
+        )
+        return Plan(
+            run,
+            want,
+            tuple(fit[: fallbacks + 1]),
+            want.max_price,
+            max_spend,
+            hours,
+            spent,
+            time.time() + PLAN_S,
+            another,
+            notes,
+        )
 
-    async def create(self, plan: Plan, public_key: str, may: Callable[[], bool] = lambda: True) -> Machine:
-        """Carry the plan out: the first of its offers that can still be had at its price. The machine exists when this returns, and is
-        not up yet. `may` is asked right before each request that spends. RefusedError: the plan is too old or no longer fits. Refused,
-        NothingMade: nothing was rented. Unsettled: in doubt."""
+    async def create(
+        self, plan: Plan, public_key: str, may: Callable[[], bool] = lambda: True
+    ) -> Machine:
+        """Carry the plan out: the first of its offers that can still be had at its price. The
+        machine exists when this returns, and is not up yet. `may` is asked right before each
+        request that spends. RefusedError: the plan is too old or no longer fits. Refused,
+        NothingMade: nothing was rented. Unsettled: in doubt.
+        """
         if time.time() > plan.expires_t:
             raise RefusedError("Nothing was rented: the plan is too old.", "Make a new one.")
         with self.book.renting(plan.run) as free:
@@ -180,26 +276,48 @@ class Provisioner:
             refused.append(made)
             self._say(f"{made} Nothing was left behind; the next offer is tried.")
         if all("taken or dearer" in why for why in refused):
-            raise RefusedError(f"Nothing was rented: the plan has changed. {'; '.join(refused)}.", "Make a new one.")
-        raise NothingMade(f"Nothing was rented; no offer of the plan could be had: {'; '.join(refused)}", "Search again.")
+            raise RefusedError(
+                f"Nothing was rented: the plan has changed. {'; '.join(refused)}.",
+                "Make a new one.",
+            )
+        raise NothingMade(
+            f"Nothing was rented; no offer of the plan could be had: {'; '.join(refused)}",
+            "Search again.",
+        )
 
     async def _again(self, provider: Provider, planned: Offer, plan: Plan) -> Offer | None:
         """The offer as it is now; None when it is gone or costs more than was confirmed."""
         for offer in await provider.offers(plan.want):
-            if offer.key == planned.key and offer.price <= min(planned.price, plan.max_price) + _CENT:
+            if (
+                offer.key == planned.key
+                and offer.price <= min(planned.price, plan.max_price) + _CENT
+            ):
                 return offer
         return None
 
-    async def _rent(self, provider: Provider, offer: Offer, plan: Plan, public_key: str, may: Callable[[], bool]) -> Machine | str:
-        """One intent, one create. The machine, or why it surely was not made; Unsettled and NothingMade end the whole plan."""
+    async def _rent(
+        self, provider: Provider, offer: Offer, plan: Plan, public_key: str, may: Callable[[], bool]
+    ) -> Machine | str:
+        """One intent, one create. The machine, or why it surely was not made; Unsettled and
+        NothingMade end the whole plan.
+        """
         with self.book.alone():
             if not plan.another:
                 _refuse_others(plan.run, self.book.of_run(plan.run))
             spent = self.book.spent(run=plan.run)
-            if plan.max_spend is not None and spent + plan.hours * offer.price > plan.max_spend + _CENT:
-                raise OverBudget(f"{plan.run} has cost ${spent:.2f} by now, too much for the cap.", "Raise it, or plan fewer hours.")
+            if (
+                plan.max_spend is not None
+                and spent + plan.hours * offer.price > plan.max_spend + _CENT
+            ):
+                raise OverBudget(
+                    f"{plan.run} has cost ${spent:.2f} by now, too much for the cap.",
+                    "Raise it, or plan fewer hours.",
+                )
             intent = self.book.intend(plan.run, offer, plan.want, self.who)
-        self._say(f"{offer.provider}: renting {offer.count}x {offer.gpu} at ${offer.price:.2f} an hour as {intent.label}.")
+        self._say(
+            f"{offer.provider}: renting {offer.count}x {offer.gpu} at ${offer.price:.2f} an "
+            f"hour as {intent.label}."
+        )
         try:
             if not may():
                 raise NotSent(provider.name, "it is too late to ask for a machine.", "Look again.")
@@ -210,7 +328,8 @@ class Provisioner:
             machine = await self.settle(intent, self.patience.looks)
             if machine is None:
                 raise NothingMade(
-                    f"{error.message}. {self.patience.looks} looks found no machine labelled {intent.label}, so it is taken as not made.",
+                    f"{error.message}. {self.patience.looks} looks found no machine labelled "
+                    f"{intent.label}, so it is taken as not made.",
                     "Look at the provider's page if in doubt; then plan again.",
                 ) from None
             return machine
@@ -224,28 +343,48 @@ class Provisioner:
         self.book.note(intent, "made", machine=machine_id)
         return await self._made(provider, intent, machine_id, plan.max_price)
 
-    async def _made(self, provider: Provider, intent: Intent, machine_id: str, max_price: float) -> Machine:
+    async def _made(
+        self, provider: Provider, intent: Intent, machine_id: str, max_price: float
+    ) -> Machine:
         """The machine that a create named; Unsettled when its label is there twice."""
         try:
             same = await self._labelled(provider, intent)
         except ProviderError as error:
             self._say(f"It was made as {machine_id}, and cannot be looked at yet: {error}")
-            return Machine(provider.name, machine_id, intent.label, "unknown", "not seen yet", price=intent.price)
+            return Machine(
+                provider.name,
+                machine_id,
+                intent.label,
+                "unknown",
+                "not seen yet",
+                price=intent.price,
+            )
         machine = next((machine for machine in same if machine.id == machine_id), None)
         if machine is None:
-            return Machine(provider.name, machine_id, intent.label, "starting", "not listed yet", price=intent.price)
+            return Machine(
+                provider.name,
+                machine_id,
+                intent.label,
+                "starting",
+                "not listed yet",
+                price=intent.price,
+            )
         if machine.price is not None and machine.price > max_price + _CENT:
             raise Dearer(
-                f"{machine.name} costs ${machine.price:.2f} an hour and not ${intent.price:.2f}, above the cap of ${max_price:.2f}.",
-                f"It is kept until you decide; `bs4-console provision terminate {machine.name}` ends it.",
+                f"{machine.name} costs ${machine.price:.2f} an hour and not ${intent.price:.2f}, "
+                f"above the cap of ${max_price:.2f}.",
+                "It is kept until you decide; `bs4-console provision terminate "
+                f"{machine.name}` ends it.",
                 machine,
             )
         return machine
 
     async def settle(self, intent: Intent, looks: int | None = None) -> Machine | None:
-        """Look for an intent's exact label until it is known: the machine, which is adopted, or None when it surely is not there.
+        """Look for an intent's exact label until it is known: the machine, which is adopted, or
+        None when it surely is not there.
 
-        Unsettled when the provider cannot be asked: an unanswered look is no look, and the intent stays in doubt.
+        Unsettled when the provider cannot be asked: an unanswered look is no look, and the intent
+        stays in doubt.
         """
         provider = self.providers.get(intent.provider)
         if provider is None:
@@ -263,19 +402,26 @@ class Provisioner:
             except ProviderError as error:
                 raise Unsettled(
                     f"{intent.label} may exist: {error.message}",
-                    "Nothing more is rented for this run until `bs4-console provision list` can see it.",
+                    "Nothing more is rented for this run until `bs4-console provision list` "
+                    "can see it.",
                     intent,
                 ) from error
             if same:
                 self.book.note(intent, "adopted", machine=same[0].id)
-                self._say(f"{same[0].name} carries {intent.label} and is {same[0].raw_state}: it is ours.")
+                self._say(
+                    f"{same[0].name} carries {intent.label} and is {same[0].raw_state}: it is ours."
+                )
                 return same[0]
         self.book.note(intent, "absent", looks=wanted)
         return None
 
     async def _labelled(self, provider: Provider, intent: Intent) -> list[Machine]:
         """The machine with exactly this label, or none; Unsettled when there are several."""
-        same = [machine for machine in await provider.machines() if machine.label == intent.label and machine.state != "ended"]
+        same = [
+            machine
+            for machine in await provider.machines()
+            if machine.label == intent.label and machine.state != "ended"
+        ]
         if len(same) > 1:
             names = ", ".join(machine.name for machine in same)
             raise Unsettled(
@@ -287,16 +433,25 @@ class Provisioner:
         return same
 
     async def _alone(self, run: str, free: bool) -> None:
-        """AlreadyThere when the run has a machine. What is in doubt is settled first, and what is gone is closed.
+        """AlreadyThere when the run has a machine. What is in doubt is settled first, and what is
+        gone is closed.
 
-        `free`: no other process rents for this run now, so that what is open was left by a dead one.
+        `free`: no other process rents for this run now, so that what is open was left by a dead
+        one.
         """
         if not free:
-            raise AlreadyThere(f"A machine for {run} is being rented just now, by another process here.", "Wait for its end.", ())
+            raise AlreadyThere(
+                f"A machine for {run} is being rented just now, by another process here.",
+                "Wait for its end.",
+                (),
+            )
         for intent in self.book.of_run(run):
             if intent.state in ("open", "doubt"):
                 await self.settle(intent)
-            elif intent.state == "made" and (provider := self.providers.get(intent.provider)) is not None:
+            elif (
+                intent.state == "made"
+                and (provider := self.providers.get(intent.provider)) is not None
+            ):
                 seen = await provider.machine(str(intent.machine))
                 if seen is None or seen.state == "ended":
                     self.book.note(intent, "gone")
@@ -305,7 +460,9 @@ class Provisioner:
     # Coming up, and the end
 
     async def up(self, machine: Machine) -> Machine:
-        """Until it runs and its SSH server greets; within a bound. NotUp says what it is instead: it exists and may cost."""
+        """Until it runs and its SSH server greets; within a bound. NotUp says what it is instead:
+        it exists and may cost.
+        """
         provider = self.providers[machine.provider]
         deadline = time.monotonic() + self.patience.boot_s
         seen_once = not machine.raw_state.startswith("not ")
@@ -319,10 +476,15 @@ class Provisioner:
                 await asyncio.sleep(self.patience.poll_s)
                 continue
             if seen is None or seen.state == "ended":
-                if seen_once or time.monotonic() > deadline - self.patience.boot_s + self.patience.list_s:
+                if (
+                    seen_once
+                    or time.monotonic() > deadline - self.patience.boot_s + self.patience.list_s
+                ):
                     if intent := self.book.by_machine(machine):
                         self.book.note(intent, "gone")
-                    raise NotUp(f"{machine.name} ended before it was up.", "Take another offer.", None)
+                    raise NotUp(
+                        f"{machine.name} ended before it was up.", "Take another offer.", None
+                    )
                 await asyncio.sleep(self.patience.poll_s)
                 continue
             machine, seen_once = seen, True
@@ -330,18 +492,31 @@ class Provisioner:
                 said = machine.raw_state
                 self._say(f"{machine.name} is {said}.")
             if machine.state == "stopped":
-                raise NotUp(f"{machine.name} is {said}: it does not run, and its disk costs.", end, machine)
-            if machine.state == "running" and machine.host and machine.port and await greets(machine.host, machine.port):
+                raise NotUp(
+                    f"{machine.name} is {said}: it does not run, and its disk costs.", end, machine
+                )
+            if (
+                machine.state == "running"
+                and machine.host
+                and machine.port
+                and await greets(machine.host, machine.port)
+            ):
                 if intent := self.book.by_machine(machine):
                     await self._labelled(provider, intent)  # a twin would have shown itself by now
                 return machine
             await asyncio.sleep(self.patience.poll_s)
         why = f"; {trouble}" if trouble else ""
-        raise NotUp(f"{machine.name} is {said or 'not seen'} and answers no SSH after {self.patience.boot_s:.0f} s{why}.", end, machine)
+        raise NotUp(
+            f"{machine.name} is {said or 'not seen'} and answers no SSH after "
+            f"{self.patience.boot_s:.0f} s{why}.",
+            end,
+            machine,
+        )
 
     async def terminate(self, machine: Machine, may: Callable[[], bool] = lambda: True) -> None:
-        """End it, disk included, and look until it is gone. NotGone when it is still there at the end of the time, or when `may`, which is
-        asked right before the first order, says no."""
+        """End it, disk included, and look until it is gone. NotGone when it is still there at the
+        end of the time, or when `may`, which is asked right before the first order, says no.
+        """
         provider = self.providers[machine.provider]
         if intent := self.book.by_machine(machine):
             self.book.note(intent, "terminating", machine=machine.id, who=self.who)
@@ -353,14 +528,18 @@ class Provisioner:
                 if seen is None or seen.state == "ended":
                     break
                 if not ordered and not may():
-                    raise NotGone(f"{machine.name} was not ended: it is too late for that.", "Look again.")
+                    raise NotGone(
+                        f"{machine.name} was not ended: it is too late for that.", "Look again."
+                    )
                 ordered = True
                 if seen.label != machine.label:
                     raise RefusedError(
-                        f"{machine.name} is labelled {seen.label} now, not {machine.label}: nothing was ended.",
+                        f"{machine.name} is labelled {seen.label} now, not {machine.label}: "
+                        "nothing was ended.",
                         "Look again with `provision list`.",
                     )
-                # Ordered again and again: it is the same end, and a machine that provisions may refuse the first order.
+                # Ordered again and again: it is the same end, and a machine that provisions may
+                # refuse the first order.
                 await provider.terminate(seen)
             except (WrongKey, NotAllowed):
                 raise
@@ -369,7 +548,8 @@ class Provisioner:
             if time.monotonic() > deadline:
                 why = f"; {trouble}" if trouble else ""
                 raise NotGone(
-                    f"{machine.name} is still there after {self.patience.end_s:.0f} s{why}. It goes on costing.",
+                    f"{machine.name} is still there after {self.patience.end_s:.0f} s{why}. "
+                    "It goes on costing.",
                     "Look at the provider's page, then order it again.",
                 )
             await asyncio.sleep(self.patience.poll_s)
@@ -379,9 +559,13 @@ class Provisioner:
 def _refuse_others(run: str, intents: Sequence[Intent]) -> None:
     there = [intent for intent in intents if intent.state in ("open", "doubt", "made")]
     if there:
-        shown = ", ".join(f"{intent.provider}:{intent.machine or '?'} ({intent.state}, {intent.label})" for intent in there)
+        shown = ", ".join(
+            f"{intent.provider}:{intent.machine or '?'} ({intent.state}, {intent.label})"
+            for intent in there
+        )
         raise AlreadyThere(
             f"{run} has a machine: {shown}.",
-            "Use it, end it with `bs4-console provision terminate`, or ask for another one on purpose.",
+            "Use it, end it with `bs4-console provision terminate`, or ask for another one "
+            "on purpose.",
             there,
         )

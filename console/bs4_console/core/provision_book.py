@@ -1,6 +1,8 @@
-"""What was rented, or may have been: a local journal that is written to disk before any money is spent, and its fold.
+"""What was rented, or may have been: a local journal that is written to disk before any money is
+spent, and its fold.
 
-One line is one event of one intent. An intent stands before its create is sent; so whatever dies in between leaves a label to look for.
+One line is one event of one intent. An intent stands before its create is sent; so whatever dies in
+between leaves a label to look for.
 """
 
 from __future__ import annotations
@@ -21,12 +23,18 @@ from bs4_console.core import files, locations
 from bs4_console.core.errors import UsageError
 from bs4_console.providers.base import Machine, Offer, Want, label_of
 
-#: open: written, and nothing is known of its create yet. doubt: the create's end is not known. made: the machine exists, as far as was last
-#: seen. absent: it surely never came to be. gone: it was, and is no more.
+#: open: written, and nothing is known of its create yet. doubt: the create's end is not known.
+#: made: the machine exists, as far as was last seen. absent: it surely never came to be. gone: it
+#: was, and is no more.
 IntentState = Literal["open", "doubt", "made", "absent", "gone"]
 _NEXT: Mapping[str, IntentState] = {
-    "doubt": "doubt", "made": "made", "adopted": "made", "refused": "absent", "absent": "absent", "gone": "gone",
-}  # fmt: skip
+    "doubt": "doubt",
+    "made": "made",
+    "adopted": "made",
+    "refused": "absent",
+    "absent": "absent",
+    "gone": "gone",
+}
 
 
 @dataclass
@@ -50,7 +58,9 @@ class Intent:
     offer: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def cost(self, now_t: float, since_t: float = 0.0) -> float:
-        """US dollars until now. What was stopped or taken back in between is counted in full: an estimate that never says too little."""
+        """US dollars until now. What was stopped or taken back in between is counted in full: an
+        estimate that never says too little.
+        """
         if self.state in ("absent",):
             return 0.0
         begin = max(self.made_t or self.t, since_t)
@@ -58,21 +68,26 @@ class Intent:
 
 
 class Book:
-    """The journal of one console. Several processes may write: each line is appended under a lock, and on disk when the call returns."""
+    """The journal of one console. Several processes may write: each line is appended under a lock,
+    and on disk when the call returns.
+    """
 
     def __init__(self, path: Path | None = None) -> None:
         self.path = path or locations.data_dir() / "provision.ndjson"
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Nobody else writes while this holds: between looking at what there is and writing an intent."""
+        """Nobody else writes while this holds: between looking at what there is and writing an
+        intent.
+        """
         with files.exclusive(self.path):
             yield
 
     @contextlib.contextmanager
     def renting(self, run: str) -> Iterator[bool]:
-        """Whether this process alone rents for `run` on this machine while the block lasts. An intent that is open while one holds this
-        was left by a process that is dead."""
+        """Whether this process alone rents for `run` on this machine while the block lasts. An
+        intent that is open while one holds this was left by a process that is dead.
+        """
         name = hashlib.sha256(run.encode()).hexdigest()[:16]
         path = locations.private(self.path.parent) / f".provision-{name}.lock"
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -87,17 +102,40 @@ class Book:
             os.close(descriptor)
 
     def intend(self, run: str, offer: Offer, want: Want, who: str, key: str = "") -> Intent:
-        """Write an intent; it is on disk when this returns. To be called within `alone`. `key`: its ULID, where it is known already."""
+        """Write an intent; it is on disk when this returns. To be called within `alone`. `key`: its
+        ULID, where it is known already.
+        """
         key = key or ulid()
-        intent = Intent(key, label_of(run, key), run, offer.provider, offer.price, time.time(), who, offer=offer.as_dict())
-        self._append({
-            "t": intent.t, "event": "intent", "intent": key, "label": intent.label, "run": run, "provider": offer.provider,
-            "price": offer.price, "offer": intent.offer, "want": want.as_dict(), "who": who,
-        })  # fmt: skip
+        intent = Intent(
+            key,
+            label_of(run, key),
+            run,
+            offer.provider,
+            offer.price,
+            time.time(),
+            who,
+            offer=offer.as_dict(),
+        )
+        self._append(
+            {
+                "t": intent.t,
+                "event": "intent",
+                "intent": key,
+                "label": intent.label,
+                "run": run,
+                "provider": offer.provider,
+                "price": offer.price,
+                "offer": intent.offer,
+                "want": want.as_dict(),
+                "who": who,
+            }
+        )
         return intent
 
     def note(self, intent: Intent, event: str, **fields: Any) -> None:
-        """A further event of an intent: doubt, made, adopted, refused, absent, pod, terminating, gone."""
+        """A further event of an intent: doubt, made, adopted, refused, absent, pod, terminating,
+        gone.
+        """
         record = {"t": time.time(), "event": event, "intent": intent.ulid, **fields}
         with self.alone():
             self._append(record)
@@ -106,7 +144,11 @@ class Book:
     def ended(self, machine: Machine) -> None:
         """A machine is no more, whoever ended it."""
         for intent in self.intents():
-            if intent.provider == machine.provider and machine.id == intent.machine and intent.state != "gone":
+            if (
+                intent.provider == machine.provider
+                and machine.id == intent.machine
+                and intent.state != "gone"
+            ):
                 self.note(intent, "gone")
 
     def intents(self) -> list[Intent]:
@@ -117,14 +159,21 @@ class Book:
                 key = str(record["intent"])
                 if record["event"] == "intent":
                     found[key] = Intent(
-                        key, record["label"], record["run"], record["provider"], float(record["price"]), float(record["t"]), record["who"],
+                        key,
+                        record["label"],
+                        record["run"],
+                        record["provider"],
+                        float(record["price"]),
+                        float(record["t"]),
+                        record["who"],
                         offer=record.get("offer") or {},
-                    )  # fmt: skip
+                    )
                 else:
                     _apply(found[key], record)
             except (KeyError, TypeError, ValueError):
                 raise UsageError(
-                    f"{self.path} line {number} is not understood.", "Keep a copy of the file, then remove that line."
+                    f"{self.path} line {number} is not understood.",
+                    "Keep a copy of the file, then remove that line.",
                 ) from None
         return list(found.values())
 
@@ -139,10 +188,18 @@ class Book:
                 return intent
         return None
 
-    def spent(self, now_t: float | None = None, *, run: str | None = None, since_t: float = 0.0) -> float:
-        """US dollars so far, of a run or of all, since `since_t`. Machines in doubt count as if they were there."""
+    def spent(
+        self, now_t: float | None = None, *, run: str | None = None, since_t: float = 0.0
+    ) -> float:
+        """US dollars so far, of a run or of all, since `since_t`. Machines in doubt count as if
+        they were there.
+        """
         now = time.time() if now_t is None else now_t
-        return sum(intent.cost(now, since_t) for intent in self.intents() if run is None or intent.run == run)
+        return sum(
+            intent.cost(now, since_t)
+            for intent in self.intents()
+            if run is None or intent.run == run
+        )
 
     def _records(self) -> Iterator[dict[str, Any]]:
         try:
@@ -150,14 +207,18 @@ class Book:
         except FileNotFoundError:
             return
         lines = data.split(b"\n")
-        # A last line without its end was being written when the console died: nothing was done on the strength of it.
+        # A last line without its end was being written when the console died: nothing was done on
+        # the strength of it.
         for number, line in enumerate(lines[:-1], 1):
             try:
                 record = json.loads(line)
             except ValueError:
                 if not line.strip() or line.endswith(_TORN):
                     continue
-                raise UsageError(f"{self.path} line {number} is no JSON.", "Keep a copy of the file, then remove that line.") from None
+                raise UsageError(
+                    f"{self.path} line {number} is no JSON.",
+                    "Keep a copy of the file, then remove that line.",
+                ) from None
             yield record
 
     def _append(self, record: Mapping[str, Any]) -> None:
@@ -166,7 +227,11 @@ class Book:
         try:
             size = os.fstat(descriptor).st_size
             torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
-            line = (_TORN + b"\n" if torn else b"") + json.dumps(record, ensure_ascii=False).encode() + b"\n"
+            line = (
+                (_TORN + b"\n" if torn else b"")
+                + json.dumps(record, ensure_ascii=False).encode()
+                + b"\n"
+            )
             if os.write(descriptor, line) != len(line):
                 raise OSError(28, "No space left on device", str(self.path))
             os.fsync(descriptor)

@@ -10,7 +10,9 @@ from bs4_console.providers.base import Machine, Offer
 
 
 class NoOffers(ConsoleError):
-    """Nothing fits, or nothing that fits is cheap enough. `cheapest` is the best one above the cap."""
+    """Nothing fits, or nothing that fits is cheap enough. `cheapest` is the best one above the
+    cap.
+    """
 
     exit_code = FINDING
 
@@ -24,7 +26,9 @@ class OverBudget(RefusedError):
 
 
 class AlreadyThere(RefusedError):
-    """The run has a machine, or may have one: another would be paid for and not needed. `intents` are those."""
+    """The run has a machine, or may have one: another would be paid for and not needed. `intents`
+    are those.
+    """
 
     def __init__(self, message: str, next_step: str, intents: Sequence[Intent]) -> None:
         super().__init__(message, next_step)
@@ -32,18 +36,24 @@ class AlreadyThere(RefusedError):
 
 
 class Unsettled(ConsoleError):
-    """Whether a machine was made could not be learned: the provider did not answer, or two machines carry one label."""
+    """Whether a machine was made could not be learned: the provider did not answer, or two machines
+    carry one label.
+    """
 
     exit_code = UNREACHABLE
 
-    def __init__(self, message: str, next_step: str, intent: Intent, machines: Sequence[Machine] = ()) -> None:
+    def __init__(
+        self, message: str, next_step: str, intent: Intent, machines: Sequence[Machine] = ()
+    ) -> None:
         super().__init__(message, next_step)
         self.intent = intent
         self.machines = tuple(machines)
 
 
 class NothingMade(ConsoleError):
-    """A create ended in doubt, and look after look found nothing. Nobody tries again by themselves."""
+    """A create ended in doubt, and look after look found nothing. Nobody tries again by
+    themselves.
+    """
 
     exit_code = FINDING
 

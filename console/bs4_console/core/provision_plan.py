@@ -52,21 +52,38 @@ class Plan:
     def hash(self) -> str:
         offers = [[offer.provider, offer.id, round(offer.price, 2)] for offer in self.offers]
         said = {
-            "run": self.run, "want": self.want.as_dict(), "offers": offers, "max_price": self.max_price, "max_spend": self.max_spend,
-            "hours": self.hours, "another": self.another,
-        }  # fmt: skip
-        return hashlib.sha256(json.dumps(said, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+            "run": self.run,
+            "want": self.want.as_dict(),
+            "offers": offers,
+            "max_price": self.max_price,
+            "max_spend": self.max_spend,
+            "hours": self.hours,
+            "another": self.another,
+        }
+        return hashlib.sha256(
+            json.dumps(said, sort_keys=True, separators=(",", ":")).encode()
+        ).hexdigest()
 
     def as_dict(self) -> dict[str, Any]:
         return {
-            "plan_hash": self.hash, "expires": self.expires_t, "run": self.run, "want": self.want.as_dict(),
-            "offers": [offer.as_dict() for offer in self.offers], "max_price": self.max_price, "max_spend": self.max_spend,
-            "hours": self.hours, "spent": round(self.spent, 4), "planned": round(self.planned, 4), "another": self.another,
+            "plan_hash": self.hash,
+            "expires": self.expires_t,
+            "run": self.run,
+            "want": self.want.as_dict(),
+            "offers": [offer.as_dict() for offer in self.offers],
+            "max_price": self.max_price,
+            "max_spend": self.max_spend,
+            "hours": self.hours,
+            "spent": round(self.spent, 4),
+            "planned": round(self.planned, 4),
+            "another": self.another,
             "notes": list(self.notes),
-        }  # fmt: skip
+        }
 
     def keep(self) -> None:
-        """So that `create --plan HASH` carries out just this one. Plans of earlier days are dropped."""
+        """So that `create --plan HASH` carries out just this one. Plans of earlier days are
+        dropped.
+        """
         for old in _plan_file("x").parent.glob("*.json"):
             if time.time() - old.stat().st_mtime > 86400:
                 old.unlink(missing_ok=True)
@@ -75,17 +92,35 @@ class Plan:
     @staticmethod
     def kept(prefix: str) -> Plan:
         """The plan whose hash begins so. RefusedError when there is none that still lives."""
-        places = [path for path in _plan_file("x").parent.glob("*.json") if len(prefix) >= 8 and path.stem.startswith(prefix)]
+        places = [
+            path
+            for path in _plan_file("x").parent.glob("*.json")
+            if len(prefix) >= 8 and path.stem.startswith(prefix)
+        ]
         if len(places) != 1:
-            raise RefusedError(f"Nothing was rented: there is no plan {prefix}.", "Make one with `provision create ... --plan`.")
+            raise RefusedError(
+                f"Nothing was rented: there is no plan {prefix}.",
+                "Make one with `provision create ... --plan`.",
+            )
         data = json.loads(places[0].read_bytes())
-        offers = tuple(Offer(**{**offer, "notes": tuple(offer["notes"])}) for offer in data["offers"])
+        offers = tuple(
+            Offer(**{**offer, "notes": tuple(offer["notes"])}) for offer in data["offers"]
+        )
         plan = Plan(
-            data["run"], Want(**data["want"]), offers, data["max_price"], data["max_spend"], data["hours"], data["spent"], data["expires"],
+            data["run"],
+            Want(**data["want"]),
+            offers,
+            data["max_price"],
+            data["max_spend"],
+            data["hours"],
+            data["spent"],
+            data["expires"],
             data["another"],
-        )  # fmt: skip
+        )
         if plan.hash != data["plan_hash"] or not plan.hash.startswith(prefix):
-            raise RefusedError(f"Nothing was rented: the plan in {places[0]} was changed.", "Make a new one.")
+            raise RefusedError(
+                f"Nothing was rented: the plan in {places[0]} was changed.", "Make a new one."
+            )
         return plan
 
 
@@ -93,7 +128,9 @@ def no_offers(want: Want, found: Found) -> NoOffers:
     asked = f"{want.count}x {want.gpu}" + (" interruptible" if want.interruptible else "")
     failed = "".join(f" {name} could not be asked." for name in found.failures)
     if not found.offers:
-        return NoOffers(f"No offer for {asked} fits.{failed}", "Ask for another GPU, place or disk.", None)
+        return NoOffers(
+            f"No offer for {asked} fits.{failed}", "Ask for another GPU, place or disk.", None
+        )
     best = found.offers[0]
     least = f"the cheapest is ${best.price:.2f} at {best.provider} ({best.region})"
     return NoOffers(

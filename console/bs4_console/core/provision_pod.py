@@ -1,4 +1,6 @@
-"""A rented machine as a pod: whether its SSH server is there, and how it stands in the inventory."""
+"""A rented machine as a pod: whether its SSH server is there, and how it stands in the
+inventory.
+"""
 
 from __future__ import annotations
 
@@ -23,17 +25,33 @@ async def greets(host: str, port: int, timeout_s: float = 10.0) -> bool:
         return False
 
 
-def pod_of(machine: Machine, name: str, identity_file: str | None, price: float | None = None) -> Pod:
+def pod_of(
+    machine: Machine, name: str, identity_file: str | None, price: float | None = None
+) -> Pod:
     """How a machine stands in the inventory."""
     if machine.host is None or machine.port is None:
         raise NotUp(f"{machine.name} has no address yet.", "Wait until it is up.", machine)
     return Pod(
-        name, machine.host, machine.port, machine.user, identity_file, ssh_config=False, provider=machine.provider, instance=machine.id,
-        notes=machine.label or "", price=machine.price if price is None else price,
-    )  # fmt: skip
+        name,
+        machine.host,
+        machine.port,
+        machine.user,
+        identity_file,
+        ssh_config=False,
+        provider=machine.provider,
+        instance=machine.id,
+        notes=machine.label or "",
+        price=machine.price if price is None else price,
+    )
 
 
-def remember(machine: Machine, name: str, identity_file: str | None, book: Book, inventory: Inventory | None = None) -> Pod:
+def remember(
+    machine: Machine,
+    name: str,
+    identity_file: str | None,
+    book: Book,
+    inventory: Inventory | None = None,
+) -> Pod:
     """Put it into the inventory, with provider, id and price, and into the journal."""
     intent = book.by_machine(machine)
     pod = pod_of(machine, name, identity_file, machine.price if intent is None else intent.price)

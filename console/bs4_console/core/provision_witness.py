@@ -1,6 +1,8 @@
-"""What a pod's provider says of its machine: a witness among others, never a ground for an action by itself.
+"""What a pod's provider says of its machine: a witness among others, never a ground for an action
+by itself.
 
-A key of another account says "no such machine" too. That is one more reason why `gone` needs a second sign.
+A key of another account says "no such machine" too. That is one more reason why `gone` needs a
+second sign.
 """
 
 from __future__ import annotations
@@ -22,9 +24,16 @@ LOOK_S = 45.0
 
 
 class ProviderWitness:
-    """`make` gives the adapter anew for each look, over a client that lives as long as it; none is made before somebody looks."""
+    """`make` gives the adapter anew for each look, over a client that lives as long as it; none is
+    made before somebody looks.
+    """
 
-    def __init__(self, provider: str, machine_id: str, make: Callable[[httpx.AsyncClient], Provider] | None = None) -> None:
+    def __init__(
+        self,
+        provider: str,
+        machine_id: str,
+        make: Callable[[httpx.AsyncClient], Provider] | None = None,
+    ) -> None:
         self.name = provider
         self._machine_id = machine_id
         self._make = make or (lambda client: providers.make(provider, client))
@@ -34,14 +43,27 @@ class ProviderWitness:
             async with asyncio.timeout(LOOK_S), httpx.AsyncClient() as client:
                 seen = await self._make(client).machine(self._machine_id)
         except ConsoleError as error:
-            return Sight("unknown", error.message, None, f"what {self.name} says of the machine", next_step=error.next_step)
+            return Sight(
+                "unknown",
+                error.message,
+                None,
+                f"what {self.name} says of the machine",
+                next_step=error.next_step,
+            )
         except TimeoutError:
-            return Sight("unknown", f"{self.name} did not answer in {LOOK_S:.0f} s.", None, f"what {self.name} says of the machine")
+            return Sight(
+                "unknown",
+                f"{self.name} did not answer in {LOOK_S:.0f} s.",
+                None,
+                f"what {self.name} says of the machine",
+            )
         return _sight(self.name, self._machine_id, seen)
 
 
 def witness_of(pod: Pod) -> ProviderWitness | None:
-    """None where the inventory does not say where the pod was rented, or no adapter knows that place."""
+    """None where the inventory does not say where the pod was rented, or no adapter knows that
+    place.
+    """
     if pod.provider not in providers.NAMES or not pod.instance:
         return None
     return ProviderWitness(pod.provider, pod.instance)
@@ -51,14 +73,21 @@ async def machine_state(pod: Pod) -> Sight:
     """One look at a pod's machine."""
     witness = witness_of(pod)
     if witness is None:
-        return Sight("unknown", f"The inventory names no provider and machine of {pod.name}.", None, "what its provider says")
+        return Sight(
+            "unknown",
+            f"The inventory names no provider and machine of {pod.name}.",
+            None,
+            "what its provider says",
+        )
     return await witness.look()
 
 
 def _sight(name: str, machine_id: str, seen: Machine | None) -> Sight:
     now = time.time()
     if seen is None:
-        return Sight("gone", f"{name} knows no machine {machine_id}.", now, raw_state="no such machine")
+        return Sight(
+            "gone", f"{name} knows no machine {machine_id}.", now, raw_state="no such machine"
+        )
     said = f"{name} says that machine {machine_id} is {seen.raw_state}."
     if seen.state == "running":
         return Sight("running", said, now, raw_state=seen.raw_state)

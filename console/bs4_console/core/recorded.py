@@ -1,4 +1,6 @@
-"""A pod as it once was: what a console had mirrored of it, opened again where there is no pod. Nothing can be done to it."""
+"""A pod as it once was: what a console had mirrored of it, opened again where there is no pod.
+Nothing can be done to it.
+"""
 
 from __future__ import annotations
 
@@ -30,14 +32,17 @@ _FILE = re.compile(r"([0-9]{1,12})(?:\.0)?\.data")
 
 
 class MirroredStream:
-    """One stream's files in a mirror as an agent's own stream (bs4_agent.streams.stream.Stream), so that the same queries work on it.
+    """One stream's files in a mirror as an agent's own stream (bs4_agent.streams.stream.Stream), so
+    that the same queries work on it.
 
     Only for streams that were kept whole, each generation in one file; nothing is ever added.
     """
 
     def __init__(self, directory: Path, kind: str, trail: Callable[[], Trail] = list) -> None:
         """`kind`: "log" or "records". `trail`: when which line was written, for logs."""
-        found = ((match, path) for path in directory.iterdir() if (match := _FILE.fullmatch(path.name)))
+        found = (
+            (match, path) for path in directory.iterdir() if (match := _FILE.fullmatch(path.name))
+        )
         self._paths = {int(match[1]): path for match, path in found}
         self._kind, self._trail = kind, trail
 
@@ -49,7 +54,13 @@ class MirroredStream:
         pieces = self.pieces()
         place = self._place(cursor, pieces)
         piece = next(
-            (p for p in pieces if p.generation > place.generation or (p.generation, p.size) > (place.generation, place.offset)), None
+            (
+                p
+                for p in pieces
+                if p.generation > place.generation
+                or (p.generation, p.size) > (place.generation, place.offset)
+            ),
+            None,
         )
         if piece is None:
             return Chunk(str(place), str(place))
@@ -57,7 +68,11 @@ class MirroredStream:
         data = self._bytes(piece, begin.offset, limit)
         end = Cursor(piece.generation, begin.offset + len(data))
         return Chunk(
-            str(begin), str(end), data, partial=not data.endswith(b"\n"), more=end < Cursor(pieces[-1].generation, pieces[-1].size)
+            str(begin),
+            str(end),
+            data,
+            partial=not data.endswith(b"\n"),
+            more=end < Cursor(pieces[-1].generation, pieces[-1].size),
         )
 
     def stat(self) -> dict[str, Any]:
@@ -68,7 +83,11 @@ class MirroredStream:
 
     def pieces(self) -> list[Piece]:
         return [
-            Piece(number, path.stat().st_size, functools.partial(os.open, path, os.O_RDONLY | os.O_CLOEXEC))
+            Piece(
+                number,
+                path.stat().st_size,
+                functools.partial(os.open, path, os.O_RDONLY | os.O_CLOEXEC),
+            )
             for number, path in sorted(self._paths.items())
         ]
 
@@ -93,7 +112,9 @@ class MirroredStream:
 
     @staticmethod
     def _bytes(piece: Piece, offset: int, limit: int) -> bytes:
-        """Whole lines; a piece of one only where it is longer than `limit`, or where the file ended in it."""
+        """Whole lines; a piece of one only where it is longer than `limit`, or where the file ended
+        in it.
+        """
         fd = piece.open()
         try:
             data = os.pread(fd, min(limit, piece.size - offset), offset)
@@ -104,11 +125,19 @@ class MirroredStream:
 
 
 class RecordedSession(PodSession):
-    """What a PodSession offers, out of a mirror's directory. Ages are true: what was recorded in spring is months old in autumn."""
+    """What a PodSession offers, out of a mirror's directory. Ages are true: what was recorded in
+    spring is months old in autumn.
+    """
 
     def __init__(self, name: str, root: Path, why: str) -> None:
         """`why`: a sentence that says what is shown and why it is no live pod."""
-        super().__init__(PodState(name, RECORDED, read_only=True), _no_transport, Mirror(root, write=False), "", deploy=False)
+        super().__init__(
+            PodState(name, RECORDED, read_only=True),
+            _no_transport,
+            Mirror(root, write=False),
+            "",
+            deploy=False,
+        )
         self._why = why
         self._home = root / self.mirror.home
         self._streams = {stream: self._open(stream, kind) for stream, kind in _found(self._home)}
@@ -119,7 +148,9 @@ class RecordedSession(PodSession):
         self.replay()
         state = self.state
         state.streams = sorted(self._streams)
-        state.link.set(RECORDED, self._why, "Connect to a real pod with `bs4-console pods add NAME HOST`.")
+        state.link.set(
+            RECORDED, self._why, "Connect to a real pod with `bs4-console pods add NAME HOST`."
+        )
         state.changed()
         await asyncio.Event().wait()
 
@@ -135,7 +166,9 @@ class RecordedSession(PodSession):
     async def synced(self, timeout: float = 30.0) -> None:
         self.replay()
 
-    async def read_log(self, stream: str, cursor: str, limit: int = 262144, wait: float = 0.0, *, seen: int = 0) -> Chunk:
+    async def read_log(
+        self, stream: str, cursor: str, limit: int = 262144, wait: float = 0.0, *, seen: int = 0
+    ) -> Chunk:
         opened = self._stream(stream)
         try:
             chunk = await asyncio.to_thread(opened.read, cursor, limit)
@@ -147,7 +180,13 @@ class RecordedSession(PodSession):
 
     async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
         if op == "list":
-            return {"streams": [{"name": name, **opened.stat()} for name, opened in sorted(self._streams.items())], "next": None}
+            return {
+                "streams": [
+                    {"name": name, **opened.stat()}
+                    for name, opened in sorted(self._streams.items())
+                ],
+                "next": None,
+            }
         self._stream(stream)
         try:
             return await asyncio.to_thread(self._queries[stream].run, op, parameters)
@@ -161,11 +200,17 @@ class RecordedSession(PodSession):
         self._refuse("is a recording: nothing can be done to it")
 
     def _refuse(self, what: str) -> NoReturn:
-        raise RefusedError(f"{self.state.name} {what}.", "`bs4-console demo` on Linux has practice pods that can be mended.")
+        raise RefusedError(
+            f"{self.state.name} {what}.",
+            "`bs4-console demo` on Linux has practice pods that can be mended.",
+        )
 
     def _stream(self, name: str) -> MirroredStream:
         if name not in self._streams:
-            error = UnknownStream(f"There is no stream {name} in this recording; it has {', '.join(sorted(self._streams))}.")
+            error = UnknownStream(
+                f"There is no stream {name} in this recording; it has "
+                f"{', '.join(sorted(self._streams))}."
+            )
             raise RemoteError(error.type, error.message)
         return self._streams[name]
 
@@ -179,8 +224,14 @@ class RecordedSession(PodSession):
             run = self.state.runs.get(stream.split("/")[1])
             made = []
             if run is not None:
-                mine = {name: opened.files for name, opened in self._streams.items() if name.startswith(f"log/{run.name}/")}
-                made = trail_of(mine[stream], midnight_of(run, mine), span_of(run, self.state.latest))
+                mine = {
+                    name: opened.files
+                    for name, opened in self._streams.items()
+                    if name.startswith(f"log/{run.name}/")
+                }
+                made = trail_of(
+                    mine[stream], midnight_of(run, mine), span_of(run, self.state.latest)
+                )
             self._trails[stream] = made
         return made
 

@@ -1,8 +1,9 @@
 """What the records of a pod must look like before anything is made of them.
 
-A pod can send anything. The folds (bs4_agent.ledger, core.state) and the screen take a record's fields as they come, so a record is
-checked here once, where it enters: by type, size and range, field by field. Fields that nobody reads are not looked at, so that an
-older console understands a newer agent.
+A pod can send anything. The folds (bs4_agent.ledger, core.state) and the screen take a record's
+fields as they come, so a record is checked here once, where it enters: by type, size and range,
+field by field. Fields that nobody reads are not looked at, so that an older console understands a
+newer agent.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ _EXACT = 1 << 53
 
 
 class RecordRefused(ValueError):
-    """A record that is not what an agent writes. Its text names the field and what is wrong with it."""
+    """A record that is not what an agent writes. Its text names the field and what is wrong with
+    it.
+    """
 
 
 def number(value: Any) -> bool:
@@ -90,7 +93,9 @@ def texts(value: Any) -> bool:
 
 def objects(value: Any) -> bool:
     """A list of objects."""
-    return isinstance(value, list) and len(value) <= ENTRIES and all(mapping(entry) for entry in value)
+    return (
+        isinstance(value, list) and len(value) <= ENTRIES and all(mapping(entry) for entry in value)
+    )
 
 
 def steps(value: Any) -> bool:
@@ -100,7 +105,11 @@ def steps(value: Any) -> bool:
 
 def tasks(value: Any) -> bool:
     """A list of an action's steps, each with a title."""
-    return objects(value) and len(value) <= ACTION_STEP_MOST and all(text(entry.get("title")) for entry in value)
+    return (
+        objects(value)
+        and len(value) <= ACTION_STEP_MOST
+        and all(text(entry.get("title")) for entry in value)
+    )
 
 
 def torn(value: Any) -> bool:
@@ -110,7 +119,9 @@ def torn(value: Any) -> bool:
 
 @dataclass(frozen=True)
 class Shape:
-    """The fields that a record must have, and those that it may have; a field that may be absent may also be null."""
+    """The fields that a record must have, and those that it may have; a field that may be absent
+    may also be null.
+    """
 
     must: Mapping[str, Rule]
     may: Mapping[str, Rule] = field(default_factory=dict)
@@ -146,51 +157,118 @@ _STAMP = Shape({"t": wall}, {"m": number, "b": name})
 HELLO = Shape(
     {},
     {
-        "agent": text, "bundle": text, "build": whole, "home": text, "python": text, "pid": whole, "boot_id": text,
+        "agent": text,
+        "bundle": text,
+        "build": whole,
+        "home": text,
+        "python": text,
+        "pid": whole,
+        "boot_id": text,
         "host": text,
     },
-)  # fmt: skip
+)
 
 _RUN = Shape(
     {"event": text, "run": name},
     {
-        "trainer": text, "output_dir": text, "cwd": text, "config": text, "argv": texts, "max_steps": whole,
-        "attempt": attempt, "started_t": wall, "ended_t": wall, "resume": step, "overrides": texts, "container": text,
-        "runs": objects, "code": whole, "signal": whole, "good": flag, "detail": text,
+        "trainer": text,
+        "output_dir": text,
+        "cwd": text,
+        "config": text,
+        "argv": texts,
+        "max_steps": whole,
+        "attempt": attempt,
+        "started_t": wall,
+        "ended_t": wall,
+        "resume": step,
+        "overrides": texts,
+        "container": text,
+        "runs": objects,
+        "code": whole,
+        "signal": whole,
+        "good": flag,
+        "detail": text,
     },
-)  # fmt: skip
+)
 _INCIDENT = Shape(
     {"event": text, "incident": name},
     {
-        "failure": name, "title": text, "run": text, "attempt": attempt, "role": text, "severity": text, "summary": text,
-        "playbook": text, "where": text, "evidence": objects, "coverage": texts,
+        "failure": name,
+        "title": text,
+        "run": text,
+        "attempt": attempt,
+        "role": text,
+        "severity": text,
+        "summary": text,
+        "playbook": text,
+        "where": text,
+        "evidence": objects,
+        "coverage": texts,
     },
-)  # fmt: skip
+)
 _PLAN = Shape(
     {"action": name, "playbook": text, "b": name},
     {
-        "run": text, "attempt": attempt, "plan_hash": text, "expires_m": number, "expires_t": wall, "plan": mapping,
+        "run": text,
+        "attempt": attempt,
+        "plan_hash": text,
+        "expires_m": number,
+        "expires_t": wall,
+        "plan": mapping,
         "refused": text,
     },
-)  # fmt: skip
+)
 _ACTION = Shape(
     {"action": name, "event": text},
     {
-        "kind": text, "who": text, "run": text, "playbook": text, "plan_hash": text, "incident": text, "body": mapping,
-        "steps": tasks, "title": text, "command": text, "detail": text, "result": mapping,
+        "kind": text,
+        "who": text,
+        "run": text,
+        "playbook": text,
+        "plan_hash": text,
+        "incident": text,
+        "body": mapping,
+        "steps": tasks,
+        "title": text,
+        "command": text,
+        "detail": text,
+        "result": mapping,
     },
-)  # fmt: skip
+)
 _SYNC = Shape(
     {"event": text, "run": name},
     {
-        "to": text, "step": step, "bytes": number, "done": number, "total": number, "rate": number, "set_t": wall,
-        "held": text, "detail": text, "error": text, "names": texts, "steps": steps, "torn": torn, "pointer": step,
+        "to": text,
+        "step": step,
+        "bytes": number,
+        "done": number,
+        "total": number,
+        "rate": number,
+        "set_t": wall,
+        "held": text,
+        "detail": text,
+        "error": text,
+        "names": texts,
+        "steps": steps,
+        "torn": torn,
+        "pointer": step,
     },
-)  # fmt: skip
+)
 
-#: Type of a journal record -> what it must look like. Records of other types are folded into nothing.
+#: Type of a journal record -> what it must look like. Records of other types are folded into
+#: nothing.
 JOURNAL: Mapping[str, Shape] = {
-    "agent": Shape({"event": text}, {"version": text, "bundle": text, "pid": whole, "thread": text, "detail": text, "gap_s": number}),
+    "agent": Shape(
+        {"event": text},
+        {
+            "version": text,
+            "bundle": text,
+            "pid": whole,
+            "thread": text,
+            "detail": text,
+            "gap_s": number,
+        },
+    ),
     "run": _RUN,
     "incident": _INCIDENT,
     "plan": _PLAN,
@@ -198,39 +276,80 @@ JOURNAL: Mapping[str, Shape] = {
     "mode": Shape({"run": text, "playbook": name, "mode": text}),
     "note": Shape({"run": text}, {"text": text, "who": text}),
     "gap": Shape({}, {"stream": text, "reason": text}),
-    "order": Shape({"run": name}, {"last": whole, "at_least": whole, "milestones": whole, "synced": flag, "who": text}),
+    "order": Shape(
+        {"run": name},
+        {"last": whole, "at_least": whole, "milestones": whole, "synced": flag, "who": text},
+    ),
     "guard": Shape({"run": name, "event": text}, {"detail": text}),
     "sync": _SYNC,
-    "report": Shape({"run": name, "attempt": attempt, "event": text}, {"report": text, "bytes": whole, "sha256": text, "detail": text}),
+    "report": Shape(
+        {"run": name, "attempt": attempt, "event": text},
+        {"report": text, "bytes": whole, "sha256": text, "detail": text},
+    ),
 }
 _STEP_EVENTS = frozenset({"intent", "step-done", "step-skipped", "step-failed"})
 
 _TELEMETRY = Shape({}, {"gpus": mapping, "host": mapping, "runs": objects, "coverage": mapping})
-_GPUS = Shape({}, {"state": text, "detail": text, "driver": text, "pids": text, "age_s": number, "devices": objects, "xids": objects})
+_GPUS = Shape(
+    {},
+    {
+        "state": text,
+        "detail": text,
+        "driver": text,
+        "pids": text,
+        "age_s": number,
+        "devices": objects,
+        "xids": objects,
+    },
+)
 _DEVICE = Shape(
     {"index": whole},
     {
-        "uuid": text, "name": text, "util": number, "mem_util": number, "mem_used": number, "mem_total": number,
-        "temp": number, "power": number, "power_limit": number, "sm_clock": number, "mem_clock": number, "ecc": number,
-        "unaccounted": number, "procs": objects, "pcie": mapping, "nvlink": mapping,
+        "uuid": text,
+        "name": text,
+        "util": number,
+        "mem_util": number,
+        "mem_used": number,
+        "mem_total": number,
+        "temp": number,
+        "power": number,
+        "power_limit": number,
+        "sm_clock": number,
+        "mem_clock": number,
+        "ecc": number,
+        "unaccounted": number,
+        "procs": objects,
+        "pcie": mapping,
+        "nvlink": mapping,
     },
-)  # fmt: skip
+)
 _HOST = Shape(
     {},
     {
-        "cpu": number, "cores": number, "load1": number, "mem_used": number, "mem_total": number, "shm_used": number,
-        "shm_total": number, "disks": objects, "net": mapping,
+        "cpu": number,
+        "cores": number,
+        "load1": number,
+        "mem_used": number,
+        "mem_total": number,
+        "shm_used": number,
+        "shm_total": number,
+        "disks": objects,
+        "net": mapping,
     },
-)  # fmt: skip
+)
 _DISK = Shape({"path": text}, {"used": number, "total": number, "free": number})
 _WATCHED = Shape({"run": name}, {"attempt": attempt, "components": objects})
-_COMPONENT = Shape({}, {"component": text, "pid": whole, "cpu": number, "rss": number, "state": text})
+_COMPONENT = Shape(
+    {}, {"component": text, "pid": whole, "cpu": number, "rss": number, "state": text}
+)
 
 _STEP = Shape({"side": name, "step": step}, {"attempt": attempt, "log_t": wall, "at": mapping})
 
 
 def check(stream: str, record: Any) -> Record:
-    """Return a record of `journal`, `telemetry` or `steps/<run>` as it is. RecordRefused when it is not one."""
+    """Return a record of `journal`, `telemetry` or `steps/<run>` as it is. RecordRefused when it is
+    not one.
+    """
     if not isinstance(record, dict):
         raise RecordRefused("it is not a JSON object")
     _STAMP.check(record)

@@ -1,4 +1,6 @@
-"""Crash reports: which a pod has, how one comes here, and how one is opened where the pod is gone (the agent's recorder/ writes them)."""
+"""Crash reports: which a pod has, how one comes here, and how one is opened where the pod is gone
+(the agent's recorder/ writes them).
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ _HEAD = records.Shape(
     }
 )
 _RECORDS = re.compile(r"records/(journal|telemetry|steps/[A-Za-z0-9][\w.-]{0,99})/([0-9]{1,12})")
-_LOG = re.compile(r"(log/[A-Za-z0-9][\w.-]{0,99}/[A-Za-z0-9][\w.-]{0,99})/([0-9]{1,12})\.([0-9]{1,15})")
+_LOG = re.compile(
+    r"(log/[A-Za-z0-9][\w.-]{0,99}/[A-Za-z0-9][\w.-]{0,99})/([0-9]{1,12})\.([0-9]{1,15})"
+)
 _BESIDE = re.compile(r"dmesg\.log|(?:attempt|config)/[A-Za-z0-9][\w.-]{0,99}")
 _ANSWER_S = 60.0
 _TIMES = 3
@@ -64,7 +68,9 @@ class Listed:
 
 @dataclass(frozen=True)
 class Report:
-    """What a report says of itself (its report.json), and the logs in it: (source, generation, first byte, data)."""
+    """What a report says of itself (its report.json), and the logs in it: (source, generation,
+    first byte, data).
+    """
 
     head: Mapping[str, Any]
     logs: tuple[tuple[str, int, int, bytes], ...]
@@ -77,14 +83,22 @@ class Report:
 
 
 def listed(session: PodSession) -> list[Listed]:
-    """The reports that the pod's journal tells of, newest first, and that can still be read there."""
+    """The reports that the pod's journal tells of, newest first, and that can still be read
+    there.
+    """
     there = set(session.state.streams)
-    found = [_listed(record) for record in session.state.ledger.reports.values() if record.get("report") in there]
+    found = [
+        _listed(record)
+        for record in session.state.ledger.reports.values()
+        if record.get("report") in there
+    ]
     return sorted((one for one in found if one is not None), key=lambda one: one.t, reverse=True)
 
 
 def _listed(record: Mapping[str, Any]) -> Listed | None:
-    """Return a report that the journal names, or None when its name cannot be a file's here or its record is incomplete."""
+    """Return a report that the journal names, or None when its name cannot be a file's here or its
+    record is incomplete.
+    """
     stream, digest, size = record.get("report"), record.get("sha256"), record.get("bytes")
     if not isinstance(stream, str) or not isinstance(digest, str) or not isinstance(size, int):
         return None
@@ -95,15 +109,20 @@ def _listed(record: Mapping[str, Any]) -> Listed | None:
 
 
 async def fetch(session: PodSession, one: Listed, target: Path) -> Path:
-    """Bring a report here whole, proved by the hash that the journal has. UsageError when `target` is there already."""
+    """Bring a report here whole, proved by the hash that the journal has. UsageError when `target`
+    is there already.
+    """
     if target.exists():
-        raise UsageError(f"{target} is there already.", "Name another file with --to, or open this one.")
+        raise UsageError(
+            f"{target} is there already.", "Name another file with --to, or open this one."
+        )
     data = await _read(session, one.stream)
     known = next((entry for entry in listed(session) if entry.stream == one.stream), one)
     expected = known.sha256
     if sha256(data).hexdigest() != expected:
         raise UsageError(
-            f"{one.stream} is not what the journal says of it.", "It was written anew meanwhile, or changed; fetch it once more."
+            f"{one.stream} is not what the journal says of it.",
+            "It was written anew meanwhile, or changed; fetch it once more.",
         )
     files.replace(target, data)
     return target
@@ -111,14 +130,26 @@ async def fetch(session: PodSession, one: Listed, target: Path) -> Path:
 
 def load(path: Path) -> Report:
     """Read a report, trusting nothing in it. UsageError for what is none."""
-    wrong = UsageError(f"{path} is no crash report.", f"Give a file that `bs4-console reports fetch` brought (*{SUFFIX}).")
+    wrong = UsageError(
+        f"{path} is no crash report.",
+        f"Give a file that `bs4-console reports fetch` brought (*{SUFFIX}).",
+    )
     try:
         members = dict(_members(path))
         head = loads(members.pop("report.json"))
-    except (gzip.BadGzipFile, tarfile.TarError, EOFError, zlib.error, KeyError, ValueError) as error:
+    except (
+        gzip.BadGzipFile,
+        tarfile.TarError,
+        EOFError,
+        zlib.error,
+        KeyError,
+        ValueError,
+    ) as error:
         raise wrong from error
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror or error}.", "Give another file.") from error
+        raise UsageError(
+            f"{path} cannot be read: {error.strerror or error}.", "Give another file."
+        ) from error
     try:
         _HEAD.check(head if isinstance(head, dict) else {})
     except records.RecordRefused as error:
@@ -133,21 +164,31 @@ def load(path: Path) -> Report:
             streams[found[1]].append((int(found[2]), data))
         elif _BESIDE.fullmatch(name):
             beside[name] = data
-    return Report(head, tuple(logs), {name: tuple(sorted(parts)) for name, parts in streams.items()}, beside)
+    return Report(
+        head, tuple(logs), {name: tuple(sorted(parts)) for name, parts in streams.items()}, beside
+    )
 
 
 def unpack(report: Report, root: Path) -> None:
     """Lay the report out as a mirror (core/mirror.py), which RecordedSession opens.
 
-    Only the ends of logs are in it: their bytes begin at 0 here, and every cursor in the records that points into one is moved with them.
+    Only the ends of logs are in it: their bytes begin at 0 here, and every cursor in the records
+    that points into one is moved with them.
     """
     home = root / re.sub(r"[^A-Za-z0-9]", "", str(report.head["home"]))[:64]
-    begins = {(f"log/{report.run}/{source}", generation): begin for source, generation, begin, _ in report.logs}
+    begins = {
+        (f"log/{report.run}/{source}", generation): begin
+        for source, generation, begin, _ in report.logs
+    }
     for source, generation, _, data in report.logs:
         _put(home / "log" / report.run / source, generation, data)
     for stream, parts in report.records.items():
         for segment, data in parts:
-            _put(home / stream, segment, b"".join(_moved(line, begins) for line in data.splitlines(keepends=True)))
+            _put(
+                home / stream,
+                segment,
+                b"".join(_moved(line, begins) for line in data.splitlines(keepends=True)),
+            )
     (root / "home").write_text(home.name)
 
 
@@ -160,7 +201,10 @@ def incidents(report: Report) -> list[IncidentView]:
 
 def not_seen(report: Report) -> list[str]:
     """What is not in the report, and what the agent could not see."""
-    phrases = [*report.head.get("missing", ()), *(phrase for incident in incidents(report) for phrase in incident.coverage)]
+    phrases = [
+        *report.head.get("missing", ()),
+        *(phrase for incident in incidents(report) for phrase in incident.coverage),
+    ]
     return list(dict.fromkeys(map(str, phrases)))
 
 
@@ -177,7 +221,8 @@ async def _read(session: PodSession, stream: str) -> bytes:
                 size += len(chunk.data)
                 if size > ceilings.REPORT_BYTES:
                     raise UsageError(
-                        f"{stream} has more than {ceilings.REPORT_BYTES // ceilings.MIB} MiB, which no crash report has.",
+                        f"{stream} has more than {ceilings.REPORT_BYTES // ceilings.MIB} "
+                        "MiB, which no crash report has.",
                         "Nothing was kept of it; look at the pod.",
                     )
                 cursor = chunk.next
@@ -186,11 +231,16 @@ async def _read(session: PodSession, stream: str) -> bytes:
         except RemoteError as error:
             if error.type != "bad-cursor":
                 raise
-    raise UsageError(f"{stream} is being written anew all the time.", "Fetch it once more in a minute.")
+    raise UsageError(
+        f"{stream} is being written anew all the time.", "Fetch it once more in a minute."
+    )
 
 
 def _members(path: Path) -> Iterator[tuple[str, bytes]]:
-    with gzip.open(path) as unpacked, tarfile.open(fileobj=_Bounded(unpacked), mode="r:") as archive:
+    with (
+        gzip.open(path) as unpacked,
+        tarfile.open(fileobj=_Bounded(unpacked), mode="r:") as archive,
+    ):
         for member in archive:
             handle = archive.extractfile(member) if member.isreg() else None
             if handle is None:
@@ -233,7 +283,9 @@ class _Bounded(io.BufferedIOBase):
 
 def _put(directory: Path, generation: int, data: bytes) -> None:
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    fd = os.open(directory / f"{generation}.data", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    fd = os.open(
+        directory / f"{generation}.data", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600
+    )
     with open(fd, "wb") as handle:
         handle.write(data)
 
@@ -259,5 +311,10 @@ def _walk(value: Any, begins: Mapping[tuple[str, int], int]) -> Any:
     if isinstance(stream, str) and isinstance(cursor, str) and ":" in cursor:
         with contextlib.suppress(BadCursor):  # what is no cursor stays as it is
             place = Cursor.parse(cursor)
-            moved["cursor"] = str(Cursor(place.generation, max(0, place.offset - begins.get((stream, place.generation), 0))))
+            moved["cursor"] = str(
+                Cursor(
+                    place.generation,
+                    max(0, place.offset - begins.get((stream, place.generation), 0)),
+                )
+            )
     return moved

@@ -1,4 +1,6 @@
-"""Bringing a run's checkpoint back from an object store to a pod: what is asked for, the pod's plan, and its confirmation."""
+"""Bringing a run's checkpoint back from an object store to a pod: what is asked for, the pod's
+plan, and its confirmation.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,9 @@ class NothingToRestore(ConsoleError):
 
 @dataclass(frozen=True)
 class Asked:
-    """One restore. `source`: b2://BUCKET/PREFIX. `step` None: the newest one that is whole there. `trainer`, `config` "": as the store
-    says; relative paths count on the pod, as in a launch."""
+    """One restore. `source`: b2://BUCKET/PREFIX. `step` None: the newest one that is whole there.
+    `trainer`, `config` "": as the store says; relative paths count on the pod, as in a launch.
+    """
 
     run: str
     source: str
@@ -37,20 +40,28 @@ class Asked:
 
     def body(self) -> dict[str, Any]:
         return {
-            "run": self.run, "from": self.source, "step": self.step, "trainer": self.trainer, "cwd": self.cwd,
-            "output_dir": self.output_dir, "config": self.config,
-        }  # fmt: skip
+            "run": self.run,
+            "from": self.source,
+            "step": self.step,
+            "trainer": self.trainer,
+            "cwd": self.cwd,
+            "output_dir": self.output_dir,
+            "config": self.config,
+        }
 
 
 async def plan(live: PodSession, asked: Asked) -> PlanView:
-    """The pod's plan: it looks at the store. NothingToRestore when the store holds no step that is whole, RefusedError with the reason when
-    the pod makes none for another one."""
+    """The pod's plan: it looks at the store. NothingToRestore when the store holds no step that is
+    whole, RefusedError with the reason when the pod makes none for another one.
+    """
     key = await live.submit("plan", restore=asked.body())
     async for action in live.follow_action(key):
         if action.state == "failed":
             error = str(action.result.get("error", ""))
             raise (NothingToRestore if error == "not-applicable" else RefusedError)(action.detail)
-    return next(view for view in reversed(list(live.state.ledger.plans.values())) if view.action == key)
+    return next(
+        view for view in reversed(list(live.state.ledger.plans.values())) if view.action == key
+    )
 
 
 async def begin(live: PodSession, view: PlanView) -> str:
@@ -60,30 +71,61 @@ async def begin(live: PodSession, view: PlanView) -> str:
 
 def under_way(live: PodSession, run: str) -> ActionView | None:
     """A restore of the run that has not ended: it is watched, and not begun a second time."""
-    return next((a for a in live.state.ledger.actions.values() if a.kind == NAME and a.run == run and not a.ended), None)
+    return next(
+        (
+            a
+            for a in live.state.ledger.actions.values()
+            if a.kind == NAME and a.run == run and not a.ended
+        ),
+        None,
+    )
 
 
 def launch_of(result: Mapping[str, Any]) -> Launch:
-    """The launch that continues what was restored, at exactly that step and as the run was started; `result` of the ended action."""
+    """The launch that continues what was restored, at exactly that step and as the run was started;
+    `result` of the ended action.
+    """
     body = result["launch"]
     return Launch(
-        body["run"], body["trainer"], body["config"], body["cwd"], body["output_dir"], int(body["resume"]),
-        component=str(body.get("component") or "rl"), processes=int(body.get("processes") or 1),
-        overrides=tuple(body.get("overrides") or ()), env=dict(body.get("env") or {}),
-    )  # fmt: skip
+        body["run"],
+        body["trainer"],
+        body["config"],
+        body["cwd"],
+        body["output_dir"],
+        int(body["resume"]),
+        component=str(body.get("component") or "rl"),
+        processes=int(body.get("processes") or 1),
+        overrides=tuple(body.get("overrides") or ()),
+        env=dict(body.get("env") or {}),
+    )
 
 
 def recorded(result: Mapping[str, Any]) -> bool:
-    """Whether the store knew how the run was started. An agent of before this was kept there does not say."""
+    """Whether the store knew how the run was started. An agent of before this was kept there does
+    not say.
+    """
     return bool(result["launch"].get("recorded"))
 
 
 def command_of(asked: Launch, pod: str) -> str:
     """What a person types to launch it."""
     words = [
-        "bs4-console", "launch", asked.config, "--pod", pod, "--run", asked.run, "--trainer", asked.trainer, "--cwd", asked.cwd,
-        "--output-dir", asked.output_dir, "--resume", str(asked.resume),
-    ]  # fmt: skip
+        "bs4-console",
+        "launch",
+        asked.config,
+        "--pod",
+        pod,
+        "--run",
+        asked.run,
+        "--trainer",
+        asked.trainer,
+        "--cwd",
+        asked.cwd,
+        "--output-dir",
+        asked.output_dir,
+        "--resume",
+        str(asked.resume),
+    ]
     words += ["--component", asked.component] if asked.component != "rl" else []
     words += ["--processes", str(asked.processes)] if asked.processes != 1 else []
     for name, value in asked.env.items():
@@ -92,12 +134,23 @@ def command_of(asked: Launch, pod: str) -> str:
 
 
 def words(view: PlanView) -> list[str]:
-    """What a person reads beside the steps: which newer steps were passed over and why, what has to come, how the run was started (a launch
-    from it will be as that), what to mind."""
+    """What a person reads beside the steps: which newer steps were passed over and why, what has to
+    come, how the run was started (a launch from it will be as that), what to mind.
+    """
     body = view.plan
-    lines = [f"passed over: {f'step {step}: ' if step >= 0 else ''}{why}" for step, why in body["skipped"]]
-    lines.append(f"to fetch: {body['missing'] / 1e9:.2f} GB of {body['bytes'] / 1e9:.2f} GB; {body['free'] / 1e9:.1f} GB are free there")
+    lines = [
+        f"passed over: {f'step {step}: ' if step >= 0 else ''}{why}"
+        for step, why in body["skipped"]
+    ]
+    lines.append(
+        f"to fetch: {body['missing'] / 1e9:.2f} GB of {body['bytes'] / 1e9:.2f} GB; "
+        f"{body['free'] / 1e9:.1f} GB are free there"
+    )
     start = launch_of(body)
     lines += [f"started with: {shlex.join(start.overrides)}"] if start.overrides else []
-    lines += [f"environment: {shlex.join(f'{name}={value}' for name, value in start.env.items())}"] if start.env else []
+    lines += (
+        [f"environment: {shlex.join(f'{name}={value}' for name, value in start.env.items())}"]
+        if start.env
+        else []
+    )
     return lines + [f"note: {text}" for text in body["notes"]]

@@ -1,4 +1,6 @@
-"""The run log as the Markdown document that people keep by hand: imported sections as they were, then what came after."""
+"""The run log as the Markdown document that people keep by hand: imported sections as they were,
+then what came after.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +16,23 @@ _ACTIVE = "Active Runs"
 _SEPARATOR = re.compile(r"\n+---[ \t]*\n\s*\Z")
 
 
-def document(parts: Sequence[Chunk], added: Mapping[str, tuple[Sequence[Note], Sequence[str]]], own: Sequence[RunRecord]) -> str:
-    """`added`: name -> (notes, older versions of its section). `own`: records that runs kept themselves; each gets a section."""
+def document(
+    parts: Sequence[Chunk],
+    added: Mapping[str, tuple[Sequence[Note], Sequence[str]]],
+    own: Sequence[RunRecord],
+) -> str:
+    """`added`: name -> (notes, older versions of its section). `own`: records that runs kept
+    themselves; each gets a section.
+    """
     kept = {run.name: run for run in own}
     out: list[str] = []
     done: set[str] = set()
     sections = {chunk.run for chunk in parts if chunk.run}
     new = [name for name in [*kept, *added] if name not in sections]
-    fresh = "".join(_section(kept.get(name) or RunRecord(name), *added.get(name, ((), ()))) for name in dict.fromkeys(new))
+    fresh = "".join(
+        _section(kept.get(name) or RunRecord(name), *added.get(name, ((), ())))
+        for name in dict.fromkeys(new)
+    )
     placed = not fresh
     for chunk in parts:
         text = chunk.text
@@ -39,14 +50,27 @@ def document(parts: Sequence[Chunk], added: Mapping[str, tuple[Sequence[Note], S
 
 def _joined(out: Sequence[str]) -> str:
     """Every piece begins on a line of its own; the last one ends as it did."""
-    return "".join(piece if piece.endswith("\n") or number == len(out) - 1 else piece + "\n" for number, piece in enumerate(out) if piece)
+    return "".join(
+        piece if piece.endswith("\n") or number == len(out) - 1 else piece + "\n"
+        for number, piece in enumerate(out)
+        if piece
+    )
 
 
-def _with(section: str, kept: RunRecord | None, notes: Sequence[Note], earlier: Sequence[str]) -> str:
+def _with(
+    section: str, kept: RunRecord | None, notes: Sequence[Note], earlier: Sequence[str]
+) -> str:
     """`section`, and before the rule that ends it what is not in it yet."""
     known = {line.strip() for line in section.split("\n")}
-    more = [block for block in [*_blocks(kept), *_noted(notes)] if any(line.strip() and line.strip() not in known for line in block[1:])]
-    fresh = [[block[0], *(line for line in block[1:] if not line.strip() or line.strip() not in known)] for block in more]
+    more = [
+        block
+        for block in [*_blocks(kept), *_noted(notes)]
+        if any(line.strip() and line.strip() not in known for line in block[1:])
+    ]
+    fresh = [
+        [block[0], *(line for line in block[1:] if not line.strip() or line.strip() not in known)]
+        for block in more
+    ]
     tail = "".join("\n".join(block) + "\n\n" for block in fresh)
     tail += "".join(f"#### Earlier record\n\n{fenced(text)}\n" for text in earlier)
     if not tail:
@@ -59,14 +83,22 @@ def _with(section: str, kept: RunRecord | None, notes: Sequence[Note], earlier: 
 def _section(run: RunRecord, notes: Sequence[Note], earlier: Sequence[str]) -> str:
     date = f" ({run.date})" if run.date else ""
     status = f" - {run.status}" if run.status else ""
-    text = f"### Run: {run.name}{date}{status}\n\n" + "".join(f"{line}\n" for line in _fields(run)) + "\n---\n\n"
-    attempts_and_rest = RunRecord(run.name, attempts=run.attempts, incidents=run.incidents, lessons=run.lessons)
+    text = (
+        f"### Run: {run.name}{date}{status}\n\n"
+        + "".join(f"{line}\n" for line in _fields(run))
+        + "\n---\n\n"
+    )
+    attempts_and_rest = RunRecord(
+        run.name, attempts=run.attempts, incidents=run.incidents, lessons=run.lessons
+    )
     return _with(text, attempts_and_rest, notes, earlier)
 
 
 def _fields(run: RunRecord) -> list[str]:
     price = "" if run.price is None else f"${run.price:g}/hr"
-    step = "" if run.step is None else f"{run.step}" + (f"/{run.max_steps}" if run.max_steps else "")
+    step = (
+        "" if run.step is None else f"{run.step}" + (f"/{run.max_steps}" if run.max_steps else "")
+    )
     said = {
         "Model": run.model,
         "Config": run.config,
@@ -84,16 +116,27 @@ def _fields(run: RunRecord) -> list[str]:
 
 
 def _blocks(run: RunRecord | None) -> list[list[str]]:
-    """Attempts, incidents and lessons that a run recorded itself, each block with its heading first."""
+    """Attempts, incidents and lessons that a run recorded itself, each block with its heading
+    first.
+    """
     if run is None:
         return []
-    attempts = [f"{n}. {_one_line(f'{a.title} {a.text}')}".rstrip() for n, a in enumerate(run.attempts, 1)]
+    attempts = [
+        f"{n}. {_one_line(f'{a.title} {a.text}')}".rstrip() for n, a in enumerate(run.attempts, 1)
+    ]
     incidents: list[str] = []
     for number, incident in enumerate(run.incidents, 1):
-        incidents += [f"**{number}. {_one_line(incident.title)}**", *(f"- {line}" for line in incident.text.split("\n") if line.strip())]
+        incidents += [
+            f"**{number}. {_one_line(incident.title)}**",
+            *(f"- {line}" for line in incident.text.split("\n") if line.strip()),
+        ]
         incidents += [f"- Playbook: {name}" for name in incident.playbooks]
     lessons = [f"{n}. {_one_line(lesson)}" for n, lesson in enumerate(run.lessons, 1)]
-    blocks = [("Attempts", attempts), ("Incidents and Recovery", incidents), ("Lessons Learned", lessons)]
+    blocks = [
+        ("Attempts", attempts),
+        ("Incidents and Recovery", incidents),
+        ("Lessons Learned", lessons),
+    ]
     return [[f"#### {title}", "", *body] for title, body in blocks if body]
 
 

@@ -1,4 +1,6 @@
-"""prime-rl's own STATUS.md: the convention by which whoever watches a run appends what they saw, one entry a look."""
+"""prime-rl's own STATUS.md: the convention by which whoever watches a run appends what they saw,
+one entry a look.
+"""
 
 from __future__ import annotations
 
@@ -14,29 +16,44 @@ HEALTHY, DEGRADED, DOWN = "Healthy", "Degraded", "Down"
 
 
 def entry(run: RunRecord, now: float) -> str:
-    """One entry, `## YYYY-MM-DD HH:MM UTC` and its six points. Unknown is said to be unknown; `now` in wall seconds."""
+    """One entry, `## YYYY-MM-DD HH:MM UTC` and its six points. Unknown is said to be unknown; `now`
+    in wall seconds.
+    """
     still = [incident for incident in run.incidents if incident.state == "open"]
     goal = f" of {run.max_steps}" if run.max_steps else ""
     step = "unknown" if run.step is None else f"{run.step}{goal}"
     left = (
-        "unknown" if run.step is None or not run.max_steps or not run.pace_s else words(max(0, run.max_steps - 1 - run.step) * run.pace_s)
+        "unknown"
+        if run.step is None or not run.max_steps or not run.pace_s
+        else words(max(0, run.max_steps - 1 - run.step) * run.pace_s)
     )
     points = {
         "Step": step,
         "Health": _health(run, bool(still)),
-        "Progress": f"{'reward unknown' if run.reward is None else f'reward {run.reward:.4f}'}, time left {left}",
-        "Stability": f"{len(run.attempts)} attempts, {len(run.incidents)} incidents, {len(still)} open",
+        "Progress": (
+            f"{'reward unknown' if run.reward is None else f'reward {run.reward:.4f}'}, time "
+            f"left {left}"
+        ),
+        "Stability": (
+            f"{len(run.attempts)} attempts, {len(run.incidents)} incidents, {len(still)} open"
+        ),
         "Performance": "step time unknown" if run.pace_s is None else f"{run.pace_s:.0f} s a step",
         "Notes": "; ".join(" ".join(incident.title.split()) for incident in still) or "none",
     }
     head = time.strftime("## %Y-%m-%d %H:%M UTC", time.gmtime(now))
-    return f"{head}\n\n" + "".join(f"- **{name}**: {text}\n" for name, text in points.items()) + "\n"
+    return (
+        f"{head}\n\n" + "".join(f"- **{name}**: {text}\n" for name, text in points.items()) + "\n"
+    )
 
 
 def append(path: Path, text: str) -> None:
-    """Add an entry; what others wrote stays. One write, so that two writers do not mix their lines. OSError as it comes."""
+    """Add an entry; what others wrote stays. One write, so that two writers do not mix their lines.
+    OSError as it comes.
+    """
     before = path.read_bytes() if path.exists() else b""
-    gap = "" if not before or before.endswith(b"\n\n") else "\n" if before.endswith(b"\n") else "\n\n"
+    gap = (
+        "" if not before or before.endswith(b"\n\n") else "\n" if before.endswith(b"\n") else "\n\n"
+    )
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
     try:
         os.write(descriptor, (gap + text).encode())

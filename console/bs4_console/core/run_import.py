@@ -1,4 +1,6 @@
-"""A run's section of a TRAINING_RUNS document, read into a record. What is not understood stays in the text; nothing is dropped."""
+"""A run's section of a TRAINING_RUNS document, read into a record. What is not understood stays in
+the text; nothing is dropped.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,12 @@ def rows(chunk: Chunk) -> list[RunRecord]:
             heads = [cell.lower() for cell in cells]
         elif heads[0] in ("run", "run id") and re.fullmatch(r"`?[\w.][^\s*`]*`?", cells[0]):
             said = dict(zip(heads, cells, strict=False))
-            run = RunRecord(cells[0].strip("`"), "COMPLETED", model=said.get("model", ""), start=said.get("start", ""))
+            run = RunRecord(
+                cells[0].strip("`"),
+                "COMPLETED",
+                model=said.get("model", ""),
+                start=said.get("start", ""),
+            )
             run.fields = {head: cell for head, cell in zip(heads, cells, strict=False) if cell}
             reward = re.search(r"-?\d+(?:\.\d+)?", said.get("final reward", ""))
             run.reward = float(reward[0]) if reward else None
@@ -87,7 +94,9 @@ def _fields(head: Sequence[Line]) -> dict[str, str]:
 def _known_fields(run: RunRecord, heading_status: str) -> None:
     say = {name.lower(): value for name, value in run.fields.items()}
     # The heading and the field say the same; the field may add why.
-    word = re.match(r"[^\w]*(\w+)", heading_status) or re.match(r"[^\w]*(\w+)", say.get("status", ""))
+    word = re.match(r"[^\w]*(\w+)", heading_status) or re.match(
+        r"[^\w]*(\w+)", say.get("status", "")
+    )
     run.status = word[1].upper() if word else ""
     why = re.search(r"\((.*)\)", say.get("status", ""))
     run.status_note = why[1] if why else ""
@@ -101,7 +110,9 @@ def _known_fields(run: RunRecord, heading_status: str) -> None:
     if found := _STEP.match(progress):
         run.step = int(found[1])
         run.max_steps = int(found[2]) if found[2] else None
-    reward = _REWARD.search(f"{progress} {say.get('first step', '')}") or re.match(r"()(-?\d+\.\d+)", say.get("reward", ""))
+    reward = _REWARD.search(f"{progress} {say.get('first step', '')}") or re.match(
+        r"()(-?\d+\.\d+)", say.get("reward", "")
+    )
     run.reward = float(reward[reward.lastindex or 1]) if reward else None
 
 
@@ -124,11 +135,15 @@ def _part(run: RunRecord, title: str, body: Sequence[Line]) -> None:
 
 
 def _items(body: Sequence[Line], *, bullets: bool = False) -> Iterator[tuple[str, str]]:
-    """(title, what follows) of numbered items; the numbers inside what follows an item are indented, or not bold where items are.
+    """(title, what follows) of numbered items; the numbers inside what follows an item are
+    indented, or not bold where items are.
 
-    Items in bold (`**1. ...**`) are the items where there are any: then a plain list below one belongs to it.
+    Items in bold (`**1. ...**`) are the items where there are any: then a plain list below one
+    belongs to it.
     """
-    bold = any(not line.code and line.bare.startswith("**") and _ITEM.match(line.bare) for line in body)
+    bold = any(
+        not line.code and line.bare.startswith("**") and _ITEM.match(line.bare) for line in body
+    )
     title, rest = "", [""]
     for line in body:
         bare = line.bare

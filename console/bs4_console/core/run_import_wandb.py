@@ -1,4 +1,6 @@
-"""W&B runs that were recorded offline: found below a directory, and the exact command that uploads each."""
+"""W&B runs that were recorded offline: found below a directory, and the exact command that uploads
+each.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,8 @@ from pathlib import Path
 
 from bs4_console.core.errors import NotApplicableError
 
-#: wandb names them offline-run-<date>_<time>-<id>; in each is run-<id>.wandb, beside which `wandb sync` leaves run-<id>.wandb.synced.
+#: wandb names them offline-run-<date>_<time>-<id>; in each is run-<id>.wandb, beside which `wandb
+#: sync` leaves run-<id>.wandb.synced.
 _OFFLINE = re.compile(r"offline-run-\d{8}_\d{6}-(?P<id>[A-Za-z0-9_-]+)")
 
 
@@ -29,21 +32,32 @@ class OfflineRun:
 
 
 def find(root: Path) -> list[OfflineRun]:
-    """Every offline run below `root`, oldest first by W&B's own naming. Directories without a record are left out."""
+    """Every offline run below `root`, oldest first by W&B's own naming. Directories without a
+    record are left out.
+    """
     found = []
     for directory in sorted(root.rglob("offline-run-*"), key=lambda path: path.name):
         named = _OFFLINE.fullmatch(directory.name)
         record = directory / f"run-{named['id']}.wandb" if named else None
         if named and record and record.is_file():
             synced = record.with_name(record.name + ".synced").exists()
-            found.append(OfflineRun(named["id"], str(directory.absolute()), record.stat().st_size, synced))
+            found.append(
+                OfflineRun(named["id"], str(directory.absolute()), record.stat().st_size, synced)
+            )
     return found
 
 
 def sync(run: OfflineRun) -> int:
-    """Upload one run with the wandb of this machine and its own login; its exit code. NotApplicableError where there is none."""
+    """Upload one run with the wandb of this machine and its own login; its exit code.
+    NotApplicableError where there is none.
+    """
     program = shutil.which(run.argv[0])
     if program is None:
-        raise NotApplicableError("wandb is not installed on this machine.", "Install it: `pip install 'bs4-console[wandb]'`.")
+        raise NotApplicableError(
+            "wandb is not installed on this machine.",
+            "Install it: `pip install 'bs4-console[wandb]'`.",
+        )
     # Its words go to stderr: stdout is for ours, which may be JSON.
-    return subprocess.run([program, *run.argv[1:]], stdin=subprocess.DEVNULL, stdout=2, check=False).returncode
+    return subprocess.run(
+        [program, *run.argv[1:]], stdin=subprocess.DEVNULL, stdout=2, check=False
+    ).returncode

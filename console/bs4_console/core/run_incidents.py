@@ -13,8 +13,10 @@ Tell = Callable[[IncidentView], None]
 
 @contextmanager
 def reported(state: PodState, action: ActionView, tell: Tell) -> Iterator[None]:
-    """Inside the block, call `tell` once for each incident that opens on the action's run, and on entry for those that have opened since
-    the action was accepted. Older ones are of an earlier attempt, or what the action is to mend. An action without a run has none."""
+    """Inside the block, call `tell` once for each incident that opens on the action's run, and on
+    entry for those that have opened since the action was accepted. Older ones are of an earlier
+    attempt, or what the action is to mend. An action without a run has none.
+    """
     told: set[str] = set()
 
     def look(_: PodState) -> None:
@@ -35,7 +37,9 @@ def reported(state: PodState, action: ActionView, tell: Tell) -> Iterator[None]:
 
 
 def sentences(incident: IncidentView, pod: str, *, stoppable: bool = True) -> list[str]:
-    """What an incident is, how to see more of it, and, when it is critical and the run is `stoppable`, how to stop the run."""
+    """What an incident is, how to see more of it, and, when it is critical and the run is
+    `stoppable`, how to stop the run.
+    """
     fix = f"playbook plan {incident.playbook} --pod {pod} --run {incident.run}"
     if incident.playbook is None:
         fix = f"playbook show {incident.failure}"
@@ -44,5 +48,8 @@ def sentences(incident: IncidentView, pod: str, *, stoppable: bool = True) -> li
         f"See `bs4-console check --pod {pod}` and `bs4-console {fix}`.",
     ]
     if stoppable and incident.severity == "critical":
-        lines.append(f"If it cannot recover, end it: `bs4-console stop --pod {pod} --run {incident.run}` is accepted now.")
+        lines.append(
+            f"If it cannot recover, end it: `bs4-console stop --pod {pod} --run "
+            f"{incident.run}` is accepted now."
+        )
     return lines

@@ -20,7 +20,9 @@ SCHEMA = "bs4.run-log/1"
 
 @dataclass
 class Added:
-    """What a person added to a run, and older versions of its section. `price`: US dollars an hour."""
+    """What a person added to a run, and older versions of its section. `price`: US dollars an
+    hour.
+    """
 
     notes: list[Note] = field(default_factory=list)
     earlier: list[str] = field(default_factory=list)
@@ -37,7 +39,9 @@ class Imported:
 
 
 class RunLog:
-    """`<data>/runlog.json`: the document in chunks and what was added by name. Read whole, replaced whole, under a lock."""
+    """`<data>/runlog.json`: the document in chunks and what was added by name. Read whole, replaced
+    whole, under a lock.
+    """
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path or data_dir() / "runlog.json"
@@ -47,12 +51,16 @@ class RunLog:
         self._load()
 
     def records(self) -> dict[str, RunRecord]:
-        """Name -> record, in the order of the document. A section says more than a row of a table."""
+        """Name -> record, in the order of the document. A section says more than a row of a
+        table.
+        """
         found: dict[str, RunRecord] = {}
         for chunk in self.chunks:
             if chunk.run and chunk.run not in found:
                 found[chunk.run] = run_import.record(chunk)
-        for run in (row for chunk in self.chunks if not chunk.run for row in run_import.rows(chunk)):
+        for run in (
+            row for chunk in self.chunks if not chunk.run for row in run_import.rows(chunk)
+        ):
             found.setdefault(run.name, run)
         for name, added in self.added.items():
             run = found.setdefault(name, RunRecord(name))
@@ -61,8 +69,10 @@ class RunLog:
         return found
 
     def import_text(self, text: str) -> Imported:
-        """Take in a document: what is new goes where it stood among what is known; of two versions of a run's section the later one wins
-        (one that is final before one that is not) and the other is kept below it."""
+        """Take in a document: what is new goes where it stood among what is known; of two versions
+        of a run's section the later one wins (one that is final before one that is not) and the
+        other is kept below it.
+        """
         done = Imported()
         with files.exclusive(self._path):
             self._load()
@@ -70,13 +80,17 @@ class RunLog:
             self._claimed = set()
             for new in chunks(text):
                 at = self._take_run(new, at, done) if new.run else self._take_text(new, at)
-            for run in (row for chunk in chunks(text) if not chunk.run for row in run_import.rows(chunk)):
+            for run in (
+                row for chunk in chunks(text) if not chunk.run for row in run_import.rows(chunk)
+            ):
                 if run.name not in done.added + done.changed + done.same:
                     done.same.append(run.name)
             self._save()
         return done
 
-    def note(self, name: str, text: str, who: str, *, lesson: bool = False, price: float | None = None) -> None:
+    def note(
+        self, name: str, text: str, who: str, *, lesson: bool = False, price: float | None = None
+    ) -> None:
         """Write something down for a run. The caller has made sure that there is such a run."""
         with files.exclusive(self._path):
             self._load()
@@ -88,8 +102,12 @@ class RunLog:
             self._save()
 
     def export(self, own: Iterable[RunRecord] = ()) -> str:
-        """The document with everything that was added; `own`: records that runs kept themselves. With nothing added, byte for byte."""
-        return run_export.document(self.chunks, {name: (a.notes, a.earlier) for name, a in self.added.items()}, list(own))
+        """The document with everything that was added; `own`: records that runs kept themselves.
+        With nothing added, byte for byte.
+        """
+        return run_export.document(
+            self.chunks, {name: (a.notes, a.earlier) for name, a in self.added.items()}, list(own)
+        )
 
     def _take_run(self, new: Chunk, at: int, done: Imported) -> int:
         places = self._places(new)
@@ -97,8 +115,13 @@ class RunLog:
             if new.run not in done.added:
                 done.added.append(new.run)
             return self._insert(new, at + 1)
-        # A name that was used twice in one document has two sections: each goes to the one it resembles.
-        alike = (i for i in places if covers(self.chunks[i].text, new.text) or covers(new.text, self.chunks[i].text))
+        # A name that was used twice in one document has two sections: each goes to the one it
+        # resembles.
+        alike = (
+            i
+            for i in places
+            if covers(self.chunks[i].text, new.text) or covers(new.text, self.chunks[i].text)
+        )
         place = next(alike, places[0])
         old, added = self.chunks[place], self.added.setdefault(new.run, Added())
         # Older versions are kept below the first section of the name.
@@ -107,11 +130,17 @@ class RunLog:
             done.same.append(new.run)
             return self._claim(place)
         done.changed.append(new.run)
-        stays = not covers(new.text, old.text) and run_import.record(old).final and not run_import.record(new).final
+        stays = (
+            not covers(new.text, old.text)
+            and run_import.record(old).final
+            and not run_import.record(new).final
+        )
         added.earlier.append(new.text if stays else old.text)
         if not stays:
             self.chunks[place] = new
-        added.earlier = [text for text in added.earlier if not covers(self.chunks[place].text, text)]
+        added.earlier = [
+            text for text in added.earlier if not covers(self.chunks[place].text, text)
+        ]
         return self._claim(place)
 
     def _take_text(self, new: Chunk, at: int) -> int:
@@ -126,10 +155,16 @@ class RunLog:
         return self._insert(new, max([at, *places]) + 1)
 
     def _places(self, new: Chunk) -> list[int]:
-        """Where the same heading is, as far as this import has not met it yet: one section stands for one of the document."""
+        """Where the same heading is, as far as this import has not met it yet: one section stands
+        for one of the document.
+        """
         key = new.run or (new.level, new.title)
         known = enumerate(self.chunks)
-        return [i for i, chunk in known if id(chunk) not in self._claimed and (chunk.run or (chunk.level, chunk.title)) == key]
+        return [
+            i
+            for i, chunk in known
+            if id(chunk) not in self._claimed and (chunk.run or (chunk.level, chunk.title)) == key
+        ]
 
     def _first(self, name: str) -> int:
         return next(i for i, chunk in enumerate(self.chunks) if chunk.run == name)
@@ -149,16 +184,27 @@ class RunLog:
         try:
             data = json.loads(self._path.read_bytes())
             if data["schema"] != SCHEMA:
-                raise UsageError(f"{self._path} was written by another version of bs4-console.", "Use the newer one.")
+                raise UsageError(
+                    f"{self._path} was written by another version of bs4-console.",
+                    "Use the newer one.",
+                )
             self.chunks = [Chunk(c["text"], c["level"], c["title"]) for c in data["chunks"]]
             for name, entry in data["added"].items():
-                self.added[name] = Added([Note(**note) for note in entry["notes"]], entry["earlier"], entry["price"])
+                self.added[name] = Added(
+                    [Note(**note) for note in entry["notes"]], entry["earlier"], entry["price"]
+                )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             next_step = "Move it aside and import your run log again."
-            raise UsageError(f"{self._path} is damaged ({type(error).__name__}).", next_step) from error
+            raise UsageError(
+                f"{self._path} is damaged ({type(error).__name__}).", next_step
+            ) from error
 
     def _save(self) -> None:
-        kept = {name: added for name, added in self.added.items() if added.notes or added.earlier or added.price is not None}
+        kept = {
+            name: added
+            for name, added in self.added.items()
+            if added.notes or added.earlier or added.price is not None
+        }
         data: dict[str, Any] = {
             "schema": SCHEMA,
             "chunks": [asdict(chunk) for chunk in self.chunks],

@@ -1,4 +1,6 @@
-"""A run log as text: Markdown cut at its headings, so that joining the pieces gives the same bytes again."""
+"""A run log as text: Markdown cut at its headings, so that joining the pieces gives the same bytes
+again.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +11,19 @@ from dataclasses import dataclass
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})([^\n]*)")
 _HEADING = re.compile(r"(#{1,6})[ \t]+(.*?)[ \t]*#*[ \t]*")
-_RUN = re.compile(r"Run:\s*(?P<name>[^\s\[(]\S*)(?:\s+\((?P<date>[^)]*)\))?(?:\s+[-\u2013\u2014]+\s+(?P<status>.*))?")
+_RUN = re.compile(
+    r"Run:\s*(?P<name>[^\s\[(]\S*)(?:\s+\((?P<date>[^)]*)\))?(?:\s+[-\u2013\u2014]+\s+(?"
+    r"P<status>.*))?"
+)
 #: Sections of a run are of this level; a heading of this level or a higher one ends it.
 RUN_LEVEL = 3
 
 
 @dataclass(frozen=True)
 class Line:
-    """`text` with its line end; `level` > 0 and `title` for a heading. `code`: in a fenced block, its fences included."""
+    """`text` with its line end; `level` > 0 and `title` for a heading. `code`: in a fenced block,
+    its fences included.
+    """
 
     text: str
     level: int = 0
@@ -30,7 +37,9 @@ class Line:
 
 @dataclass(frozen=True)
 class Chunk:
-    """From one heading of level 1 to 3 to the next (the first chunk may have none). `run`: the name, where the heading opens a run."""
+    """From one heading of level 1 to 3 to the next (the first chunk may have none). `run`: the
+    name, where the heading opens a run.
+    """
 
     text: str
     level: int = 0
@@ -43,7 +52,9 @@ class Chunk:
 
 
 def run_heading(title: str) -> re.Match[str] | None:
-    """Groups name, date and status of `Run: NAME (DATE) - STATUS`; a name in brackets is a template's."""
+    """Groups name, date and status of `Run: NAME (DATE) - STATUS`; a name in brackets is a
+    template's.
+    """
     return _RUN.fullmatch(title)
 
 

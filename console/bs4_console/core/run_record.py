@@ -1,4 +1,6 @@
-"""What is kept of one run: what it recorded itself, what was written down by hand before, and what a person adds."""
+"""What is kept of one run: what it recorded itself, what was written down by hand before, and what
+a person adds.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,10 @@ class Incident:
 
 @dataclass
 class Attempt:
-    """`title` as somebody numbered it ("First attempt (OOM)"); the rest is known only of attempts that the agent saw. Wall seconds.
-    `overrides`: the further arguments of its command; `phase`: of a phased run."""
+    """`title` as somebody numbered it ("First attempt (OOM)"); the rest is known only of attempts
+    that the agent saw. Wall seconds. `overrides`: the further arguments of its command; `phase`: of
+    a phased run.
+    """
 
     title: str
     text: str = ""
@@ -47,10 +51,12 @@ class Note:
 
 @dataclass
 class RunRecord:
-    """`source`: log (imported), or the name of the pod whose journal it is folded from. Times `start`, `end` are as written.
+    """`source`: log (imported), or the name of the pod whose journal it is folded from. Times
+    `start`, `end` are as written.
 
-    `version`: of the config in its registry; `lineage`: what that is based on; `phase`: the one that a phased run is in.
-    `price`: US dollars an hour. `reward`: the last one known. `pace_s`: seconds a step. Unknown is "" or None.
+    `version`: of the config in its registry; `lineage`: what that is based on; `phase`: the one
+    that a phased run is in. `price`: US dollars an hour. `reward`: the last one known. `pace_s`:
+    seconds a step. Unknown is "" or None.
     """
 
     name: str

@@ -1,4 +1,6 @@
-"""The record that a run keeps itself: folded from the journal and the steps of its pod, live or as the console has mirrored them."""
+"""The record that a run keeps itself: folded from the journal and the steps of its pod, live or as
+the console has mirrored them.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,13 @@ def mirrored() -> Iterator[PodState]:
     root = data_dir() / "pods"
     for directory in sorted(root.iterdir()) if root.is_dir() else []:
         if directory.is_dir():
-            session = PodSession(PodState(directory.name), _no_transport, Mirror(directory, write=False), "", deploy=False)
+            session = PodSession(
+                PodState(directory.name),
+                _no_transport,
+                Mirror(directory, write=False),
+                "",
+                deploy=False,
+            )
             session.replay()
             yield session.state
 
@@ -62,14 +70,32 @@ def fold(pod: PodState, run: RunState) -> RunRecord:
     for attempt in attempts:
         resumed = "" if attempt.resume is None else f", resumed from step {attempt.resume}"
         title = f"Attempt {attempt.number}: {_utc(attempt.started_t)}{resumed}"
-        ended = "" if attempt.ended_t is None else f"ended {_utc(attempt.ended_t)}, {_how(attempt.good, attempt.code, attempt.signal)}"
+        ended = (
+            ""
+            if attempt.ended_t is None
+            else f"ended {_utc(attempt.ended_t)}, "
+            f"{_how(attempt.good, attempt.code, attempt.signal)}"
+        )
         detail = f"{ended} {attempt.detail}".strip()
         phase = str(launches.get(attempt.number, {}).get("record", {}).get("phase", ""))
         record.attempts.append(
-            Attempt(title, detail, attempt.started_t, attempt.ended_t, attempt.good, attempt.resume, list(attempt.overrides), phase)
+            Attempt(
+                title,
+                detail,
+                attempt.started_t,
+                attempt.ended_t,
+                attempt.good,
+                attempt.resume,
+                list(attempt.overrides),
+                phase,
+            )
         )
-    incidents = sorted((i for i in pod.ledger.incidents.values() if i.run == view.name), key=lambda i: i.opened_t)
-    record.incidents = [_incident(incident, list(pod.ledger.actions.values())) for incident in incidents]
+    incidents = sorted(
+        (i for i in pod.ledger.incidents.values() if i.run == view.name), key=lambda i: i.opened_t
+    )
+    record.incidents = [
+        _incident(incident, list(pod.ledger.actions.values())) for incident in incidents
+    ]
     return record
 
 
@@ -78,7 +104,12 @@ def _launches(pod: PodState, run: str) -> dict[int, dict[str, Any]]:
     found: dict[int, dict[str, Any]] = {}
     for action in pod.ledger.actions.values():
         plan, attempt = action.body.get("plan"), action.result.get("attempt")
-        if action.kind == "launch" and action.run == run and isinstance(plan, dict) and isinstance(attempt, int):
+        if (
+            action.kind == "launch"
+            and action.run == run
+            and isinstance(plan, dict)
+            and isinstance(attempt, int)
+        ):
             found[attempt] = plan
     return found
 
@@ -89,15 +120,30 @@ def _number(value: Any) -> float | None:
 
 def _incident(incident: IncidentView, actions: list[ActionView]) -> Incident:
     used = [a for a in actions if a.kind == "playbook" and a.incident == incident.id]
-    tried = [f"{a.playbook or incident.playbook or incident.failure} ({a.state}, {_utc(a.accepted_t)})" for a in used]
+    tried = [
+        f"{a.playbook or incident.playbook or incident.failure} ({a.state}, {_utc(a.accepted_t)})"
+        for a in used
+    ]
     title = f"{incident.title} ({_utc(incident.opened_t)})"
-    return Incident(title, f"{incident.failure}: {incident.summary} [{incident.state}]", incident.state, incident.opened_t, tried)
+    return Incident(
+        title,
+        f"{incident.failure}: {incident.summary} [{incident.state}]",
+        incident.state,
+        incident.opened_t,
+        tried,
+    )
 
 
 def _how(good: bool | None, code: int | None, signal: int | None) -> str:
     if good:
         return "well"
-    return f"by signal {signal}" if signal else f"with exit code {code}" if code is not None else "nobody saw how"
+    return (
+        f"by signal {signal}"
+        if signal
+        else f"with exit code {code}"
+        if code is not None
+        else "nobody saw how"
+    )
 
 
 def _option(argv: list[str], name: str) -> str:

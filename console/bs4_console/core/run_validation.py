@@ -1,4 +1,6 @@
-"""How a run did on what it does not train on: the points of each validation, the best of them, and whether its checkpoint still exists."""
+"""How a run did on what it does not train on: the points of each validation, the best of them, and
+whether its checkpoint still exists.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +13,13 @@ from bs4_agent.trainers.steps import EVAL
 
 @dataclass
 class Validation:
-    """One metric. `points`: [step, value], oldest first; of a step that was done twice the later value. `lower`: less is better (a loss).
+    """One metric. `points`: [step, value], oldest first; of a step that was done twice the later
+    value. `lower`: less is better (a loss).
 
-    `checkpoint` of the best step: complete, torn, gone (it is not there), unknown (nobody could look). `saved_step`: the best step whose
-    checkpoint is complete, with its value; None where there is none or nobody could look."""
+    `checkpoint` of the best step: complete, torn, gone (it is not there), unknown (nobody could
+    look). `saved_step`: the best step whose checkpoint is complete, with its value; None where
+    there is none or nobody could look.
+    """
 
     metric: str
     points: list[list[float]] = field(default_factory=list)
@@ -28,13 +33,16 @@ class Validation:
 
 
 def of(rows: Iterable[Mapping[str, Any]]) -> list[Validation]:
-    """From the records of steps/<run> whose side is an evaluation's; the metric with the most points first."""
+    """From the records of steps/<run> whose side is an evaluation's; the metric with the most
+    points first.
+    """
     found: dict[str, dict[int, float]] = {}
     for row in rows:
         side, step, value = row.get("side"), row.get("step"), row.get("val")
         known = isinstance(value, int | float) and not isinstance(value, bool)
         if isinstance(side, str) and side.startswith(EVAL) and isinstance(step, int) and known:
-            found.setdefault(side.removeprefix(EVAL), {})[step] = float(value)  # type: ignore[arg-type]
+            values = found.setdefault(side.removeprefix(EVAL), {})
+            values[step] = float(value)  # type: ignore[arg-type]
     curves = [_curve(metric, points) for metric, points in found.items()]
     return sorted(curves, key=lambda curve: -len(curve.points))
 
@@ -49,11 +57,15 @@ def _curve(metric: str, points: Mapping[int, float]) -> Validation:
 
 def _best(points: Mapping[int, float], *, lower: bool) -> int | None:
     """The step of the best value, the earliest of equals: it was trained for less."""
-    return min(points, key=lambda step: (points[step] if lower else -points[step], step), default=None)
+    return min(
+        points, key=lambda step: (points[step] if lower else -points[step], step), default=None
+    )
 
 
 def look(curves: Iterable[Validation], report: Mapping[str, Any] | None, why: str = "") -> None:
-    """Fill in what is known of the checkpoints; `report` as `checkpoints.of_pod` gives it, None (and `why`) where nobody could look."""
+    """Fill in what is known of the checkpoints; `report` as `checkpoints.of_pod` gives it, None
+    (and `why`) where nobody could look.
+    """
     for curve in curves:
         if report is None:
             curve.checkpoint, curve.checkpoint_why = "unknown", why
@@ -63,20 +75,29 @@ def look(curves: Iterable[Validation], report: Mapping[str, Any] | None, why: st
         curve.checkpoint = "gone" if own is None else "complete" if own["complete"] else "torn"
         missing = own["missing"] if own is not None else {}
         curve.checkpoint_why = "; ".join(f"{name}: {text}" for name, text in missing.items())
-        kept = {int(step): value for step, value in curve.points if step in sets and sets[step]["complete"]}
+        kept = {
+            int(step): value
+            for step, value in curve.points
+            if step in sets and sets[step]["complete"]
+        }
         curve.saved_step = _best(kept, lower=curve.lower)
         curve.saved = None if curve.saved_step is None else kept[curve.saved_step]
 
 
 def words(curve: Validation, most: int = 12) -> list[str]:
-    """A line about the best step and its checkpoint, and one with the points, the newest `most` of them."""
+    """A line about the best step and its checkpoint, and one with the points, the newest `most` of
+    them.
+    """
     if curve.best_step is None:
         return []
     told = {
         "complete": "its checkpoint is there, complete",
         "torn": f"its checkpoint is torn ({curve.checkpoint_why})",
         "gone": "it has no checkpoint",
-        "unknown": f"whether its checkpoint is there is not known{f' ({curve.checkpoint_why})' if curve.checkpoint_why else ''}",
+        "unknown": (
+            "whether its checkpoint is there is not "
+            f"known{f' ({curve.checkpoint_why})' if curve.checkpoint_why else ''}"
+        ),
     }[curve.checkpoint]
     line = f"{curve.metric}: best {curve.best:.4g} at step {curve.best_step}; {told}"
     if curve.saved_step is not None and curve.saved_step != curve.best_step:

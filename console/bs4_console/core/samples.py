@@ -1,5 +1,6 @@
-"""The newest telemetry of one pod, held small: ten minutes of eight GPUs are 13 MB as dictionaries and 2 MB so, and a fleet has
-hundreds of pods."""
+"""The newest telemetry of one pod, held small: ten minutes of eight GPUs are 13 MB as dictionaries
+and 2 MB so, and a fleet has hundreds of pods.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ class _Pack:
 
 
 class Samples:
-    """At most about `most` records (one a second, each with its wall time `t`), in the order in which they came. None is changed after."""
+    """At most about `most` records (one a second, each with its wall time `t`), in the order in
+    which they came. None is changed after.
+    """
 
     def __init__(self, most: int) -> None:
         self._packs: deque[_Pack] = deque(maxlen=max(1, most // PACKED - 1))
@@ -47,7 +50,13 @@ class Samples:
         if len(self._newest) >= 2 * PACKED:
             old, self._newest = self._newest[:PACKED], self._newest[PACKED:]
             times = [float(one["t"]) for one in old]
-            self._packs.append(_Pack(min(times), max(times), zlib.compress(json.dumps(old, separators=(",", ":")).encode(), 1)))
+            self._packs.append(
+                _Pack(
+                    min(times),
+                    max(times),
+                    zlib.compress(json.dumps(old, separators=(",", ":")).encode(), 1),
+                )
+            )
 
     def clear(self) -> None:
         self._packs.clear()
@@ -66,12 +75,19 @@ class Samples:
 
     def between(self, begin: float, end: float) -> list[Sample]:
         """Those with begin <= t <= end."""
-        held = [one for pack in self._packs if pack.begin <= end and begin <= pack.end for one in pack.samples()]
+        held = [
+            one
+            for pack in self._packs
+            if pack.begin <= end and begin <= pack.end
+            for one in pack.samples()
+        ]
         return [one for one in (*held, *self._newest) if begin <= one["t"] <= end]
 
     def near(self, t: float, within: float) -> Sample | None:
         """The record nearest to `t`, None where none is within so many seconds of it."""
-        return min(self.between(t - within, t + within), key=lambda one: abs(one["t"] - t), default=None)
+        return min(
+            self.between(t - within, t + within), key=lambda one: abs(one["t"] - t), default=None
+        )
 
 
 @functools.lru_cache(maxsize=12)  # of the one pod whose curves are on the screen

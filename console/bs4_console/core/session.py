@@ -1,4 +1,6 @@
-"""One pod kept up to date: connect, follow its streams from where they were left, come back after every loss; ask and act meanwhile."""
+"""One pod kept up to date: connect, follow its streams from where they were left, come back after
+every loss; ask and act meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,14 @@ from bs4_agent.streams.cursor import Chunk
 from bs4_console import __version__
 from bs4_console.core import records
 from bs4_console.core.channel import Channel
-from bs4_console.core.errors import ChannelLost, ConsoleError, RefusedError, RemoteError, SessionFailed, Unreachable
+from bs4_console.core.errors import (
+    ChannelLost,
+    ConsoleError,
+    RefusedError,
+    RemoteError,
+    SessionFailed,
+    Unreachable,
+)
 from bs4_console.core.mirror import Mirror
 from bs4_console.core.pod_reader import READ_BYTES, PodReader
 from bs4_console.core.pod_streams import FILE, NOWHERE, place, position, stream_names
@@ -25,19 +34,31 @@ from bs4_console.core.waiting import at_most
 
 __all__ = ["Chunk", "PodSession"]
 
-#: Seconds before the first, second, ... retry; the last repeats. Each is spread by +-30 % so that 200 pods do not come back in one instant.
+#: Seconds before the first, second, ... retry; the last repeats. Each is spread by +-30 % so that
+#: 200 pods do not come back in one instant.
 BACKOFF = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 PING_S = 5.0
-#: How long a call waits for a link that is just being made, and a submission whose link was lost under it for another.
+#: How long a call waits for a link that is just being made, and a submission whose link was lost
+#: under it for another.
 CONNECT_S, RESUBMIT_S = 5.0, 30.0
 #: Pause before asking again after a link was lost in the middle of an answer.
 LOOK_S = 0.05
 
 
 class PodSession:
-    """Owns a PodState. Reading resumes from the mirror's cursors, so a reconnect or a restarted console asks only for what it lacks."""
+    """Owns a PodState. Reading resumes from the mirror's cursors, so a reconnect or a restarted
+    console asks only for what it lacks.
+    """
 
-    def __init__(self, state: PodState, transport: Callable[[], Transport], mirror: Mirror, who: str, *, deploy: bool = True) -> None:
+    def __init__(
+        self,
+        state: PodState,
+        transport: Callable[[], Transport],
+        mirror: Mirror,
+        who: str,
+        *,
+        deploy: bool = True,
+    ) -> None:
         self.state = state
         self.mirror = mirror
         self._transport = transport
@@ -50,20 +71,29 @@ class PodSession:
         self._wake = asyncio.Event()
 
     async def run(self) -> None:
-        """Until cancelled. An error that trying again cannot mend (changed host key, refused key) stops the retries, not the session."""
+        """Until cancelled. An error that trying again cannot mend (changed host key, refused key)
+        stops the retries, not the session.
+        """
         while True:
             try:
                 self.replay()
                 await self._connected_life()
             except RemoteError as error:
-                self._note_down(Unreachable(f"The agent answered with an error: {error.message}", "It is asked again shortly."))
+                self._note_down(
+                    Unreachable(
+                        f"The agent answered with an error: {error.message}",
+                        "It is asked again shortly.",
+                    )
+                )
             except ConsoleError as error:
                 self._note_down(error)
             await self._pause()
 
     async def run_once(self, patience: float = 0.0) -> None:
-        """For commands, which wait for something instead of watching: raises the first error of the link before it was ever up, and later
-        one that trying again for `patience` seconds did not mend."""
+        """For commands, which wait for something instead of watching: raises the first error of the
+        link before it was ever up, and later one that trying again for `patience` seconds did not
+        mend.
+        """
         self.replay()
         while True:
             try:
@@ -92,7 +122,8 @@ class PodSession:
         except ConsoleError:
             raise
         except Exception as error:
-            # Whatever else happens in one pod's session is said on that pod and tried again: it must not end in silence.
+            # Whatever else happens in one pod's session is said on that pod and tried again: it
+            # must not end in silence.
             raise SessionFailed(self.state.name, error) from error
 
     async def _connection(self) -> None:
@@ -156,30 +187,42 @@ class PodSession:
 
     async def _pause(self) -> None:
         link = self.state.link
-        delay = BACKOFF[min(max(link.attempts - 1, 0), len(BACKOFF) - 1)] * random.uniform(0.7, 1.3)  # noqa: S311 (jitter, not a secret)
+        # Jitter, not a secret.
+        spread = random.uniform(0.7, 1.3)  # noqa: S311
+        delay = BACKOFF[min(max(link.attempts - 1, 0), len(BACKOFF) - 1)] * spread
         link.retry_at = None if self._stop_retrying else time.monotonic() + delay
         self._wake.clear()
         await at_most(self._wake.wait(), None if self._stop_retrying else delay)
 
     async def connected(self, timeout: float) -> Channel:
-        """The live channel, waiting up to `timeout` seconds for it; the link's own error when there is none."""
+        """The live channel, waiting up to `timeout` seconds for it; the link's own error when there
+        is none.
+        """
         link = self.state.link
         if not self._up.is_set() and self._stop_retrying is None:
             await at_most(self._up.wait(), timeout)
             if not self._up.is_set():
                 raise Unreachable(
-                    link.detail or f"{self.state.name} did not answer within {math.ceil(timeout)} s.",
+                    link.detail
+                    or f"{self.state.name} did not answer within {math.ceil(timeout)} s.",
                     link.next_step or "Check that the pod runs, and its address.",
                 )
         if self._channel is None:
             if self._stop_retrying is not None:
-                raise Unreachable(f"There is no link to {self.state.name}: {self._stop_retrying.message}", self._stop_retrying.next_step)
-            raise ChannelLost(f"The connection to {self.state.name} ended.", "It is being made again.")
+                raise Unreachable(
+                    f"There is no link to {self.state.name}: {self._stop_retrying.message}",
+                    self._stop_retrying.next_step,
+                )
+            raise ChannelLost(
+                f"The connection to {self.state.name} ended.", "It is being made again."
+            )
         return self._channel
 
     async def synced(self, timeout: float = 30.0) -> None:
-        """Until journal and steps as they stand on the pod now have been read, and one telemetry sample. A link that is lost meanwhile is
-        waited for: it is made again by `run`. Unreachable after `timeout` s, or at once for what trying again cannot mend."""
+        """Until journal and steps as they stand on the pod now have been read, and one telemetry
+        sample. A link that is lost meanwhile is waited for: it is made again by `run`. Unreachable
+        after `timeout` s, or at once for what trying again cannot mend.
+        """
         clock = asyncio.get_running_loop().time
         deadline = clock() + timeout
         while True:
@@ -189,7 +232,9 @@ class PodSession:
                     return await self._read_everything_up_to_now(channel)
             except TimeoutError:
                 raise Unreachable(
-                    f"{self.state.name} was reached but did not send its state within {timeout:.0f} s.", "Try again."
+                    f"{self.state.name} was reached but did not send its state within "
+                    f"{timeout:.0f} s.",
+                    "Try again.",
                 ) from None
             except Unreachable:
                 if self._stop_retrying is not None or clock() >= deadline:
@@ -209,10 +254,14 @@ class PodSession:
         await self._still(channel, lambda: position(self.mirror.cursor(stream) or NOWHERE) >= goal)
 
     async def _still(self, channel: Channel, reached: Callable[[], bool]) -> None:
-        """Until `reached`, over this very channel: what was asked over another may be of another pod. ChannelLost when it has gone."""
+        """Until `reached`, over this very channel: what was asked over another may be of another
+        pod. ChannelLost when it has gone.
+        """
         while not reached():
             if self._channel is not channel:
-                raise ChannelLost(f"The connection to {self.state.name} ended.", "It is being made again.")
+                raise ChannelLost(
+                    f"The connection to {self.state.name} ended.", "It is being made again."
+                )
             await self._changed()
 
     async def _changed(self) -> None:
@@ -227,9 +276,15 @@ class PodSession:
         finally:
             self.state.listeners.remove(wake)
 
-    async def read_log(self, stream: str, cursor: str, limit: int = READ_BYTES, wait: float = 0.0, *, seen: int = 0) -> Chunk:
-        """One Chunk of a log stream, kept in the mirror as well (an unfinished line only when it is whole). `seen`: as in Channel.read."""
-        chunk = await (await self.connected(CONNECT_S)).read(stream, cursor, limit=limit, wait=wait, seen=seen)
+    async def read_log(
+        self, stream: str, cursor: str, limit: int = READ_BYTES, wait: float = 0.0, *, seen: int = 0
+    ) -> Chunk:
+        """One Chunk of a log stream, kept in the mirror as well (an unfinished line only when it is
+        whole). `seen`: as in Channel.read.
+        """
+        chunk = await (await self.connected(CONNECT_S)).read(
+            stream, cursor, limit=limit, wait=wait, seen=seen
+        )
         if not chunk.repeats and not stream.startswith(FILE):
             self.mirror.keep(stream, chunk.start, chunk.data)
             if chunk.gap:
@@ -245,29 +300,37 @@ class PodSession:
         return self.state.streams
 
     async def seek_line(self, stream: str, line: int) -> str:
-        """The cursor at which line `line` begins (negative: from the end), however many slices of time the agent needs to find it."""
+        """The cursor at which line `line` begins (negative: from the end), however many slices of
+        time the agent needs to find it.
+        """
         result = await self.query(stream, "seek-line", line=line)
         while isinstance(further := result.get("next"), dict):
             result = await self.query(stream, "seek-line", **further)
         return place(result, "cursor")
 
     async def submit(self, kind: str, *, payload: bytes = b"", **body: Any) -> str:
-        """Submit an action; returns its key. Progress is in the journal, so in `state.ledger.actions[key]`. `payload` is in no journal."""
+        """Submit an action; returns its key. Progress is in the journal, so in
+        `state.ledger.actions[key]`. `payload` is in no journal.
+        """
         if self.state.read_only and kind != "plan":
             raise RefusedError(
-                f"{self.state.name} is read-only here.", "Remove read_only from the pod, or start without --read-only, to act."
+                f"{self.state.name} is read-only here.",
+                "Remove read_only from the pod, or start without --read-only, to act.",
             )
         action = {"key": ulid(), "kind": kind, **body}
         secret = (payload,) if payload else ()
         try:
             await (await self.connected(CONNECT_S)).submit(action, *secret)
         except ChannelLost:
-            # It may have arrived or not. The same key again is the same action: nothing happens twice.
+            # It may have arrived or not. The same key again is the same action: nothing happens
+            # twice.
             await self._submit_again(action, *secret)
         return str(action["key"])
 
     async def _submit_again(self, action: dict[str, Any], *secret: bytes) -> None:
-        """Over the next link that holds: the one that was lost may still be the one at hand for a moment."""
+        """Over the next link that holds: the one that was lost may still be the one at hand for a
+        moment.
+        """
         clock = asyncio.get_running_loop().time
         deadline = clock() + RESUBMIT_S
         while True:
@@ -281,12 +344,18 @@ class PodSession:
             await asyncio.sleep(LOOK_S)
 
     async def follow_action(self, key: str) -> AsyncIterator[ActionView]:
-        """Yields the ActionView each time it changed, ending when it ended. Survives reconnects: it only watches the journal."""
+        """Yields the ActionView each time it changed, ending when it ended. Survives reconnects: it
+        only watches the journal.
+        """
         seen: tuple[Any, ...] = ()
         while True:
             action = self.state.ledger.actions.get(key)
             if action is not None:
-                now = (action.state, action.updated_t, tuple((s.state, s.detail) for s in action.steps))
+                now = (
+                    action.state,
+                    action.updated_t,
+                    tuple((s.state, s.detail) for s in action.steps),
+                )
                 if now != seen:
                     seen = now
                     yield action

@@ -1,4 +1,6 @@
-"""How the screen was left, to be found again: `screen.json` in the state directory. Nothing that cannot be lost."""
+"""How the screen was left, to be found again: `screen.json` in the state directory. Nothing that
+cannot be lost.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,10 @@ _POSITION = ("pod", "run", "place", "source", "incident")
 
 @dataclass
 class Settings:
-    """`pod`, `run`: the row under the fleet's cursor; `place`: the screen that was open over it ("fleet", "pod", "run", "log" with
-    `source`, "incident" with `incident`, "journal" or "gpus").
-    `silenced`: pods ("POD") and runs ("POD/RUN") whose alerts make no sound; `quiet`: none does."""
+    """`pod`, `run`: the row under the fleet's cursor; `place`: the screen that was open over it
+    ("fleet", "pod", "run", "log" with `source`, "incident" with `incident`, "journal" or "gpus").
+    `silenced`: pods ("POD") and runs ("POD/RUN") whose alerts make no sound; `quiet`: none does.
+    """
 
     theme: str = ""
     filter: str = ""
@@ -34,7 +37,9 @@ class Settings:
     quiet: bool = False
     silenced: list[str] = field(default_factory=list)
     pins: list[dict[str, str]] = field(default_factory=list)
-    """Places to jump back to, 1 to 9: `pod`, `run`, `place`, and `source` or `incident` where there is one."""
+    """Places to jump back to, 1 to 9: `pod`, `run`, `place`, and `source` or `incident` where there
+    is one.
+    """
 
 
 def path() -> Path:
@@ -42,7 +47,9 @@ def path() -> Path:
 
 
 def load() -> tuple[Settings, str]:
-    """(the settings, a complaint or nothing); the defaults where there is none to use. Unknown entries are a newer console's: left out."""
+    """(the settings, a complaint or nothing); the defaults where there is none to use. Unknown
+    entries are a newer console's: left out.
+    """
     try:
         content = path().read_bytes()
     except FileNotFoundError:
@@ -60,7 +67,11 @@ def load() -> tuple[Settings, str]:
         value = data.get(entry.name)
         if isinstance(value, type(getattr(known, entry.name))):
             setattr(known, entry.name, value)
-    known.pins = [pin for pin in known.pins if isinstance(pin, dict) and all(isinstance(value, str) for value in pin.values())]
+    known.pins = [
+        pin
+        for pin in known.pins
+        if isinstance(pin, dict) and all(isinstance(value, str) for value in pin.values())
+    ]
     known.silenced = [name for name in known.silenced if isinstance(name, str)]
     return known, ""
 
@@ -72,15 +83,23 @@ def save(settings: Settings) -> str:
     try:
         files.replace(path(), json.dumps(asdict(settings), indent=1).encode())
     except OSError as error:
-        return f"{path()} cannot be written ({error.strerror}); the screen will open as new next time."
+        return (
+            f"{path()} cannot be written ({error.strerror}); the screen will open as new next time."
+        )
     return ""
 
 
 def keep(mine: Settings, before: Settings) -> str:
-    """Write what has changed since `before`; the rest stays as another console has left it meanwhile. What went wrong, or nothing."""
+    """Write what has changed since `before`; the rest stays as another console has left it
+    meanwhile. What went wrong, or nothing.
+    """
     from bs4_console.core import files
 
-    changed = {entry.name for entry in fields(Settings) if getattr(mine, entry.name) != getattr(before, entry.name)}
+    changed = {
+        entry.name
+        for entry in fields(Settings)
+        if getattr(mine, entry.name) != getattr(before, entry.name)
+    }
     if changed & set(_POSITION):
         changed |= set(_POSITION)
     if not changed:
@@ -92,4 +111,6 @@ def keep(mine: Settings, before: Settings) -> str:
                 setattr(kept, name, getattr(mine, name))
             return save(kept)
     except OSError as error:
-        return f"{path()} cannot be written ({error.strerror}); the screen will open as new next time."
+        return (
+            f"{path()} cannot be written ({error.strerror}); the screen will open as new next time."
+        )

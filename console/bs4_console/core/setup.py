@@ -1,6 +1,8 @@
-"""Setting a pod up, from the console: the recipe out of the known stacks, the plan from the pod, and its confirmation.
+"""Setting a pod up, from the console: the recipe out of the known stacks, the plan from the pod,
+and its confirmation.
 
-`pods setup` and `launch --setup` both go this way; the work itself is the agent's (bs4_agent.setup).
+`pods setup` and `launch --setup` both go this way; the work itself is the agent's
+(bs4_agent.setup).
 """
 
 from __future__ import annotations
@@ -40,7 +42,9 @@ class Recipe:
         """Names of the credentials only: this is journalled."""
         stack = _stacks().get(self.trainer)
         if stack is None:
-            raise UsageError(f"No stack is known for {self.trainer!r}.", f"Choose {' or '.join(_stacks())}.")
+            raise UsageError(
+                f"No stack is known for {self.trainer!r}.", f"Choose {' or '.join(_stacks())}."
+            )
         return {
             "trainer": self.trainer,
             "directory": self.directory,
@@ -66,13 +70,18 @@ def variables(vllm: str) -> dict[str, str]:
     return {
         name: str(rule["value"])
         for name, rule in _rules().items()
-        if version >= _numbers(rule.get("from", "0")) and ("below" not in rule or version < _numbers(rule["below"]))
+        if version >= _numbers(rule.get("from", "0"))
+        and ("below" not in rule or version < _numbers(rule["below"]))
     }
 
 
 def left_out(vllm: str) -> dict[str, str]:
-    """Variables that this version of vLLM does not know any more (or yet), and why they are in the list at all."""
-    return {name: str(rule["why"]) for name, rule in _rules().items() if name not in variables(vllm)}
+    """Variables that this version of vLLM does not know any more (or yet), and why they are in the
+    list at all.
+    """
+    return {
+        name: str(rule["why"]) for name, rule in _rules().items() if name not in variables(vllm)
+    }
 
 
 def stack_vllm(trainer: str) -> str:
@@ -85,7 +94,9 @@ async def plan(live: PodSession, recipe: Recipe, credentials: Credentials) -> Pl
     async for action in live.follow_action(key):
         if action.state == "failed":
             raise NotApplicableError(action.detail)
-    return next(view for view in reversed(list(live.state.ledger.plans.values())) if view.action == key)
+    return next(
+        view for view in reversed(list(live.state.ledger.plans.values())) if view.action == key
+    )
 
 
 async def begin(live: PodSession, plan_hash: str, credentials: Credentials) -> str:
@@ -95,15 +106,26 @@ async def begin(live: PodSession, plan_hash: str, credentials: Credentials) -> s
 
 def under_way(live: PodSession) -> ActionView | None:
     """The set-up that the pod works at."""
-    return next((action for action in live.state.ledger.actions.values() if action.kind == NAME and not action.ended), None)
+    return next(
+        (
+            action
+            for action in live.state.ledger.actions.values()
+            if action.kind == NAME and not action.ended
+        ),
+        None,
+    )
 
 
 def same(action: ActionView, recipe: Recipe, credentials: Credentials) -> bool:
-    """Whether that set-up is of this very recipe: who was interrupted then only goes on watching."""
+    """Whether that set-up is of this very recipe: who was interrupted then only goes on
+    watching.
+    """
     asked, running = recipe.body(credentials), action.body.get("plan", {}).get("recipe", {})
     # Only the pod knows where its home directory is.
     place = f"/{running.get('directory', '')}".endswith(f"/{asked['directory']}")
-    return place and all(running.get(name) == value for name, value in asked.items() if name != "directory")
+    return place and all(
+        running.get(name) == value for name, value in asked.items() if name != "directory"
+    )
 
 
 def todo(steps: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

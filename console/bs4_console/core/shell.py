@@ -11,7 +11,8 @@ from bs4_console.core.locations import data_dir
 
 
 def argv(name: str, address: str) -> list[str]:
-    """As the inventory describes pod `name`; one that it does not know (a practice pod) by its `address`, user@host:port.
+    """As the inventory describes pod `name`; one that it does not know (a practice pod) by its
+    `address`, user@host:port.
 
     A pod on this machine answers with the person's own shell.
     """
@@ -35,7 +36,8 @@ def of_pod(pod: Pod) -> list[str]:
         words += ["-J", pod.jump]
     pinned = data_dir() / "known_hosts"
     if pinned.exists():
-        # The key that was confirmed for this pod counts here too, under the pod's name: rented addresses come back as other machines.
+        # The key that was confirmed for this pod counts here too, under the pod's name: rented
+        # addresses come back as other machines.
         words += ["-o", f'UserKnownHostsFile="{pinned}"', "-o", f"HostKeyAlias={pod.name}"]
     host = pod.host.removeprefix("[").removesuffix("]")
     return [*words, "--", f"{pod.user}@{host}" if pod.user else host]
@@ -43,7 +45,12 @@ def of_pod(pod: Pod) -> list[str]:
 
 def _of_address(address: str) -> list[str]:
     host, colon, port = address.rpartition(":")
-    if not colon or not port.isdigit() or host.endswith(":") or (":" in host and not host.endswith("]")):
+    if (
+        not colon
+        or not port.isdigit()
+        or host.endswith(":")
+        or (":" in host and not host.endswith("]"))
+    ):
         host, port = address, ""
     host = host.replace("[", "").replace("]", "")
     if host.startswith("-"):

@@ -1,4 +1,6 @@
-"""What wrote a log: by its name, else by its content where that leaves no doubt. A wrong source would silence the right rules."""
+"""What wrote a log: by its name, else by its content where that leaves no doubt. A wrong source
+would silence the right rules.
+"""
 
 from __future__ import annotations
 
@@ -11,29 +13,60 @@ from pathlib import Path
 from bs4_agent.trainers import headers, registry
 from bs4_agent.trainers.base import Trainer
 
-SOURCES = ("trainer", "orchestrator", "inference", "launcher", "env", "kernel", "ssh", "sync", "wandb", "provider")
+SOURCES = (
+    "trainer",
+    "orchestrator",
+    "inference",
+    "launcher",
+    "env",
+    "kernel",
+    "ssh",
+    "sync",
+    "wandb",
+    "provider",
+)
 GENERATIONS = ("prime-rl", "prime-rl-2026-01", "verl")
 #: Words of a file's name. Whole words only: `ranking.txt` is no rank's log.
 _NAMES = {
-    "trainer": "trainer", "rank": "trainer", "train": "trainer", "orchestrator": "orchestrator", "orch": "orchestrator",
-    "inference": "inference", "vllm": "inference", "launcher": "launcher", "rl": "launcher", "console": "launcher",
-    "dmesg": "kernel", "kern": "kernel", "kernel": "kernel", "kmsg": "kernel", "ssh": "ssh", "sync": "sync", "rclone": "sync",
-    "wandb": "wandb", "env": "env", "provider": "provider",
-}  # fmt: skip
+    "trainer": "trainer",
+    "rank": "trainer",
+    "train": "trainer",
+    "orchestrator": "orchestrator",
+    "orch": "orchestrator",
+    "inference": "inference",
+    "vllm": "inference",
+    "launcher": "launcher",
+    "rl": "launcher",
+    "console": "launcher",
+    "dmesg": "kernel",
+    "kern": "kernel",
+    "kernel": "kernel",
+    "kmsg": "kernel",
+    "ssh": "ssh",
+    "sync": "sync",
+    "rclone": "sync",
+    "wandb": "wandb",
+    "env": "env",
+    "provider": "provider",
+}
 _SAMPLE = 256 * 1024
 #: Programs whose lines are known.
 _PROGRAMS = ("launcher", "trainer", "orchestrator", "inference")
-#: Kinds of event that prove nothing: torch's and CUDA's own words come in several logs, and the last words of one are shown in another.
+#: Kinds of event that prove nothing: torch's and CUDA's own words come in several logs, and the
+#: last words of one are shown in another.
 _SHARED = frozenset({"child-failed", "gpu-memory", "fatal", "rate-limited", "finished"})
 _SSH = re.compile(
-    r"(ssh: (connect to host|Could not resolve)|kex_exchange_identification: |Host key verification failed\.|debug1: |OpenSSH_\d"
-    r"|\S+: Permission denied \((publickey|password)|@ +WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED)"
+    r"(ssh: (connect to host|Could not resolve)|kex_exchange_identification: |Host key "
+    r"verification failed\.|debug1: |OpenSSH_\d"
+    r"|\S+: Permission denied \((publickey|password)|@ +WARNING: REMOTE HOST IDENTIFICATION HAS "
+    r"CHANGED)"
 )
 _WANDB = re.compile(r"wandb: ")
 #: The client's own logs: its core's JSON, and its Python side's `[wandb_init.py:init():784]`.
 _WANDB_CORE = re.compile(r'\{"time":"[^"]{10,40}","level":"[A-Z]{4,7}(?:[+-]\d{1,2})?","msg":"')
 _WANDB_CLIENT = re.compile(
-    r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} [A-Z]{4,8} {1,5}[\w-]{1,40}:\d{1,10} \[\w{1,60}\.py:\w{1,60}\(\):\d{1,6}\] "
+    r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} [A-Z]{4,8} {1,5}[\w-]{1,40}:\d{1,10} "
+    r"\[\w{1,60}\.py:\w{1,60}\(\):\d{1,6}\] "
 )
 _WANDB_LOGS = frozenset({"debug-internal.log", "debug-core.log"})
 _SERVER = re.compile(r"\((?:APIServer|EngineCore\w*|Worker\w*) pid=\d+\) ")
@@ -61,15 +94,20 @@ def by_name(path: Path) -> str:
 
 
 def by_content(sample: bytes, named: str = "") -> Wrote:
-    """What wrote the log that begins like this; Wrote("") where two are possible. `named`: the source, where that is known and only the
-    generation is asked for."""
+    """What wrote the log that begins like this; Wrote("") where two are possible. `named`: the
+    source, where that is known and only the generation is asked for.
+    """
     raw = sample[:_SAMPLE].split(b"\n")
     texts = [line.decode("utf-8", "replace").strip("\r") for line in raw[:2000] if line.strip()]
     if not texts:
         return Wrote(named)
     if named:
         return Wrote(named, _clear(_programs(raw[:2000], (named,)).get(named, Counter())))
-    certain = {name for name, test in (("kernel", _kernel), ("ssh", _ssh), ("wandb", _wandb)) if test(texts)}
+    certain = {
+        name
+        for name, test in (("kernel", _kernel), ("ssh", _ssh), ("wandb", _wandb))
+        if test(texts)
+    }
     programs = _programs(raw[:2000])
     if any(_SERVER.match(text) for text in texts) and "launcher" not in programs:
         programs.setdefault("inference", Counter())
@@ -85,12 +123,16 @@ def by_content(sample: bytes, named: str = "") -> Wrote:
 def _clear(programs: Counter[str]) -> str:
     """The generation that recognises the most lines; "" where two recognise as many."""
     generations = programs.most_common(2)
-    clear = len(generations) == 1 or (len(generations) == 2 and generations[0][1] > generations[1][1])
+    clear = len(generations) == 1 or (
+        len(generations) == 2 and generations[0][1] > generations[1][1]
+    )
     return generations[0][0] if clear else ""
 
 
 def _kernel(texts: list[str]) -> bool:
-    return sum(headers.kernel(text).timestamp is not None for text in texts) >= max(1, 0.8 * len(texts)) and not _loguru(texts)
+    return sum(headers.kernel(text).timestamp is not None for text in texts) >= max(
+        1, 0.8 * len(texts)
+    ) and not _loguru(texts)
 
 
 def _loguru(texts: list[str]) -> bool:
@@ -109,15 +151,21 @@ def _wandb(texts: list[str]) -> bool:
 
 
 def _programs(raw: list[bytes], sources: Sequence[str] = _PROGRAMS) -> dict[str, Counter[str]]:
-    """Sources whose own events stand in the lines, with how many each generation recognises. A grammar fits whole lines at their level, so
-    one event is proof, unless two programs say the same; quoted lines are not at the beginning of a line."""
+    """Sources whose own events stand in the lines, with how many each generation recognises. A
+    grammar fits whole lines at their level, so one event is proof, unless two programs say the
+    same; quoted lines are not at the beginning of a line.
+    """
     asked = [source for source in _PROGRAMS if source in sources]
     found: dict[str, Counter[str]] = {}
     for name in GENERATIONS:
         trainer: Trainer = registry.get(name)
         for line in raw:
-            events = [trainer.event(source, trainer.parse_line(source, line[:4096])) for source in asked]
-            sides = {event.side for event in events if event is not None and event.kind not in _SHARED}
+            events = [
+                trainer.event(source, trainer.parse_line(source, line[:4096])) for source in asked
+            ]
+            sides = {
+                event.side for event in events if event is not None and event.kind not in _SHARED
+            }
             if len(sides) == 1:
                 found.setdefault(sides.pop(), Counter())[name] += 1
     return found

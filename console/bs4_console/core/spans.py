@@ -10,9 +10,11 @@ _WIDTH = 42
 
 
 class Spans:
-    """Sorted, disjoint `[begin, end)` ranges, kept in `path`: a line `begin end` for each write, joined when the file is read again.
+    """Sorted, disjoint `[begin, end)` ranges, kept in `path`: a line `begin end` for each write,
+    joined when the file is read again.
 
-    A write that goes on where the last one ended rewrites that line, so that a stream that is only followed has one.
+    A write that goes on where the last one ended rewrites that line, so that a stream that is only
+    followed has one.
     """
 
     def __init__(self, path: Path) -> None:
@@ -25,10 +27,15 @@ class Spans:
 
     def add(self, begin: int, end: int) -> None:
         """Held from now on. OSError when it cannot be written down."""
-        going_on = self._last is not None and self._ranges and (self._last[1], begin) in self._ranges
+        going_on = (
+            self._last is not None and self._ranges and (self._last[1], begin) in self._ranges
+        )
         with self.path.open("r+b" if self.path.exists() else "w+b") as handle:
-            # Fixed width: a longer end must not run into the next line, and a torn last line is written over.
-            place = self._last[0] if going_on and self._last else handle.seek(0, 2) // _WIDTH * _WIDTH
+            # Fixed width: a longer end must not run into the next line, and a torn last line is
+            # written over.
+            place = (
+                self._last[0] if going_on and self._last else handle.seek(0, 2) // _WIDTH * _WIDTH
+            )
             first = self._last[1] if going_on and self._last else begin
             handle.seek(place)
             handle.write(b"%020d %020d\n" % (first, end))
@@ -56,6 +63,11 @@ def _lines(path: Path) -> list[tuple[int, int]]:
     found = []
     for line in text.splitlines(keepends=True):
         words = line.split()
-        if line.endswith("\n") and len(words) == 2 and words[0].isdecimal() and words[1].isdecimal():
+        if (
+            line.endswith("\n")
+            and len(words) == 2
+            and words[0].isdecimal()
+            and words[1].isdecimal()
+        ):
             found.append((int(words[0]), int(words[1])))
     return found

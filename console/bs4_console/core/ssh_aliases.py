@@ -30,7 +30,9 @@ class Alias:
 
 @dataclass(frozen=True)
 class Candidates:
-    """What an import would add, and the aliases that cannot be a pod's name, each with the reason."""
+    """What an import would add, and the aliases that cannot be a pod's name, each with the
+    reason.
+    """
 
     pods: tuple[Pod, ...]
     skipped: tuple[tuple[Alias, str], ...]
@@ -41,7 +43,9 @@ def default_path() -> Path:
 
 
 def aliases(path: Path) -> tuple[Alias, ...]:
-    """Every alias of `path` and of what it includes, in order, the first mention only. UsageError when `path` cannot be read."""
+    """Every alias of `path` and of what it includes, in order, the first mention only. UsageError
+    when `path` cannot be read.
+    """
     seen: dict[str, Alias] = {}
     for alias in _read(path, path.parent, 0):
         seen.setdefault(alias.name, alias)
@@ -61,15 +65,23 @@ def candidates(path: Path) -> Candidates:
 
 def _read(path: Path, base: Path, depth: int) -> Iterator[Alias]:
     if depth > _MAX_DEPTH:
-        raise UsageError(f"{path} is included more than {_MAX_DEPTH} levels deep.", "Look for an Include that leads back to itself.")
+        raise UsageError(
+            f"{path} is included more than {_MAX_DEPTH} levels deep.",
+            "Look for an Include that leads back to itself.",
+        )
     try:
         text = path.read_text(errors="replace")
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}.", "Give the right path with --ssh-config FILE.") from error
+        raise UsageError(
+            f"{path} cannot be read: {error.strerror}.",
+            "Give the right path with --ssh-config FILE.",
+        ) from error
     for number, line in enumerate(text.splitlines(), 1):
         keyword, arguments = _split(line, path, number)
         if keyword == "host":
-            yield from (Alias(word, path, number) for word in arguments if not set(word) & set("*?!"))
+            yield from (
+                Alias(word, path, number) for word in arguments if not set(word) & set("*?!")
+            )
         elif keyword == "include":
             for pattern in arguments:
                 for included in _glob(pattern, base):
@@ -77,18 +89,26 @@ def _read(path: Path, base: Path, depth: int) -> Iterator[Alias]:
 
 
 def _split(line: str, path: Path, number: int) -> tuple[str, list[str]]:
-    """The keyword in lower case and its arguments; keyword and arguments may be parted by one `=`."""
+    """The keyword in lower case and its arguments; keyword and arguments may be parted by one
+    `=`.
+    """
     match = _LINE.match(line)
     if match is None:
         return "", []
     try:
         return match[1].lower(), shlex.split(match[2], comments=True)
     except ValueError as error:
-        raise UsageError(f"{path} line {number}: {error}.", "Close the quote on that line.") from error
+        raise UsageError(
+            f"{path} line {number}: {error}.", "Close the quote on that line."
+        ) from error
 
 
 def _glob(pattern: str, base: Path) -> list[Path]:
     """Relative patterns count from the directory of the first file (~/.ssh), as in OpenSSH."""
     path = Path(pattern).expanduser()
-    root, relative = (Path(path.anchor), str(path.relative_to(path.anchor))) if path.is_absolute() else (base, str(path))
+    root, relative = (
+        (Path(path.anchor), str(path.relative_to(path.anchor)))
+        if path.is_absolute()
+        else (base, str(path))
+    )
     return sorted(found for found in root.glob(relative) if found.is_file())

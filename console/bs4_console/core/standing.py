@@ -1,4 +1,5 @@
-"""What was ordered for a run and stays in force on its pod (sync, keep-last, modes, arguments), as data; and the same on another pod.
+"""What was ordered for a run and stays in force on its pod (sync, keep-last, modes, arguments), as
+data; and the same on another pod.
 
 A new machine knows nothing of it: a run that goes on there would not be saved any more.
 """
@@ -13,8 +14,9 @@ from bs4_console.core.errors import RemoteError
 from bs4_console.core.session import PodSession
 from bs4_console.core.state import PodState
 
-#: An action's kind and body, as it is submitted, without the run; `off` where the order was taken back. Of kind `launch`: `overrides`, the
-#: further arguments that the run was started with. A step in the store has them itself; they are for one that was saved without.
+#: An action's kind and body, as it is submitted, without the run; `off` where the order was taken
+#: back. Of kind `launch`: `overrides`, the further arguments that the run was started with. A step
+#: in the store has them itself; they are for one that was saved without.
 Order = Mapping[str, Any]
 _LAUNCH = "launch"
 
@@ -46,7 +48,11 @@ def overrides(orders: Sequence[Order]) -> tuple[str, ...]:
 
 def with_sync(orders: Sequence[Order], store: str) -> tuple[Order, ...]:
     """`orders`; where none of them speaks of a sync, one to `store` is among them."""
-    return tuple(orders) if any(order["kind"] == "sync" for order in orders) else ({"kind": "sync", "to": store}, *orders)
+    return (
+        tuple(orders)
+        if any(order["kind"] == "sync" for order in orders)
+        else ({"kind": "sync", "to": store}, *orders)
+    )
 
 
 async def renew(live: PodSession, run: str, orders: Sequence[Order]) -> dict[str, str]:
@@ -76,4 +82,6 @@ def _order(kind: str, record: Mapping[str, Any], names: Sequence[str]) -> dict[s
 
 
 def _stands(state: PodState, run: str, order: Order) -> bool:
-    return any(all(one.get(name) == value for name, value in order.items()) for one in of(state, run))
+    return any(
+        all(one.get(name) == value for name, value in order.items()) for one in of(state, run)
+    )

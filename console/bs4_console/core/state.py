@@ -18,9 +18,20 @@ from bs4_console.core.witness import Sight, without_the_pod
 if TYPE_CHECKING:
     from bs4_console.core.lost import Verdict
 
-__all__ = ["ActionView", "IncidentView", "Ledger", "Link", "PlanView", "PodState", "RunState", "RunView", "StepView"]
+__all__ = [
+    "ActionView",
+    "IncidentView",
+    "Ledger",
+    "Link",
+    "PlanView",
+    "PodState",
+    "RunState",
+    "RunView",
+    "StepView",
+]
 
-#: Telemetry older than this is shown as stale. The agent samples at 1 Hz and a read waits a round trip, so 5 s is never normal.
+#: Telemetry older than this is shown as stale. The agent samples at 1 Hz and a read waits a round
+#: trip, so 5 s is never normal.
 STALE_S = 5.0
 #: Steps kept in memory per run and side for the curves.
 STEP_HISTORY = 20_000
@@ -34,10 +45,14 @@ TELEMETRY_HISTORY = 600
 
 @dataclass
 class Link:
-    """The connection to a pod. It says nothing about the runs there. Times are the console's monotonic seconds."""
+    """The connection to a pod. It says nothing about the runs there. Times are the console's
+    monotonic seconds.
+    """
 
     state: str = "new"
-    """new, connecting (the first time), up, or the word of the error that stands (unreachable, refused, lost, auth failed, ...)."""
+    """new, connecting (the first time), up, or the word of the error that stands (unreachable,
+    refused, lost, auth failed, ...).
+    """
     since: float = field(default_factory=time.monotonic)
     """Since when it has been up, or not up."""
     detail: str = ""
@@ -45,7 +60,9 @@ class Link:
     rtt: float | None = None
     """Seconds, the lowest of the last pings."""
     clock_offset: float | None = None
-    """Pod wall clock minus ours, at the lowest round trip; shown above 2 s, applied only to ages and where pods are merged."""
+    """Pod wall clock minus ours, at the lowest round trip; shown above 2 s, applied only to ages
+    and where pods are merged.
+    """
     attempts: int = 0
     retry_at: float | None = None
     last_up: float | None = None
@@ -56,7 +73,9 @@ class Link:
 
     def set(self, state: str, detail: str = "", next_step: str = "") -> None:
         if "up" in (state, self.state) and state != self.state:
-            self.since = time.monotonic()  # lost, then unreachable: it has been down since it was lost
+            self.since = (
+                time.monotonic()
+            )  # lost, then unreachable: it has been down since it was lost
         if state == "up":
             self.attempts, self.retry_at = 0, None
         if self.state == "up" or state == "up":
@@ -70,15 +89,23 @@ class RunState:
 
     view: RunView
     trainer_steps: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=STEP_HISTORY))
-    orchestrator_steps: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=STEP_HISTORY))
+    orchestrator_steps: deque[dict[str, Any]] = field(
+        default_factory=lambda: deque(maxlen=STEP_HISTORY)
+    )
     eval_points: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=STEP_HISTORY))
-    """Points of its validations and evaluations: `side` is `eval:` and the name, `val` the value."""
+    """Points of its validations and evaluations: `side` is `eval:` and the name, `val` the
+    value.
+    """
     components: list[dict[str, Any]] = field(default_factory=list)
     alive: bool = False
     stopped: bool = False
-    """The newest attempt ended because somebody had submitted its stop: no failure, whatever its exit code."""
+    """The newest attempt ended because somebody had submitted its stop: no failure, whatever its
+    exit code.
+    """
     step_seen: float | None = None
-    """Console monotonic time at which the newest step was recorded on the pod: its age, also when it was read much later."""
+    """Console monotonic time at which the newest step was recorded on the pod: its age, also when
+    it was read much later.
+    """
 
     @property
     def name(self) -> str:
@@ -86,8 +113,9 @@ class RunState:
 
     @property
     def step(self) -> int | None:
-        """The newest finished step of the trainer (the orchestrator runs ahead of it). Lines of verl come late: of the last few records of
-        an attempt the highest counts."""
+        """The newest finished step of the trainer (the orchestrator runs ahead of it). Lines of
+        verl come late: of the last few records of an attempt the highest counts.
+        """
         if not self.trainer_steps:
             return None
         attempt = self.trainer_steps[-1].get("attempt")
@@ -95,18 +123,30 @@ class RunState:
         return max(int(row["step"]) for row in recent if row.get("attempt") == attempt)
 
     def series(self, key: str) -> list[tuple[int, float]]:
-        """(step, value) of one metric, oldest first; the last attempt to do a step wins; non-numbers are left out."""
-        rows = self.orchestrator_steps if key in ("reward", "async_level", "off_policy", "trainable", "truncation") else self.trainer_steps
+        """(step, value) of one metric, oldest first; the last attempt to do a step wins;
+        non-numbers are left out.
+        """
+        rows = (
+            self.orchestrator_steps
+            if key in ("reward", "async_level", "off_policy", "trainable", "truncation")
+            else self.trainer_steps
+        )
         values = {row["step"]: row[key] for row in rows if isinstance(row.get(key), (int, float))}
         return sorted(values.items())
 
     def step_seconds(self) -> float | None:
         """Median duration of the last 20 trainer steps, in seconds."""
-        recent = sorted(row["time_s"] for row in list(self.trainer_steps)[-20:] if isinstance(row.get("time_s"), (int, float)))
+        recent = sorted(
+            row["time_s"]
+            for row in list(self.trainer_steps)[-20:]
+            if isinstance(row.get("time_s"), (int, float))
+        )
         return recent[len(recent) // 2] if recent else None
 
     def eta_seconds(self) -> float | None:
-        """Seconds to max_steps at the present pace; None while either is unknown or nothing runs."""
+        """Seconds to max_steps at the present pace; None while either is unknown or nothing
+        runs.
+        """
         pace, last, goal = self.step_seconds(), self.step, self.view.max_steps
         if pace is None or last is None or not goal or not self.alive:
             return None
@@ -114,7 +154,9 @@ class RunState:
 
     @property
     def word(self) -> str:
-        """registered, starting, running, finished, failed, stopped: for the screen and for sorting."""
+        """registered, starting, running, finished, failed, stopped: for the screen and for
+        sorting.
+        """
         attempt = self.view.attempt
         if attempt is None:
             return "registered"
@@ -127,7 +169,9 @@ class RunState:
 
 @dataclass
 class PodState:
-    """Everything shown of one pod. Mutated only by its session, on the event loop; `changed` is called after each batch of changes."""
+    """Everything shown of one pod. Mutated only by its session, on the event loop; `changed` is
+    called after each batch of changes.
+    """
 
     name: str
     address: str = ""
@@ -137,10 +181,13 @@ class PodState:
     ledger: Ledger = field(default_factory=Ledger)
     telemetry: Samples = field(default_factory=lambda: Samples(TELEMETRY_HISTORY))
     telemetry_seen: float | None = None
-    """Console monotonic time when the newest telemetry record arrived; for one that was kept from earlier, when it was recorded."""
+    """Console monotonic time when the newest telemetry record arrived; for one that was kept from
+    earlier, when it was recorded.
+    """
     notes: dict[str, str] = field(default_factory=dict)
-    """What is wrong with this view itself, a sentence each, by subject: `mirror` (this machine keeps nothing more), or a stream with a
-    record that was not understood."""
+    """What is wrong with this view itself, a sentence each, by subject: `mirror` (this machine
+    keeps nothing more), or a stream with a record that was not understood.
+    """
     runs: dict[str, RunState] = field(default_factory=dict)
     streams: list[str] = field(default_factory=list)
     links: Links = field(default_factory=Links)
@@ -151,7 +198,9 @@ class PodState:
     provider: Sight | None = None
     """What the pod's provider said of its machine at the last look; None where nobody asked."""
     lost: Verdict | None = None
-    """What became of the pod while nothing answers there, or that it was rebooted (core/lost_watch.py). None else."""
+    """What became of the pod while nothing answers there, or that it was rebooted
+    (core/lost_watch.py). None else.
+    """
     progress: str = ""
     """What the connection is doing right now ("uploading the agent"), for the screen."""
     listeners: list[Callable[[PodState], None]] = field(default_factory=list)
@@ -186,7 +235,9 @@ class PodState:
         self.notes.clear()
 
     def apply_journal(self, record: dict[str, Any]) -> None:
-        """Fold one checked record (core/records.py). RecordRefused when the pod has too many runs or incidents already."""
+        """Fold one checked record (core/records.py). RecordRefused when the pod has too many runs
+        or incidents already.
+        """
         self._within_limits(record)
         self.ledger.apply(record)
         if record.get("type") != "run":
@@ -202,16 +253,28 @@ class PodState:
 
     def _within_limits(self, record: dict[str, Any]) -> None:
         known = self.ledger
-        if record.get("type") == "run" and record["run"] not in known.runs and len(known.runs) >= RUNS_MOST:
+        if (
+            record.get("type") == "run"
+            and record["run"] not in known.runs
+            and len(known.runs) >= RUNS_MOST
+        ):
             raise RecordRefused(f"the pod has {RUNS_MOST:,} runs already")
-        if record.get("type") == "incident" and record["incident"] not in known.incidents and len(known.incidents) >= INCIDENTS_MOST:
+        if (
+            record.get("type") == "incident"
+            and record["incident"] not in known.incidents
+            and len(known.incidents) >= INCIDENTS_MOST
+        ):
             raise RecordRefused(f"the pod has {INCIDENTS_MOST:,} incidents already")
 
     def _was_stopped(self, view: RunView) -> bool:
         attempt = view.attempt
         if attempt is None or attempt.ended_t is None:
             return False
-        stops = [action.accepted_t for action in self.ledger.actions.values() if action.kind == "stop" and action.run == view.name]
+        stops = [
+            action.accepted_t
+            for action in self.ledger.actions.values()
+            if action.kind == "stop" and action.run == view.name
+        ]
         return any(attempt.started_t <= asked <= attempt.ended_t for asked in stops)
 
     def apply_telemetry(self, record: dict[str, Any], *, kept: bool = False) -> None:
@@ -240,13 +303,24 @@ class PodState:
         return time.monotonic() - max(0.0, time.time() - ours)
 
     def worst(self) -> tuple[int, str]:
-        """(rank, phrase) of what needs a person first: 0 nothing, 1 notice, 2 warning, 3 unknown, 4 critical."""
+        """(rank, phrase) of what needs a person first: 0 nothing, 1 notice, 2 warning, 3 unknown, 4
+        critical.
+        """
         incidents = self.ledger.open_incidents()
         if any(i.severity == "critical" for i in incidents):
             return 4, next(i.title for i in incidents if i.severity == "critical")
         if not self.link.up and self.link.state not in ("new", "connecting"):
-            known = f"{self.link.state}: {self.link.detail}" if self.link.detail else self.link.state
-            told = next((text for run, sight in self.sights.items() if run in self.runs and (text := without_the_pod(run, sight))), "")
+            known = (
+                f"{self.link.state}: {self.link.detail}" if self.link.detail else self.link.state
+            )
+            told = next(
+                (
+                    text
+                    for run, sight in self.sights.items()
+                    if run in self.runs and (text := without_the_pod(run, sight))
+                ),
+                "",
+            )
             return 3, f"{known} {told}".strip()
         if incidents:
             return 2, incidents[0].title

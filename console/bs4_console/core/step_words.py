@@ -1,4 +1,6 @@
-"""What each typed step of a playbook does, in a sentence: for the screen, the page of failures and `playbook show`."""
+"""What each typed step of a playbook does, in a sentence: for the screen, the page of failures and
+`playbook show`.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +10,15 @@ from typing import Any
 #: Step kinds of the agent, and for relaunch from where.
 SENTENCES = {
     "stop_run": "Stop the run by its trainer's own rules, then what is left of it by descent.",
-    "end_processes": "End the leftover processes that are provably of a dead run, each by its identity.",
+    "end_processes": (
+        "End the leftover processes that are provably of a dead run, each by its identity."
+    ),
     "wait_gpu_free": "Wait until the GPUs are free.",
     "archive_logs": "Archive the logs: the trainer deletes them when it starts.",
-    "move_steps": "Move the step directories above the newest complete step to the run's trash. Nothing is deleted.",
+    "move_steps": (
+        "Move the step directories above the newest complete step to the run's trash. Nothing is "
+        "deleted."
+    ),
     "move_run": "Move everything that the run has written to its trash. Nothing is deleted.",
     "move_files": "Move the files that are in the way to the run's trash. Nothing is deleted.",
     "edit_config": "Change the run's config file; the old one is kept in the run's trash.",
@@ -20,17 +27,28 @@ SENTENCES = {
     "set_limit": "Raise the limit of open files for the next start.",
     "probe": "Ask the inference server for one token.",
     "notify": "Write a note into the run's record.",
-    "restore_set": "Where no step is complete on the pod any more, bring the newest whole one back from the run's store.",
-    "relaunch_companion": "Start the inference server again that was started beside the run, if it is gone.",
-    "relaunch resumable": "Start the run again from the newest step that is complete on every side.",
-    "relaunch same": "Start the run again from its newest complete step, or as before when it had written none.",
+    "restore_set": (
+        "Where no step is complete on the pod any more, bring the newest whole one back from the "
+        "run's store."
+    ),
+    "relaunch_companion": (
+        "Start the inference server again that was started beside the run, if it is gone."
+    ),
+    "relaunch resumable": (
+        "Start the run again from the newest step that is complete on every side."
+    ),
+    "relaunch same": (
+        "Start the run again from its newest complete step, or as before when it had written none."
+    ),
     "relaunch previous": "Start the run again from the complete step before the one that failed.",
     "relaunch none": "Start the run afresh.",
 }
 
 
 def sentence(step: Mapping[str, Any]) -> str:
-    """One step as the file has it (`{kind: parameters}`), in words; with its parameters where they are more than where to resume."""
+    """One step as the file has it (`{kind: parameters}`), in words; with its parameters where they
+    are more than where to resume.
+    """
     ((kind, parameters),) = step.items()
     values = dict(parameters or {})
     key = f"{kind} {values.pop('resume', '')}" if kind == "relaunch" else kind
@@ -40,4 +58,8 @@ def sentence(step: Mapping[str, Any]) -> str:
 
 
 def _value(value: Any) -> str:
-    return ", ".join(f"{key} = {item}" for key, item in value.items()) if isinstance(value, Mapping) else str(value)
+    return (
+        ", ".join(f"{key} = {item}" for key, item in value.items())
+        if isinstance(value, Mapping)
+        else str(value)
+    )

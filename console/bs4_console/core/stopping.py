@@ -1,6 +1,8 @@
-"""What stopping a run would do, from what its pod last told: which signals to which processes, and how long each is waited for.
+"""What stopping a run would do, from what its pod last told: which signals to which processes, and
+how long each is waited for.
 
-The agent looks again when it acts: processes that come or go until then are counted in or out by descent.
+The agent looks again when it acts: processes that come or go until then are counted in or out by
+descent.
 """
 
 from __future__ import annotations
@@ -21,17 +23,27 @@ class StopStep:
 
 
 def processes(run: RunState) -> list[dict[str, Any]]:
-    """The run's living processes as telemetry lists them; empty when nothing of it is known to live."""
+    """The run's living processes as telemetry lists them; empty when nothing of it is known to
+    live.
+    """
     return list(run.components) if run.alive else []
 
 
 def ended_first(pod: PodState, run: str) -> list[ActionView]:
-    """The actions on the run that are under way, and that a stop ends early before it does anything else."""
-    return [a for a in pod.ledger.actions.values() if a.run == run and not a.ended and a.kind in ("launch", "playbook", "restore")]
+    """The actions on the run that are under way, and that a stop ends early before it does anything
+    else.
+    """
+    return [
+        a
+        for a in pod.ledger.actions.values()
+        if a.run == run and not a.ended and a.kind in ("launch", "playbook", "restore")
+    ]
 
 
 def steps(run: RunState) -> list[StopStep]:
-    """In order, by the rules of the run's trainer; what is left after the last is named by the agent. Empty when nothing lives."""
+    """In order, by the rules of the run's trainer; what is left after the last is named by the
+    agent. Empty when nothing lives.
+    """
     living = processes(run)
     if not living:
         return []
@@ -45,12 +57,23 @@ def steps(run: RunState) -> list[StopStep]:
     except BadRequest:
         policy = None  # a trainer that only a newer agent knows
     if policy is not None:
-        told = living if policy.target == "tree" else [c for c in living if c.get("component") == "launcher"]
+        told = (
+            living
+            if policy.target == "tree"
+            else [c for c in living if c.get("component") == "launcher"]
+        )
         found = [StopStep(_kill(name, told), seconds) for name, seconds in policy.signals if told]
         if policy.target == "tree" and policy.signals[-1][0] == "SIGKILL":
             return found
-    return [*found, StopStep(_kill("SIGTERM", living), TERM_S), StopStep(_kill("SIGKILL", living), KILL_S)]
+    return [
+        *found,
+        StopStep(_kill("SIGTERM", living), TERM_S),
+        StopStep(_kill("SIGKILL", living), KILL_S),
+    ]
 
 
 def _kill(signal: str, targets: Sequence[dict[str, Any]]) -> str:
-    return f"kill -{signal.removeprefix('SIG')} {' '.join(str(target.get('pid')) for target in targets)}"
+    return (
+        f"kill -{signal.removeprefix('SIG')} "
+        f"{' '.join(str(target.get('pid')) for target in targets)}"
+    )

@@ -1,4 +1,6 @@
-"""Checkpoints in an object store, from the operator's side: how a pod's sync stands, what is in the bucket, and what may go from there."""
+"""Checkpoints in an object store, from the operator's side: how a pod's sync stands, what is in the
+bucket, and what may go from there.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,14 @@ from bs4_agent.errors import AgentError, BadRequest, PlanChanged
 from bs4_agent.setup.credentials import private
 from bs4_console.core.checkpoints import age, size
 from bs4_console.core.credentials import Credentials
-from bs4_console.core.errors import FINDING, UNREACHABLE, USAGE, ConsoleError, RefusedError, UsageError
+from bs4_console.core.errors import (
+    FINDING,
+    UNREACHABLE,
+    USAGE,
+    ConsoleError,
+    RefusedError,
+    UsageError,
+)
 from bs4_console.core.locations import config_dir
 from bs4_console.core.state import PodState
 
@@ -29,9 +38,19 @@ if TYPE_CHECKING:
     from bs4_agent.checkpoints.remote.b2 import B2Store
 
 __all__ = [
-    "Place", "Prunable", "StoreFailed", "carry_out", "line", "look", "older", "open_store", "place_of", "plan_prune",
-    "remote_as_dict", "status",
-]  # fmt: skip
+    "Place",
+    "Prunable",
+    "StoreFailed",
+    "carry_out",
+    "line",
+    "look",
+    "older",
+    "open_store",
+    "place_of",
+    "plan_prune",
+    "remote_as_dict",
+    "status",
+]
 
 #: The variables that every tool of Backblaze reads.
 _ID, _KEY = "B2_APPLICATION_KEY_ID", "B2_APPLICATION_KEY"
@@ -44,7 +63,11 @@ class StoreFailed(ConsoleError):
     def __init__(self, error: AgentError) -> None:
         super().__init__(error.message)
         self.exit_code = (
-            UNREACHABLE if isinstance(error, StoreError) and error.passing else USAGE if isinstance(error, BadRequest) else FINDING
+            UNREACHABLE
+            if isinstance(error, StoreError) and error.passing
+            else USAGE
+            if isinstance(error, BadRequest)
+            else FINDING
         )
 
 
@@ -60,8 +83,17 @@ class Prunable:
 
     @property
     def hash(self) -> str:
-        shown = [[one.step, one.manifest.sha256 if one.manifest else "", one.missing] for one in self.decision.remove]
-        whole = {"place": str(self.place), "run": self.run, "keep": self.keep, "milestones": self.milestones, "remove": shown}
+        shown = [
+            [one.step, one.manifest.sha256 if one.manifest else "", one.missing]
+            for one in self.decision.remove
+        ]
+        whole = {
+            "place": str(self.place),
+            "run": self.run,
+            "keep": self.keep,
+            "milestones": self.milestones,
+            "remove": shown,
+        }
         return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
 
 
@@ -74,11 +106,15 @@ def place_of(url: str) -> Place:
 
 
 def open_store(place: Place, given: Credentials | None = None) -> B2Store:
-    """The bucket, with `given`'s key, else the environment's, else that of b2.json (0600) in the console's directory. StoreFailed."""
+    """The bucket, with `given`'s key, else the environment's, else that of b2.json (0600) in the
+    console's directory. StoreFailed.
+    """
     try:
         from bs4_agent.checkpoints.remote import b2
     except ImportError as error:
-        raise UsageError("This console has no b2sdk.", "Install it with `pip install 'bs4-console[b2]'`.") from error
+        raise UsageError(
+            "This console has no b2sdk.", "Install it with `pip install 'bs4-console[b2]'`."
+        ) from error
     key_id, key = _key(given)
     try:
         return b2.B2Store.open(place.bucket, key_id, key, at=b2.realm())
@@ -94,7 +130,10 @@ def _key(given: Credentials | None) -> tuple[str, str]:
         found = {"key_id": os.environ[_ID], "key": os.environ[_KEY]}
     elif path.is_file():
         if not private(path):
-            raise UsageError(f"{path} can be read by others, so its key is not used.", f"Run `chmod 600 {path}`, and give it a new key.")
+            raise UsageError(
+                f"{path} can be read by others, so its key is not used.",
+                f"Run `chmod 600 {path}`, and give it a new key.",
+            )
         found = json.loads(path.read_text())
     else:
         raise UsageError("No key for the store is given.", f"{_SET} {path} (mode 0600).")
@@ -110,7 +149,9 @@ def look(store: B2Store, place: Place, run: str) -> RemoteRun:
     except AgentError as error:
         raise StoreFailed(error) from error
     if not found.steps and not found.others and found.pointer is None:
-        raise StoreFailed(NotThere(f"Nothing of {run} is in {place}; check the prefix and the run's name."))
+        raise StoreFailed(
+            NotThere(f"Nothing of {run} is in {place}; check the prefix and the run's name.")
+        )
     return found
 
 
@@ -135,22 +176,34 @@ def plan_prune(store: B2Store, place: Place, run: str, keep: int, milestones: in
 
 
 def carry_out(store: B2Store, plan: Prunable) -> Pruning:
-    """Remove what was confirmed, each step over a fresh listing, and unfinished uploads of older ones. RefusedError: something changed."""
+    """Remove what was confirmed, each step over a fresh listing, and unfinished uploads of older
+    ones. RefusedError: something changed.
+    """
     layout = Layout(plan.place.prefix, plan.run)
     try:
-        done = prune.prune(store, layout, plan.keep, plan.milestones, confirmed=[one.step for one in plan.decision.remove])
+        done = prune.prune(
+            store,
+            layout,
+            plan.keep,
+            plan.milestones,
+            confirmed=[one.step for one in plan.decision.remove],
+        )
         _cancel_abandoned(store, layout, done)
     except PlanChanged as error:
         raise RefusedError(error.message) from error
     except StoreAuth as error:
-        raise StoreFailed(StoreAuth(f"{error.message} Pruning needs a key with deleteFiles.")) from error
+        raise StoreFailed(
+            StoreAuth(f"{error.message} Pruning needs a key with deleteFiles.")
+        ) from error
     except AgentError as error:
         raise StoreFailed(error) from error
     return done
 
 
 def _cancel_abandoned(store: B2Store, layout: Layout, done: Pruning) -> None:
-    """Large files of steps older than all that stay: nobody will finish them, no listing shows them, and their parts are billed."""
+    """Large files of steps older than all that stay: nobody will finish them, no listing shows
+    them, and their parts are billed.
+    """
     oldest = min(done.kept, default=0)
     for entry in store.unfinished(layout.steps):
         step = layout.step_of(entry.name)
@@ -158,7 +211,9 @@ def _cancel_abandoned(store: B2Store, layout: Layout, done: Pruning) -> None:
             store.cancel(entry)
 
 
-def remote_as_dict(place: Place, run: str, found: RemoteRun, left: Sequence[SeedStep] = ()) -> dict[str, Any]:
+def remote_as_dict(
+    place: Place, run: str, found: RemoteRun, left: Sequence[SeedStep] = ()
+) -> dict[str, Any]:
     """`left`: as `older` gives them."""
     return {
         "to": str(place),
@@ -167,7 +222,14 @@ def remote_as_dict(place: Place, run: str, found: RemoteRun, left: Sequence[Seed
         "pointer_why": found.pointer_why,
         "steps": [_step(one, found) for one in found.steps],
         "older": [
-            {"step": one.step, "root": one.root, "bytes": one.bytes, "files": len(one.files), "missing": one.missing} for one in left
+            {
+                "step": one.step,
+                "root": one.root,
+                "bytes": one.bytes,
+                "files": len(one.files),
+                "missing": one.missing,
+            }
+            for one in left
         ],
         "others": sorted(found.others),
     }
@@ -207,7 +269,10 @@ def status(state: PodState, run: str) -> dict[str, Any] | None:
         "failures": view.failures,
         "error": None if failed is None else failed.get("error"),
         "detail": view.held or ("" if failed is None else str(failed.get("detail", ""))),
-        "order": {key: view.order.get(key) for key in ("every", "milestones", "keep_remote", "limit_mib", "weights", "once", "who")},
+        "order": {
+            key: view.order.get(key)
+            for key in ("every", "milestones", "keep_remote", "limit_mib", "weights", "once", "who")
+        },
     }
 
 
@@ -218,7 +283,9 @@ def line(view: SyncView, now: float | None = None) -> str:
         return "not synced any more"
     parts = []
     if view.pointer is not None and view.pointed_t is not None:
-        parts.append(f"step {view.pointer} is in the store since {age(max(0.0, wall - view.pointed_t))}")
+        parts.append(
+            f"step {view.pointer} is in the store since {age(max(0.0, wall - view.pointed_t))}"
+        )
     else:
         parts.append("nothing is in the store yet")
     if view.step is not None:
@@ -227,5 +294,8 @@ def line(view: SyncView, now: float | None = None) -> str:
     if view.held:
         parts.append(view.held)
     if view.failed is not None:
-        parts.append(f"{view.failures} failure{'' if view.failures == 1 else 's'} in a row: {view.failed.get('detail', '')}")
+        parts.append(
+            f"{view.failures} failure{'' if view.failures == 1 else 's'} in a row: "
+            f"{view.failed.get('detail', '')}"
+        )
     return "; ".join(parts)

@@ -8,11 +8,13 @@ from typing import Any
 
 
 class Together:
-    """Runs coroutines until one fails; then the others are cancelled and its error is raised as it is. More can join meanwhile.
+    """Runs coroutines until one fails; then the others are cancelled and its error is raised as it
+    is. More can join meanwhile.
 
-    asyncio.TaskGroup does the same by cancelling the task that waits for it, and does not take that back when it is waiting in
-    `__aexit__` already (3.11.0 to 3.13): `cancelling()` stays 1. With the asyncio.timeout of Python 3.11.0 to 3.11.3 every later
-    time-out of that task is then a CancelledError, which ends it in silence. This one cancels nothing but what it started.
+    asyncio.TaskGroup does the same by cancelling the task that waits for it, and does not take that
+    back when it is waiting in `__aexit__` already (3.11.0 to 3.13): `cancelling()` stays 1. With
+    the asyncio.timeout of Python 3.11.0 to 3.11.3 every later time-out of that task is then a
+    CancelledError, which ends it in silence. This one cancels nothing but what it started.
     """
 
     def __init__(self) -> None:
@@ -29,7 +31,9 @@ class Together:
         task.add_done_callback(self._ended)
 
     async def wait(self) -> None:
-        """Until all have ended, or the first error. Whatever ends it (a cancellation too): no task is left."""
+        """Until all have ended, or the first error. Whatever ends it (a cancellation too): no task
+        is left.
+        """
         if not self._tasks:
             return
         try:

@@ -8,7 +8,9 @@ from typing import Protocol
 
 
 class Duplex(Protocol):
-    """A byte pipe to `attach`. `read` returns b"" when the other side closed; a lost link raises ChannelLost."""
+    """A byte pipe to `attach`. `read` returns b"" when the other side closed; a lost link raises
+    ChannelLost.
+    """
 
     async def read(self) -> bytes: ...
 
@@ -19,7 +21,9 @@ class Duplex(Protocol):
 
 @dataclass(frozen=True)
 class Completed:
-    """A finished remote command. `exit_status` None means the link ended first, which is not success."""
+    """A finished remote command. `exit_status` None means the link ended first, which is not
+    success.
+    """
 
     exit_status: int | None
     stdout: bytes
@@ -30,9 +34,13 @@ class Transport(Protocol):
     """One connection to one pod."""
 
     async def open(self, progress: Callable[[str], None], *, deploy: bool = True) -> Duplex:
-        """Connect, bring the agent there when needed (never with deploy=False: NoAgent), attach. `progress` gets short phrases."""
+        """Connect, bring the agent there when needed (never with deploy=False: NoAgent), attach.
+        `progress` gets short phrases.
+        """
         ...
 
-    async def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0) -> Completed: ...
+    async def run(
+        self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0
+    ) -> Completed: ...
 
     async def close(self) -> None: ...

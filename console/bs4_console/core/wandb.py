@@ -1,8 +1,10 @@
-"""Weights & Biases as a witness: whether a run still reports there, since when not, and at which step.
+"""Weights & Biases as a witness: whether a run still reports there, since when not, and at which
+step.
 
-Asked only where this machine has a key for W&B and a run has said where W&B shows it; then one small GraphQL request a run and look, of
-the same fields as W&B's own public API reads (wandb 0.31, apis/public/runs.py). The key goes only to the server that this machine was
-told of: what a pod says of addresses is compared with it and never followed.
+Asked only where this machine has a key for W&B and a run has said where W&B shows it; then one
+small GraphQL request a run and look, of the same fields as W&B's own public API reads (wandb 0.31,
+apis/public/runs.py). The key goes only to the server that this machine was told of: what a pod says
+of addresses is compared with it and never followed.
 """
 
 from __future__ import annotations
@@ -25,13 +27,18 @@ from bs4_console.core.witness import Sight
 
 PUBLIC = "https://api.wandb.ai"
 #: W&B shows runs under one name and answers under another; a server of one's own has one.
-_SHOWN = {"https://wandb.ai": PUBLIC, "https://www.wandb.ai": PUBLIC, "https://app.wandb.ai": PUBLIC}
+_SHOWN = {
+    "https://wandb.ai": PUBLIC,
+    "https://www.wandb.ai": PUBLIC,
+    "https://app.wandb.ai": PUBLIC,
+}
 TIMEOUT_S = 10.0
 #: One run's fields are some kilobytes; a summary with tables may have more.
 _MOST_BYTES = 4 << 20
 _RUN = (
-    "query Run($project: String!, $entity: String!, $run: String!) { project(name: $project, entityName: $entity) { run(name: $run) "
-    "{ name displayName state heartbeatAt historyLineCount summaryMetrics } } }"
+    "query Run($project: String!, $entity: String!, $run: String!) { project(name: $project, "
+    "entityName: $entity) { run(name: $run) { name displayName state heartbeatAt historyLineCount "
+    "summaryMetrics } } }"
 )
 _VIEWER = "query Viewer { viewer { entity } }"
 #: Words with which the client itself, or its user, ended the run.
@@ -44,7 +51,9 @@ class WandbError(ConsoleError):
 
 @dataclass(frozen=True)
 class WandbRun:
-    """One run as W&B has it. `heartbeat_t`, `updated_t` (of its newest numbers) are wall seconds."""
+    """One run as W&B has it. `heartbeat_t`, `updated_t` (of its newest numbers) are wall
+    seconds.
+    """
 
     id: str
     name: str
@@ -66,7 +75,8 @@ class Account:
 
 
 def account(environment: Mapping[str, str] | None = None) -> Account | None:
-    """WANDB_BASE_URL (or W&B's own), with the key that WANDB_API_KEY or the netrc file (NETRC, ~/.netrc) has for it; None without one.
+    """WANDB_BASE_URL (or W&B's own), with the key that WANDB_API_KEY or the netrc file (NETRC,
+    ~/.netrc) has for it; None without one.
 
     Errors: WandbError for a netrc file that cannot be understood, or that others may read.
     """
@@ -78,13 +88,18 @@ def account(environment: Mapping[str, str] | None = None) -> Account | None:
     path = Path(known.get("NETRC") or Path(known.get("HOME", "~")).expanduser() / ".netrc")
     try:
         if path.stat().st_mode & 0o077:
-            raise WandbError(f"{path} can be read by others, so no key is taken from it.", f"Run `chmod 600 {path}`.")
+            raise WandbError(
+                f"{path} can be read by others, so no key is taken from it.",
+                f"Run `chmod 600 {path}`.",
+            )
         entry = netrc.netrc(path).authenticators(host)
     except FileNotFoundError:
         return None
     except (OSError, netrc.NetrcParseError) as error:
         # The parser's own message may quote a line of the file.
-        raise WandbError(f"{path} cannot be read ({type(error).__name__}).", "Write it again with `wandb login`.") from None
+        raise WandbError(
+            f"{path} cannot be read ({type(error).__name__}).", "Write it again with `wandb login`."
+        ) from None
     return Account(base, entry[2]) if entry is not None and entry[2] else None
 
 
@@ -94,7 +109,9 @@ class WandbApi:
     def __init__(self, known: Account, *, timeout: float = TIMEOUT_S) -> None:
         self.base = known.base
         # No redirects: the key would go to whoever is named there.
-        self._client = httpx.AsyncClient(auth=httpx.BasicAuth("api", known.key), timeout=timeout, follow_redirects=False)
+        self._client = httpx.AsyncClient(
+            auth=httpx.BasicAuth("api", known.key), timeout=timeout, follow_redirects=False
+        )
         self._entity: str | None = None
         self._timeout = timeout
 
@@ -108,23 +125,32 @@ class WandbApi:
         await self._client.aclose()
 
     async def run(self, project: str, run: str, entity: str = "") -> WandbRun | None:
-        """None where W&B knows no such run (or does not show it to this key). `entity` "": the key's own. Errors: WandbError."""
+        """None where W&B knows no such run (or does not show it to this key). `entity` "": the
+        key's own. Errors: WandbError.
+        """
         if not entity:
             if self._entity is None:
                 viewer = (await self._ask(_VIEWER, {})).get("viewer")
                 self._entity = str(viewer.get("entity") or "") if isinstance(viewer, dict) else ""
             entity = self._entity
         data = await self._ask(_RUN, {"project": project, "entity": entity, "run": run})
-        found = (data.get("project") or {}).get("run") if isinstance(data.get("project"), (dict, type(None))) else None
+        found = (
+            (data.get("project") or {}).get("run")
+            if isinstance(data.get("project"), (dict, type(None)))
+            else None
+        )
         return _read(found) if isinstance(found, dict) else None
 
     async def _ask(self, query: str, variables: Mapping[str, str]) -> dict[str, Any]:
         try:
             async with asyncio.timeout(self._timeout):
-                return _data(await self._post({"query": query, "variables": dict(variables)}), self.base)
+                return _data(
+                    await self._post({"query": query, "variables": dict(variables)}), self.base
+                )
         except (httpx.HTTPError, TimeoutError, httpx.InvalidURL) as error:
             raise WandbError(
-                f"W&B at {self.base} did not answer ({type(error).__name__}).", "Look at the network of this machine."
+                f"W&B at {self.base} did not answer ({type(error).__name__}).",
+                "Look at the network of this machine.",
             ) from None
 
     async def _post(self, body: dict[str, Any]) -> tuple[int, bytes]:
@@ -133,35 +159,52 @@ class WandbApi:
             async for piece in response.aiter_bytes():
                 data += piece
                 if len(data) > _MOST_BYTES:
-                    raise WandbError(f"W&B at {self.base} sent more than {_MOST_BYTES >> 20} MB for one run.", "Check WANDB_BASE_URL.")
+                    raise WandbError(
+                        f"W&B at {self.base} sent more than {_MOST_BYTES >> 20} MB for one run.",
+                        "Check WANDB_BASE_URL.",
+                    )
             return response.status_code, data
 
 
 def _data(answer: tuple[int, bytes], base: str) -> dict[str, Any]:
     status, body = answer
     if status in (401, 403):
-        raise WandbError(f"W&B at {base} refuses the key of this machine ({status}).", "Run `wandb login` here.")
+        raise WandbError(
+            f"W&B at {base} refuses the key of this machine ({status}).", "Run `wandb login` here."
+        )
     if status != 200:
-        raise WandbError(f"W&B at {base} answered with {status}.", "It is asked again at the next look.")
+        raise WandbError(
+            f"W&B at {base} answered with {status}.", "It is asked again at the next look."
+        )
     try:
         data = json.loads(body).get("data")
     except (ValueError, AttributeError, RecursionError):
         data = None
     if not isinstance(data, dict):
-        raise WandbError(f"What answers at {base} does not speak W&B's API.", "Check WANDB_BASE_URL.")
+        raise WandbError(
+            f"What answers at {base} does not speak W&B's API.", "Check WANDB_BASE_URL."
+        )
     return data
 
 
 def _read(found: Mapping[str, Any]) -> WandbRun:
     summary = _summary(found.get("summaryMetrics"))
-    step, heartbeat_t, updated = summary.get("_step"), _time(found.get("heartbeatAt")), summary.get("_timestamp")
+    step, heartbeat_t, updated = (
+        summary.get("_step"),
+        _time(found.get("heartbeatAt")),
+        summary.get("_timestamp"),
+    )
     return WandbRun(
         id=str(found.get("name") or ""),
         name=str(found.get("displayName") or ""),
         state=str(found.get("state") or "unknown"),
         heartbeat_t=heartbeat_t,
-        updated_t=float(updated) if isinstance(updated, (int, float)) and not isinstance(updated, bool) else heartbeat_t,
-        step=int(step) if isinstance(step, (int, float)) and not isinstance(step, bool) and step == step else None,
+        updated_t=float(updated)
+        if isinstance(updated, (int, float)) and not isinstance(updated, bool)
+        else heartbeat_t,
+        step=int(step)
+        if isinstance(step, (int, float)) and not isinstance(step, bool) and step == step
+        else None,
     )
 
 
@@ -185,7 +228,9 @@ def _time(text: object) -> float | None:
 
 
 class WandbWitness:
-    """What W&B has heard of one run. `tracked`: where it shows each side, as the pod's journal has it (see `RunView.tracked`)."""
+    """What W&B has heard of one run. `tracked`: where it shows each side, as the pod's journal has
+    it (see `RunView.tracked`).
+    """
 
     name = "wandb"
 
@@ -195,10 +240,19 @@ class WandbWitness:
         """Of the last look, as `ConsoleFacts.wandb` has them."""
 
     async def look(self) -> Sight:
-        asked = [self._side(entry) for entry in self._tracked if _same_server(str(entry.get("server") or ""), self._api.base)]
+        asked = [
+            self._side(entry)
+            for entry in self._tracked
+            if _same_server(str(entry.get("server") or ""), self._api.base)
+        ]
         if not asked:
-            servers = ", ".join(sorted({str(entry.get("server")) for entry in self._tracked})) or "nowhere"
-            return _blind(f"it reports to {servers}, and this machine has a key for {self._api.base} only")
+            servers = (
+                ", ".join(sorted({str(entry.get("server")) for entry in self._tracked}))
+                or "nowhere"
+            )
+            return _blind(
+                f"it reports to {servers}, and this machine has a key for {self._api.base} only"
+            )
         try:
             sides = await asyncio.gather(*asked)
         except WandbError as error:
@@ -208,7 +262,11 @@ class WandbWitness:
         return self._sight([found for _, found in sides if found is not None])
 
     async def _side(self, entry: Mapping[str, Any]) -> tuple[Mapping[str, Any], WandbRun | None]:
-        found = await self._api.run(str(entry.get("project") or ""), str(entry.get("id") or ""), str(entry.get("entity") or ""))
+        found = await self._api.run(
+            str(entry.get("project") or ""),
+            str(entry.get("id") or ""),
+            str(entry.get("entity") or ""),
+        )
         return entry, found
 
     def _row(self, entry: Mapping[str, Any], found: WandbRun | None) -> dict[str, Any]:
@@ -216,21 +274,53 @@ class WandbWitness:
         row |= {key: entry.get(key) for key in ("id", "entity", "project")}
         if found is None:
             return row
-        return row | {"name": found.name, "last_step": found.step, "updated_t": found.updated_t, "state": found.state}
+        return row | {
+            "name": found.name,
+            "last_step": found.step,
+            "updated_t": found.updated_t,
+            "state": found.state,
+        }
 
     def _sight(self, found: Sequence[WandbRun]) -> Sight:
         if not found:
-            names = ", ".join(f"{e.get('entity') or 'the own entity'}/{e.get('project')}/{e.get('id')}" for e in self._tracked)
+            names = ", ".join(
+                f"{e.get('entity') or 'the own entity'}/{e.get('project')}/{e.get('id')}"
+                for e in self._tracked
+            )
             return _blind(f"it knows no run {names}, or does not show it to this key")
-        seen_t = max((one.heartbeat_t for one in found if one.heartbeat_t is not None), default=None)
+        seen_t = max(
+            (one.heartbeat_t for one in found if one.heartbeat_t is not None), default=None
+        )
         step = max((one.step for one in found if one.step is not None), default=None)
         words = sorted({one.state for one in found})
-        state = "running" if "running" in words else "stopped" if all(word in _ENDED for word in words) else "unknown"
-        detail = f"W&B has it as {' and '.join(words)}" + (f", newest step {step}" if step is not None else "") + "."
-        coverage = "" if state != "unknown" else "W&B: its heartbeats ended, and W&B cannot tell whether the run did"
+        state = (
+            "running"
+            if "running" in words
+            else "stopped"
+            if all(word in _ENDED for word in words)
+            else "unknown"
+        )
+        detail = (
+            f"W&B has it as {' and '.join(words)}"
+            + (f", newest step {step}" if step is not None else "")
+            + "."
+        )
+        coverage = (
+            ""
+            if state != "unknown"
+            else "W&B: its heartbeats ended, and W&B cannot tell whether the run did"
+        )
         if seen_t is None and state == "running":
             state, coverage = "unknown", "W&B: no heartbeat yet"
-        return Sight(state, detail, seen_t, coverage, step=step, raw_state="/".join(words))  # type: ignore[arg-type]
+        raw = "/".join(words)
+        return Sight(
+            state,  # type: ignore[arg-type]
+            detail,
+            seen_t,
+            coverage,
+            step=step,
+            raw_state=raw,
+        )
 
 
 def _same_server(shown: str, base: str) -> bool:
@@ -239,4 +329,6 @@ def _same_server(shown: str, base: str) -> bool:
 
 
 def _blind(why: str, next_step: str = "") -> Sight:
-    return Sight("unknown", f"W&B: {why.rstrip('.')}.", None, f"W&B: {why.rstrip('.')}", next_step=next_step)
+    return Sight(
+        "unknown", f"W&B: {why.rstrip('.')}.", None, f"W&B: {why.rstrip('.')}", next_step=next_step
+    )

@@ -1,8 +1,10 @@
-"""Witnesses: who can say something of a pod from outside it, each with what it saw, when, or why it could not.
+"""Witnesses: who can say something of a pod from outside it, each with what it saw, when, or why it
+could not.
 
-Three are known: this machine's own link (`link_incidents` here), Weights & Biases (core/wandb.py) and the provider (core/provision.py).
-A witness is never a ground: alone it is at most a warning, and no action ever comes of it. What the pod itself says outranks all of them.
-None of it is in the pod's journal, because no pod can write down that it cannot be reached.
+Three are known: this machine's own link (`link_incidents` here), Weights & Biases (core/wandb.py)
+and the provider (core/provision.py). A witness is never a ground: alone it is at most a warning,
+and no action ever comes of it. What the pod itself says outranks all of them. None of it is in the
+pod's journal, because no pod can write down that it cannot be reached.
 """
 
 from __future__ import annotations
@@ -12,29 +14,43 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from bs4_console.core.errors import AuthFailed, ChannelLost, ConnectionRefused, HostKeyChanged, HostKeyUnknown, SessionRefused, Unreachable
+from bs4_console.core.errors import (
+    AuthFailed,
+    ChannelLost,
+    ConnectionRefused,
+    HostKeyChanged,
+    HostKeyUnknown,
+    SessionRefused,
+    Unreachable,
+)
 
 if TYPE_CHECKING:
     from bs4_agent.playbooks.compiled import Playbook
 
-#: running: it was seen to live at `seen_t`. stopped: it is still there, and does not run. gone: its owner says that it no longer exists.
-#: unknown: could not look, was refused, or the answer says neither.
+#: running: it was seen to live at `seen_t`. stopped: it is still there, and does not run. gone: its
+#: owner says that it no longer exists. unknown: could not look, was refused, or the answer says
+#: neither.
 SightState = Literal["running", "stopped", "gone", "unknown"]
 
 
-#: W&B counts a run without heartbeats as crashed after five minutes; a link of W&B's own may take as long to come back.
+#: W&B counts a run without heartbeats as crashed after five minutes; a link of W&B's own may take
+#: as long to come back.
 FRESH_S = 600.0
 
 
 @dataclass(frozen=True)
 class Sight:
-    """One look of one witness. Times are wall seconds of this machine, as far as the witness tells them."""
+    """One look of one witness. Times are wall seconds of this machine, as far as the witness tells
+    them.
+    """
 
     state: SightState
     detail: str
     """One sentence for a person: what was seen, or why not. Never holds a secret."""
     seen_t: float | None
-    """When what is told was true (W&B: its last heartbeat; provider: its answer). None: nothing was seen."""
+    """When what is told was true (W&B: its last heartbeat; provider: its answer). None: nothing was
+    seen.
+    """
     coverage: str = ""
     """What this witness could not see, as a phrase; never empty when `state` is unknown."""
     looked_t: float = field(default_factory=time.time)
@@ -50,13 +66,20 @@ class Sight:
             raise ValueError("A sight that is unknown says in `coverage` what could not be seen.")
 
     def age_s(self, now_t: float | None = None) -> float | None:
-        """Seconds since what was seen was true; None where nothing was seen. Never negative: clocks differ."""
-        return None if self.seen_t is None else max(0.0, (time.time() if now_t is None else now_t) - self.seen_t)
+        """Seconds since what was seen was true; None where nothing was seen. Never negative: clocks
+        differ.
+        """
+        return (
+            None
+            if self.seen_t is None
+            else max(0.0, (time.time() if now_t is None else now_t) - self.seen_t)
+        )
 
 
 class Witness(Protocol):
-    """`look` raises no error for what may happen outside (no network, refused, no such run): that is a Sight with state unknown and its
-    coverage. It is bounded in time by the witness itself."""
+    """`look` raises no error for what may happen outside (no network, refused, no such run): that
+    is a Sight with state unknown and its coverage. It is bounded in time by the witness itself.
+    """
 
     @property
     def name(self) -> str:
@@ -75,13 +98,24 @@ def without_the_pod(run: str, sight: Sight, now_t: float | None = None) -> str:
     if sight.state == "stopped":
         return f"W&B says that {run} is {sight.raw_state}{at}, last heard of {ago(age)} ago."
     if age <= FRESH_S and sight.state == "running":
-        return f"W&B heard of {run} {ago(age)} ago{at}: the run goes on, the link is what is broken."
-    return f"W&B last heard of {run} {ago(age)} ago{at}, which does not tell whether the run or its network ended."
+        return (
+            f"W&B heard of {run} {ago(age)} ago{at}: the run goes on, the link is what is broken."
+        )
+    return (
+        f"W&B last heard of {run} {ago(age)} ago{at}, which does not tell whether the run or its "
+        "network ended."
+    )
 
 
 def ago(seconds: float) -> str:
     """`12 s`, `25 min`, `3.1 h`."""
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+    return (
+        f"{seconds:.0f} s"
+        if seconds < 120
+        else f"{seconds / 60:.0f} min"
+        if seconds < 7200
+        else f"{seconds / 3600:.1f} h"
+    )
 
 
 #: The word of a link's error -> the failure that it is.
@@ -96,20 +130,29 @@ LINK_FAILURES = {
 }
 
 
-def link_incidents(pod: str, link_state: str, sentence: str, down_s: float | None = None) -> list[dict[str, Any]]:
-    """The open incident of a link that is not up, as `check` lists them; none where the link's word is no known failure (no agent, no
-    Python: those are said as they are).
+def link_incidents(
+    pod: str, link_state: str, sentence: str, down_s: float | None = None
+) -> list[dict[str, Any]]:
+    """The open incident of a link that is not up, as `check` lists them; none where the link's word
+    is no known failure (no agent, no Python: those are said as they are).
 
-    `down_s`: for how long it has been down, when it is looked at again and again: nothing is told before the failure's own hold; None: it
-    was tried once, to the end of its time.
+    `down_s`: for how long it has been down, when it is looked at again and again: nothing is told
+    before the failure's own hold; None: it was tried once, to the end of its time.
     """
     playbook = _known().get(LINK_FAILURES.get(link_state, ""))
     if playbook is None or (down_s is not None and down_s < playbook.hold_s):
         return []
     severity = "warning" if playbook.severity == "critical" else playbook.severity
     return [
-        {"id": f"{playbook.id}@{pod}", "failure": playbook.id, "run": "", "severity": severity, "summary": sentence, "playbook": None}
-    ]  # fmt: skip
+        {
+            "id": f"{playbook.id}@{pod}",
+            "failure": playbook.id,
+            "run": "",
+            "severity": severity,
+            "summary": sentence,
+            "playbook": None,
+        }
+    ]
 
 
 @functools.cache
@@ -118,4 +161,8 @@ def _known() -> dict[str, Playbook]:
     from bs4_agent.playbooks.compiled import Library
     from bs4_console.core.playbooks import compile_all
 
-    return {playbook.id: playbook for playbook in Library(compile_all()) if playbook.id in LINK_FAILURES.values()}
+    return {
+        playbook.id: playbook
+        for playbook in Library(compile_all())
+        if playbook.id in LINK_FAILURES.values()
+    }

@@ -1,7 +1,9 @@
-"""What a practice pod needs besides to be bare: a repository to clone, and an installer to fetch, both on this machine.
+"""What a practice pod needs besides to be bare: a repository to clone, and an installer to fetch,
+both on this machine.
 
-git is the real one. `curl` stands for the network: whatever address it is asked for, it brings uv's installer. What that leaves is the
-miniature's uv, so everything behind it behaves as on a pod that was set up beforehand.
+git is the real one. `curl` stands for the network: whatever address it is asked for, it brings uv's
+installer. What that leaves is the miniature's uv, so everything behind it behaves as on a pod that
+was set up beforehand.
 """
 
 from __future__ import annotations
@@ -60,7 +62,11 @@ def stubs(root: Path) -> Path:
     directory = root / "stubs"
     directory.mkdir(exist_ok=True)
     installer = directory / "uv-installer"
-    installer.write_text(_INSTALLER.format(python=shlex.quote(sys.executable), demo=shlex.quote(str(Path(__file__).parent))))
+    installer.write_text(
+        _INSTALLER.format(
+            python=shlex.quote(sys.executable), demo=shlex.quote(str(Path(__file__).parent))
+        )
+    )
     curl = directory / "curl"
     curl.write_text(_CURL.format(installer=shlex.quote(str(installer))))
     curl.chmod(0o755)
@@ -68,9 +74,12 @@ def stubs(root: Path) -> Path:
 
 
 def without_uv(root: Path, directories: list[Path]) -> list[Path]:
-    """The same programs but for uv: where the machine one practises on has it, its directory is replaced by one of links."""
+    """The same programs but for uv: where the machine one practises on has it, its directory is
+    replaced by one of links.
+    """
     return [
-        _links(root / "stubs" / f"bin{number}", found) if (found / "uv").exists() else found for number, found in enumerate(directories)
+        _links(root / "stubs" / f"bin{number}", found) if (found / "uv").exists() else found
+        for number, found in enumerate(directories)
     ]
 
 
@@ -101,8 +110,21 @@ def commit(directory: Path) -> str:
 
 
 def _git(directory: Path, *words: str) -> str:
-    nobody = ["-c", "user.name=practice", "-c", "user.email=practice@example.org", "-c", "commit.gpgsign=false"]
+    nobody = [
+        "-c",
+        "user.name=practice",
+        "-c",
+        "user.email=practice@example.org",
+        "-c",
+        "commit.gpgsign=false",
+    ]
     own = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
-    own = {name: value for name, value in own.items() if name not in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")}
-    done = subprocess.run(["git", *nobody, *words], cwd=directory, env=own, capture_output=True, text=True, check=True)
+    own = {
+        name: value
+        for name, value in own.items()
+        if name not in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")
+    }
+    done = subprocess.run(
+        ["git", *nobody, *words], cwd=directory, env=own, capture_output=True, text=True, check=True
+    )
     return done.stdout.strip()

@@ -1,4 +1,6 @@
-"""Small disks for practice pods: a file system in memory, mounted over a directory with all that lies in it."""
+"""Small disks for practice pods: a file system in memory, mounted over a directory with all that
+lies in it.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,12 @@ def needs_mounts() -> str:
     if os.geteuid() != 0:
         return "only root may mount a small disk"
     with tempfile.TemporaryDirectory(prefix="bs4-") as directory:
-        done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", directory], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", directory],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         if done.returncode:
             return f"nothing can be mounted here ({done.stderr.strip()})"
         subprocess.run(["umount", directory], check=True)
@@ -28,10 +35,14 @@ def needs_mounts() -> str:
 
 
 def give_own_disk(stage: Stage, directory: Path, megabytes: int) -> Path:
-    """`directory` becomes a disk of its own that holds what the directory held. Taken away when the pod is gone."""
+    """`directory` becomes a disk of its own that holds what the directory held. Taken away when the
+    pod is gone.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="bs4-") as staging:
-        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", staging], check=True)
+        subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", staging], check=True
+        )
         shutil.copytree(directory, staging, dirs_exist_ok=True, symlinks=True)
         subprocess.run(["mount", "--bind", staging, str(directory)], check=True)
         subprocess.run(["umount", staging], check=True)

@@ -1,6 +1,8 @@
-"""What goes wrong on a pod, done to it from outside: signals, files, processes, ports. Mechanisms only.
+"""What goes wrong on a pod, done to it from outside: signals, files, processes, ports. Mechanisms
+only.
 
-A process is found by what /proc shows of the pod's own descendants and then always named by pid and start ticks.
+A process is found by what /proc shows of the pod's own descendants and then always named by pid and
+start ticks.
 """
 
 from __future__ import annotations
@@ -55,7 +57,13 @@ _TITLES = {
     "ray::WorkerDict": "ray-worker",
     "ray::DashboardAgent": "ray-agent",
 }
-_SCRIPTS = {"rl": "launcher", "vllm-router": "router", "inference": "inference", "orchestrator": "orchestrator", "torchrun": "torchrun"}
+_SCRIPTS = {
+    "rl": "launcher",
+    "vllm-router": "router",
+    "inference": "inference",
+    "orchestrator": "orchestrator",
+    "torchrun": "torchrun",
+}
 _HEALTH_SECONDS = 60.0
 _DECOY = """import os, signal
 if os.environ.get("DECOY_TITLE"):
@@ -68,7 +76,9 @@ while True:
 
 def component(process: Process) -> str | None:
     """What a process of the miniature is, by its title or command line."""
-    title = next((name for prefix, name in _TITLES.items() if process.title.startswith(prefix)), None)
+    title = next(
+        (name for prefix, name in _TITLES.items() if process.title.startswith(prefix)), None
+    )
     if title is not None:
         return title
     words = process.cmdline
@@ -80,12 +90,18 @@ def component(process: Process) -> str | None:
             return "launcher"
         if "verl.trainer.fsdp_sft_trainer" in words:
             return "launcher" if "torch.distributed.run" in words else "rank"
-        return "rank" if "prime_rl.trainer.rl.train" in words and "-u" in words else _SCRIPTS.get(Path(words[1]).name)
+        return (
+            "rank"
+            if "prime_rl.trainer.rl.train" in words and "-u" in words
+            else _SCRIPTS.get(Path(words[1]).name)
+        )
     return None
 
 
 def find(pod: PracticePod, name: str) -> list[Process]:
-    """All live processes of one component. In 2026-01 the environment's worker looks like the orchestrator that forked it."""
+    """All live processes of one component. In 2026-01 the environment's worker looks like the
+    orchestrator that forked it.
+    """
     if name not in COMPONENTS:
         raise ValueError(f"Unknown component {name!r}; one of {', '.join(COMPONENTS)}.")
     kinds = {process.pid: (component(process), process) for process in pod.processes()}
@@ -99,9 +115,15 @@ def find(pod: PracticePod, name: str) -> list[Process]:
     return found
 
 
-async def wait_for(pod: PracticePod, name: str, count: int = 1, timeout: float = 60.0) -> list[Process]:
+async def wait_for(
+    pod: PracticePod, name: str, count: int = 1, timeout: float = 60.0
+) -> list[Process]:
     """`find`, once there are at least `count`. TimeoutError otherwise."""
-    await until(lambda: len(find(pod, name)) >= count, timeout, f"{count} {name} process(es) in practice pod {pod.name}")
+    await until(
+        lambda: len(find(pod, name)) >= count,
+        timeout,
+        f"{count} {name} process(es) in practice pod {pod.name}",
+    )
     return find(pod, name)
 
 
@@ -143,7 +165,8 @@ def hang_up(process: Process) -> bool:
 
 
 def interrupt(pod: PracticePod) -> int:
-    """Control-C: SIGINT to every process of the launcher's session that a terminal would reach. The number of processes reached.
+    """Control-C: SIGINT to every process of the launcher's session that a terminal would reach. The
+    number of processes reached.
 
     Ranks are not among them: torchrun gives them sessions of their own.
     """
@@ -151,7 +174,11 @@ def interrupt(pod: PracticePod) -> int:
     if not launchers:
         return 0
     group = _process_group(launchers[0].pid)
-    return sum(tree.send(process, signal.SIGINT) for process in pod.processes() if _process_group(process.pid) == group)
+    return sum(
+        tree.send(process, signal.SIGINT)
+        for process in pod.processes()
+        if _process_group(process.pid) == group
+    )
 
 
 def _process_group(pid: int) -> int | None:
@@ -169,42 +196,71 @@ def requests_running(port: int) -> int:
             text = answer.read().decode()
     except (OSError, urllib.error.URLError):
         return 0
-    line = next((line for line in text.splitlines() if line.startswith("vllm:num_requests_running{")), "0")
+    line = next(
+        (line for line in text.splitlines() if line.startswith("vllm:num_requests_running{")), "0"
+    )
     return int(float(line.rsplit(" ", 1)[-1]))
 
 
 async def wait_generating(pod: PracticePod, timeout: float = 60.0) -> None:
     """Until the engine is in the middle of a generation."""
-    await until(lambda: requests_running(pod.api_port) > 0, timeout, f"a generation in practice pod {pod.name}")
+    await until(
+        lambda: requests_running(pod.api_port) > 0,
+        timeout,
+        f"a generation in practice pod {pod.name}",
+    )
 
 
-def put_checkpoint(pod: PracticePod, step: int, parts: Sequence[str] = ("orchestrator",)) -> list[Path]:
-    """Leave checkpoint `step` behind, as an earlier run would have: any of trainer, orchestrator, broadcast. Their directories."""
+def put_checkpoint(
+    pod: PracticePod, step: int, parts: Sequence[str] = ("orchestrator",)
+) -> list[Path]:
+    """Leave checkpoint `step` behind, as an earlier run would have: any of trainer, orchestrator,
+    broadcast. Their directories.
+    """
     run = pod.run_dir / "run_default" if pod.generation == "2026-01" else pod.run_dir
     made = []
     for part in parts:
         if part == "orchestrator":
-            progress = {"step": step, "total_tokens": step * 600, "total_samples": step * 8, "total_problems": step * 2}
+            progress = {
+                "step": step,
+                "total_tokens": step * 600,
+                "total_samples": step * 8,
+                "total_problems": step * 2,
+            }
             directory = step_path(run / "checkpoints", step) / "orchestrator"
-            checkpoint.save_orchestrator(directory, progress, {"examples": step * 2} if pod.generation == "2026-01" else None)
+            checkpoint.save_orchestrator(
+                directory, progress, {"examples": step * 2} if pod.generation == "2026-01" else None
+            )
         elif part == "trainer":
             root = pod.run_dir / "checkpoints"
             directory = step_path(root, step) / "trainer"
             progress = {"step": step, "total_tokens": step * 4096, "total_samples": step * 8}
-            state = {"progress": progress, "skill": policy.BASE_SKILL, "rng": checkpoint.rng_state(random.Random(step).getstate())}
-            checkpoint.TrainerCheckpoints(checkpoint.Rotation(root, None, None), World()).save(step, state)
+            state = {
+                "progress": progress,
+                "skill": policy.BASE_SKILL,
+                "rng": checkpoint.rng_state(random.Random(step).getstate()),
+            }
+            checkpoint.TrainerCheckpoints(checkpoint.Rotation(root, None, None), World()).save(
+                step, state
+            )
         elif part == "broadcast":
             directory = step_path(run / "broadcasts", step)
             policy.write_weights(directory, policy.BASE_SKILL)
             (directory / "STABLE").touch()
         else:
-            raise ValueError(f"A checkpoint has no part {part!r}; it has trainer, orchestrator and broadcast.")
+            raise ValueError(
+                f"A checkpoint has no part {part!r}; it has trainer, orchestrator and broadcast."
+            )
         made.append(directory)
     return made
 
 
-async def start_inference(pod: PracticePod, gpu: int = 0, *, port: int | None = None, api_port: int | None = None) -> int:
-    """The server on its own, in a session of its own, ready to answer. The pid of its `uv`. Ports are those of the pod unless given."""
+async def start_inference(
+    pod: PracticePod, gpu: int = 0, *, port: int | None = None, api_port: int | None = None
+) -> int:
+    """The server on its own, in a session of its own, ready to answer. The pid of its `uv`. Ports
+    are those of the pod unless given.
+    """
     port, api_port = port or pod.inference_port, api_port or pod.api_port
     ports = ["--server.port", str(port)]
     if pod.generation != "2026-01":
@@ -212,7 +268,11 @@ async def start_inference(pod: PracticePod, gpu: int = 0, *, port: int | None = 
     command = ["uv", "run", "inference", "@", "configs/infer.toml", *ports]
     log = pod.home / f"inference-{port}.log"
     pid = await pod.spawn(command, env={"CUDA_VISIBLE_DEVICES": str(gpu)}, log=log)
-    await until(lambda: healthy(api_port), _HEALTH_SECONDS, f"the inference server on port {api_port} (its log: {log})")
+    await until(
+        lambda: healthy(api_port),
+        _HEALTH_SECONDS,
+        f"the inference server on port {api_port} (its log: {log})",
+    )
     return pid
 
 
@@ -240,7 +300,9 @@ async def hold_port(pod: PracticePod, port: int) -> int:
 
 
 async def start_orphan_engine(pod: PracticePod, gpu: int = 0) -> list[Process]:
-    """An engine with its worker, holding most of `gpu`'s memory, whose API server was killed. Both are orphans of the pod."""
+    """An engine with its worker, holding most of `gpu`'s memory, whose API server was killed. Both
+    are orphans of the pod.
+    """
     port = _unused_port()
     api_port = port if pod.generation == "2026-01" else _unused_port()
     parent = await start_inference(pod, gpu, port=port, api_port=api_port)
@@ -248,7 +310,10 @@ async def start_orphan_engine(pod: PracticePod, gpu: int = 0) -> list[Process]:
     servers = [process for process in own if component(process) == "inference"]
     engines = [process for process in own if component(process) in ("engine", "worker")]
     if not servers or len(engines) < 2:
-        raise PodError(f"The inference server in practice pod {pod.name} has no engine; read {pod.home}/inference-{port}.log.")
+        raise PodError(
+            f"The inference server in practice pod {pod.name} has no engine; read "
+            f"{pod.home}/inference-{port}.log."
+        )
     kill(servers[0])
     await until(lambda: tree.look(parent) is None, 60, "the end of the killed server's parent")
     for process in find(pod, "router"):
@@ -266,16 +331,30 @@ def _unused_port() -> int:
 
 
 async def start_decoy(pod: PracticePod, argv: Sequence[str], title: str | None = None) -> Process:
-    """A process outside every run that looks exactly like one of a run: the same argv, or the same title. It only sleeps."""
+    """A process outside every run that looks exactly like one of a run: the same argv, or the same
+    title. It only sleeps.
+    """
     directory = pod.home / ".decoy"
     directory.mkdir(exist_ok=True)
-    # The interpreter under any argv[0] and with any arguments comes by this hook before it looks at them.
+    # The interpreter under any argv[0] and with any arguments comes by this hook before it looks at
+    # them.
     (directory / "sitecustomize.py").write_text(_DECOY)
     packages = next((pod.project / ".venv" / "lib").glob("python*")) / "site-packages"
-    own = {"PYTHONPATH": f"{directory}:{packages}", "PYTHONHOME": sysconfig.get_config_var("installed_base"), "DECOY_TITLE": title or ""}
+    own = {
+        "PYTHONPATH": f"{directory}:{packages}",
+        "PYTHONHOME": sysconfig.get_config_var("installed_base"),
+        "DECOY_TITLE": title or "",
+    }
     order = json.dumps({"exe": str(Path(sys.executable).resolve()), "argv": list(argv), "env": own})
-    code = "import json, os, sys; s = json.loads(sys.argv[1]); os.execve(s['exe'], s['argv'], {**os.environ, **s['env']})"
+    code = (
+        "import json, os, sys; s = json.loads(sys.argv[1]); os.execve(s['exe'], s['argv'], "
+        "{**os.environ, **s['env']})"
+    )
     pid = await pod.spawn(["python3", "-c", code, order])
     wanted = title or " ".join(argv)
-    await until(lambda: (now := tree.look(pid)) is not None and now.title.rstrip("\0 ") == wanted, 60, f"a decoy called {wanted!r}")
+    await until(
+        lambda: (now := tree.look(pid)) is not None and now.title.rstrip("\0 ") == wanted,
+        60,
+        f"a decoy called {wanted!r}",
+    )
     return next(process for process in pod.processes() if process.pid == pid)

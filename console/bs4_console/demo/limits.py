@@ -1,4 +1,6 @@
-"""Limits of a live process, set from outside as `prlimit` does it, and memory limits of a control group."""
+"""Limits of a live process, set from outside as `prlimit` does it, and memory limits of a control
+group.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,18 @@ _V2 = Path("/sys/fs/cgroup")
 
 def open_files(process: Process, spare: int = 0) -> int:
     """No more files for this process than it has open now, and `spare`. The new limit."""
-    now = max((int(entry.name) for entry in Path(f"/proc/{process.pid}/fd").iterdir()), default=2) + 1
+    now = (
+        max((int(entry.name) for entry in Path(f"/proc/{process.pid}/fd").iterdir()), default=2) + 1
+    )
     limit = now + spare
     resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (limit, limit))
     return limit
 
 
 def soft_open_files(pid: int, soft: int) -> None:
-    """The soft limit alone: what the process starts from now on inherits it and may raise it again."""
+    """The soft limit alone: what the process starts from now on inherits it and may raise it
+    again.
+    """
     hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)[1]
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
 
@@ -39,7 +45,9 @@ def needs_memory_groups() -> str:
     """Why a memory limit with its killer cannot be had here, "" when it can."""
     if os.geteuid() != 0:
         return "control groups can be made by root only"
-    if not (_V1 / "memory.limit_in_bytes").exists() and "memory" not in _text(_V2 / "cgroup.subtree_control"):
+    if not (_V1 / "memory.limit_in_bytes").exists() and "memory" not in _text(
+        _V2 / "cgroup.subtree_control"
+    ):
         return "the memory controller is not there for control groups of our own"
     try:
         with memory_group("probe"):
@@ -71,9 +79,13 @@ def memory_group(name: str) -> Iterator[Path]:
 
 
 def confine(group: Path, process: Process, spare: int) -> None:
-    """Put the process into the group and leave it `spare` bytes: the kernel ends it when it takes more."""
+    """Put the process into the group and leave it `spare` bytes: the kernel ends it when it takes
+    more.
+    """
     (group / "cgroup.procs").write_text(str(process.pid))
-    limit = group / ("memory.limit_in_bytes" if (group / "memory.limit_in_bytes").exists() else "memory.max")
+    limit = group / (
+        "memory.limit_in_bytes" if (group / "memory.limit_in_bytes").exists() else "memory.max"
+    )
     limit.write_text(str(spare))
 
 

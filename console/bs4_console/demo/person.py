@@ -1,4 +1,6 @@
-"""What a person does on a practice pod, where the safe fix is theirs: put a file right, end their own process, and have the run resumed."""
+"""What a person does on a practice pod, where the safe fix is theirs: put a file right, end their
+own process, and have the run resumed.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,17 @@ import tomlkit
 
 from bs4_console.demo.stage import Stage, StageError
 
-#: The two ways to go on once the cause is gone: from the newest complete step, or from nothing where there is none.
+#: The two ways to go on once the cause is gone: from the newest complete step, or from nothing
+#: where there is none.
 _WAYS = ("resume-run", "start-afresh")
 #: Whoever still saves while it ends changes the plan; a person then makes another one.
 _TIMES = 3
 
 
 async def recover(stage: Stage, run: str = "demo", ways: Sequence[str] = _WAYS) -> None:
-    """As the advice says: `playbook run resume-run`, or start-afresh (its name typed) for a run that has no complete checkpoint."""
+    """As the advice says: `playbook run resume-run`, or start-afresh (its name typed) for a run
+    that has no complete checkpoint.
+    """
     if stage.session.state.runs[run].alive:
         await stage.must("stop", run=run)
     said = []
@@ -27,7 +32,12 @@ async def recover(stage: Stage, run: str = "demo", ways: Sequence[str] = _WAYS) 
         if planned.state != "done":
             said.append(planned.detail)
             continue
-        confirm = {"playbook": playbook, "run": run, "plan_hash": planned.result["plan_hash"], "confirm_run": run}
+        confirm = {
+            "playbook": playbook,
+            "run": run,
+            "plan_hash": planned.result["plan_hash"],
+            "confirm_run": run,
+        }
         action = await stage.act("playbook", **confirm)
         if action.state == "done":
             return

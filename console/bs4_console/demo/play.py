@@ -1,4 +1,6 @@
-"""One scenario from a working run to a proved recovery, with the times and losses as the witness saw them."""
+"""One scenario from a working run to a proved recovery, with the times and losses as the witness
+saw them.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +27,22 @@ BROKEN_S = 15.0
 Say = Callable[[str], None]
 
 
-async def play(scenario: Scenario, trainer: str, *, fix: bool = True, say: Say = lambda text: None) -> dict[str, Any]:
-    """The report of `demo --scenario` and `playbook try`: times in seconds, steps as integers (-1 = none), `data_lost` in files,
-    `fixed_by` playbook, person (then there is no `plan_hash`) or nobody. NotApplicableError where this machine cannot practise it.
+async def play(
+    scenario: Scenario, trainer: str, *, fix: bool = True, say: Say = lambda text: None
+) -> dict[str, Any]:
+    """The report of `demo --scenario` and `playbook try`: times in seconds, steps as integers (-1 =
+    none), `data_lost` in files, `fixed_by` playbook, person (then there is no `plan_hash`) or
+    nobody. NotApplicableError where this machine cannot practise it.
     """
     if missing := scenario.needs():
-        raise NotApplicableError(f"{scenario.name} cannot be practised here: {missing}.", "Try it on another machine.")
+        raise NotApplicableError(
+            f"{scenario.name} cannot be practised here: {missing}.", "Try it on another machine."
+        )
     async with staged(trainer, foreign_pids=scenario.foreign_pids, **scenario.pod) as stage:
-        say(f"practice pod up on {stage.pod.host}:{stage.pod.port}, agent {stage.session.state.hello['bundle']} deployed")
+        say(
+            f"practice pod up on {stage.pod.host}:{stage.pod.port}, agent "
+            f"{stage.session.state.hello['bundle']} deployed"
+        )
         await scenario.prepare(stage)
         say("the pod is ready; now it is broken")
         injected = time.monotonic()
@@ -67,20 +77,33 @@ async def _planned(stage: Stage, incident: IncidentView, say: Say) -> dict[str, 
     return {"plan_hash": plan.plan_hash, "steps": steps}
 
 
-async def _fixed(stage: Stage, scenario: Scenario, plan_hash: str | None, say: Say) -> dict[str, Any]:
-    """By the playbook whose plan is confirmed here, or by what a person does where there is none."""
+async def _fixed(
+    stage: Stage, scenario: Scenario, plan_hash: str | None, say: Say
+) -> dict[str, Any]:
+    """By the playbook whose plan is confirmed here, or by what a person does where there is
+    none.
+    """
     output = scenario.output(stage)
     before = stage.steps(output)
     files = witness.Snapshot.take(stage.places(), ignore=_replaced_by_itself(stage, scenario.run))
     begun, begun_t = time.monotonic(), time.time()
     if plan_hash is not None:
         plan = stage.ledger.plans[plan_hash]
-        body = {"playbook": plan.playbook, "run": plan.run, "plan_hash": plan_hash, "confirm_run": plan.run}
+        body = {
+            "playbook": plan.playbook,
+            "run": plan.run,
+            "plan_hash": plan_hash,
+            "confirm_run": plan.run,
+        }
         try:
             action = await asyncio.wait_for(stage.act("playbook", **body), RECOVER_S)
             done, state, detail = action.state == "done", action.state, action.detail
         except TimeoutError:
-            done, state, detail = False, "unfinished", f"after {RECOVER_S:.0f} s the playbook has not ended; the pod is given up"
+            done, state, detail = (
+                False,
+                "unfinished",
+                f"after {RECOVER_S:.0f} s the playbook has not ended; the pod is given up",
+            )
         say(f"{state}: {detail}")
     else:
         say("no machine may mend this: a person does what the advice says")
@@ -102,18 +125,25 @@ async def _fixed(stage: Stage, scenario: Scenario, plan_hash: str | None, say: S
 
 
 def _replaced_by_itself(stage: Stage, run: str) -> tuple[str, ...]:
-    """What a run that works deletes on its own while it is looked at, from its first step on: that is no loss of the fix's."""
+    """What a run that works deletes on its own while it is looked at, from its first step on: that
+    is no loss of the fix's.
+    """
     if stage.session.state.runs[run].word not in ("starting", "running"):
         return ()
     rotates = "keep_last" in stage.pod.config_path.read_text()
     return (*_HAND_OFFS, *_ROTATED) if rotates else _HAND_OFFS
 
 
-async def _second_new_step(stage: Stage, scenario: Scenario, confirmed: float, confirmed_t: float) -> float | None:
-    """Seconds from the confirmation to the second step with tokens trained after it, by the witness; None when it does not come."""
+async def _second_new_step(
+    stage: Stage, scenario: Scenario, confirmed: float, confirmed_t: float
+) -> float | None:
+    """Seconds from the confirmation to the second step with tokens trained after it, by the
+    witness; None when it does not come.
+    """
     deadline = confirmed + RECOVER_S
     while time.monotonic() < deadline:
-        # 2026-01's log lines have whole seconds only: a step in the second of the confirmation is not counted as new.
+        # 2026-01's log lines have whole seconds only: a step in the second of the confirmation is
+        # not counted as new.
         new = [t for t, _ in stage.trained_steps(scenario.output(stage)) if t > confirmed_t + 1]
         if len(new) >= 2:
             return time.monotonic() - confirmed

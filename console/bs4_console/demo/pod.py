@@ -1,6 +1,7 @@
 """A practice pod, from the outside: start it, reach it, end it.
 
-`python -m bs4_console.demo.pod --root DIR --name N --generation G` runs one in the foreground and prints its address as a JSON line.
+`python -m bs4_console.demo.pod --root DIR --name N --generation G` runs one in the foreground and
+prints its address as a JSON line.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ class PodError(RuntimeError):
 
 @dataclass(frozen=True)
 class Completed:
-    """A finished command. `exit_status` None: the connection ended first, or a signal ended the command (then `signal` names it)."""
+    """A finished command. `exit_status` None: the connection ended first, or a signal ended the
+    command (then `signal` names it).
+    """
 
     exit_status: int | None
     stdout: bytes
@@ -44,7 +47,9 @@ class Completed:
 
 @dataclass
 class PracticePod:
-    """A running pod. `pid` and `start_ticks` are its main process: subreaper, SSH server and root of its scope."""
+    """A running pod. `pid` and `start_ticks` are its main process: subreaper, SSH server and root
+    of its scope.
+    """
 
     name: str
     root: Path
@@ -61,7 +66,9 @@ class PracticePod:
     """`~/prime-rl`, where runs are started."""
     config_path: Path
     output_dir: Path
-    """What is given as --output-dir; in the current generation the run's own directory is `run_dir` below it."""
+    """What is given as --output-dir; in the current generation the run's own directory is `run_dir`
+    below it.
+    """
     inference_port: int
     """Where clients reach the model: the server itself, or its router in the current generation."""
     api_port: int
@@ -85,7 +92,9 @@ class PracticePod:
         return self.workspace.library
 
     def setup_recipe(self) -> dict[str, str]:
-        """Of a bare pod: what `pods setup` is to be given besides the trainer, instead of the network's own addresses."""
+        """Of a bare pod: what `pods setup` is to be given besides the trainer, instead of the
+        network's own addresses.
+        """
         return {"repository": str(self.workspace.repository), "revision": self.workspace.revision}
 
     @property
@@ -101,7 +110,13 @@ class PracticePod:
         """An SSH connection to the pod, its host key checked."""
         known = asyncssh.import_known_hosts(f"[{self.host}]:{self.port} {self.known_host_key}\n")
         return await asyncssh.connect(
-            self.host, self.port, username=self.user, client_keys=[str(self.key_path)], known_hosts=known, config=None, agent_path=None
+            self.host,
+            self.port,
+            username=self.user,
+            client_keys=[str(self.key_path)],
+            known_hosts=known,
+            config=None,
+            agent_path=None,
         )
 
     async def run(
@@ -113,11 +128,20 @@ class PracticePod:
         stdin: bytes = b"",
         timeout: float = 30.0,
     ) -> Completed:
-        """Run a command through SSH and wait for it. TimeoutError after `timeout` seconds; the command then goes on."""
+        """Run a command through SSH and wait for it. TimeoutError after `timeout` seconds; the
+        command then goes on.
+        """
         async with await self.connect() as connection:
-            result = await connection.run(_command(argv, cwd or self.home, env), input=stdin, encoding=None, timeout=timeout)
+            result = await connection.run(
+                _command(argv, cwd or self.home, env), input=stdin, encoding=None, timeout=timeout
+            )
         name = result.exit_signal[0] if result.exit_signal else None
-        return Completed(result.exit_status if name is None else None, _bytes(result.stdout), _bytes(result.stderr), name)
+        return Completed(
+            result.exit_status if name is None else None,
+            _bytes(result.stdout),
+            _bytes(result.stderr),
+            name,
+        )
 
     async def spawn(
         self,
@@ -127,23 +151,34 @@ class PracticePod:
         env: Mapping[str, str] | None = None,
         log: Path | None = None,
     ) -> int:
-        """Start a command that outlives the connection, in `project` unless said otherwise, and give its pid. Its output goes to `log`.
+        """Start a command that outlives the connection, in `project` unless said otherwise, and
+        give its pid. Its output goes to `log`.
 
-        Through Python's subprocess, not through `&` of a shell: that would make it ignore SIGINT, which a run in tmux does not.
+        Through Python's subprocess, not through `&` of a shell: that would make it ignore SIGINT,
+        which a run in tmux does not.
         """
         code = (
             "import json, subprocess, sys; s = json.load(sys.stdin); o = open(s['log'], 'ab'); "
-            "print(subprocess.Popen(s['argv'], cwd=s['cwd'], stdin=subprocess.DEVNULL, stdout=o, stderr=o, start_new_session=True).pid)"
+            "print(subprocess.Popen(s['argv'], cwd=s['cwd'], stdin=subprocess.DEVNULL, stdout=o, "
+            "stderr=o, start_new_session=True).pid)"
         )
-        order = {"argv": list(argv), "cwd": str(cwd or self.project), "log": str(log or self.home / "spawned.log")}
+        order = {
+            "argv": list(argv),
+            "cwd": str(cwd or self.project),
+            "log": str(log or self.home / "spawned.log"),
+        }
         done = await self.run(["python3", "-c", code], env=env, stdin=json.dumps(order).encode())
         if done.exit_status != 0:
             reason = done.stderr.decode(errors="replace").strip()
-            raise PodError(f"Could not start {shlex.join(argv)} in practice pod {self.name}: {reason}")
+            raise PodError(
+                f"Could not start {shlex.join(argv)} in practice pod {self.name}: {reason}"
+            )
         return int(done.stdout)
 
     def processes(self) -> list[tree.Process]:
-        """Everything that runs in the pod, parents before children; the main process itself not among them."""
+        """Everything that runs in the pod, parents before children; the main process itself not
+        among them.
+        """
         return tree.below(self.pid)
 
     def pids(self) -> list[int]:
@@ -187,13 +222,18 @@ async def start(
 ) -> PracticePod:
     """Start a pod in `root` (made if need be; an earlier pod's files in it are used again).
 
-    `generation`: 2026-01 or current. `pace` scales the waits that the real programs spell in seconds. `foreign_pids`: NVML reports pids
-    of another namespace (True: local + 100000; a number: that offset; a mapping from local to reported). `env`: what the machine's owner
-    has put into every process's environment besides. `bare`: without uv and prime-rl (see bare.py).
-    The pod ends with this process, however that ends. PodError when it does not come up.
+    `generation`: 2026-01 or current. `pace` scales the waits that the real programs spell in
+    seconds. `foreign_pids`: NVML reports pids of another namespace (True: local + 100000; a number:
+    that offset; a mapping from local to reported). `env`: what the machine's owner has put into
+    every process's environment besides. `bare`: without uv and prime-rl (see bare.py). The pod ends
+    with this process, however that ends. PodError when it does not come up.
     """
-    offset: int | Mapping[int, int] | None = 100_000 if foreign_pids is True else None if foreign_pids is False else foreign_pids
-    made = await asyncio.to_thread(workspace.create, name, generation, root, gpus=gpus, foreign_pids=offset, bare=bare)
+    offset: int | Mapping[int, int] | None = (
+        100_000 if foreign_pids is True else None if foreign_pids is False else foreign_pids
+    )
+    made = await asyncio.to_thread(
+        workspace.create, name, generation, root, gpus=gpus, foreign_pids=offset, bare=bare
+    )
     log = made.root / "pod.log"
     settings = [
         f"--step-seconds={step_seconds}",
@@ -204,7 +244,15 @@ async def start(
     order = json.dumps(made.as_dict())
     with log.open("ab") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "bs4_console.demo.pod", "--workspace", order, "--until-eof", *settings],
+            [
+                sys.executable,
+                "-m",
+                "bs4_console.demo.pod",
+                "--workspace",
+                order,
+                "--until-eof",
+                *settings,
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=output,
@@ -260,7 +308,10 @@ def _bytes(data: object) -> bytes:
 
 def main() -> None:
     """The pod's main process."""
-    parser = argparse.ArgumentParser(prog="python -m bs4_console.demo.pod", description="Run one practice pod and print its address.")
+    parser = argparse.ArgumentParser(
+        prog="python -m bs4_console.demo.pod",
+        description="Run one practice pod and print its address.",
+    )
     parser.add_argument("--root", type=Path, help="directory of the pod")
     parser.add_argument("--name", default="practice")
     parser.add_argument("--generation", choices=workspace.GENERATIONS, default="current")
@@ -268,7 +319,9 @@ def main() -> None:
     parser.add_argument("--step-seconds", type=float, default=1.0)
     parser.add_argument("--engine-seconds", type=float, default=0.5)
     parser.add_argument("--pace", type=float, default=1.0)
-    parser.add_argument("--env", type=json.loads, default={}, help="more environment for every process, as JSON")
+    parser.add_argument(
+        "--env", type=json.loads, default={}, help="more environment for every process, as JSON"
+    )
     parser.add_argument("--bare", action="store_true", help="without uv and prime-rl")
     parser.add_argument("--workspace", help=argparse.SUPPRESS)
     parser.add_argument("--until-eof", action="store_true", help="end when standard input ends")
@@ -278,7 +331,9 @@ def main() -> None:
     place = (
         Workspace.from_dict(json.loads(options.workspace))
         if options.workspace
-        else workspace.create(options.name, options.generation, options.root, gpus=options.gpus, bare=options.bare)
+        else workspace.create(
+            options.name, options.generation, options.root, gpus=options.gpus, bare=options.bare
+        )
     )
     environment = workspace.environment(
         place,

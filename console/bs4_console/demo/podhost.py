@@ -1,7 +1,9 @@
-"""The inside of a practice pod: an SSH server, the parent of everything that runs there, and the last to leave.
+"""The inside of a practice pod: an SSH server, the parent of everything that runs there, and the
+last to leave.
 
-It is a subreaper and the root of the pod's scope: whatever is orphaned in the pod becomes its child, so that the pod's processes are
-exactly its descendants. Like sshd's, its sessions outlive their channel, and signals sent over SSH are dropped (as for root logins).
+It is a subreaper and the root of the pod's scope: whatever is orphaned in the pod becomes its
+child, so that the pod's processes are exactly its descendants. Like sshd's, its sessions outlive
+their channel, and signals sent over SSH are dropped (as for root logins).
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ class PodHost:
         self._ending = asyncio.Event()
 
     async def serve(self, *, until_eof: bool) -> None:
-        """Announce the address as one JSON line on standard output, then run until SIGTERM or (with `until_eof`) the end of standard input.
+        """Announce the address as one JSON line on standard output, then run until SIGTERM or (with
+        `until_eof`) the end of standard input.
 
         At the end everything in the pod is ended, by descent.
         """
@@ -62,8 +65,23 @@ class PodHost:
             allow_pty=False,
             allow_scp=False,
         )
-        address = {"host": "127.0.0.1", "port": server.get_port(), "user": USER, "pid": os.getpid(), "ticks": _own_ticks()}
-        sys.stdout.write(json.dumps({**address, "workspace": self._workspace.as_dict(), "environment": self._environment}) + "\n")
+        address = {
+            "host": "127.0.0.1",
+            "port": server.get_port(),
+            "user": USER,
+            "pid": os.getpid(),
+            "ticks": _own_ticks(),
+        }
+        sys.stdout.write(
+            json.dumps(
+                {
+                    **address,
+                    "workspace": self._workspace.as_dict(),
+                    "environment": self._environment,
+                }
+            )
+            + "\n"
+        )
         sys.stdout.flush()
         await self._ending.wait()
         server.close()
@@ -75,11 +93,18 @@ class PodHost:
             self._ending.set()
 
     def _spawn_recorder(self) -> None:
-        command = [sys.executable, "-m", "bs4_console.demo.gpus.recorder", str(self._workspace.root / "gpu")]
+        command = [
+            sys.executable,
+            "-m",
+            "bs4_console.demo.gpus.recorder",
+            str(self._workspace.root / "gpu"),
+        ]
         subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
 
     def _reap(self) -> None:
-        """Every child that ended: sessions, whose exit somebody waits for, and orphans, for whom nobody does."""
+        """Every child that ended: sessions, whose exit somebody waits for, and orphans, for whom
+        nobody does.
+        """
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -97,7 +122,9 @@ class PodHost:
         task.add_done_callback(self._tasks.discard)
 
     async def _session(self, channel: asyncssh.SSHServerProcess[bytes]) -> None:
-        """Run a command (or a shell that reads standard input) in a session of its own, as sshd does."""
+        """Run a command (or a shell that reads standard input) in a session of its own, as sshd
+        does.
+        """
         command = channel.command
         argv = [shell(), "-c", command] if command is not None else [shell(), "-l"]
         process = subprocess.Popen(
@@ -113,7 +140,8 @@ class PodHost:
         ended = self._exits[process.pid] = asyncio.get_running_loop().create_future()
         feeding = asyncio.create_task(_feed(channel, process.stdin))
         outputs = [_drain(process.stdout, channel.stdout), _drain(process.stderr, channel.stderr)]
-        # The channel stays open until nobody can write to it any more, even when the command itself has ended.
+        # The channel stays open until nobody can write to it any more, even when the command itself
+        # has ended.
         code, *_ = await asyncio.gather(ended, *outputs)
         process.returncode = code  # reaped by _reap
         feeding.cancel()
@@ -140,10 +168,14 @@ class _Login(asyncssh.SSHServer):
 
 
 async def _drain(source: object, channel: asyncssh.SSHWriter[bytes]) -> None:
-    """From the process to the channel. When the channel is gone our end is closed: a writing process then gets SIGPIPE, as under sshd."""
+    """From the process to the channel. When the channel is gone our end is closed: a writing
+    process then gets SIGPIPE, as under sshd.
+    """
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=_CHUNK)
-    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), source)
+    transport, _ = await loop.connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), source
+    )
     try:
         while data := await reader.read(_CHUNK):
             channel.write(data)
@@ -164,7 +196,8 @@ async def _feed(channel: asyncssh.SSHServerProcess[bytes], target: object) -> No
             try:
                 data = await channel.stdin.read(_CHUNK)
             except (asyncssh.SignalReceived, asyncssh.BreakReceived):
-                continue  # "session signalling requires privilege separation": sshd drops them for root
+                # "session signalling requires privilege separation": sshd drops them for root
+                continue
             if not data:
                 return
             writer.write(data)
@@ -177,7 +210,10 @@ async def _feed(channel: asyncssh.SSHServerProcess[bytes], target: object) -> No
 
 def _become_subreaper() -> None:
     if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "This kernel has no child subreapers; a practice pod needs Linux 3.4 or later.")
+        raise OSError(
+            ctypes.get_errno(),
+            "This kernel has no child subreapers; a practice pod needs Linux 3.4 or later.",
+        )
 
 
 def _own_ticks() -> int:

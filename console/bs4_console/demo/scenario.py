@@ -12,7 +12,8 @@ from bs4_console.demo.stage import Stage
 OLD, NEW = "prime-rl-2026-01", "prime-rl"
 BOTH = (OLD, NEW)
 VERL = "verl"
-#: Finished steps before a fault; the miniature's configs checkpoint every fifth step, so one complete checkpoint is there.
+#: Finished steps before a fault; the miniature's configs checkpoint every fifth step, so one
+#: complete checkpoint is there.
 WARM_UP = 7
 #: Enough for two complete checkpoints.
 TWO_CHECKPOINTS = 12
@@ -31,11 +32,14 @@ async def nothing(stage: Stage) -> None:
 
 @dataclass(frozen=True)
 class Scenario:
-    """`prepare` brings the pod to the point where it can break, `inject` breaks it. `run` is the one to be recovered.
+    """`prepare` brings the pod to the point where it can break, `inject` breaks it. `run` is the
+    one to be recovered.
 
-    `repair`: how a person removes the cause and has the run go on, where no machine may; None where that needs nothing but the playbook
-    (or, for a playbook without steps, resuming the run). `pod`: how the practice pod differs from the usual one (arguments of `staged`).
-    `needs`: why this machine cannot practise it, "" when it can. `detect_s`: how long to wait for the incident, where its own hold is long.
+    `repair`: how a person removes the cause and has the run go on, where no machine may; None where
+    that needs nothing but the playbook (or, for a playbook without steps, resuming the run). `pod`:
+    how the practice pod differs from the usual one (arguments of `staged`). `needs`: why this
+    machine cannot practise it, "" when it can. `detect_s`: how long to wait for the incident, where
+    its own hold is long.
     """
 
     name: str
@@ -68,7 +72,9 @@ async def train_longer(stage: Stage) -> None:
 
 
 async def advance(stage: Stage, name: str, steps: int) -> None:
-    await stage.until(lambda: (stage.session.state.runs[name].step or 0) >= steps, 120, f"step {steps} of {name}")
+    await stage.until(
+        lambda: (stage.session.state.runs[name].step or 0) >= steps, 120, f"step {steps} of {name}"
+    )
 
 
 async def stopped(stage: Stage) -> None:
@@ -91,8 +97,12 @@ async def start(stage: Stage) -> None:
 def complete(stage: Stage) -> int:
     """The newest checkpoint of the trainer, as its directory says."""
     root = stage.pod.run_dir / "checkpoints"
-    return max(int(p.name[5:]) for p in root.glob("step_*") if (p / "trainer" / ".metadata").exists())
+    return max(
+        int(p.name[5:]) for p in root.glob("step_*") if (p / "trainer" / ".metadata").exists()
+    )
 
 
 def orchestrator_checkpoints(stage: Stage) -> Path:
-    return stage.pod.run_dir / ("run_default/checkpoints" if stage.pod.generation == "2026-01" else "checkpoints")
+    return stage.pod.run_dir / (
+        "run_default/checkpoints" if stage.pod.generation == "2026-01" else "checkpoints"
+    )

@@ -1,4 +1,6 @@
-"""A practice pod with a console on it: the same session, the same actions, nothing short-circuited."""
+"""A practice pod with a console on it: the same session, the same actions, nothing
+short-circuited.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +27,16 @@ GENERATIONS = {"prime-rl-2026-01": "2026-01", "prime-rl": "current", "verl": "ve
 
 
 class StageError(ConsoleError):
-    """The practice pod did not get to where the scenario begins, or the agent has no plan for it."""
+    """The practice pod did not get to where the scenario begins, or the agent has no plan for
+    it.
+    """
 
 
 @dataclass
 class Stage:
-    """`pod` is the machine, `session` the console's view of it. The witness's own look is in `steps` and `files`."""
+    """`pod` is the machine, `session` the console's view of it. The witness's own look is in
+    `steps` and `files`.
+    """
 
     pod: practice.PracticePod
     session: PodSession
@@ -50,15 +56,21 @@ class Stage:
         return self.session.state.ledger
 
     def steps(self, output_dir: Path | None = None) -> list[tuple[float, int]]:
-        """(wall time, step) of every finished trainer step, as the witness reads it from the trainer's own files."""
+        """(wall time, step) of every finished trainer step, as the witness reads it from the
+        trainer's own files.
+        """
         return witness.steps(output_dir or self.pod.run_dir, self.pod.generation)
 
     def trained_steps(self, output_dir: Path | None = None) -> list[tuple[float, int]]:
-        """Those of `steps` that trained on tokens and whose weights inference took: what a dying run prints does not count."""
+        """Those of `steps` that trained on tokens and whose weights inference took: what a dying
+        run prints does not count.
+        """
         return witness.trained_steps(output_dir or self.pod.run_dir, self.pod.generation)
 
     def places(self) -> list[Path]:
-        """Where the run's files are: its project, its trash and archive beside the output directory included."""
+        """Where the run's files are: its project, its trash and archive beside the output directory
+        included.
+        """
         return [self.pod.project]
 
     async def act(self, kind: str, **body: Any) -> ActionView:
@@ -78,8 +90,16 @@ class Stage:
         return action
 
     async def launch(self, name: str = "demo", *, wait: bool = True, **body: Any) -> ActionView:
-        """Through the console, as a person would; `preflight=False` is for starts that it would refuse."""
-        spec = {"run": name, "trainer": self.trainer, "config": "configs/rl.toml", "cwd": self.pod.project.name, "output_dir": "outputs"}
+        """Through the console, as a person would; `preflight=False` is for starts that it would
+        refuse.
+        """
+        spec = {
+            "run": name,
+            "trainer": self.trainer,
+            "config": "configs/rl.toml",
+            "cwd": self.pod.project.name,
+            "output_dir": "outputs",
+        }
         return await self.must("launch", **{**spec, "wait": wait, **body})
 
     async def until(self, condition: Callable[[], Any], timeout: float, what: str) -> Any:
@@ -96,7 +116,11 @@ class Stage:
         """The open incident of this failure, once there is one."""
         try:
             found: IncidentView = await self.until(
-                lambda: next((i for i in self.ledger.open_incidents() if i.failure == failure), None), timeout, f"the incident {failure}"
+                lambda: next(
+                    (i for i in self.ledger.open_incidents() if i.failure == failure), None
+                ),
+                timeout,
+                f"the incident {failure}",
             )
         except StageError as error:
             others = ", ".join(sorted(i.failure for i in self.ledger.open_incidents())) or "none"
@@ -104,17 +128,29 @@ class Stage:
         return found
 
     async def plan(self, incident: IncidentView) -> PlanView:
-        """A fresh plan for what the incident names; StageError with the agent's reason when it has none."""
-        action = await self.must("plan", playbook=incident.playbook, run=incident.run, incident=incident.id)
+        """A fresh plan for what the incident names; StageError with the agent's reason when it has
+        none.
+        """
+        action = await self.must(
+            "plan", playbook=incident.playbook, run=incident.run, incident=incident.id
+        )
         view: PlanView = self.ledger.plans[action.result["plan_hash"]]
         return view
 
 
 @contextlib.asynccontextmanager
 async def staged(
-    trainer: str, *, step_seconds: float = 0.3, pace: float = 0.5, foreign_pids: Any = False, name: str = "practice", **settings: Any
+    trainer: str,
+    *,
+    step_seconds: float = 0.3,
+    pace: float = 0.5,
+    foreign_pids: Any = False,
+    name: str = "practice",
+    **settings: Any,
 ) -> AsyncIterator[Stage]:
-    """A pod that is up, with the agent deployed to it over SSH, and everything gone afterwards. `settings`: as of `pod.start`."""
+    """A pod that is up, with the agent deployed to it over SSH, and everything gone afterwards.
+    `settings`: as of `pod.start`.
+    """
     with tempfile.TemporaryDirectory(prefix="bs4-") as directory:
         root = Path(directory)
         own = {"step_seconds": step_seconds, "foreign_pids": foreign_pids, "pace": pace, **settings}
@@ -137,12 +173,26 @@ async def staged(
 
 
 def connect(pod: practice.PracticePod, known_hosts: Path, mirror: Path | None = None) -> PodSession:
-    """A session over real SSH, the pod's key pinned beforehand as a provider's API would give it."""
+    """A session over real SSH, the pod's key pinned beforehand as a provider's API would give
+    it.
+    """
     hostkeys = HostKeys(known_hosts)
     hostkeys.pin(pod.name, pod.known_host_key)
     entry = inventory_entry(pod)
-    return PodSession(PodState(pod.name, entry.address), lambda: SshTransport(entry, hostkeys), Mirror(mirror), "demo")
+    return PodSession(
+        PodState(pod.name, entry.address),
+        lambda: SshTransport(entry, hostkeys),
+        Mirror(mirror),
+        "demo",
+    )
 
 
 def inventory_entry(pod: practice.PracticePod) -> Pod:
-    return Pod(pod.name, pod.host, port=pod.port, user=pod.user, identity_file=str(pod.key_path), ssh_config=False)
+    return Pod(
+        pod.name,
+        pod.host,
+        port=pod.port,
+        user=pod.user,
+        identity_file=str(pod.key_path),
+        ssh_config=False,
+    )

@@ -1,4 +1,6 @@
-"""Servers that stand for the world outside a practice pod: a model hub that asks for a token, refuses, or throttles."""
+"""Servers that stand for the world outside a practice pod: a model hub that asks for a token,
+refuses, or throttles.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,10 @@ class Hub(http.server.BaseHTTPRequestHandler):
         model = "/".join(self.path.split("/")[1:3])
         allowed = self.headers.get("Authorization") == "Bearer TOKEN"
         status = 404 if model != known else 200 if allowed else without
-        body = json.dumps({"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}).encode() if status == 200 else b""
+        body = b""
+        if status == 200:
+            config = {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}
+            body = json.dumps(config).encode()
         self.send_response(status)
         if status == 401:
             self.send_header("X-Error-Message", "Invalid credentials in Authorization header")
@@ -31,9 +36,13 @@ http.server.ThreadingHTTPServer(("127.0.0.1", port), Hub).serve_forever()
 
 
 async def start_hub(stage: Stage, without_token: int) -> None:
-    """The hub behind the pod's own name for it; `without_token` is its status for whoever has none."""
+    """The hub behind the pod's own name for it; `without_token` is its status for whoever has
+    none.
+    """
     port = stage.pod.workspace.hub_port
-    await stage.pod.spawn(["python3", "-c", _HUB, str(port), str(without_token), MODEL], cwd=stage.pod.home)
+    await stage.pod.spawn(
+        ["python3", "-c", _HUB, str(port), str(without_token), MODEL], cwd=stage.pod.home
+    )
     await faults.until(lambda: faults.listens(port), 20, f"the practice hub on port {port}")
 
 

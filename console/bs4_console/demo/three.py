@@ -1,4 +1,6 @@
-"""The practice fleet of `make demo`: one run that trains, one that ends well, and one that fails after a while."""
+"""The practice fleet of `make demo`: one run that trains, one that ends well, and one that fails
+after a while.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ class Practice:
 
     async def stage(self) -> None:
         """Launch what each pod shows; ends when every run trains (or its pod has said why not)."""
-        await asyncio.gather(*(self._launch(role, self.fleet.sessions[role.name]) for role in ROLES))
+        await asyncio.gather(
+            *(self._launch(role, self.fleet.sessions[role.name]) for role in ROLES)
+        )
 
     async def fail_later(self) -> None:
         """Kill an engine in the middle of a generation, once its run has trained for a while."""
@@ -66,7 +70,13 @@ class Practice:
         try:
             await session.synced(60.0)
             key = await session.submit(
-                "launch", run=RUN, trainer=role.trainer, config="configs/rl.toml", cwd="prime-rl", output_dir="outputs", overrides=overrides
+                "launch",
+                run=RUN,
+                trainer=role.trainer,
+                config="configs/rl.toml",
+                cwd="prime-rl",
+                output_dir="outputs",
+                overrides=overrides,
             )
             async for _ in session.follow_action(key):
                 pass
@@ -77,14 +87,23 @@ class Practice:
 
 @contextlib.asynccontextmanager
 async def three_pods() -> AsyncIterator[Practice]:
-    """Three pods that are up, and sessions to them that are not started yet; all of it gone afterwards."""
+    """Three pods that are up, and sessions to them that are not started yet; all of it gone
+    afterwards.
+    """
     with tempfile.TemporaryDirectory(prefix="bs4-") as directory:
         root = Path(directory)
         pods = await asyncio.gather(
-            *(practice.start(r.name, r.generation, root / r.name, step_seconds=r.step_seconds, pace=0.2) for r in ROLES)
+            *(
+                practice.start(
+                    r.name, r.generation, root / r.name, step_seconds=r.step_seconds, pace=0.2
+                )
+                for r in ROLES
+            )
         )
         try:
-            sessions = [connect(pod, root / f"known-{pod.name}", root / "mirror" / pod.name) for pod in pods]
+            sessions = [
+                connect(pod, root / f"known-{pod.name}", root / "mirror" / pod.name) for pod in pods
+            ]
             yield Practice(Fleet(sessions), {pod.name: pod for pod in pods})
         finally:
             await asyncio.gather(*(pod.stop() for pod in pods))

@@ -11,7 +11,9 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Process:
-    """One process as /proc shows it. `cmdline`: its arguments, or the title alone where it set one."""
+    """One process as /proc shows it. `cmdline`: its arguments, or the title alone where it set
+    one.
+    """
 
     pid: int
     ppid: int
@@ -40,7 +42,11 @@ def below(root: int) -> list[Process]:
     """Every live descendant of `root`, parents before children. Zombies are not alive."""
     children: dict[int, list[Process]] = {}
     for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and (process := look(int(entry.name))) is not None and process.state not in "ZX":
+        if (
+            entry.name.isdigit()
+            and (process := look(int(entry.name))) is not None
+            and process.state not in "ZX"
+        ):
             children.setdefault(process.ppid, []).append(process)
     found: list[Process] = []
     queue = [root]
@@ -77,7 +83,8 @@ def send(process: Process, number: int) -> bool:
 def end_below(root: int, patience: float = 2.0) -> None:
     """End every descendant of `root`: SIGTERM, `patience` seconds, then SIGKILL until none is left.
 
-    Stopped ones are continued first, or they would never see the SIGTERM. TimeoutError when some outlive ten seconds of SIGKILL.
+    Stopped ones are continued first, or they would never see the SIGTERM. TimeoutError when some
+    outlive ten seconds of SIGKILL.
     """
     for process in below(root):
         send(process, signal.SIGCONT)
@@ -88,7 +95,10 @@ def end_below(root: int, patience: float = 2.0) -> None:
     deadline = time.monotonic() + 10
     while left := below(root):
         if time.monotonic() > deadline:
-            raise TimeoutError(f"Processes {', '.join(str(process.pid) for process in left)} of the practice pod outlive SIGKILL.")
+            raise TimeoutError(
+                f"Processes {', '.join(str(process.pid) for process in left)} of the "
+                "practice pod outlive SIGKILL."
+            )
         for process in left:
             send(process, signal.SIGKILL)
         time.sleep(0.02)

@@ -1,4 +1,6 @@
-"""Every failure that can be practised without a GPU, and one try of it: broken by its mechanism, named, mended, training again."""
+"""Every failure that can be practised without a GPU, and one try of it: broken by its mechanism,
+named, mended, training again.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +14,38 @@ from bs4_console.demo.scenarios import SCENARIOS
 
 TRIES: dict[str, Scenario] = {
     **SCENARIOS,
-    **{s.name: s for s in (*inference.ALL, *training.ALL, *orchestration.ALL, *checkpoints.ALL, *outside.ALL, *verl.ALL)},
+    **{
+        s.name: s
+        for s in (
+            *inference.ALL,
+            *training.ALL,
+            *orchestration.ALL,
+            *checkpoints.ALL,
+            *outside.ALL,
+            *verl.ALL,
+        )
+    },
 }
 
-#: verl's own failures that cannot be practised, and why: the miniature would only be able to print the words.
+#: verl's own failures that cannot be practised, and why: the miniature would only be able to print
+#: the words.
 UNTRIED: dict[str, str] = {
-    "verl-vllm-arch": "vLLM's loader compares the names of a checkpoint's layers with those of a model it built; there is no vLLM here.",
-    "verl-sglang-import": "One release of sglang lacks a class where verl 0.5 looks for it; a practice pod has neither of the two.",
-    "verl-sglang-tuple": "sglang rebuilds torch's tensors from another process, on a GPU; there is neither torch nor a GPU here.",
-    "weight-sync-peak-oom": "FSDP gathers its sharded layers on a GPU while the engine holds its own; the miniature has no layers.",
+    "verl-vllm-arch": (
+        "vLLM's loader compares the names of a checkpoint's layers with those of a model it "
+        "built; there is no vLLM here."
+    ),
+    "verl-sglang-import": (
+        "One release of sglang lacks a class where verl 0.5 looks for it; a practice pod has "
+        "neither of the two."
+    ),
+    "verl-sglang-tuple": (
+        "sglang rebuilds torch's tensors from another process, on a GPU; there is neither torch "
+        "nor a GPU here."
+    ),
+    "weight-sync-peak-oom": (
+        "FSDP gathers its sharded layers on a GPU while the engine holds its own; the miniature "
+        "has no layers."
+    ),
 }
 
 
@@ -34,15 +59,26 @@ def summary(report: Mapping[str, Any]) -> str:
     words = f"recovered by the {report['fixed_by']}" if report["recovered"] else "not recovered"
     after = f" after {report['recovered_s']} s" if report["recovered_s"] is not None else ""
     steps = f"steps {report['steps_before']} -> {report['steps_after']}"
-    return f"{report['failure_id']} named after {report['detected_s']} s, {words}{after}; {steps}, {report['data_lost']} files lost"
+    return (
+        f"{report['failure_id']} named after {report['detected_s']} s, {words}{after}; {steps}, "
+        f"{report['data_lost']} files lost"
+    )
 
 
 def choose(name: str, trainer: str | None) -> tuple[Scenario, str]:
-    """The scenario of a failure id or id/variant, and the generation to try it with. UsageError, NotApplicableError."""
+    """The scenario of a failure id or id/variant, and the generation to try it with. UsageError,
+    NotApplicableError.
+    """
     scenario = TRIES.get(name) or next((s for s in TRIES.values() if s.failure == name), None)
     if scenario is None:
         why = f" {UNTRIED[name]}" if name in UNTRIED else ""
-        raise UsageError(f"{name} cannot be practised on a pod without GPUs.{why}", f"These can: {', '.join(failures())}.")
+        raise UsageError(
+            f"{name} cannot be practised on a pod without GPUs.{why}",
+            f"These can: {', '.join(failures())}.",
+        )
     if trainer is not None and trainer not in scenario.trainers:
-        raise NotApplicableError(f"{name} cannot happen with {trainer}.", f"It happens with {', '.join(scenario.trainers)}.")
+        raise NotApplicableError(
+            f"{name} cannot happen with {trainer}.",
+            f"It happens with {', '.join(scenario.trainers)}.",
+        )
     return scenario, trainer or scenario.trainers[0]

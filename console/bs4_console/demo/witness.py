@@ -1,7 +1,8 @@
-"""What really happened on a practice pod: finished training steps and lost files, read from what lies on its disk.
+"""What really happened on a practice pod: finished training steps and lost files, read from what
+lies on its disk.
 
-It imports no product code and not the miniature, and has its own idea of what a step line looks like: it is the one that may say
-`recovered`, `steps_before`, `steps_after` and `data_lost`.
+It imports no product code and not the miniature, and has its own idea of what a step line looks
+like: it is the one that may say `recovered`, `steps_before`, `steps_after` and `data_lost`.
 """
 
 from __future__ import annotations
@@ -19,9 +20,13 @@ from typing import Any
 
 _COLOUR = re.compile(rb"\x1b\[[0-9;]*m")
 _VERL_METRICS = re.compile(r"metrics\.\d+\.jsonl")
-_STEP_LINE = re.compile(rb"(?m)^(?:\[default0\]:)?(\d\d):(\d\d):(\d\d) SUCCESS Step (\d+) \| Time: [^\n]*\| Loss: [^\n]*\| Peak Mem")
+_STEP_LINE = re.compile(
+    rb"(?m)^(?:\[default0\]:)?(\d\d):(\d\d):(\d\d) SUCCESS Step (\d+) \| Time: [^\n]*\| "
+    rb"Loss: [^\n]*\| Peak Mem"
+)
 _BATCH_LINE = re.compile(
-    rb"(?m)^(\d\d):(\d\d):(\d\d) SUCCESS Step (\d+) \| Time: [^\n]*\| Throughput: ([\d.]+) tokens/s \| Seq[^\n]*\| Async Level: (\d+)"
+    rb"(?m)^(\d\d):(\d\d):(\d\d) SUCCESS Step (\d+) \| Time: [^\n]*\| Throughput: ([\d.]+) "
+    rb"tokens/s \| Seq[^\n]*\| Async Level: (\d+)"
 )
 _THROUGHPUT = re.compile(rb"\| Throughput: ([\d.]+) tokens/s")
 _CHUNK = 1 << 20
@@ -40,15 +45,23 @@ class FileFacts:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Every regular file below some directories, with its content's hash. Symbolic links are not followed and not counted."""
+    """Every regular file below some directories, with its content's hash. Symbolic links are not
+    followed and not counted.
+    """
 
     files: tuple[FileFacts, ...]
 
     @classmethod
     def take(cls, directories: Iterable[Path], ignore: Iterable[str] = ()) -> Snapshot:
-        """`ignore`: shell patterns on the absolute path, for what the trainer itself deletes or replaces at any start."""
+        """`ignore`: shell patterns on the absolute path, for what the trainer itself deletes or
+        replaces at any start.
+        """
         patterns = tuple(ignore)
-        facts = (_facts(path) for path in _walk(directories) if not any(fnmatch.fnmatch(str(path), pattern) for pattern in patterns))
+        facts = (
+            _facts(path)
+            for path in _walk(directories)
+            if not any(fnmatch.fnmatch(str(path), pattern) for pattern in patterns)
+        )
         return cls(tuple(fact for fact in facts if fact is not None))
 
 
@@ -60,7 +73,11 @@ def lost_files(before: Snapshot, after: Iterable[Path]) -> list[str]:
     now = Snapshot.take(after).files
     hashes = {fact.sha256 for fact in now}
     missing = [fact for fact in before.files if fact.sha256 not in hashes]
-    return [fact.path for fact in missing if not any(_begins_with(other, fact) for other in now if other.size > fact.size)]
+    return [
+        fact.path
+        for fact in missing
+        if not any(_begins_with(other, fact) for other in now if other.size > fact.size)
+    ]
 
 
 def lost(before: Snapshot, after: Iterable[Path]) -> int:
@@ -71,27 +88,36 @@ def lost(before: Snapshot, after: Iterable[Path]) -> int:
 def steps(output_dir: Path, generation: str, run: str = "") -> list[tuple[float, int]]:
     """Every finished trainer step of a run as (wall seconds, step), oldest first, across attempts.
 
-    `generation` 2026-01: rank 0's step lines, of which each attempt keeps its own file below `torchrun/`; whole seconds, the date from
-    the file's last change. `current`: the trainer's rows in `metrics.jsonl`. `verl`: the rows of each attempt's `metrics.N.jsonl`, dated
-    back from the file's last change by how long each step says that it took. What was moved to `.bs4` beside `output_dir` counts too,
-    only this `run`'s part of it when that is given. `output_dir` may be the run's own directory in the current generation.
+    `generation` 2026-01: rank 0's step lines, of which each attempt keeps its own file below
+    `torchrun/`; whole seconds, the date from the file's last change. `current`: the trainer's rows
+    in `metrics.jsonl`. `verl`: the rows of each attempt's `metrics.N.jsonl`, dated back from the
+    file's last change by how long each step says that it took. What was moved to `.bs4` beside
+    `output_dir` counts too, only this `run`'s part of it when that is given. `output_dir` may be
+    the run's own directory in the current generation.
     """
     places = _places(output_dir, run)
     if generation == "2026-01":
         logs = _named(places, "stdout.log", "trainer.stdout", "rank_0.log")
         found = {(float(int(at)), step) for path in logs for at, step in _log_steps(path)}
     elif generation == "verl":
-        found = {pair for path in _walk(places) if _VERL_METRICS.fullmatch(path.name) for pair in _verl_steps(path)}
+        found = {
+            pair
+            for path in _walk(places)
+            if _VERL_METRICS.fullmatch(path.name)
+            for pair in _verl_steps(path)
+        }
     else:
         found = {pair for path in _named(places, "metrics.jsonl") for pair in _metric_steps(path)}
     return sorted(found)
 
 
 def trained_steps(output_dir: Path, generation: str, run: str = "") -> list[tuple[float, int]]:
-    """The finished steps that were worth something, as (wall seconds, step), oldest first. Arguments are those of `steps`.
+    """The finished steps that were worth something, as (wall seconds, step), oldest first.
+    Arguments are those of `steps`.
 
-    A step counts when it has a throughput (the first of each process has none to tell), when its batch had tokens, and when inference has
-    taken the weights that it made. A run that is falling apart prints steps of batches that shrink to nothing, with weights for nobody.
+    A step counts when it has a throughput (the first of each process has none to tell), when its
+    batch had tokens, and when inference has taken the weights that it made. A run that is falling
+    apart prints steps of batches that shrink to nothing, with weights for nobody.
     """
     finished = steps(output_dir, generation, run)
     if generation == "verl":
@@ -100,12 +126,18 @@ def trained_steps(output_dir: Path, generation: str, run: str = "") -> list[tupl
     old = generation == "2026-01"
     idle = _idle_steps(places) if old else set()
     batches = list(_old_batches(places) if old else _batches(places))
-    return [(t, step) for t, step in finished if (t, step) not in idle and _was_used(t, step, batches, generation)]
+    return [
+        (t, step)
+        for t, step in finished
+        if (t, step) not in idle and _was_used(t, step, batches, generation)
+    ]
 
 
 @dataclass(frozen=True)
 class _Batch:
-    """A batch that the orchestrator shipped at wall second `t`. `policy`: the newest one that inference has for certain."""
+    """A batch that the orchestrator shipped at wall second `t`. `policy`: the newest one that
+    inference has for certain.
+    """
 
     t: float
     step: int
@@ -122,7 +154,9 @@ def _was_used(t: float, step: int, batches: list[_Batch], generation: str) -> bo
 
 
 def _idle_steps(places: Iterable[Path]) -> set[tuple[float, int]]:
-    """Return the steps of 2026-01 without a throughput, but for the first of each process, which has nothing to measure it from."""
+    """Return the steps of 2026-01 without a throughput, but for the first of each process, which
+    has nothing to measure it from.
+    """
     idle: set[tuple[float, int]] = set()
     for path in _named(places, "stdout.log", "trainer.stdout", "rank_0.log"):
         own = sorted(_lines(path, _STEP_LINE))
@@ -145,7 +179,12 @@ def _batches(places: Iterable[Path]) -> Iterator[_Batch]:
         for row in _rows(path):
             if "off_policy/max" in row:
                 step = int(row["step"])
-                yield _Batch(float(row["time"]), step, float(row["progress/tokens"]), step - 1 - int(row["off_policy/max"]))
+                yield _Batch(
+                    float(row["time"]),
+                    step,
+                    float(row["progress/tokens"]),
+                    step - 1 - int(row["off_policy/max"]),
+                )
 
 
 def last_step(output_dir: Path, generation: str, run: str = "") -> int | None:
@@ -155,11 +194,16 @@ def last_step(output_dir: Path, generation: str, run: str = "") -> int | None:
 
 
 def _places(output_dir: Path, run: str) -> list[Path]:
-    return [output_dir, *(above / ".bs4" / run for above in (output_dir.parent, output_dir.parent.parent))]
+    return [
+        output_dir,
+        *(above / ".bs4" / run for above in (output_dir.parent, output_dir.parent.parent)),
+    ]
 
 
 def _named(places: Iterable[Path], *names: str) -> Iterator[Path]:
-    """Files by name, each inode once: an archived log is often a hard link of the one that is still written."""
+    """Files by name, each inode once: an archived log is often a hard link of the one that is still
+    written.
+    """
     seen = set()
     for path in _walk(places):
         if any(path.name == name or path.name.startswith(f"{name}.") for name in names):
@@ -196,7 +240,9 @@ def _lines(path: Path, pattern: re.Pattern[bytes]) -> Iterator[tuple[float, int,
 
 
 def _metric_steps(path: Path) -> Iterator[tuple[float, int]]:
-    yield from ((float(row["time"]), int(row["step"])) for row in _rows(path) if "perf/throughput" in row)
+    yield from (
+        (float(row["time"]), int(row["step"])) for row in _rows(path) if "perf/throughput" in row
+    )
 
 
 def _rows(path: Path) -> Iterator[dict[str, Any]]:
@@ -229,7 +275,9 @@ def _verl_steps(path: Path) -> Iterator[tuple[float, int]]:
 def _walk(directories: Iterable[Path]) -> Iterator[Path]:
     for directory in directories:
         for base, _, names in os.walk(directory):
-            yield from (path for name in sorted(names) if not (path := Path(base, name)).is_symlink())
+            yield from (
+                path for name in sorted(names) if not (path := Path(base, name)).is_symlink()
+            )
 
 
 def _facts(path: Path) -> FileFacts | None:

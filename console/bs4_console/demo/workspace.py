@@ -1,4 +1,6 @@
-"""The files of a practice pod: home, training environment, configs, GPUs, keys, and the environment its processes get."""
+"""The files of a practice pod: home, training environment, configs, GPUs, keys, and the environment
+its processes get.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ _SOCKET_BELOW_HOME = len("/.bs4/sock/0123456789ab.sock")
 
 @dataclass(frozen=True)
 class Workspace:
-    """Where a pod keeps what. `api_port` is the engine's own API (behind the router in the current generation)."""
+    """Where a pod keeps what. `api_port` is the engine's own API (behind the router in the current
+    generation).
+    """
 
     name: str
     root: Path
@@ -61,11 +65,16 @@ class Workspace:
         return Board(self.root / "gpu")
 
     def as_dict(self) -> dict[str, Any]:
-        return {key: str(value) if isinstance(value, Path) else value for key, value in asdict(self).items()}
+        return {
+            key: str(value) if isinstance(value, Path) else value
+            for key, value in asdict(self).items()
+        }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Workspace:
-        paths = {key: Path(data[key]) for key in ("root", "home", "project", "host_key", "client_key")}
+        paths = {
+            key: Path(data[key]) for key in ("root", "home", "project", "host_key", "client_key")
+        }
         compiled = Path(data["library"]) if data["library"] else None
         return cls(**{**data, **paths, "library": compiled})
 
@@ -79,16 +88,23 @@ def create(
     foreign_pids: int | Mapping[int, int] | None = None,
     bare: bool = False,
 ) -> Workspace:
-    """Make everything below `root`. ValueError for an unknown generation or a root whose path is too long for a socket below it.
+    """Make everything below `root`. ValueError for an unknown generation or a root whose path is
+    too long for a socket below it.
 
-    `bare`: as a provider hands a machine out, without uv and prime-rl; what stands for the network is beside the home directory.
+    `bare`: as a provider hands a machine out, without uv and prime-rl; what stands for the network
+    is beside the home directory.
     """
     if generation not in GENERATIONS:
-        raise ValueError(f"Unknown trainer generation {generation!r}; use one of {', '.join(GENERATIONS)}.")
+        raise ValueError(
+            f"Unknown trainer generation {generation!r}; use one of {', '.join(GENERATIONS)}."
+        )
     root = root.absolute()
     home = root / "home"
     if len(str(home).encode()) + _SOCKET_BELOW_HOME > _SOCKET_LIMIT:
-        raise ValueError(f"{root} is too long for a unix socket below it; give the practice pod a shorter directory.")
+        raise ValueError(
+            f"{root} is too long for a unix socket below it; give the practice pod a shorter "
+            "directory."
+        )
     project = home / ("verl" if generation == "verl" else "prime-rl")
     home.mkdir(parents=True, exist_ok=True)
     home.chmod(0o700)
@@ -103,19 +119,36 @@ def create(
     _cache_model(home / ".cache" / "huggingface")
     (root / "dev" / "shm").mkdir(exist_ok=True)
     (root / "dev" / "kmsg").unlink(missing_ok=True)
-    (root / "dev" / "kmsg").symlink_to("/dev/kmsg")  # processes are real here, and so is what the kernel does to them
+    (root / "dev" / "kmsg").symlink_to(
+        "/dev/kmsg"
+    )  # processes are real here, and so is what the kernel does to them
     if generation == "2026-01":
         api_port = port
     tree = outside.repository(root) if bare else project
-    _write_configs(tree / "configs", generation, {"port": port, "backend_port": api_port, "env_port": env_port})
+    _write_configs(
+        tree / "configs", generation, {"port": port, "backend_port": api_port, "env_port": env_port}
+    )
     revision = outside.commit(tree) if bare else ""
     client_key, host_key = (_key(root / "keys" / kind) for kind in ("client", "host"))
     public = " ".join(host_key.with_suffix(".pub").read_text().split()[:2])
     compiled = library.build(root / "lib")
     return Workspace(
-        name, root, generation, home, project, port, api_port, env_port, hub_port, wandb_port, compiled, host_key, client_key, public,
+        name,
+        root,
+        generation,
+        home,
+        project,
+        port,
+        api_port,
+        env_port,
+        hub_port,
+        wandb_port,
+        compiled,
+        host_key,
+        client_key,
+        public,
         revision,
-    )  # fmt: skip
+    )
 
 
 def environment(
@@ -127,7 +160,9 @@ def environment(
     scope_root: int,
     extra: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """What every process of the pod gets, and nothing of this machine's own: no XDG directories, no other home."""
+    """What every process of the pod gets, and nothing of this machine's own: no XDG directories, no
+    other home.
+    """
     home = workspace.home
     path = [Path(sys.executable).resolve().parent, *map(Path, _SYSTEM_PATH)]
     if workspace.revision:
@@ -148,7 +183,8 @@ def environment(
         "BS4_MINIATURE_GPUS": str(workspace.root / "gpu"),
         "BS4_MINIATURE_HUB": f"127.0.0.1:{workspace.hub_port}",
         "BS4_MINIATURE_WANDB": f"127.0.0.1:{workspace.wandb_port}",
-        # What the product itself asks of services goes to the same places: a practice pod never talks to the world.
+        # What the product itself asks of services goes to the same places: a practice pod never
+        # talks to the world.
         "BS4_HUB_URL": f"http://127.0.0.1:{workspace.hub_port}",
         "BS4_WANDB_URL": f"http://127.0.0.1:{workspace.wandb_port}",
         "BS4_B2_URL": f"http://127.0.0.1:{workspace.hub_port}",
@@ -159,7 +195,9 @@ def environment(
     if workspace.library is None:
         values["BS4_GPU_SOURCE"] = str(workspace.root / "gpu" / "recorded.json")
     else:
-        values["LD_LIBRARY_PATH"] = ":".join(filter(None, (str(workspace.library.parent), os.environ.get("LD_LIBRARY_PATH"))))
+        values["LD_LIBRARY_PATH"] = ":".join(
+            filter(None, (str(workspace.library.parent), os.environ.get("LD_LIBRARY_PATH")))
+        )
     return {**values, **(extra or {})}
 
 
@@ -168,7 +206,9 @@ def shell() -> str:
 
 
 def _write_configs(directory: Path, generation: str, ports: Mapping[str, int]) -> None:
-    """`rl.toml`, the server on its own as `infer.toml`, and `rl-apart.toml` for a run that expects that server to be there."""
+    """`rl.toml`, the server on its own as `infer.toml`, and `rl-apart.toml` for a run that expects
+    that server to be there.
+    """
     rl = string.Template((_TEMPLATES / f"{generation}.rl.toml").read_text()).substitute(ports)
     (directory / "rl.toml").write_text(rl)
     if generation == "verl":
@@ -183,12 +223,15 @@ def _cache_model(hub: Path) -> None:
     """The model of the pod's configs as an earlier download left it: a run then asks nobody."""
     snapshot = hub / "hub" / f"models--{MODEL.replace('/', '--')}" / "snapshots" / "main"
     snapshot.mkdir(parents=True, exist_ok=True)
-    (snapshot / "config.json").write_text(json.dumps({"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}))
+    (snapshot / "config.json").write_text(
+        json.dumps({"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"})
+    )
 
 
 def _free_ports(count: int) -> list[int]:
-    """Ports nobody uses, below the range from which the kernel takes ports for outgoing connections: a pod's own requests must
-    never sit on the port that its next server wants."""
+    """Ports nobody uses, below the range from which the kernel takes ports for outgoing
+    connections: a pod's own requests must never sit on the port that its next server wants.
+    """
     found: list[int] = []
     while len(found) < count:
         port = random.randrange(20000, 32000)

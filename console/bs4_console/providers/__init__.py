@@ -1,4 +1,6 @@
-"""Where machines are rented: one small adapter for each provider over its HTTP API, all with the same face (base.py)."""
+"""Where machines are rented: one small adapter for each provider over its HTTP API, all with the
+same face (base.py).
+"""
 
 from __future__ import annotations
 
@@ -17,14 +19,26 @@ from bs4_console.providers.runpod import RunPod
 from bs4_console.providers.vast import Vast
 from bs4_console.providers.verda import Verda
 
-_MAKERS: Mapping[str, Callable[..., Provider]] = {"vast": Vast, "runpod": RunPod, "prime": Prime, "lambda": Lambda, "verda": Verda}
+_MAKERS: Mapping[str, Callable[..., Provider]] = {
+    "vast": Vast,
+    "runpod": RunPod,
+    "prime": Prime,
+    "lambda": Lambda,
+    "verda": Verda,
+}
 NAMES = tuple(_MAKERS)
 
 
 def make(
-    name: str, client: httpx.AsyncClient, *, key: tuple[Secret, ...] | None = None, environment: Mapping[str, str] = os.environ
+    name: str,
+    client: httpx.AsyncClient,
+    *,
+    key: tuple[Secret, ...] | None = None,
+    environment: Mapping[str, str] = os.environ,
 ) -> Provider:
-    """The adapter of one provider, with the key that keys.py finds. `BS4_<NAME>_URL` names another server for it."""
+    """The adapter of one provider, with the key that keys.py finds. `BS4_<NAME>_URL` names another
+    server for it.
+    """
     if name not in _MAKERS:
         raise UsageError(f"There is no provider {name!r}.", f"Choose {', '.join(NAMES)}.")
     found = key if key is not None else keys.find(name, environment)

@@ -1,4 +1,6 @@
-"""One provider's HTTP, with its failures as typed errors. Reads are tried again a little; what spends is sent exactly once."""
+"""One provider's HTTP, with its failures as typed errors. Reads are tried again a little; what
+spends is sent exactly once.
+"""
 
 from __future__ import annotations
 
@@ -24,23 +26,31 @@ from bs4_console.providers.errors import (
     WrongKey,
 )
 
-#: Seconds for one request: connecting, and each wait for the next bytes. A create may take long on the provider's side.
+#: Seconds for one request: connecting, and each wait for the next bytes. A create may take long on
+#: the provider's side.
 TIMEOUT = httpx.Timeout(60.0, connect=10.0)
 #: Pauses before a read is tried again. More would only hide that the provider is away.
 PAUSES_S = (0.5, 2.0)
-#: An answer larger than this is refused. An account's machines or a market's offers are far smaller.
+#: An answer larger than this is refused. An account's machines or a market's offers are far
+#: smaller.
 MOST_BYTES = 16 << 20
 _TEXT_CHARS = 200
 
 
 class Api:
-    """`authorize` gives the headers of a request; it may ask for a token first. Redirects are not followed: they would carry the key."""
+    """`authorize` gives the headers of a request; it may ask for a token first. Redirects are not
+    followed: they would carry the key.
+    """
 
     def __init__(
-        self, provider: str, client: httpx.AsyncClient, base_url: str, secrets: tuple[Secret, ...],
+        self,
+        provider: str,
+        client: httpx.AsyncClient,
+        base_url: str,
+        secrets: tuple[Secret, ...],
         authorize: Callable[[], Awaitable[Mapping[str, str]]] | None = None,
         pauses_s: tuple[float, ...] = PAUSES_S,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.provider = provider
         self.base_url = base_url.rstrip("/")
         self._client = client
@@ -60,7 +70,9 @@ class Api:
         """A read that the API spells with another method (a search)."""
         return await self._patiently(lambda: self.once(method, path, body=body))
 
-    async def once(self, method: str, path: str, *, body: Any = None, params: Any = None, text: bool = False) -> Any:
+    async def once(
+        self, method: str, path: str, *, body: Any = None, params: Any = None, text: bool = False
+    ) -> Any:
         """Sent exactly once. The JSON of the answer (None for an empty one), or its text."""
         response = await self._send(method, path, body, params)
         if text:
@@ -70,15 +82,23 @@ class Api:
         try:
             return json.loads(response.content)
         except ValueError:
-            raise BadAnswer(self.provider, f"the answer to {method} {path} is no JSON.", self._later()) from None
+            raise BadAnswer(
+                self.provider, f"the answer to {method} {path} is no JSON.", self._later()
+            ) from None
 
-    async def spend(self, method: str, path: str, body: Any, label: str, *, text: bool = False) -> Any:
-        """A create: sent exactly once. InDoubt for every end that leaves open whether the machine exists."""
+    async def spend(
+        self, method: str, path: str, body: Any, label: str, *, text: bool = False
+    ) -> Any:
+        """A create: sent exactly once. InDoubt for every end that leaves open whether the machine
+        exists.
+        """
         try:
             return await self.once(method, path, body=body, text=text)
         except Unreached as error:
             if not error.sent:
-                raise NotSent(self.provider, error.message.partition(": ")[2], error.next_step) from None
+                raise NotSent(
+                    self.provider, error.message.partition(": ")[2], error.next_step
+                ) from None
             raise self.doubt(error.message.partition(": ")[2], label) from None
         except (ServerTrouble, BadAnswer) as error:
             raise self.doubt(error.message.partition(": ")[2], label) from None
@@ -89,7 +109,7 @@ class Api:
             f"it is not known whether {label} was made: {why}",
             "Look before renting again: `bs4-console provision list`.",
             label,
-        )  # fmt: skip
+        )
 
     async def _patiently(self, work: Callable[[], Awaitable[Any]]) -> Any:
         for pause in self._pauses_s:
@@ -107,18 +127,39 @@ class Api:
         headers = {"Accept": "application/json", **await self._authorize()}
         try:
             request = self._client.build_request(
-                method, self.base_url + path, json=body, params=params, headers=headers, timeout=TIMEOUT
-            )  # fmt: skip
+                method,
+                self.base_url + path,
+                json=body,
+                params=params,
+                headers=headers,
+                timeout=TIMEOUT,
+            )
             async with asyncio.timeout(120):
                 response = await self._client.send(request, follow_redirects=False)
-        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol) as error:
+        except (
+            httpx.ConnectError,
+            httpx.ConnectTimeout,
+            httpx.PoolTimeout,
+            httpx.UnsupportedProtocol,
+        ) as error:
             raise Unreached(
-                self.provider, f"it cannot be reached ({self._clean(error)}).", "Check the network; try again.", sent=False
+                self.provider,
+                f"it cannot be reached ({self._clean(error)}).",
+                "Check the network; try again.",
+                sent=False,
             ) from None
         except (httpx.HTTPError, TimeoutError) as error:
-            raise Unreached(self.provider, f"no answer to {method} {path} ({self._clean(error)}).", self._later()) from None
+            raise Unreached(
+                self.provider,
+                f"no answer to {method} {path} ({self._clean(error)}).",
+                self._later(),
+            ) from None
         if len(response.content) > MOST_BYTES:
-            raise BadAnswer(self.provider, f"the answer to {method} {path} is larger than {MOST_BYTES} bytes.", self._later())
+            raise BadAnswer(
+                self.provider,
+                f"the answer to {method} {path} is larger than {MOST_BYTES} bytes.",
+                self._later(),
+            )
         if not response.is_success:
             raise self._failure(method, path, response)
         return response
@@ -128,21 +169,36 @@ class Api:
         what = f"{method} {path} was answered with {status}" + (f": {said}" if said else "") + "."
         if status == 401:
             return WrongKey(
-                self.provider, f"the key is not accepted ({status}).", f"Store another: `bs4-console provision key {self.provider}`."
+                self.provider,
+                f"the key is not accepted ({status}).",
+                f"Store another: `bs4-console provision key {self.provider}`.",
             )
         if status == 403:
-            return NotAllowed(self.provider, what, "Give the key the permission to read, create and end machines.")
+            return NotAllowed(
+                self.provider, what, "Give the key the permission to read, create and end machines."
+            )
         if status == 404 and not _is_object(response.content):
             # A proxy's page, or a wrong address: nothing is known of what was asked for.
             return BadAnswer(self.provider, f"{what[:-1]}, and not by its API.", self._later())
         if status == 404:
-            return NotThere(self.provider, what, "`bs4-console provision list` shows what there is.")
+            return NotThere(
+                self.provider, what, "`bs4-console provision list` shows what there is."
+            )
         if status == 429:
-            return RateLimited(self.provider, what, "Wait, then try again.", _seconds(response.headers.get("Retry-After")))
+            return RateLimited(
+                self.provider,
+                what,
+                "Wait, then try again.",
+                _seconds(response.headers.get("Retry-After")),
+            )
         if status >= 500:
             return ServerTrouble(self.provider, what, self._later())
         if 300 <= status < 400:
-            return BadAnswer(self.provider, f"{method} {path} redirects elsewhere, which is not followed.", "Correct the base URL.")
+            return BadAnswer(
+                self.provider,
+                f"{method} {path} redirects elsewhere, which is not followed.",
+                "Correct the base URL.",
+            )
         return Refused(self.provider, what, "Change what is asked for, or take another offer.")
 
     def _said(self, response: httpx.Response) -> str:
@@ -153,13 +209,20 @@ class Api:
             return ""
         for part in (data, data.get("error") if isinstance(data, dict) else None):
             if isinstance(part, dict):
-                words = [str(part[key]) for key in ("code", "error", "title", "message", "msg", "detail") if isinstance(part.get(key), str)]
+                words = [
+                    str(part[key])
+                    for key in ("code", "error", "title", "message", "msg", "detail")
+                    if isinstance(part.get(key), str)
+                ]
                 if words:
                     return self._clean(", ".join(dict.fromkeys(words)))
         return ""
 
     def _clean(self, text: object) -> str:
-        line = "".join(character if character.isprintable() else " " for character in (str(text) or type(text).__name__))
+        line = "".join(
+            character if character.isprintable() else " "
+            for character in (str(text) or type(text).__name__)
+        )
         for secret in self._secrets:
             line = line.replace(secret.reveal(), "(hidden)")
         return line[:_TEXT_CHARS].rstrip(" .")

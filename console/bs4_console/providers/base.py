@@ -1,7 +1,8 @@
-"""What every provider of machines is to the console: offers, one create, looks, an end. One small adapter each speaks its API.
+"""What every provider of machines is to the console: offers, one create, looks, an end. One small
+adapter each speaks its API.
 
-No provider has an idempotency key. So nothing here ever repeats a create, and a create's label is exact and unique: who is in doubt looks
-for that label (core/provision.py does).
+No provider has an idempotency key. So nothing here ever repeats a create, and a create's label is
+exact and unique: who is in doubt looks for that label (core/provision.py does).
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-#: starting: it was made and is not up yet. running: up by the provider's word (SSH may still take a moment). stopped: it exists, does not
-#: run, and may still cost. ended: it will never run again. unknown: the provider says so, or says a word that is not known.
+#: starting: it was made and is not up yet. running: up by the provider's word (SSH may still take a
+#: moment). stopped: it exists, does not run, and may still cost. ended: it will never run again.
+#: unknown: the provider says so, or says a word that is not known.
 MachineState = Literal["starting", "running", "stopped", "ended", "unknown"]
 
 _LABEL = re.compile(r"bs4-(?P<run>.+)-(?P<ulid>[0-9A-HJKMNP-TV-Z]{26})")
@@ -23,7 +25,9 @@ _RUN_CHARS = 28
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a provider's API can do. A wish that it cannot meet gives no offers, and that is said."""
+    """What a provider's API can do. A wish that it cannot meet gives no offers, and that is
+    said.
+    """
 
     interruptible: bool = False
     """It sells machines that may be taken back."""
@@ -34,7 +38,9 @@ class Capabilities:
     price_cap: bool = False
     """The create itself refuses above a price."""
     host_keys: bool = False
-    """The machine's SSH host key can be learned over the provider's authenticated API, so that no person has to compare it."""
+    """The machine's SSH host key can be learned over the provider's authenticated API, so that no
+    person has to compare it.
+    """
     reliability: bool = False
     """Offers tell how reliable the machine was."""
     cuda: bool = False
@@ -43,7 +49,9 @@ class Capabilities:
 
 @dataclass(frozen=True)
 class Want:
-    """What is looked for. `max_price` is US dollars an hour for the whole machine, never for one GPU."""
+    """What is looked for. `max_price` is US dollars an hour for the whole machine, never for one
+    GPU.
+    """
 
     gpu: str
     """As in gpus.py: "H100" is any H100, "H100-SXM" only that."""
@@ -58,7 +66,9 @@ class Want:
     """At least this version, "12.8", where the provider can choose by it."""
     interruptible: bool = False
     image: str | None = None
-    """The provider's word for an image; None: the adapter's default, which has sshd and a CUDA driver's user side."""
+    """The provider's word for an image; None: the adapter's default, which has sshd and a CUDA
+    driver's user side.
+    """
     start_command: str = ""
 
     def as_dict(self) -> dict[str, Any]:
@@ -75,7 +85,9 @@ class Offer:
     gpu: str
     count: int
     price: float
-    """US dollars an hour for the whole machine with the disk wanted, as far as the API tells prices (see `notes`)."""
+    """US dollars an hour for the whole machine with the disk wanted, as far as the API tells prices
+    (see `notes`).
+    """
     disk_gb: int
     region: str
     reliability: float | None = None
@@ -125,13 +137,17 @@ class Machine:
 
 
 class Provider(Protocol):
-    """One account at one provider. Every call may raise a ProviderError of errors.py; only `create` may raise InDoubt."""
+    """One account at one provider. Every call may raise a ProviderError of errors.py; only `create`
+    may raise InDoubt.
+    """
 
     name: str
     capabilities: Capabilities
 
     async def offers(self, want: Want) -> list[Offer]:
-        """What fits, cheapest first; empty when nothing does. The price cap is not applied: who compares wants to see more."""
+        """What fits, cheapest first; empty when nothing does. The price cap is not applied: who
+        compares wants to see more.
+        """
         ...
 
     async def prepare(self, public_key: str) -> None:
@@ -139,7 +155,9 @@ class Provider(Protocol):
         ...
 
     async def create(self, offer: Offer, want: Want, label: str, public_key: str) -> str:
-        """Rent it, once, and give its id. Refused: it surely was not sent, or the provider says no. InDoubt: it may exist."""
+        """Rent it, once, and give its id. Refused: it surely was not sent, or the provider says no.
+        InDoubt: it may exist.
+        """
         ...
 
     async def machines(self) -> list[Machine]:
@@ -151,16 +169,22 @@ class Provider(Protocol):
         ...
 
     async def terminate(self, machine: Machine) -> None:
-        """Ask for its end, disk included. Returns when the provider took the order, which is no proof: look until it is gone."""
+        """Ask for its end, disk included. Returns when the provider took the order, which is no
+        proof: look until it is gone.
+        """
         ...
 
     async def host_keys(self, machine: Machine) -> tuple[str, ...]:
-        """Fingerprints ("SHA256:...") of its SSH host keys over the provider's API; empty where it cannot tell (yet)."""
+        """Fingerprints ("SHA256:...") of its SSH host keys over the provider's API; empty where it
+        cannot tell (yet).
+        """
         ...
 
 
 def label_of(run: str, ulid: str) -> str:
-    """`bs4-<run>-<ulid>`: unique by its ULID; the run's name is for people and cut where it is long."""
+    """`bs4-<run>-<ulid>`: unique by its ULID; the run's name is for people and cut where it is
+    long.
+    """
     word = re.sub(r"[^A-Za-z0-9._-]+", "-", run).strip("-.")[:_RUN_CHARS] or "run"
     return f"bs4-{word}-{ulid}"
 
@@ -176,7 +200,9 @@ def ulid_of(label: str) -> str | None:
 
 
 def key_name(public_key: str) -> str:
-    """How a public key is called in an account: names are unique there, and a person may have several keys."""
+    """How a public key is called in an account: names are unique there, and a person may have
+    several keys.
+    """
     return f"bs4-console-{hashlib.sha256(public_key.encode()).hexdigest()[:8]}"
 
 
@@ -184,7 +210,9 @@ FINGERPRINT = re.compile(r"(?<![A-Za-z0-9])SHA256:[A-Za-z0-9+/]{43}")
 
 
 def number(value: Any) -> float | None:
-    """A JSON number, or a number in a string (prices come as both); None for everything else, NaN and infinity included."""
+    """A JSON number, or a number in a string (prices come as both); None for everything else, NaN
+    and infinity included.
+    """
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     try:

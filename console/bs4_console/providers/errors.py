@@ -1,4 +1,6 @@
-"""What can go wrong between the console and a provider, each with the next thing to do. No text ever holds a key."""
+"""What can go wrong between the console and a provider, each with the next thing to do. No text
+ever holds a key.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ class WrongKey(ProviderError):
 
 
 class NotAllowed(ProviderError):
-    """The key is known and may not do this (403). It says nothing about what exists: never "none"."""
+    """The key is known and may not do this (403). It says nothing about what exists: never
+    "none".
+    """
 
 
 class RateLimited(ProviderError):
@@ -32,17 +36,23 @@ class RateLimited(ProviderError):
 
     retry = True
 
-    def __init__(self, provider: str, message: str, next_step: str = "", after_s: float | None = None) -> None:
+    def __init__(
+        self, provider: str, message: str, next_step: str = "", after_s: float | None = None
+    ) -> None:
         super().__init__(provider, message, next_step)
         self.after_s = after_s
 
 
 class Unreached(ProviderError):
-    """No answer. `sent` False: the connection was never made, so the provider cannot have seen the request."""
+    """No answer. `sent` False: the connection was never made, so the provider cannot have seen the
+    request.
+    """
 
     retry = True
 
-    def __init__(self, provider: str, message: str, next_step: str = "", *, sent: bool = True) -> None:
+    def __init__(
+        self, provider: str, message: str, next_step: str = "", *, sent: bool = True
+    ) -> None:
         super().__init__(provider, message, next_step)
         self.sent = sent
 
@@ -54,17 +64,23 @@ class ServerTrouble(ProviderError):
 
 
 class BadAnswer(ProviderError):
-    """An answer that is not what the API promises (no JSON, a redirect, a missing field, half a list): nothing is known by it."""
+    """An answer that is not what the API promises (no JSON, a redirect, a missing field, half a
+    list): nothing is known by it.
+    """
 
 
 class NotThere(ProviderError):
-    """404 in the API's own JSON: no such machine, offer or path. (Any other page with 404 is a BadAnswer.)"""
+    """404 in the API's own JSON: no such machine, offer or path. (Any other page with 404 is a
+    BadAnswer.)
+    """
 
     exit_code = USAGE
 
 
 class Refused(ProviderError):
-    """The provider understood and said no (no capacity, no credit, a bad field), or was surely never asked."""
+    """The provider understood and said no (no capacity, no credit, a bad field), or was surely
+    never asked.
+    """
 
     exit_code = FINDING
 

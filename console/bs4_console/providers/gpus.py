@@ -1,4 +1,6 @@
-"""One name for each GPU over all providers, from what they call it: `H100-SXM`, `A100-80-PCIe`, `RTX-4090`."""
+"""One name for each GPU over all providers, from what they call it: `H100-SXM`, `A100-80-PCIe`,
+`RTX-4090`.
+"""
 
 from __future__ import annotations
 
@@ -6,30 +8,70 @@ import re
 
 #: Looked for in this order: a name may hold a shorter one (GH200, H200; L40S, L40, L4).
 _MODELS = (
-    "B300", "B200", "GB300", "GB200", "GH200", "H200", "H100", "H20", "A100", "A800", "L40S", "L40", "L4", "V100", "A40", "A30", "A16",
-    "A10", "T4", "MI300X", "RTX-PRO-6000", "RTX-6000-ADA", "RTX-A6000", "RTX-A5000", "RTX-A4000", "RTX-5090", "RTX-4090", "RTX-3090",
-)  # fmt: skip
+    "B300",
+    "B200",
+    "GB300",
+    "GB200",
+    "GH200",
+    "H200",
+    "H100",
+    "H20",
+    "A100",
+    "A800",
+    "L40S",
+    "L40",
+    "L4",
+    "V100",
+    "A40",
+    "A30",
+    "A16",
+    "A10",
+    "T4",
+    "MI300X",
+    "RTX-PRO-6000",
+    "RTX-6000-ADA",
+    "RTX-A6000",
+    "RTX-A5000",
+    "RTX-A4000",
+    "RTX-5090",
+    "RTX-4090",
+    "RTX-3090",
+)
 _SPELLED = {
-    "RTX-PRO-6000": r"PRO[-_ ]?6000", "RTX-6000-ADA": r"6000[-_ ]?ADA|RTX[-_ ]?6000(?![-_ ]?PRO)", "RTX-A6000": r"A6000",
-    "RTX-A5000": r"A5000", "RTX-A4000": r"A4000", "RTX-5090": r"5090", "RTX-4090": r"4090(?!D|[-_ ]D)", "RTX-3090": r"3090",
-}  # fmt: skip
+    "RTX-PRO-6000": r"PRO[-_ ]?6000",
+    "RTX-6000-ADA": r"6000[-_ ]?ADA|RTX[-_ ]?6000(?![-_ ]?PRO)",
+    "RTX-A6000": r"A6000",
+    "RTX-A5000": r"A5000",
+    "RTX-A4000": r"A4000",
+    "RTX-5090": r"5090",
+    "RTX-4090": r"4090(?!D|[-_ ]D)",
+    "RTX-3090": r"3090",
+}
 
 
 def canonical(text: str, *, memory_gb: float | None = None, socket: str | None = None) -> str:
-    """The common name of what a provider calls `text`; an unknown one comes back as letters and digits, so that it can still be asked for.
+    """The common name of what a provider calls `text`; an unknown one comes back as letters and
+    digits, so that it can still be asked for.
 
-    `memory_gb` of one GPU tells the two A100 apart; `socket` is where a provider says SXM or PCIe beside the name.
+    `memory_gb` of one GPU tells the two A100 apart; `socket` is where a provider says SXM or PCIe
+    beside the name.
     """
     upper = f"{text} {socket or ''}".upper()
     for model in _MODELS:
-        pattern = _SPELLED.get(model, rf"(?<![A-Z0-9]){model}(?![0-9A-RT-Z])" if model[-1].isdigit() else model)
-        if re.search(pattern, upper) or (model not in _SPELLED and re.search(rf"(?<![A-Z])\d*{model}(?![0-9A-Z])", upper)):
+        pattern = _SPELLED.get(
+            model, rf"(?<![A-Z0-9]){model}(?![0-9A-RT-Z])" if model[-1].isdigit() else model
+        )
+        if re.search(pattern, upper) or (
+            model not in _SPELLED and re.search(rf"(?<![A-Z])\d*{model}(?![0-9A-Z])", upper)
+        ):
             return model + _memory(model, upper, memory_gb) + _form(model, upper)
     return re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-").upper()
 
 
 def fits(wanted: str, name: str) -> bool:
-    """Whether a canonical `name` is what is wanted: itself, or one of its forms ("H100" takes "H100-SXM")."""
+    """Whether a canonical `name` is what is wanted: itself, or one of its forms ("H100" takes
+    "H100-SXM").
+    """
     asked = wanted.upper().replace("_", "-").replace(" ", "-")
     return name.upper() == asked or name.upper().startswith(f"{asked}-")
 
@@ -37,7 +79,9 @@ def fits(wanted: str, name: str) -> bool:
 def _memory(model: str, upper: str, memory_gb: float | None) -> str:
     if model != "A100":
         return ""
-    size = memory_gb or (80.0 if re.search(r"80 ?GB?", upper) else 40.0 if re.search(r"40 ?GB?", upper) else None)
+    size = memory_gb or (
+        80.0 if re.search(r"80 ?GB?", upper) else 40.0 if re.search(r"40 ?GB?", upper) else None
+    )
     return "" if size is None else "-80" if size > 60 else "-40"
 
 

@@ -1,4 +1,5 @@
-"""Where a provider's key comes from: our own private file, the environment, or the file of the provider's own program. Never an argument.
+"""Where a provider's key comes from: our own private file, the environment, or the file of the
+provider's own program. Never an argument.
 
 A file that others can read is refused: whoever has the key can spend.
 """
@@ -17,7 +18,8 @@ from bs4_console.core.errors import UsageError
 from bs4_console.core.notify import Secret
 from bs4_console.providers.errors import NoKey
 
-#: Provider -> the environment variables of its key, in the order of its fields (Verda has an id and a secret).
+#: Provider -> the environment variables of its key, in the order of its fields (Verda has an id and
+#: a secret).
 VARIABLES: Mapping[str, tuple[str, ...]] = {
     "vast": ("VAST_API_KEY",),
     "runpod": ("RUNPOD_API_KEY",),
@@ -37,7 +39,8 @@ def store(provider: str, text: str) -> Path:
     wanted = VARIABLES[provider]
     if len(fields) != len(wanted) or any(not _plain(field) for field in fields):
         raise UsageError(
-            f"That is no key for {provider}: {len(wanted)} line{'s' * (len(wanted) > 1)} without spaces expected.",
+            f"That is no key for {provider}: {len(wanted)} line{'s' * (len(wanted) > 1)} "
+            "without spaces expected.",
             f"Give {' and '.join(wanted)} on standard input, each on its line.",
         )
     path = own_file(provider)
@@ -45,14 +48,21 @@ def store(provider: str, text: str) -> Path:
     return path
 
 
-def find(provider: str, environment: Mapping[str, str] = os.environ, home: Path | None = None) -> tuple[Secret, ...]:
-    """The key's fields. NoKey when there is none; UsageError when a file is open to others or is not understood."""
+def find(
+    provider: str, environment: Mapping[str, str] = os.environ, home: Path | None = None
+) -> tuple[Secret, ...]:
+    """The key's fields. NoKey when there is none; UsageError when a file is open to others or is
+    not understood.
+    """
     names = VARIABLES[provider]
     own = own_file(provider)
     if (text := _private(own)) is not None:
         found = tuple(line.strip() for line in text.splitlines() if line.strip())
         if len(found) != len(names):
-            raise UsageError(f"{own} does not hold a key for {provider}.", f"Store it again: `bs4-console provision key {provider}`.")
+            raise UsageError(
+                f"{own} does not hold a key for {provider}.",
+                f"Store it again: `bs4-console provision key {provider}`.",
+            )
         return tuple(Secret(field) for field in found)
     if all(environment.get(name) for name in names):
         return tuple(Secret(environment[name].strip()) for name in names)
@@ -60,8 +70,10 @@ def find(provider: str, environment: Mapping[str, str] = os.environ, home: Path 
         if (text := _private(path)) is not None and (key := read(text)):
             return (Secret(key.strip()),)
     raise NoKey(
-        provider, "there is no key for it.", f"Store one: `bs4-console provision key {provider}` (it is read from standard input)."
-    )  # fmt: skip
+        provider,
+        "there is no key for it.",
+        f"Store one: `bs4-console provision key {provider}` (it is read from standard input).",
+    )
 
 
 def known(environment: Mapping[str, str] = os.environ, home: Path | None = None) -> list[str]:
@@ -76,11 +88,16 @@ def known(environment: Mapping[str, str] = os.environ, home: Path | None = None)
     return found
 
 
-def _foreign(provider: str, home: Path, environment: Mapping[str, str]) -> list[tuple[Path, Callable[[str], str]]]:
+def _foreign(
+    provider: str, home: Path, environment: Mapping[str, str]
+) -> list[tuple[Path, Callable[[str], str]]]:
     """Files that the providers' own programs keep."""
     config = Path(environment.get("XDG_CONFIG_HOME") or home / ".config")
     places: dict[str, list[tuple[Path, Callable[[str], str]]]] = {
-        "vast": [(config / "vastai" / "vast_api_key", str.strip), (home / ".vast_api_key", str.strip)],
+        "vast": [
+            (config / "vastai" / "vast_api_key", str.strip),
+            (home / ".vast_api_key", str.strip),
+        ],
         "runpod": [(home / ".runpod" / "config.toml", _runpod)],
         "prime": [(home / ".prime" / "config.json", _prime)],
     }
@@ -88,7 +105,9 @@ def _foreign(provider: str, home: Path, environment: Mapping[str, str]) -> list[
 
 
 def _runpod(text: str) -> str:
-    """runpodctl writes `apiKey`/`apikey` at the top, the Python library `api_key` under a profile."""
+    """runpodctl writes `apiKey`/`apikey` at the top, the Python library `api_key` under a
+    profile.
+    """
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError:
@@ -114,7 +133,10 @@ def _private(path: Path) -> str | None:
         with path.open("rb") as handle:
             mode = os.fstat(handle.fileno()).st_mode
             if stat.S_IMODE(mode) & 0o077:
-                raise UsageError(f"{path} can be read by others, and it holds a key that spends money.", f"Run `chmod 600 {path}`.")
+                raise UsageError(
+                    f"{path} can be read by others, and it holds a key that spends money.",
+                    f"Run `chmod 600 {path}`.",
+                )
             return handle.read(64 << 10).decode("utf-8", "replace")
     except (FileNotFoundError, NotADirectoryError):
         return None

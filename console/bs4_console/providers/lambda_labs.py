@@ -1,7 +1,7 @@
 """Lambda Cloud (cloud.lambda.ai/api/v1; its published API description, 1.10).
 
-On demand only; whole instances; no disk survives the end. One launch in 12 s and one other call a second are allowed. Errors are told apart
-by their `code`. User `ubuntu`, port 22.
+On demand only; whole instances; no disk survives the end. One launch in 12 s and one other call a
+second are allowed. Errors are told apart by their `code`. User `ubuntu`, port 22.
 """
 
 from __future__ import annotations
@@ -15,21 +15,39 @@ import httpx
 from bs4_console.core.notify import Secret
 from bs4_console.providers import gpus
 from bs4_console.providers.api import Api
-from bs4_console.providers.base import Capabilities, Machine, MachineState, Offer, Want, key_name, number
+from bs4_console.providers.base import (
+    Capabilities,
+    Machine,
+    MachineState,
+    Offer,
+    Want,
+    key_name,
+    number,
+)
 from bs4_console.providers.errors import NotThere
 from bs4_console.providers.shapes import identity, rows, table, text
 
 BASE_URL = "https://cloud.lambda.ai/api/v1"
 _STATES: dict[str, MachineState] = {
-    "booting": "starting", "active": "running", "terminating": "stopped", "terminated": "ended", "preempted": "ended",
-}  # fmt: skip
+    "booting": "starting",
+    "active": "running",
+    "terminating": "stopped",
+    "terminated": "ended",
+    "preempted": "ended",
+}
 
 
 class Lambda:
     name = "lambda"
     capabilities = Capabilities(start_command=True)
 
-    def __init__(self, client: httpx.AsyncClient, key: tuple[Secret, ...], base_url: str = BASE_URL, pace_s: float = 1.0) -> None:
+    def __init__(
+        self,
+        client: httpx.AsyncClient,
+        key: tuple[Secret, ...],
+        base_url: str = BASE_URL,
+        pace_s: float = 1.0,
+    ) -> None:
         """`pace_s`: between two calls, so that the limit is never met."""
         self._api = Api(self.name, client, base_url, key, self._paced)
         self._key = key
@@ -49,7 +67,12 @@ class Lambda:
         if want.interruptible:
             return []
         answer = table(self.name, await self._api.get("/instance-types"), "data")
-        found = [offer for name, row in answer.items() if isinstance(row, dict) for offer in self._offers(name, row, want)]
+        found = [
+            offer
+            for name, row in answer.items()
+            if isinstance(row, dict)
+            for offer in self._offers(name, row, want)
+        ]
         return sorted(found, key=lambda offer: offer.price)
 
     def _offers(self, name: str, row: dict[str, Any], want: Want) -> list[Offer]:
@@ -57,22 +80,40 @@ class Lambda:
         specs = table(self.name, kind, "specs")
         cents, disk = number(kind.get("price_cents_per_hour")), number(specs.get("storage_gib"))
         gpu = gpus.canonical(f"{name} {kind.get('gpu_description') or ''}")
-        if cents is None or specs.get("gpus") != want.count or not gpus.fits(want.gpu, gpu) or (disk or 0) < want.disk_gb:
+        if (
+            cents is None
+            or specs.get("gpus") != want.count
+            or not gpus.fits(want.gpu, gpu)
+            or (disk or 0) < want.disk_gb
+        ):
             return []
-        places = [str(place.get("name")) for place in row.get("regions_with_capacity_available") or [] if isinstance(place, dict)]
+        places = [
+            str(place.get("name"))
+            for place in row.get("regions_with_capacity_available") or []
+            if isinstance(place, dict)
+        ]
         return [
             Offer(
-                self.name, f"{name}/{place}", gpu, want.count, cents / 100, int(disk or 0), place,
+                self.name,
+                f"{name}/{place}",
+                gpu,
+                want.count,
+                cents / 100,
+                int(disk or 0),
+                place,
                 detail={"instance_type_name": name, "region_name": place},
             )
             for place in places
             if want.region is None or want.region.lower() in place.lower()
-        ]  # fmt: skip
+        ]
 
     async def prepare(self, public_key: str) -> None:
         """A launch takes exactly one key, by its name."""
         for row in rows(self.name, await self._api.get("/ssh-keys"), "data"):
-            if isinstance(known := row.get("public_key"), str) and known.split()[:2] == public_key.split()[:2]:
+            if (
+                isinstance(known := row.get("public_key"), str)
+                and known.split()[:2] == public_key.split()[:2]
+            ):
                 self._key_name = text(row.get("name"))
                 return
         body = {"name": key_name(public_key), "public_key": public_key}
@@ -81,8 +122,12 @@ class Lambda:
 
     async def create(self, offer: Offer, want: Want, label: str, public_key: str) -> str:
         body: dict[str, Any] = {
-            **offer.detail, "ssh_key_names": [self._key_name], "file_system_names": [], "quantity": 1, "name": label,
-        }  # fmt: skip
+            **offer.detail,
+            "ssh_key_names": [self._key_name],
+            "file_system_names": [],
+            "quantity": 1,
+            "name": label,
+        }
         if want.start_command:
             body["user_data"] = f"#!/bin/sh\n{want.start_command}\n"
         answer = await self._api.spend("POST", "/instance-operations/launch", body, label)
@@ -93,17 +138,23 @@ class Lambda:
         return identity(self.name, {"id": ids[0]})
 
     async def machines(self) -> list[Machine]:
-        return [self._machine(row) for row in rows(self.name, await self._api.get("/instances"), "data")]
+        return [
+            self._machine(row) for row in rows(self.name, await self._api.get("/instances"), "data")
+        ]
 
     async def machine(self, machine_id: str) -> Machine | None:
         try:
-            return self._machine(table(self.name, await self._api.get(f"/instances/{machine_id}"), "data"))
+            return self._machine(
+                table(self.name, await self._api.get(f"/instances/{machine_id}"), "data")
+            )
         except NotThere:
             return None
 
     async def terminate(self, machine: Machine) -> None:
         try:
-            await self._api.once("POST", "/instance-operations/terminate", body={"instance_ids": [machine.id]})
+            await self._api.once(
+                "POST", "/instance-operations/terminate", body={"instance_ids": [machine.id]}
+            )
         except NotThere:
             return
 
@@ -116,6 +167,13 @@ class Lambda:
         cents = number(kind.get("price_cents_per_hour")) if isinstance(kind, dict) else None
         host = text(row.get("ip"))
         return Machine(
-            self.name, identity(self.name, row), text(row.get("name")), _STATES.get(raw, "unknown"), raw, host, 22 if host else None,
-            "ubuntu", None if cents is None else cents / 100,
-        )  # fmt: skip
+            self.name,
+            identity(self.name, row),
+            text(row.get("name")),
+            _STATES.get(raw, "unknown"),
+            raw,
+            host,
+            22 if host else None,
+            "ubuntu",
+            None if cents is None else cents / 100,
+        )

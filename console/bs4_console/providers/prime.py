@@ -1,7 +1,9 @@
-"""Prime Intellect: machines of several clouds behind one API, as its own prime-cli speaks it (2025-12; docs.primeintellect.ai).
+"""Prime Intellect: machines of several clouds behind one API, as its own prime-cli speaks it
+(2025-12; docs.primeintellect.ai).
 
-`sshConnection` is a string like `root@host -p 22`, a list of such, or [null]: it is taken apart and never run. A machine is up when it is
-ACTIVE and its installation is finished. The paths of lists end with a slash: without it the API redirects.
+`sshConnection` is a string like `root@host -p 22`, a list of such, or [null]: it is taken apart and
+never run. A machine is up when it is ACTIVE and its installation is finished. The paths of lists
+end with a slash: without it the API redirects.
 """
 
 from __future__ import annotations
@@ -14,17 +16,32 @@ import httpx
 from bs4_console.core.notify import Secret
 from bs4_console.providers import gpus
 from bs4_console.providers.api import Api
-from bs4_console.providers.base import Capabilities, Machine, MachineState, Offer, Want, key_name, number
+from bs4_console.providers.base import (
+    Capabilities,
+    Machine,
+    MachineState,
+    Offer,
+    Want,
+    key_name,
+    number,
+)
 from bs4_console.providers.errors import BadAnswer, NotThere
 from bs4_console.providers.shapes import identity, moment, rows, table, text
 
 BASE_URL = "https://api.primeintellect.ai"
 IMAGE = "ubuntu_22_cuda_12"
 _STATES: dict[str, MachineState] = {
-    "PENDING": "starting", "PROVISIONING": "starting", "INSTALLING": "starting", "ACTIVE": "running", "STOPPED": "stopped",
-    "TERMINATED": "ended", "DELETED": "ended",
-}  # fmt: skip
-_SSH = re.compile(r"(?:(?P<user>[a-z_][\w-]*)@)?(?P<host>[A-Za-z0-9.:-]+?)(?:\s+-p\s+(?P<port>\d{1,5}))?")
+    "PENDING": "starting",
+    "PROVISIONING": "starting",
+    "INSTALLING": "starting",
+    "ACTIVE": "running",
+    "STOPPED": "stopped",
+    "TERMINATED": "ended",
+    "DELETED": "ended",
+}
+_SSH = re.compile(
+    r"(?:(?P<user>[a-z_][\w-]*)@)?(?P<host>[A-Za-z0-9.:-]+?)(?:\s+-p\s+(?P<port>\d{1,5}))?"
+)
 _PAGES, _PAGE = 50, 100
 
 
@@ -32,8 +49,12 @@ class Prime:
     name = "prime"
     capabilities = Capabilities(interruptible=True, stop=True, price_cap=True)
 
-    def __init__(self, client: httpx.AsyncClient, key: tuple[Secret, ...], base_url: str = BASE_URL) -> None:
-        self._api = Api(self.name, client, f"{base_url.rstrip('/').removesuffix('/api/v1')}/api/v1", key)
+    def __init__(
+        self, client: httpx.AsyncClient, key: tuple[Secret, ...], base_url: str = BASE_URL
+    ) -> None:
+        self._api = Api(
+            self.name, client, f"{base_url.rstrip('/').removesuffix('/api/v1')}/api/v1", key
+        )
         self._key_id: str | None = None
 
     async def offers(self, want: Want) -> list[Offer]:
@@ -41,20 +62,31 @@ class Prime:
         seen = 0
         for page in range(1, _PAGES + 1):
             answer = table(
-                self.name, await self._api.get("/availability/gpus", {"gpu_count": str(want.count), "page": page, "page_size": 100})
-            )  # fmt: skip
+                self.name,
+                await self._api.get(
+                    "/availability/gpus",
+                    {"gpu_count": str(want.count), "page": page, "page_size": 100},
+                ),
+            )
             items = rows(self.name, answer, "items")
             found += [self._offer(row, want) for row in items]
             seen += len(items)
             if not items or seen >= (number(answer.get("totalCount")) or 0):
                 break
-        return sorted((offer for offer in found if offer is not None), key=lambda offer: offer.price)
+        return sorted(
+            (offer for offer in found if offer is not None), key=lambda offer: offer.price
+        )
 
     def _offer(self, row: dict[str, Any], want: Want) -> Offer | None:
-        gpu = gpus.canonical(str(row.get("gpuType")), memory_gb=number(row.get("gpuMemory")), socket=text(row.get("socket")))
+        gpu = gpus.canonical(
+            str(row.get("gpuType")),
+            memory_gb=number(row.get("gpuMemory")),
+            socket=text(row.get("socket")),
+        )
         prices = row.get("prices") if isinstance(row.get("prices"), dict) else {}
         price = number(prices.get("communityPrice"))  # type: ignore[union-attr]
-        price = number(prices.get("onDemand")) if price is None else price  # type: ignore[union-attr]
+        if price is None:
+            price = number(prices.get("onDemand"))  # type: ignore[union-attr]
         currency = prices.get("currency")  # type: ignore[union-attr]
         disk, disk_price, notes = _disk(row.get("disk"), want.disk_gb)
         place = text(row.get("dataCenter")) or ""
@@ -71,32 +103,63 @@ class Prime:
         )
         if not fit or disk is None or price is None or price <= 0:
             return None
-        words = (row.get("provider"), row.get("cloudId"), place, row.get("socket"), row.get("security"))
+        words = (
+            row.get("provider"),
+            row.get("cloudId"),
+            place,
+            row.get("socket"),
+            row.get("security"),
+        )
         return Offer(
-            self.name, "/".join(str(word) for word in words if word), gpu, want.count, price + disk_price, disk, region,
-            interruptible=spot, notes=notes, detail=row,
-        )  # fmt: skip
+            self.name,
+            "/".join(str(word) for word in words if word),
+            gpu,
+            want.count,
+            price + disk_price,
+            disk,
+            region,
+            interruptible=spot,
+            notes=notes,
+            detail=row,
+        )
 
     async def prepare(self, public_key: str) -> None:
         """Its id is remembered for the create."""
         answer = await self._api.get("/ssh_keys/", {"offset": 0, "limit": 100})
         for row in rows(self.name, answer, "data"):
-            if isinstance(known := row.get("publicKey"), str) and known.split()[:2] == public_key.split()[:2]:
+            if (
+                isinstance(known := row.get("publicKey"), str)
+                and known.split()[:2] == public_key.split()[:2]
+            ):
                 self._key_id = identity(self.name, row)
                 return
-        made = await self._api.once("POST", "/ssh_keys/", body={"name": key_name(public_key), "publicKey": public_key})
-        self._key_id = identity(self.name, table(self.name, made.get("data", made) if isinstance(made, dict) else made))
+        made = await self._api.once(
+            "POST", "/ssh_keys/", body={"name": key_name(public_key), "publicKey": public_key}
+        )
+        self._key_id = identity(
+            self.name, table(self.name, made.get("data", made) if isinstance(made, dict) else made)
+        )
 
     async def create(self, offer: Offer, want: Want, label: str, public_key: str) -> str:
         row = offer.detail
         images = row.get("images") or []
         image = want.image or (IMAGE if IMAGE in images or not images else str(images[0]))
         pod: dict[str, Any] = {
-            "name": label, "cloudId": row.get("cloudId"), "gpuType": row.get("gpuType"), "socket": row.get("socket"),
-            "gpuCount": want.count, "diskSize": None if "fixed disk" in " ".join(offer.notes) else offer.disk_gb, "image": image,
-            "dataCenterId": row.get("dataCenter"), "country": row.get("country"), "security": row.get("security"),
-            "maxPrice": want.max_price, "sshKeyId": self._key_id, "autoRestart": False, "envVars": [],
-        }  # fmt: skip
+            "name": label,
+            "cloudId": row.get("cloudId"),
+            "gpuType": row.get("gpuType"),
+            "socket": row.get("socket"),
+            "gpuCount": want.count,
+            "diskSize": None if "fixed disk" in " ".join(offer.notes) else offer.disk_gb,
+            "image": image,
+            "dataCenterId": row.get("dataCenter"),
+            "country": row.get("country"),
+            "security": row.get("security"),
+            "maxPrice": want.max_price,
+            "sshKeyId": self._key_id,
+            "autoRestart": False,
+            "envVars": [],
+        }
         provider = {"type": row["provider"]} if row.get("provider") else {}
         body: dict[str, Any] = {"pod": pod, "provider": provider, "disks": [], "team": None}
         answer = await self._api.spend("POST", "/pods/", body, label)
@@ -105,10 +168,14 @@ class Prime:
         return identity(self.name, answer)
 
     async def machines(self) -> list[Machine]:
-        """All of them or an error. Without a usable count a page that is not full is the last one."""
+        """All of them or an error. Without a usable count a page that is not full is the last
+        one.
+        """
         found: dict[str, Machine] = {}
         for _ in range(_PAGES):
-            answer = table(self.name, await self._api.get("/pods/", {"offset": len(found), "limit": _PAGE}))
+            answer = table(
+                self.name, await self._api.get("/pods/", {"offset": len(found), "limit": _PAGE})
+            )
             data = rows(self.name, answer, "data")
             before = len(found)
             found |= {machine.id: machine for machine in map(self._machine, data)}
@@ -117,7 +184,11 @@ class Prime:
                 return list(found.values())
             if len(found) == before:
                 break
-        raise BadAnswer(self.name, f"its list of pods ends after {len(found)}, before all were told.", "Try again.")
+        raise BadAnswer(
+            self.name,
+            f"its list of pods ends after {len(found)}, before all were told.",
+            "Try again.",
+        )
 
     async def machine(self, machine_id: str) -> Machine | None:
         try:
@@ -145,13 +216,23 @@ class Prime:
             state, raw = "unknown", f"{raw}: {failure[:120]}"
         user, host, port = _ssh(row.get("sshConnection"))
         return Machine(
-            self.name, identity(self.name, row), text(row.get("name")), state, raw, host, port, user, number(row.get("priceHr")),
+            self.name,
+            identity(self.name, row),
+            text(row.get("name")),
+            state,
+            raw,
+            host,
+            port,
+            user,
+            number(row.get("priceHr")),
             moment(row.get("createdAt")),
-        )  # fmt: skip
+        )
 
 
 def _ssh(value: Any) -> tuple[str, str | None, int | None]:
-    words = [word for word in (value if isinstance(value, list) else [value]) if isinstance(word, str)]
+    words = [
+        word for word in (value if isinstance(value, list) else [value]) if isinstance(word, str)
+    ]
     found = _SSH.fullmatch(words[0].removeprefix("ssh ").strip()) if words else None
     if found is None:
         return "root", None, None
@@ -159,12 +240,18 @@ def _ssh(value: Any) -> tuple[str, str | None, int | None]:
 
 
 def _disk(disk: Any, wanted: int) -> tuple[int | None, float, tuple[str, ...]]:
-    """(GB that it will have, US dollars an hour for them, what to say); None GB where it cannot have as much as is wanted."""
+    """(GB that it will have, US dollars an hour for them, what to say); None GB where it cannot
+    have as much as is wanted.
+    """
     if not isinstance(disk, dict):
         return None, 0.0, ()
     least, usual, most = (number(disk.get(key)) for key in ("minCount", "defaultCount", "maxCount"))
     if most is None:  # it comes with one size
-        return (None, 0.0, ()) if usual is not None and usual < wanted else (int(usual or wanted), 0.0, ("fixed disk",))
+        return (
+            (None, 0.0, ())
+            if usual is not None and usual < wanted
+            else (int(usual or wanted), 0.0, ("fixed disk",))
+        )
     size = max(wanted, int(least or 0))
     if size > most:
         return None, 0.0, ()

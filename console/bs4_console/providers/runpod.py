@@ -1,7 +1,9 @@
-"""RunPod, REST v2 (docs.runpod.io/api-reference-v2 and its openapi.json, 2026-08; v1 was retired in November 2026).
+"""RunPod, REST v2 (docs.runpod.io/api-reference-v2 and its openapi.json, 2026-08; v1 was retired in
+November 2026).
 
-v2 sells no interruptible pods. Unknown fields are refused by name. The catalog's price is for one GPU and without the disk. SSH needs
-`22/tcp` among the ports and the image's own start script; the proxy carries no SFTP, so only the direct address counts.
+v2 sells no interruptible pods. Unknown fields are refused by name. The catalog's price is for one
+GPU and without the disk. SSH needs `22/tcp` among the ports and the image's own start script; the
+proxy carries no SFTP, so only the direct address counts.
 """
 
 from __future__ import annotations
@@ -15,16 +17,28 @@ import httpx
 from bs4_console.core.notify import Secret
 from bs4_console.providers import gpus
 from bs4_console.providers.api import Api
-from bs4_console.providers.base import FINGERPRINT, Capabilities, Machine, MachineState, Offer, Want, number
+from bs4_console.providers.base import (
+    FINGERPRINT,
+    Capabilities,
+    Machine,
+    MachineState,
+    Offer,
+    Want,
+    number,
+)
 from bs4_console.providers.errors import NotThere
 from bs4_console.providers.shapes import identity, moment, rows, table, text
 
 BASE_URL = "https://api.runpod.io/v2"
 IMAGE = "runpod/pytorch:1.0.2-cu1281-torch280-ubuntu2404"
 _STATES: dict[str, MachineState] = {
-    "PROVISIONING": "starting", "STARTING": "starting", "RUNNING": "running", "EXITED": "stopped", "ERROR": "stopped",
+    "PROVISIONING": "starting",
+    "STARTING": "starting",
+    "RUNNING": "running",
+    "EXITED": "stopped",
+    "ERROR": "stopped",
     "TERMINATED": "ended",
-}  # fmt: skip
+}
 #: Seconds that the log stream, which never ends by itself, is read for the fingerprints.
 _LOG_S = 5.0
 _LOG_BYTES = 1 << 20
@@ -34,7 +48,9 @@ class RunPod:
     name = "runpod"
     capabilities = Capabilities(stop=True, host_keys=True, cuda=True)
 
-    def __init__(self, client: httpx.AsyncClient, key: tuple[Secret, ...], base_url: str = BASE_URL) -> None:
+    def __init__(
+        self, client: httpx.AsyncClient, key: tuple[Secret, ...], base_url: str = BASE_URL
+    ) -> None:
         self._client = client
         self._key = key
         self._api = Api(self.name, client, base_url, key)
@@ -44,20 +60,33 @@ class RunPod:
             return []
         found = []
         for cloud in ("SECURE", "COMMUNITY"):
-            params = {"include": "AVAILABILITY", "product": "POD", "count": want.count, "cloud": cloud}
+            params = {
+                "include": "AVAILABILITY",
+                "product": "POD",
+                "count": want.count,
+                "cloud": cloud,
+            }
             if want.cuda is not None:
                 params["minCudaVersion"] = want.cuda
             answer = await self._api.get("/catalog/gpus", params)
             found += [self._offer(row, want, cloud) for row in rows(self.name, answer, "gpus")]
-        return sorted((offer for offer in found if offer is not None), key=lambda offer: offer.price)
+        return sorted(
+            (offer for offer in found if offer is not None), key=lambda offer: offer.price
+        )
 
     def _offer(self, row: dict[str, Any], want: Want, cloud: str) -> Offer | None:
         key = cloud.lower()
         gpu = gpus.canonical(str(row.get("id")), memory_gb=number(row.get("memory")))
         price = number(table(self.name, row, "price").get(key))
-        most = number((row.get("maxCount") or {}).get(key)) if isinstance(row.get("maxCount"), dict) else None
+        most = (
+            number((row.get("maxCount") or {}).get(key))
+            if isinstance(row.get("maxCount"), dict)
+            else None
+        )
         places = [
-            str(place["id"]) for place in row.get("dataCenters") or [] if isinstance(place, dict) and place.get("availability") != "NONE"
+            str(place["id"])
+            for place in row.get("dataCenters") or []
+            if isinstance(place, dict) and place.get("availability") != "NONE"
         ]
         if want.region is not None:
             places = [place for place in places if want.region.lower() in place.lower()]
@@ -71,22 +100,40 @@ class RunPod:
         if not fit or price is None or price <= 0:
             return None
         return Offer(
-            self.name, f"{cloud}/{row['id']}", gpu, want.count, price * want.count, want.disk_gb, ",".join(places) or "anywhere",
+            self.name,
+            f"{cloud}/{row['id']}",
+            gpu,
+            want.count,
+            price * want.count,
+            want.disk_gb,
+            ",".join(places) or "anywhere",
             notes=("the container disk costs more, the catalog does not say how much",),
-            detail={"cloud": cloud, "gpu": row["id"], "places": places if want.region is not None else []},
-        )  # fmt: skip
+            detail={
+                "cloud": cloud,
+                "gpu": row["id"],
+                "places": places if want.region is not None else [],
+            },
+        )
 
     async def prepare(self, public_key: str) -> None:
-        """Nothing: the key goes along with the create, so the account's own keys stay as they are (v2 only replaces them all at once)."""
+        """Nothing: the key goes along with the create, so the account's own keys stay as they are
+        (v2 only replaces them all at once).
+        """
 
     async def create(self, offer: Offer, want: Want, label: str, public_key: str) -> str:
         gpu: dict[str, Any] = {"id": offer.detail["gpu"], "count": want.count}
         if want.cuda is not None:
             gpu["minCudaVersion"] = want.cuda
         body: dict[str, Any] = {
-            "name": label, "image": want.image or IMAGE, "cloud": offer.detail["cloud"], "gpu": gpu, "disk": want.disk_gb,
-            "ports": ["22/tcp"], "env": {"PUBLIC_KEY": public_key}, "startSsh": True,
-        }  # fmt: skip
+            "name": label,
+            "image": want.image or IMAGE,
+            "cloud": offer.detail["cloud"],
+            "gpu": gpu,
+            "disk": want.disk_gb,
+            "ports": ["22/tcp"],
+            "env": {"PUBLIC_KEY": public_key},
+            "startSsh": True,
+        }
         if offer.detail["places"]:
             body["dataCenterIds"] = list(offer.detail["places"])
         answer = await self._api.spend("POST", "/pods", body, label)
@@ -111,14 +158,21 @@ class RunPod:
             return
 
     async def host_keys(self, machine: Machine) -> tuple[str, ...]:
-        """RunPod's images print the fingerprints when their sshd starts. The stream stays open: it is read for a few seconds."""
+        """RunPod's images print the fingerprints when their sshd starts. The stream stays open: it
+        is read for a few seconds.
+        """
         url = f"{self._api.base_url}/pods/{machine.id}/logs"
-        headers = {"Authorization": f"Bearer {self._key[0].reveal()}", "Accept": "text/event-stream"}
+        headers = {
+            "Authorization": f"Bearer {self._key[0].reveal()}",
+            "Accept": "text/event-stream",
+        }
         lines: list[str] = []
         size = 0
         try:
             async with asyncio.timeout(_LOG_S):
-                async with self._client.stream("GET", url, headers=headers, params={"source": "container", "tail": 1000}) as response:
+                async with self._client.stream(
+                    "GET", url, headers=headers, params={"source": "container", "tail": 1000}
+                ) as response:
                     if response.is_success:
                         async for line in response.aiter_lines():
                             size += len(line)
@@ -128,7 +182,9 @@ class RunPod:
         except (TimeoutError, httpx.HTTPError):
             pass  # what was read until then counts
         # The script's own words come first; a program that prints fingerprints later is not asked.
-        start = next((at for at, line in enumerate(lines) if line.strip() == "SSH host keys:"), None)
+        start = next(
+            (at for at, line in enumerate(lines) if line.strip() == "SSH host keys:"), None
+        )
         told = [] if start is None else lines[start + 1 : start + 12]
         return tuple(dict.fromkeys(found for line in told for found in FINGERPRINT.findall(line)))
 
@@ -139,10 +195,17 @@ class RunPod:
         place = direct if isinstance(direct, dict) else {}
         port = number(place.get("port"))
         return Machine(
-            self.name, identity(self.name, row), text(row.get("name")), _STATES.get(raw, "unknown"), raw, text(place.get("host")),
-            None if port is None else int(port), text(place.get("username")) or "root", number(row.get("cost")),
+            self.name,
+            identity(self.name, row),
+            text(row.get("name")),
+            _STATES.get(raw, "unknown"),
+            raw,
+            text(place.get("host")),
+            None if port is None else int(port),
+            text(place.get("username")) or "root",
+            number(row.get("cost")),
             moment(row.get("createdAt")),
-        )  # fmt: skip
+        )
 
 
 def _log_line(event: str) -> str:

@@ -12,11 +12,17 @@ _ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
 
 
 def rows(provider: str, data: Any, key: str | None = None) -> list[dict[str, Any]]:
-    """The objects of a list, or of the list below `key`. A missing one is an error: read as empty it would say "nothing exists"."""
+    """The objects of a list, or of the list below `key`. A missing one is an error: read as empty
+    it would say "nothing exists".
+    """
     found = data.get(key) if key is not None and isinstance(data, dict) else data
     if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
         where = f"no list `{key}`" if key else "no list"
-        raise BadAnswer(provider, f"its answer holds {where}.", "Its API may have changed; look at the provider's page.")
+        raise BadAnswer(
+            provider,
+            f"its answer holds {where}.",
+            "Its API may have changed; look at the provider's page.",
+        )
     return found
 
 
@@ -25,16 +31,24 @@ def table(provider: str, data: Any, key: str | None = None) -> dict[str, Any]:
     found = data.get(key) if key is not None and isinstance(data, dict) else data
     if not isinstance(found, dict):
         where = f"no object `{key}`" if key else "no object"
-        raise BadAnswer(provider, f"its answer holds {where}.", "Its API may have changed; look at the provider's page.")
+        raise BadAnswer(
+            provider,
+            f"its answer holds {where}.",
+            "Its API may have changed; look at the provider's page.",
+        )
     return found
 
 
 def identity(provider: str, row: dict[str, Any], key: str = "id") -> str:
-    """An id as text; ids are numbers at some providers. Nothing but letters, digits, `-`, `_` and `.`: it becomes part of a path."""
+    """An id as text; ids are numbers at some providers. Nothing but letters, digits, `-`, `_` and
+    `.`: it becomes part of a path.
+    """
     value = row.get(key)
     text = str(value) if isinstance(value, (str, int)) and not isinstance(value, bool) else ""
     if not _ID.fullmatch(text):
-        raise BadAnswer(provider, f"one of its machines has no usable `{key}`.", "Look at the provider's page.")
+        raise BadAnswer(
+            provider, f"one of its machines has no usable `{key}`.", "Look at the provider's page."
+        )
     return text
 
 

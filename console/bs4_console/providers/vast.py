@@ -1,7 +1,9 @@
-"""Vast.ai: a market of single machines. API of console.vast.ai, as its own vast-cli speaks it (2026-08).
+"""Vast.ai: a market of single machines. API of console.vast.ai, as its own vast-cli speaks it
+(2026-08).
 
-Traps: an interruptible machine whose bid is too low is answered with an error and exists all the same, stopped; a search for bids followed
-by a create without a price rents on demand at the full price; a label may be null; 403 on the list does not mean that there is nothing.
+Traps: an interruptible machine whose bid is too low is answered with an error and exists all the
+same, stopped; a search for bids followed by a create without a price rents on demand at the full
+price; a label may be null; 403 on the list does not mean that there is nothing.
 """
 
 from __future__ import annotations
@@ -15,59 +17,111 @@ import httpx
 from bs4_console.core.notify import Secret
 from bs4_console.providers import gpus
 from bs4_console.providers.api import Api
-from bs4_console.providers.base import FINGERPRINT, Capabilities, Machine, MachineState, Offer, Want, number
+from bs4_console.providers.base import (
+    FINGERPRINT,
+    Capabilities,
+    Machine,
+    MachineState,
+    Offer,
+    Want,
+    number,
+)
 from bs4_console.providers.errors import BadAnswer, NotThere, Refused
 from bs4_console.providers.shapes import identity, moment, rows, table, text
 
 BASE_URL = "https://console.vast.ai"
 IMAGE = "nvidia/cuda:12.8.1-devel-ubuntu22.04"
 _STATES: dict[str | None, MachineState] = {
-    None: "starting", "created": "starting", "loading": "starting", "rebooting": "starting", "running": "running",
-    "stopped": "stopped", "exited": "stopped", "frozen": "stopped",
-}  # fmt: skip
-#: Says the fingerprints of the machine's host keys in its own log, which is read over the API: so no first contact is blind.
-_TELL = 'for key in /etc/ssh/ssh_host_*_key.pub; do echo "bs4-host-key $(ssh-keygen -lf "$key")"; done'
+    None: "starting",
+    "created": "starting",
+    "loading": "starting",
+    "rebooting": "starting",
+    "running": "running",
+    "stopped": "stopped",
+    "exited": "stopped",
+    "frozen": "stopped",
+}
+#: Says the fingerprints of the machine's host keys in its own log, which is read over the API: so
+#: no first contact is blind.
+_TELL = (
+    'for key in /etc/ssh/ssh_host_*_key.pub; do echo "bs4-host-key $(ssh-keygen -lf "$key")"; done'
+)
 _LOG_TRIES = 10
 
 
 class Vast:
     name = "vast"
-    capabilities = Capabilities(interruptible=True, stop=True, start_command=True, host_keys=True, reliability=True, cuda=True)
+    capabilities = Capabilities(
+        interruptible=True,
+        stop=True,
+        start_command=True,
+        host_keys=True,
+        reliability=True,
+        cuda=True,
+    )
 
-    def __init__(self, client: httpx.AsyncClient, key: tuple[Secret, ...], base_url: str = BASE_URL) -> None:
+    def __init__(
+        self, client: httpx.AsyncClient, key: tuple[Secret, ...], base_url: str = BASE_URL
+    ) -> None:
         self._client = client
         self._api = Api(self.name, client, base_url, key)
 
     async def offers(self, want: Want) -> list[Offer]:
         query: dict[str, Any] = {
-            "verified": {"eq": True}, "external": {"eq": False}, "rentable": {"eq": True}, "rented": {"eq": False},
-            "num_gpus": {"eq": want.count}, "direct_port_count": {"gte": 1}, "disk_space": {"gte": want.disk_gb},
-            "order": [["dph_total", "asc"]], "type": "bid" if want.interruptible else "on-demand",
-            "allocated_storage": float(want.disk_gb), "limit": 500,
-        }  # fmt: skip
+            "verified": {"eq": True},
+            "external": {"eq": False},
+            "rentable": {"eq": True},
+            "rented": {"eq": False},
+            "num_gpus": {"eq": want.count},
+            "direct_port_count": {"gte": 1},
+            "disk_space": {"gte": want.disk_gb},
+            "order": [["dph_total", "asc"]],
+            "type": "bid" if want.interruptible else "on-demand",
+            "allocated_storage": float(want.disk_gb),
+            "limit": 500,
+        }
         if want.reliability is not None:
             query["reliability2"] = {"gte": want.reliability}
         if want.cuda is not None:
             query["cuda_max_good"] = {"gte": float(want.cuda)}
         answer = await self._api.ask("POST", "/api/v0/bundles/", query)
         found = (self._offer(row, want) for row in rows(self.name, answer, "offers"))
-        return sorted((offer for offer in found if offer is not None), key=lambda offer: offer.price)
+        return sorted(
+            (offer for offer in found if offer is not None), key=lambda offer: offer.price
+        )
 
     def _offer(self, row: dict[str, Any], want: Want) -> Offer | None:
-        """None for what does not fit: filters are asked for and looked at again, an unknown one may have been left out by the server."""
+        """None for what does not fit: filters are asked for and looked at again, an unknown one may
+        have been left out by the server.
+        """
         ram = number(row.get("gpu_ram"))
-        gpu = gpus.canonical(str(row.get("gpu_name")), memory_gb=None if ram is None else ram / 1024)
+        gpu = gpus.canonical(
+            str(row.get("gpu_name")), memory_gb=None if ram is None else ram / 1024
+        )
         region = text(row.get("geolocation")) or "?"
-        reliability, cuda, disk = (number(row.get(key)) for key in ("reliability2", "cuda_max_good", "disk_space"))
+        reliability, cuda, disk = (
+            number(row.get(key)) for key in ("reliability2", "cuda_max_good", "disk_space")
+        )
         total, bid = number(row.get("dph_total")), number(row.get("min_bid"))
         storage = number(row.get("storage_total_cost")) or 0.0
-        price = None if total is None else total if not want.interruptible else None if bid is None else bid + storage
+        price = (
+            None
+            if total is None
+            else total
+            if not want.interruptible
+            else None
+            if bid is None
+            else bid + storage
+        )
         fit = (
             gpus.fits(want.gpu, gpu)
             and row.get("num_gpus") == want.count
             and (disk is None or disk >= want.disk_gb)
             and (want.region is None or want.region.lower() in region.lower())
-            and (want.reliability is None or (reliability is not None and reliability >= want.reliability))
+            and (
+                want.reliability is None
+                or (reliability is not None and reliability >= want.reliability)
+            )
             and (want.cuda is None or (cuda is not None and cuda >= float(want.cuda)))
         )
         if price is None or not fit:
@@ -75,28 +129,55 @@ class Vast:
         down = number(row.get("inet_down_cost"))
         notes = () if not down else (f"traffic costs ${down:.3f} a GB more",)
         return Offer(
-            self.name, identity(self.name, row), gpu, want.count, price, want.disk_gb, region, reliability, want.interruptible, notes,
+            self.name,
+            identity(self.name, row),
+            gpu,
+            want.count,
+            price,
+            want.disk_gb,
+            region,
+            reliability,
+            want.interruptible,
+            notes,
             {"bid": bid},
-        )  # fmt: skip
+        )
 
     async def prepare(self, public_key: str) -> None:
         """The account's keys are put on every machine when it is made."""
         answer = await self._api.get("/api/v0/ssh/")
         known = rows(self.name, answer.get("ssh_keys") if isinstance(answer, dict) else answer)
-        if not any(_same_key(row.get("public_key") or row.get("ssh_key"), public_key) for row in known):
+        if not any(
+            _same_key(row.get("public_key") or row.get("ssh_key"), public_key) for row in known
+        ):
             await self._api.once("POST", "/api/v0/ssh/", body={"ssh_key": public_key})
 
     async def create(self, offer: Offer, want: Want, label: str, public_key: str) -> str:
         bid = offer.detail.get("bid")
         if offer.interruptible and bid is None:
-            raise Refused(self.name, f"offer {offer.id} is for bids and names no lowest one.", "Take another offer.")
+            raise Refused(
+                self.name,
+                f"offer {offer.id} is for bids and names no lowest one.",
+                "Take another offer.",
+            )
         body: dict[str, Any] = {
-            "client_id": "me", "image": want.image or IMAGE, "disk": float(want.disk_gb), "label": label, "env": {},
-            "runtype": "ssh_direc ssh_proxy", "price": math.ceil(bid * 1000) / 1000 if offer.interruptible and bid is not None else None,
-            "onstart": "\n".join(filter(None, (_TELL, want.start_command))), "cancel_unavail": True,
-        }  # fmt: skip
+            "client_id": "me",
+            "image": want.image or IMAGE,
+            "disk": float(want.disk_gb),
+            "label": label,
+            "env": {},
+            "runtype": "ssh_direc ssh_proxy",
+            "price": math.ceil(bid * 1000) / 1000
+            if offer.interruptible and bid is not None
+            else None,
+            "onstart": "\n".join(filter(None, (_TELL, want.start_command))),
+            "cancel_unavail": True,
+        }
         answer = await self._api.spend("PUT", f"/api/v0/asks/{offer.id}/", body, label)
-        if not isinstance(answer, dict) or not answer.get("success") or not isinstance(answer.get("new_contract"), int):
+        if (
+            not isinstance(answer, dict)
+            or not answer.get("success")
+            or not isinstance(answer.get("new_contract"), int)
+        ):
             raise self._api.doubt("its answer names no machine.", label)
         return str(answer["new_contract"])
 
@@ -105,7 +186,11 @@ class Vast:
         after: str | None = None
         while True:
             params = {"limit": 25, "order_by": '[{"col":"id","dir":"asc"}]', "select_filters": "{}"}
-            answer = _told(await self._api.get("/api/v1/instances/", params | ({"after_token": after} if after else {})))
+            answer = _told(
+                await self._api.get(
+                    "/api/v1/instances/", params | ({"after_token": after} if after else {})
+                )
+            )
             found += [self._machine(row) for row in rows(self.name, answer, "instances")]
             after = text(answer.get("next_token"))
             if after is None:
@@ -126,7 +211,9 @@ class Vast:
             return
 
     async def host_keys(self, machine: Machine) -> tuple[str, ...]:
-        answer = await self._api.ask("PUT", f"/api/v0/instances/request_logs/{machine.id}/", {"tail": "1000"})
+        answer = await self._api.ask(
+            "PUT", f"/api/v0/instances/request_logs/{machine.id}/", {"tail": "1000"}
+        )
         place = answer.get("result_url") if isinstance(answer, dict) else None
         if not isinstance(place, str) or not place.startswith(("https://", "http://127.0.0.1")):
             return ()
@@ -137,8 +224,12 @@ class Vast:
             except httpx.HTTPError:
                 return ()
             if response.is_success:
-                lines = [line for line in response.text.splitlines() if line.startswith("bs4-host-key ")]
-                return tuple(dict.fromkeys(found for line in lines for found in FINGERPRINT.findall(line)))
+                lines = [
+                    line for line in response.text.splitlines() if line.startswith("bs4-host-key ")
+                ]
+                return tuple(
+                    dict.fromkeys(found for line in lines for found in FINGERPRINT.findall(line))
+                )
             await asyncio.sleep(0.3)
         return ()
 
@@ -152,24 +243,40 @@ class Vast:
             state, raw = "stopped", "never started (its bid was too low)"
         ports = row.get("ports")
         mapped = ports.get("22/tcp") if isinstance(ports, dict) else None
-        direct = number(mapped[0].get("HostPort")) if isinstance(mapped, list) and mapped and isinstance(mapped[0], dict) else None
+        direct = (
+            number(mapped[0].get("HostPort"))
+            if isinstance(mapped, list) and mapped and isinstance(mapped[0], dict)
+            else None
+        )
         address = text(row.get("public_ipaddr"))
+        host, port = text(row.get("ssh_host")), number(row.get("ssh_port"))
         if direct is not None and address is not None:
-            host, port = address.strip(), int(direct)
-        else:
-            proxy = number(row.get("ssh_port"))
-            host, port = text(row.get("ssh_host")), None if proxy is None else int(proxy)  # type: ignore[assignment]
+            host, port = address.strip(), direct
         return Machine(
-            self.name, identity(self.name, row), text(row.get("label")), state, raw, host, port, "root", number(row.get("dph_total")),
+            self.name,
+            identity(self.name, row),
+            text(row.get("label")),
+            state,
+            raw,
+            host,
+            None if port is None else int(port),
+            "root",
+            number(row.get("dph_total")),
             moment(row.get("start_date")),
-        )  # fmt: skip
+        )
 
 
 def _told(answer: Any) -> dict[str, Any]:
-    """What it answered with 200 is an answer only where it does not call it a failure itself: what such a one holds says nothing."""
+    """What it answered with 200 is an answer only where it does not call it a failure itself: what
+    such a one holds says nothing.
+    """
     found = table(Vast.name, answer)
     if found.get("success") is False:
-        raise BadAnswer(Vast.name, "it answers, and says that it failed.", "Try again; `bs4-console provision list` shows what exists.")
+        raise BadAnswer(
+            Vast.name,
+            "it answers, and says that it failed.",
+            "Try again; `bs4-console provision list` shows what exists.",
+        )
     return found
 
 

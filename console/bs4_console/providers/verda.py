@@ -1,8 +1,10 @@
-"""Verda (formerly DataCrunch), https://api.verda.com/v1, as its own Python library speaks it (1.25, 2026-04).
+"""Verda (formerly DataCrunch), https://api.verda.com/v1, as its own Python library speaks it (1.25,
+2026-04).
 
-OAuth2 client credentials; prices are strings; a create answers with the plain id; the exact label goes into `description` (hostnames are
-lower case and short). A volume goes on costing unless the delete names it, also that of a machine that Verda took back: such a machine is
-`stopped` and not `ended` while its volume is there. A machine that is still provisioning cannot be deleted.
+OAuth2 client credentials; prices are strings; a create answers with the plain id; the exact label
+goes into `description` (hostnames are lower case and short). A volume goes on costing unless the
+delete names it, also that of a machine that Verda took back: such a machine is `stopped` and not
+`ended` while its volume is there. A machine that is still provisioning cannot be deleted.
 """
 
 from __future__ import annotations
@@ -17,17 +19,37 @@ import httpx
 from bs4_console.core.notify import Secret
 from bs4_console.providers import gpus
 from bs4_console.providers.api import Api
-from bs4_console.providers.base import Capabilities, Machine, MachineState, Offer, Want, is_ours, key_name, number, ulid_of
+from bs4_console.providers.base import (
+    Capabilities,
+    Machine,
+    MachineState,
+    Offer,
+    Want,
+    is_ours,
+    key_name,
+    number,
+    ulid_of,
+)
 from bs4_console.providers.errors import BadAnswer, NotThere, ProviderError
 from bs4_console.providers.shapes import identity, moment, rows, table, text
 
 BASE_URL = "https://api.verda.com/v1"
 IMAGE = "ubuntu-24.04-cuda-12.8-open-docker"
 _STATES: dict[str, MachineState] = {
-    "ordered": "starting", "new": "starting", "validating": "starting", "provisioning": "starting", "restoring": "starting",
-    "running": "running", "offline": "stopped", "starting_hibernation": "stopped", "hibernating": "stopped", "deleting": "stopped",
-    "discontinued": "ended", "notfound": "ended", "no_capacity": "ended",
-}  # fmt: skip
+    "ordered": "starting",
+    "new": "starting",
+    "validating": "starting",
+    "provisioning": "starting",
+    "restoring": "starting",
+    "running": "running",
+    "offline": "stopped",
+    "starting_hibernation": "stopped",
+    "hibernating": "stopped",
+    "deleting": "stopped",
+    "discontinued": "ended",
+    "notfound": "ended",
+    "no_capacity": "ended",
+}
 _HOURS_A_MONTH = 730.0
 
 
@@ -35,7 +57,9 @@ class Verda:
     name = "verda"
     capabilities = Capabilities(interruptible=True, stop=True)
 
-    def __init__(self, client: httpx.AsyncClient, key: tuple[Secret, ...], base_url: str = BASE_URL) -> None:
+    def __init__(
+        self, client: httpx.AsyncClient, key: tuple[Secret, ...], base_url: str = BASE_URL
+    ) -> None:
         """`key`: client id and client secret."""
         self._open = Api(self.name, client, base_url, key, _nothing)
         self._api = Api(self.name, client, base_url, key, self._token)
@@ -49,19 +73,30 @@ class Verda:
     async def _token(self) -> dict[str, str]:
         async with self._asking:
             if self._bearer is None or time.monotonic() > self._until_m:
-                body = {"grant_type": "client_credentials", "client_id": self._key[0].reveal(), "client_secret": self._key[1].reveal()}
+                body = {
+                    "grant_type": "client_credentials",
+                    "client_id": self._key[0].reveal(),
+                    "client_secret": self._key[1].reveal(),
+                }
                 answer = table(self.name, await self._open.ask("POST", "/oauth2/token", body))
                 token = text(answer.get("access_token"))
                 if token is None:
                     raise BadAnswer(self.name, "its answer holds no token.", "Try again.")
                 self._bearer = Secret(token)
                 self._api.hide(self._bearer)
-                self._until_m = time.monotonic() + max(0.0, (number(answer.get("expires_in")) or 0.0) - 60)
+                self._until_m = time.monotonic() + max(
+                    0.0, (number(answer.get("expires_in")) or 0.0) - 60
+                )
             return {"Authorization": f"Bearer {self._bearer.reveal()}"}
 
     async def offers(self, want: Want) -> list[Offer]:
         kinds = rows(self.name, await self._api.get("/instance-types", {"currency": "usd"}))
-        places = rows(self.name, await self._api.get("/instance-availability", {"isSpot": str(want.interruptible).lower()}))
+        places = rows(
+            self.name,
+            await self._api.get(
+                "/instance-availability", {"isSpot": str(want.interruptible).lower()}
+            ),
+        )
         disk, notes = await self._disk_price(want.disk_gb)
         found = []
         for row in kinds:
@@ -72,18 +107,32 @@ class Verda:
                 continue
             if not _dollars(currency := row.get("currency")):
                 raise BadAnswer(
-                    self.name, f"its prices are in {str(currency)[:8].upper()}, not in US dollars: they are not compared.",
+                    self.name,
+                    f"its prices are in {str(currency)[:8].upper()}, not in US dollars: they "
+                    "are not compared.",
                     "Let the account be billed in US dollars, or leave it out with --provider.",
-                )  # fmt: skip
+                )
             kind = str(row.get("instance_type"))
             found += [
                 Offer(
-                    self.name, f"{kind}/{place}", gpu, want.count, price + disk, want.disk_gb, place, interruptible=want.interruptible,
-                    notes=notes, detail={"instance_type": kind, "location_code": place},
+                    self.name,
+                    f"{kind}/{place}",
+                    gpu,
+                    want.count,
+                    price + disk,
+                    want.disk_gb,
+                    place,
+                    interruptible=want.interruptible,
+                    notes=notes,
+                    detail={"instance_type": kind, "location_code": place},
                 )
-                for place in (str(entry.get("location_code")) for entry in places if kind in (entry.get("availabilities") or []))
+                for place in (
+                    str(entry.get("location_code"))
+                    for entry in places
+                    if kind in (entry.get("availabilities") or [])
+                )
                 if want.region is None or want.region.lower() in place.lower()
-            ]  # fmt: skip
+            ]
         return sorted(found, key=lambda offer: offer.price)
 
     async def _disk_price(self, size_gb: float) -> tuple[float, tuple[str, ...]]:
@@ -93,7 +142,9 @@ class Verda:
         for row in self._disk_types:
             if row.get("type") == "NVMe":
                 price = table(self.name, row, "price")
-                cost = size_gb * (number(price.get("price_per_month_per_gb")) or 0.0) / _HOURS_A_MONTH
+                cost = (
+                    size_gb * (number(price.get("price_per_month_per_gb")) or 0.0) / _HOURS_A_MONTH
+                )
                 if _dollars(currency := price.get("currency")):
                     return cost, ()
                 return 0.0, (f"its disk costs {cost:.4f} {str(currency)[:8].upper()} an hour more",)
@@ -101,21 +152,34 @@ class Verda:
 
     async def prepare(self, public_key: str) -> None:
         for row in rows(self.name, await self._api.get("/sshkeys")):
-            if isinstance(known := row.get("key"), str) and known.split()[:2] == public_key.split()[:2]:
+            if (
+                isinstance(known := row.get("key"), str)
+                and known.split()[:2] == public_key.split()[:2]
+            ):
                 self._key_id = identity(self.name, row)
                 return
-        made = await self._api.once("POST", "/sshkeys", body={"name": key_name(public_key), "key": public_key}, text=True)
+        made = await self._api.once(
+            "POST", "/sshkeys", body={"name": key_name(public_key), "key": public_key}, text=True
+        )
         self._key_id = identity(self.name, {"id": made.strip().strip('"')})
 
     async def create(self, offer: Offer, want: Want, label: str, public_key: str) -> str:
         volume = {"name": label, "size": want.disk_gb}
         body = {
-            **offer.detail, "image": want.image or IMAGE, "ssh_key_ids": [self._key_id], "startup_script_id": None,
-            "hostname": f"bs4-{(ulid_of(label) or label)[-26:].lower()}", "description": label, "is_spot": offer.interruptible,
+            **offer.detail,
+            "image": want.image or IMAGE,
+            "ssh_key_ids": [self._key_id],
+            "startup_script_id": None,
+            "hostname": f"bs4-{(ulid_of(label) or label)[-26:].lower()}",
+            "description": label,
+            "is_spot": offer.interruptible,
             "contract": "SPOT" if offer.interruptible else "PAY_AS_YOU_GO",
-            "os_volume": {**volume, "on_spot_discontinue": "keep_detached"} if offer.interruptible else volume,
-            "volumes": [], "existing_volumes": [],
-        }  # fmt: skip
+            "os_volume": {**volume, "on_spot_discontinue": "keep_detached"}
+            if offer.interruptible
+            else volume,
+            "volumes": [],
+            "existing_volumes": [],
+        }
         answer = await self._api.spend("POST", "/instances", body, label, text=True)
         try:
             return identity(self.name, {"id": answer.strip().strip('"')})
@@ -123,7 +187,10 @@ class Verda:
             raise self._api.doubt("its answer is no id.", label) from None
 
     async def machines(self) -> list[Machine]:
-        return [await self._whole(self._machine(row)) for row in rows(self.name, await self._api.get("/instances"))]
+        return [
+            await self._whole(self._machine(row))
+            for row in rows(self.name, await self._api.get("/instances"))
+        ]
 
     async def machine(self, machine_id: str) -> Machine | None:
         try:
@@ -135,7 +202,11 @@ class Verda:
     async def terminate(self, machine: Machine) -> None:
         volume = machine.detail.get("os_volume_id")
         path = "/instances"
-        body: dict[str, Any] = {"id": [machine.id], "action": "delete", "volume_ids": [volume] if volume else []}
+        body: dict[str, Any] = {
+            "id": [machine.id],
+            "action": "delete",
+            "volume_ids": [volume] if volume else [],
+        }
         if machine.detail.get("left"):
             path, body = "/volumes", {"id": [volume], "action": "delete", "is_permanent": True}
         try:
@@ -147,7 +218,9 @@ class Verda:
         return ()
 
     async def _whole(self, machine: Machine) -> Machine:
-        """With its volume, which costs by itself: one of ours that will never run again has not ended while that is there."""
+        """With its volume, which costs by itself: one of ours that will never run again has not
+        ended while that is there.
+        """
         volume = machine.detail.get("os_volume_id")
         if not is_ours(machine.label) or volume is None:
             return machine
@@ -155,15 +228,27 @@ class Verda:
             size = await self._volume_gb(volume)
             if machine.state != "ended":
                 disk, _ = await self._disk_price(size or 0.0)
-                return replace(machine, price=None if machine.price is None else machine.price + disk)
+                return replace(
+                    machine, price=None if machine.price is None else machine.price + disk
+                )
         except ProviderError:
             if machine.state == "ended":
                 raise
-            return replace(machine, price=None)  # it runs, that is known; what it costs in all is not
+            return replace(
+                machine, price=None
+            )  # it runs, that is known; what it costs in all is not
         if size is None:
             return machine
         left = f"{machine.raw_state}, its volume is left"
-        return replace(machine, state="stopped", raw_state=left, host=None, port=None, price=None, detail={**machine.detail, "left": True})
+        return replace(
+            machine,
+            state="stopped",
+            raw_state=left,
+            host=None,
+            port=None,
+            price=None,
+            detail={**machine.detail, "left": True},
+        )
 
     async def _volume_gb(self, volume: str) -> float | None:
         """Its size; None when it is gone or in the trash."""
@@ -179,10 +264,18 @@ class Verda:
         host = text(row.get("ip"))
         volume = row.get("os_volume_id")
         return Machine(
-            self.name, identity(self.name, row), text(row.get("description")), _STATES.get(raw, "unknown"), raw, host, 22 if host else None,
-            "root", number(row.get("price_per_hour")) if _dollars(row.get("currency")) else None, moment(row.get("created_at")),
+            self.name,
+            identity(self.name, row),
+            text(row.get("description")),
+            _STATES.get(raw, "unknown"),
+            raw,
+            host,
+            22 if host else None,
+            "root",
+            number(row.get("price_per_hour")) if _dollars(row.get("currency")) else None,
+            moment(row.get("created_at")),
             detail={"os_volume_id": identity(self.name, row, "os_volume_id") if volume else None},
-        )  # fmt: skip
+        )
 
 
 def _dollars(currency: Any) -> bool:
@@ -197,5 +290,9 @@ async def _nothing() -> dict[str, str]:
 def _size(row: dict[str, Any]) -> str:
     memory = row.get("gpu_memory")
     total = number(memory.get("size_in_gigabytes")) if isinstance(memory, dict) else None
-    count = number(row.get("gpu", {}).get("number_of_gpus")) if isinstance(row.get("gpu"), dict) else None
+    count = (
+        number(row.get("gpu", {}).get("number_of_gpus"))
+        if isinstance(row.get("gpu"), dict)
+        else None
+    )
     return f"{total / count:.0f}GB" if total and count else ""

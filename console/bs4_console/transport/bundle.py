@@ -1,4 +1,6 @@
-"""What is put on a pod: one tar.gz with the agent, the compiled playbooks and the wheels for both machines, named by its hash."""
+"""What is put on a pod: one tar.gz with the agent, the compiled playbooks and the wheels for both
+machines, named by its hash.
+"""
 
 from __future__ import annotations
 
@@ -26,14 +28,19 @@ RECORDED_NUMBER = "agents/BUILD_NUMBER"
 
 #: The oldest Python that runs the agent.
 PYTHON_MIN = (3, 10)
-#: `uname -m` -> the platform tag that pip downloads for. manylinux2014 needs glibc 2.17, which every image with a CUDA 11+ has.
+#: `uname -m` -> the platform tag that pip downloads for. manylinux2014 needs glibc 2.17, which
+#: every image with a CUDA 11+ has.
 MACHINES: Mapping[str, str] = {"x86_64": "manylinux2014_x86_64", "aarch64": "manylinux2014_aarch64"}
-#: What a file costs on the pod's disk beyond its bytes: the rest of a 4 KiB block, an inode, and its bytecode (13 KiB on average).
+#: What a file costs on the pod's disk beyond its bytes: the rest of a 4 KiB block, an inode, and
+#: its bytecode (13 KiB on average).
 _PER_FILE = 16384
 #: What must be left on that disk, or the installer gives up.
 _LEFT_OVER = 256 * 1024
 #: Files of the wheels that no pod reads: each costs a pod a block, and a deploy time.
-_LEFT_OUT = re.compile(r"/(RECORD|WHEEL|METADATA|top_level\.txt)$|^example\.py$|^psutil/_ps(aix|bsd|osx|sunos|windows)\.py$")
+_LEFT_OUT = re.compile(
+    r"/(RECORD|WHEEL|METADATA|top_level\.txt)$|^example\.py$|^psutil/_ps(aix|bsd|osx|sunos|"
+    r"windows)\.py$"
+)
 #: Bundles of earlier edits that stay in build/cache.
 _CACHED = 8
 _BUILD = "Run `python tools/build_bundle.py --fetch` in the checkout."
@@ -43,8 +50,9 @@ _BUILD = "Run `python tools/build_bundle.py --fetch` in the checkout."
 class Bundle:
     """`data`: the tar.gz; `sha256`: its hash, checked on the pod; `unpacked`: bytes it needs there.
 
-    `name`: hash of what is inside, which names its directory and the agent's socket, and which the handshake tells.
-    `version` and `build` order bundles: only a strictly newer one replaces an agent.
+    `name`: hash of what is inside, which names its directory and the agent's socket, and which the
+    handshake tells. `version` and `build` order bundles: only a strictly newer one replaces an
+    agent.
     """
 
     data: bytes
@@ -77,32 +85,54 @@ def order(version: str, build: int) -> tuple[tuple[int, ...], int]:
 
 @functools.cache
 def shipped() -> Bundle:
-    """This console's bundle: the wheel's own, or one built now from the checkout's sources. ConsoleError with the command to run."""
+    """This console's bundle: the wheel's own, or one built now from the checkout's sources.
+    ConsoleError with the command to run.
+    """
     root = assets.checkout()
-    return read(assets.find("bundle")) if root is None else from_checkout(root, compiled_playbooks())
+    return (
+        read(assets.find("bundle")) if root is None else from_checkout(root, compiled_playbooks())
+    )
 
 
 def compiled_playbooks() -> bytes:
     """playbooks.json: every playbook of this console, validated, as the agent reads them."""
-    # Here, because an installed console, which reads the finished file, should not load the YAML and schema machinery (0.1 s).
+    # Here, because an installed console, which reads the finished file, should not load the YAML
+    # and schema machinery (0.1 s).
     from bs4_console.core.playbooks import compile_all
 
     return compile_all()
 
 
 def read(directory: Path, archive: str = ARCHIVE, description: str = DESCRIPTION) -> Bundle:
-    """A built bundle from its two files; ConsoleError when they are missing or do not belong together."""
+    """A built bundle from its two files; ConsoleError when they are missing or do not belong
+    together.
+    """
     try:
         data = (directory / archive).read_bytes()
         described = json.loads((directory / description).read_bytes())
     except FileNotFoundError as error:
-        raise ConsoleError(f"This installation has no agent bundle ({error.filename}).", f"Install a released wheel. {_BUILD}") from error
+        raise ConsoleError(
+            f"This installation has no agent bundle ({error.filename}).",
+            f"Install a released wheel. {_BUILD}",
+        ) from error
     if hashlib.sha256(data).hexdigest() != described["sha256"]:
-        raise ConsoleError(f"{directory / archive} is damaged: its hash is not the one of {description}.", "Install bs4-console again.")
-    return Bundle(data, described["sha256"], described["name"], described["version"], described["build"], described["unpacked"])
+        raise ConsoleError(
+            f"{directory / archive} is damaged: its hash is not the one of {description}.",
+            "Install bs4-console again.",
+        )
+    return Bundle(
+        data,
+        described["sha256"],
+        described["name"],
+        described["version"],
+        described["build"],
+        described["unpacked"],
+    )
 
 
-def write(bundle: Bundle, directory: Path, archive: str = ARCHIVE, description: str = DESCRIPTION) -> None:
+def write(
+    bundle: Bundle, directory: Path, archive: str = ARCHIVE, description: str = DESCRIPTION
+) -> None:
     """The two files that `read` wants."""
     directory.mkdir(parents=True, exist_ok=True)
     (directory / archive).write_bytes(bundle.data)
@@ -112,21 +142,30 @@ def write(bundle: Bundle, directory: Path, archive: str = ARCHIVE, description: 
 def from_checkout(root: Path, playbooks: bytes, *, work: Path | None = None) -> Bundle:
     """Return the bundle of the sources as they are, or the one built from the same bytes before.
 
-    `work` (default: `build` in the checkout) holds the pinned wheels in `wheels/` and earlier bundles in
-    `cache/`. ConsoleError when a pinned wheel is missing or is not the pinned one.
+    `work` (default: `build` in the checkout) holds the pinned wheels in `wheels/` and earlier
+    bundles in `cache/`. ConsoleError when a pinned wheel is missing or is not the pinned one.
     """
     work = work or root / "build"
     members = dict(contents(root, playbooks, work))
     return assemble(members, _version(root), build_number(root), cache=work / "cache")
 
 
-def assemble(members: Mapping[str, bytes], version: str, build: int, *, cache: Path | None = None) -> Bundle:
-    """The bundle of these files ({path: bytes}), with `bundle.json` added: `{"version", "build", "hash", "python_min"}` for the agent."""
+def assemble(
+    members: Mapping[str, bytes], version: str, build: int, *, cache: Path | None = None
+) -> Bundle:
+    """The bundle of these files ({path: bytes}), with `bundle.json` added: `{"version", "build",
+    "hash", "python_min"}` for the agent.
+    """
     digest = hashlib.sha256(f"{version} {build}\n".encode())
     for path, data in sorted(members.items()):
         digest.update(f"{len(path)}:{path}{len(data)}:".encode() + data)
     name = digest.hexdigest()[:16]
-    about = {"version": version, "build": build, "hash": name, "python_min": ".".join(map(str, PYTHON_MIN))}
+    about = {
+        "version": version,
+        "build": build,
+        "hash": name,
+        "python_min": ".".join(map(str, PYTHON_MIN)),
+    }
     complete = {**members, "bundle.json": json.dumps(about, sort_keys=True).encode() + b"\n"}
     archive = _cached(cache, name, complete) if cache else pack(complete)
     unpacked = sum(len(data) for data in complete.values()) + _PER_FILE * len(complete) + _LEFT_OVER
@@ -134,7 +173,9 @@ def assemble(members: Mapping[str, bytes], version: str, build: int, *, cache: P
 
 
 def contents(root: Path, playbooks: bytes, work: Path) -> Iterator[tuple[str, bytes]]:
-    """(path in the bundle, bytes) of everything a checkout puts in. ConsoleError when a pinned wheel is missing or not the pinned one."""
+    """(path in the bundle, bytes) of everything a checkout puts in. ConsoleError when a pinned
+    wheel is missing or not the pinned one.
+    """
     yield "playbooks.json", playbooks
     for path in _sources(root):
         yield path.relative_to(root / "agents").as_posix(), path.read_bytes()
@@ -172,20 +213,27 @@ def wheels(root: Path, work: Path, lock: str = LOCK) -> list[Path]:
     ConsoleError unless every one is there with the pinned hash.
     """
     directory = work / "wheels"
-    found = {hashlib.sha256(path.read_bytes()).hexdigest(): path for path in sorted(directory.glob("*.whl"))}
+    found = {
+        hashlib.sha256(path.read_bytes()).hexdigest(): path
+        for path in sorted(directory.glob("*.whl"))
+    }
     wanted = re.findall(r"--hash=sha256:([0-9a-f]{64})", (root / "agents" / lock).read_text())
     missing = [digest for digest in wanted if digest not in found]
     if missing:
-        raise ConsoleError(f"{len(missing)} of the {len(wanted)} wheels that agents/{lock} pins are not in {directory}.", _BUILD)
+        raise ConsoleError(
+            f"{len(missing)} of the {len(wanted)} wheels that agents/{lock} pins are not in "
+            f"{directory}.",
+            _BUILD,
+        )
     return [found[digest] for digest in wanted]
 
 
 def build_number(root: Path) -> int:
     """Return when the newest source was changed, in seconds since 1970.
 
-    SOURCE_DATE_EPOCH says so where it is set. A source archive carries the number of the checkout that
-    it was made from, because its files have no times of their own. Else it is the last commit of the
-    sources, or the newest change to a file where the sources differ from that commit.
+    SOURCE_DATE_EPOCH says so where it is set. A source archive carries the number of the checkout
+    that it was made from, because its files have no times of their own. Else it is the last commit
+    of the sources, or the newest change to a file where the sources differ from that commit.
     """
     if epoch := os.environ.get("SOURCE_DATE_EPOCH"):
         return int(epoch)
@@ -203,11 +251,17 @@ def build_number(root: Path) -> int:
 
 def _sources(root: Path) -> list[Path]:
     agent = root / "agents" / "bs4_agent"
-    return sorted(path for path in agent.rglob("*") if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".pyc")
+    return sorted(
+        path
+        for path in agent.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".pyc"
+    )
 
 
 def _unpack(wheel: Path) -> Iterator[tuple[str, bytes]]:
-    """A wheel's files below lib/ (pure Python) or lib-<machine>/, licences included; without pip's metadata and psutil's other systems."""
+    """A wheel's files below lib/ (pure Python) or lib-<machine>/, licences included; without pip's
+    metadata and psutil's other systems.
+    """
     machine = next((name for name in MACHINES if wheel.name.endswith(f"_{name}.whl")), None)
     directory = "lib" if machine is None else f"lib-{machine}"
     with zipfile.ZipFile(wheel) as archive:
@@ -221,9 +275,13 @@ def _version(root: Path) -> str:
 
 
 def _git(root: Path, *arguments: str) -> str | None:
-    """Output of a git query, or None where there is no git or no repository (an unpacked source archive)."""
+    """Output of a git query, or None where there is no git or no repository (an unpacked source
+    archive).
+    """
     try:
-        done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            ["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False
+        )
     except FileNotFoundError:
         return None
     return done.stdout.strip() if done.returncode == 0 else None

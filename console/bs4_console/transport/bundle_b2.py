@@ -1,4 +1,6 @@
-"""The second bundle: b2sdk and what it needs, pure Python, for the processes on a pod that speak with a store. Sent only when needed."""
+"""The second bundle: b2sdk and what it needs, pure Python, for the processes on a pod that speak
+with a store. Sent only when needed.
+"""
 
 from __future__ import annotations
 
@@ -13,19 +15,30 @@ from bs4_console.transport import bundle
 from bs4_console.transport.bundle import Bundle
 
 ARCHIVE, DESCRIPTION, LOCK = "b2.tar.gz", "b2.json", "bundle_b2.lock"
-#: b2sdk asks for its own version, so METADATA stays; command line tools and type stubs are nobody's business on a pod.
-_LEFT_OUT = re.compile(r"/(RECORD|WHEEL|top_level\.txt|entry_points\.txt|INSTALLER)$|/_pyinstaller/|\.pyi$|\.data/")
+#: b2sdk asks for its own version, so METADATA stays; command line tools and type stubs are nobody's
+#: business on a pod.
+_LEFT_OUT = re.compile(
+    r"/(RECORD|WHEEL|top_level\.txt|entry_points\.txt|INSTALLER)$|/_pyinstaller/|\.pyi$|\.data/"
+)
 
 
 @functools.cache
 def shipped() -> Bundle:
-    """This console's: the wheel's own, or one built now from the pinned wheels. ConsoleError with the command to run."""
+    """This console's: the wheel's own, or one built now from the pinned wheels. ConsoleError with
+    the command to run.
+    """
     root = assets.checkout()
-    return bundle.read(assets.find("bundle"), ARCHIVE, DESCRIPTION) if root is None else from_checkout(root)
+    return (
+        bundle.read(assets.find("bundle"), ARCHIVE, DESCRIPTION)
+        if root is None
+        else from_checkout(root)
+    )
 
 
 def from_checkout(root: Path, *, work: Path | None = None) -> Bundle:
-    """Return the bundle of the pinned wheels; `work` and the error are those of `bundle.from_checkout`."""
+    """Return the bundle of the pinned wheels; `work` and the error are those of
+    `bundle.from_checkout`.
+    """
     work = work or root / "build"
     return bundle.assemble(dict(contents(root, work)), version(root), 0, cache=work / "cache-b2")
 

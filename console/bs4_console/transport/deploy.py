@@ -1,6 +1,8 @@
-"""Bring the agent to a machine and attach to it: one command when it is there, one upload and one more command when it is not.
+"""Bring the agent to a machine and attach to it: one command when it is there, one upload and one
+more command when it is not.
 
-Nothing here knows SSH. Every command prints lines that begin with a token of ours, because a login shell's start-up files may print too.
+Nothing here knows SSH. Every command prints lines that begin with a token of ours, because a login
+shell's start-up files may print too.
 """
 
 from __future__ import annotations
@@ -30,11 +32,17 @@ _NOISE = 256 * 1024
 _NO_AGENT = 3
 
 # $1 the archive, $2 the bundles' directory, which goes too when there is nothing else in it.
-_CLEAN_UP = 'LC_ALL=C df -Pk "$2" | { read -r x; read -r x x x a x; echo "$a"; }; rm -f "$1"; rmdir "$2" "${2%/*}" 2>/dev/null; true'
+_CLEAN_UP = (
+    'LC_ALL=C df -Pk "$2" | { read -r x; read -r x x x a x; echo "$a"; }; rm -f "$1"; rmdir "$2" '
+    '"${2%/*}" 2>/dev/null; true'
+)
 
 
-async def attach(remote: Remote, progress: Progress, shipped: Callable[[], Bundle] | None) -> Duplex:
-    """The pipe to the agent of `remote`. `shipped` gives the bundle to deploy when none as new is there; None = never deploy (NoAgent).
+async def attach(
+    remote: Remote, progress: Progress, shipped: Callable[[], Bundle] | None
+) -> Duplex:
+    """The pipe to the agent of `remote`. `shipped` gives the bundle to deploy when none as new is
+    there; None = never deploy (NoAgent).
 
     Raises NoPython, NoSpace, DeployFailed; after any of them nothing new is on the pod.
     """
@@ -49,7 +57,11 @@ async def attach(remote: Remote, progress: Progress, shipped: Callable[[], Bundl
     if not preamble.lines:
         raise _silent(remote, preamble.last_words)
     need = parse(preamble.lines)
-    if need.current is not None and order(*need.current[1:]) >= bundle.order and need.current[0] != bundle.name:
+    if (
+        need.current is not None
+        and order(*need.current[1:]) >= bundle.order
+        and need.current[0] != bundle.name
+    ):
         # A newer console was here: its agent stays, the protocol is understood by both (N and N-1).
         progress("attaching to a newer agent")
         return await _attach_installed(remote, need.current[0])
@@ -70,7 +82,9 @@ async def _attach_existing(remote: Remote) -> Duplex:
 
 def _no_agent(remote: Remote) -> NoAgent:
     name = remote.label.removeprefix("pod ")
-    return NoAgent(f"No agent runs on {remote.label}.", f"Put it there with `bs4-console deploy --pod {name}`.")
+    return NoAgent(
+        f"No agent runs on {remote.label}.", f"Put it there with `bs4-console deploy --pod {name}`."
+    )
 
 
 async def _attach_installed(remote: Remote, name: str) -> Duplex:
@@ -78,12 +92,18 @@ async def _attach_installed(remote: Remote, name: str) -> Duplex:
     pipe = await remote.start(script(token, name, LOOK, "--start"))
     preamble = await _Preamble(remote, pipe, token).read()
     if preamble.ready is None:
-        raise ChannelLost(f"The agent on {remote.label} was replaced meanwhile.", "It is tried again by itself.")
+        raise ChannelLost(
+            f"The agent on {remote.label} was replaced meanwhile.", "It is tried again by itself."
+        )
     return preamble.ready
 
 
-async def _install(remote: Remote, progress: Progress, bundle: Bundle, home: str, python: str) -> Duplex:
-    """One upload, one command that checks, unpacks, switches and attaches. The archive is gone afterwards, whatever happened."""
+async def _install(
+    remote: Remote, progress: Progress, bundle: Bundle, home: str, python: str
+) -> Duplex:
+    """One upload, one command that checks, unpacks, switches and attaches. The archive is gone
+    afterwards, whatever happened.
+    """
     progress(f"uploading the agent ({len(bundle.data) // 1024} KiB)")
     archive = f"{home}/agent/.{bundle.name}.{secrets.token_hex(4)}.tar.gz"
     try:
@@ -93,7 +113,15 @@ async def _install(remote: Remote, progress: Progress, bundle: Bundle, home: str
         raise
     progress("installing the agent")
     token = _token()
-    about = [token, archive, bundle.sha256, bundle.name, f"{bundle.version} {bundle.build}", "attach", "--start"]
+    about = [
+        token,
+        archive,
+        bundle.sha256,
+        bundle.name,
+        f"{bundle.version} {bundle.build}",
+        "attach",
+        "--start",
+    ]
     pipe = await remote.start([python, "-IS", "-c", installer(), *about])
     preamble = await _Preamble(remote, pipe, token).read()
     if preamble.ready is None:
@@ -104,11 +132,16 @@ async def _install(remote: Remote, progress: Progress, bundle: Bundle, home: str
 def installer() -> str:
     """installer.py as one line of Python without single quotes."""
     packed = zlib.compress((Path(__file__).parent / "installer.py").read_bytes(), 9)
-    return f"import base64,zlib;exec(zlib.decompress(base64.b64decode(b{_double_quoted(base64.b64encode(packed))})))"
+    return (
+        "import base64,zlib;"
+        f"exec(zlib.decompress(base64.b64decode(b{_double_quoted(base64.b64encode(packed))})))"
+    )
 
 
 async def _clean_up(remote: Remote, archive: str, bundle: Bundle, error: LinkError) -> None:
-    """Remove the half-written archive. OpenSSH's SFTP says only "Failure" for a full disk: the room that was left tells."""
+    """Remove the half-written archive. OpenSSH's SFTP says only "Failure" for a full disk: the room
+    that was left tells.
+    """
     done = await remote.run(["sh", "-c", _CLEAN_UP, "sh", archive, archive.rpartition("/")[0]])
     words = done.stdout.split()
     free = int(words[-1]) if words and words[-1].isdigit() else None
@@ -118,22 +151,35 @@ async def _clean_up(remote: Remote, archive: str, bundle: Bundle, error: LinkErr
 
 def _failed(remote: Remote, preamble: _Preamble, bundle: Bundle) -> LinkError:
     """The installer's `failed KIND DETAIL`, or what it left on stderr."""
-    said = next((line.removeprefix("failed ") for line in preamble.lines if line.startswith("failed ")), f"error {preamble.last_words}")
+    said = next(
+        (line.removeprefix("failed ") for line in preamble.lines if line.startswith("failed ")),
+        f"error {preamble.last_words}",
+    )
     kind, _, detail = said.partition(" ")
     if kind == "no-space":
         return NoSpace(
             f"The disk of {remote.label} filled up while the agent was unpacked: {detail}.",
-            f"It needs {bundle.unpacked // 1024} KiB: free space in the home directory there. Nothing was left behind.",
+            f"It needs {bundle.unpacked // 1024} KiB: free space in the home directory "
+            "there. Nothing was left behind.",
         )
     if kind == "checksum":
-        return DeployFailed(f"The upload to {remote.label} arrived damaged: {detail}.", "Try again; if this stays so, its disk is failing.")
+        return DeployFailed(
+            f"The upload to {remote.label} arrived damaged: {detail}.",
+            "Try again; if this stays so, its disk is failing.",
+        )
     if kind == "unusable":
-        return DeployFailed(f"The agent cannot run on {remote.label}: {detail}", "Nothing was left behind.")
-    return DeployFailed(f"The agent could not be installed on {remote.label}: {detail}.", "Look at its home directory.")
+        return DeployFailed(
+            f"The agent cannot run on {remote.label}: {detail}", "Nothing was left behind."
+        )
+    return DeployFailed(
+        f"The agent could not be installed on {remote.label}: {detail}.",
+        "Look at its home directory.",
+    )
 
 
 class _Preamble:
-    """Reads a command's output up to our `ready` line or its end. `ready`: the pipe from the next byte on; `lines`: ours, without token.
+    """Reads a command's output up to our `ready` line or its end. `ready`: the pipe from the next
+    byte on; `lines`: ours, without token.
 
     Without `ready`, `last_words` is the last line of its stderr, or its exit status.
     """
@@ -153,11 +199,17 @@ class _Preamble:
                 *whole, buffer = (buffer + data).split(b"\n")
                 for number, line in enumerate(whole):
                     if self._take(line) == "ready":
-                        self.ready = _Attached(self._remote, self._pipe, b"\n".join([*whole[number + 1 :], buffer]), self._started)
+                        self.ready = _Attached(
+                            self._remote,
+                            self._pipe,
+                            b"\n".join([*whole[number + 1 :], buffer]),
+                            self._started,
+                        )
                         return self
                 if seen > _NOISE:
                     raise DeployFailed(
-                        f"The shell of {self._remote.label} prints without end at login.", "Look at its .bashrc and .profile."
+                        f"The shell of {self._remote.label} prints without end at login.",
+                        "Look at its .bashrc and .profile.",
                     )
             ending = await self._pipe.ending()
         except BaseException:
@@ -176,7 +228,9 @@ class _Preamble:
 
 
 class _Attached:
-    """The pipe after its preamble, as core.transport.Duplex. A bridge that ends with an error says why on stderr."""
+    """The pipe after its preamble, as core.transport.Duplex. A bridge that ends with an error says
+    why on stderr.
+    """
 
     def __init__(self, remote: Remote, pipe: Pipe, first: bytes, started: bool) -> None:
         self._remote, self._pipe, self._first, self._started = remote, pipe, first, started
@@ -191,7 +245,10 @@ class _Attached:
             if ending.exit_status == _NO_AGENT and not self._started:
                 raise _no_agent(self._remote)
             if ending.exit_status != 0:
-                raise ChannelLost(f"The agent's side of {self._remote.label} ended: {_last_words(ending)}.", "It is tried again by itself.")
+                raise ChannelLost(
+                    f"The agent's side of {self._remote.label} ended: {_last_words(ending)}.",
+                    "It is tried again by itself.",
+                )
         return data
 
     async def write(self, data: bytes) -> None:
@@ -209,7 +266,11 @@ def _silent(remote: Remote, last_words: str) -> LinkError:
 
 
 def _last_words(ending: Ending) -> str:
-    return printable(ending.stderr.splitlines()[-1]).rstrip(".") if ending.stderr else f"exit status {ending.exit_status}"
+    return (
+        printable(ending.stderr.splitlines()[-1]).rstrip(".")
+        if ending.stderr
+        else f"exit status {ending.exit_status}"
+    )
 
 
 def _token() -> str:
@@ -217,5 +278,7 @@ def _token() -> str:
 
 
 def _double_quoted(data: bytes) -> str:
-    """As a Python literal without single quotes, which would have to be quoted again for the shell."""
+    """As a Python literal without single quotes, which would have to be quoted again for the
+    shell.
+    """
     return f'"{data.decode("ascii")}"'

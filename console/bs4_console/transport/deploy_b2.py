@@ -1,4 +1,6 @@
-"""Bring the second bundle to a pod on which an agent lies: nothing when it is there, one upload and one command when it is not."""
+"""Bring the second bundle to a pod on which an agent lies: nothing when it is there, one upload and
+one command when it is not.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,11 @@ Progress = Callable[[str], None]
 
 # Every line of ours begins with the token: start-up files may print too. $1 token, $2 hash name.
 _LOOK = (
-    'B=${BS4_HOME:-$HOME/.bs4}; p=; if [ -r "$B/current/ok" ]; then read -r p < "$B/current/ok"; fi; '
+    'B=${BS4_HOME:-$HOME/.bs4}; p=; if [ -r "$B/current/ok" ]; then read -r p < "$B/current/ok"; '
+    "fi; "
     'echo; echo "$1 home $B"; echo "$1 python $p"; '
-    'if [ -r "$B/b2-current/ok" ] && [ -r "$B/b2/$2/ok" ]; then { read -r x; read -r n; } < "$B/b2-current/ok"; '
+    'if [ -r "$B/b2-current/ok" ] && [ -r "$B/b2/$2/ok" ]; then { read -r x; read -r n; } < '
+    '"$B/b2-current/ok"; '
     'if [ "$n" = "$2" ]; then echo "$1 there"; exit 0; fi; fi; '
     '[ -n "$p" ] || exit 0; umask 077; mkdir -p "$B/b2" && echo "$1 ready"'
 )
@@ -25,35 +29,60 @@ _SECONDS = 300.0
 
 
 async def bring(remote: Remote, progress: Progress, bundle: Callable[[], Bundle] = shipped) -> bool:
-    """True when it had to be sent. NoAgent, NoSpace or DeployFailed; after any of them nothing new is on the pod."""
+    """True when it had to be sent. NoAgent, NoSpace or DeployFailed; after any of them nothing new
+    is on the pod.
+    """
     wanted, token = bundle(), f"bs4-{secrets.token_hex(6)}"
     done = await remote.run(["sh", "-c", _LOOK, "bs4", token, wanted.name])
     said = _ours(done.stdout, token)
     home, python = said.get("home", ""), said.get("python", "")
     if not home or not python:
         name = remote.label.removeprefix("pod ")
-        raise NoAgent(f"No agent lies on {remote.label}.", f"Put it there with `bs4-console deploy --pod {name}`.")
+        raise NoAgent(
+            f"No agent lies on {remote.label}.",
+            f"Put it there with `bs4-console deploy --pod {name}`.",
+        )
     if "there" in said:
         return False
     if "ready" not in said:
         detail = printable(done.stderr.decode(errors="replace").strip())
-        raise DeployFailed(f"{home} on {remote.label} cannot be written: {detail}.", "Make the home directory writable.")
+        raise DeployFailed(
+            f"{home} on {remote.label} cannot be written: {detail}.",
+            "Make the home directory writable.",
+        )
     progress(f"uploading b2sdk ({len(wanted.data) // 1024} KiB)")
     archive = f"{home}/b2/.{wanted.name}.{secrets.token_hex(4)}.tar.gz"
     try:
         await remote.upload(archive, wanted.data)
     except LinkError:
-        await remote.run(["sh", "-c", 'rm -f "$1"; rmdir "${1%/*}" 2>/dev/null; true', "sh", archive])
+        await remote.run(
+            ["sh", "-c", 'rm -f "$1"; rmdir "${1%/*}" 2>/dev/null; true', "sh", archive]
+        )
         raise
-    about = [token, archive, wanted.sha256, wanted.name, f"{wanted.version} {wanted.build}", "library"]
+    about = [
+        token,
+        archive,
+        wanted.sha256,
+        wanted.name,
+        f"{wanted.version} {wanted.build}",
+        "library",
+    ]
     done = await remote.run([python, "-IS", "-c", installer(), *about], timeout=_SECONDS)
     said = _ours(done.stdout, token)
     if "ready" in said:
         return True
-    kind, _, detail = said.get("failed", f"error {printable(done.stderr.decode(errors='replace').strip()[-200:])}").partition(" ")
+    kind, _, detail = said.get(
+        "failed", f"error {printable(done.stderr.decode(errors='replace').strip()[-200:])}"
+    ).partition(" ")
     if kind == "no-space":
-        raise NoSpace(f"The disk of {remote.label} is full: {detail}.", f"b2sdk needs {wanted.unpacked // 1024} KiB in the home directory.")
-    raise DeployFailed(f"b2sdk could not be installed on {remote.label}: {detail}.", "Nothing was left behind; look at its home directory.")
+        raise NoSpace(
+            f"The disk of {remote.label} is full: {detail}.",
+            f"b2sdk needs {wanted.unpacked // 1024} KiB in the home directory.",
+        )
+    raise DeployFailed(
+        f"b2sdk could not be installed on {remote.label}: {detail}.",
+        "Nothing was left behind; look at its home directory.",
+    )
 
 
 def _ours(output: bytes, token: str) -> dict[str, str]:

@@ -21,11 +21,21 @@ from bs4_console.core.errors import (
 from bs4_console.transport.remote import printable
 from bs4_console.transport.route import Hop
 
-_NO_ROUTE = {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN, errno.EADDRNOTAVAIL}
+_NO_ROUTE = {
+    errno.EHOSTUNREACH,
+    errno.ENETUNREACH,
+    errno.EHOSTDOWN,
+    errno.ENETDOWN,
+    errno.EADDRNOTAVAIL,
+}
 
 
-def connecting(error: Exception, hop: Hop, *, greeted: bool, tried: Sequence[str], via: Hop | None) -> ConsoleError:
-    """Why there is no connection to `hop`. `greeted`: the other side spoke SSH; `tried`: the keys offered; `via`: the hop before."""
+def connecting(
+    error: Exception, hop: Hop, *, greeted: bool, tried: Sequence[str], via: Hop | None
+) -> ConsoleError:
+    """Why there is no connection to `hop`. `greeted`: the other side spoke SSH; `tried`: the keys
+    offered; `via`: the hop before.
+    """
     where = f"{hop.label} ({hop.address} port {hop.at})"
     said = printable(str(error)).rstrip(".")
     match error:
@@ -34,18 +44,33 @@ def connecting(error: Exception, hop: Hop, *, greeted: bool, tried: Sequence[str
         case asyncssh.PermissionDenied():
             return denied(hop, tried)
         case asyncssh.KeyImportError() | asyncssh.KeyEncryptionError():
-            return KeyUnusable(f"A key for {where} cannot be used: {said}.", "Try `ssh-add FILE`, or another key with `--identity FILE`.")
+            return KeyUnusable(
+                f"A key for {where} cannot be used: {said}.",
+                "Try `ssh-add FILE`, or another key with `--identity FILE`.",
+            )
         case asyncssh.ChannelOpenError() if via is not None:
-            return Unreachable(f"{via.label} could not reach {where}: {said}.", f"Check that address as {via.label} sees it.")
+            return Unreachable(
+                f"{via.label} could not reach {where}: {said}.",
+                f"Check that address as {via.label} sees it.",
+            )
         case asyncssh.KeyExchangeFailed():
-            return LinkError(f"{where} shares no SSH algorithm with this console: {said}.", "Bring the pod's OpenSSH to 7.4 or newer.")
+            return LinkError(
+                f"{where} shares no SSH algorithm with this console: {said}.",
+                "Bring the pod's OpenSSH to 7.4 or newer.",
+            )
         case asyncssh.ProtocolNotSupported() | asyncssh.ProtocolError() if not greeted:
-            return LinkError(f"{where} is not an SSH server: {said}.", "Check the port: the provider's page shows the one for SSH.")
+            return LinkError(
+                f"{where} is not an SSH server: {said}.",
+                "Check the port: the provider's page shows the one for SSH.",
+            )
         case asyncssh.ConnectionLost() | asyncssh.DisconnectError() if greeted:
             return _broken_login(said, hop, where, tried)
-        case asyncssh.ConnectionLost() | BrokenPipeError() | ConnectionResetError() if hop.proxy_command:
+        case asyncssh.ConnectionLost() | BrokenPipeError() | ConnectionResetError() if (
+            hop.proxy_command
+        ):
             return Unreachable(
-                f"The ProxyCommand for {where} ended without a connection.", f"Run it by hand: {' '.join(hop.proxy_command)}"
+                f"The ProxyCommand for {where} ended without a connection.",
+                f"Run it by hand: {' '.join(hop.proxy_command)}",
             )
         case asyncssh.DisconnectError() | ConnectionResetError() | BrokenPipeError():
             return Unreachable(
@@ -53,24 +78,41 @@ def connecting(error: Exception, hop: Hop, *, greeted: bool, tried: Sequence[str
                 "If this stays so, check the port: the provider's page shows the one for SSH.",
             )
         case socket.gaierror():
-            return Unreachable(f"No address is known for {hop.address} ({hop.label}).", "Check the name, or this machine's network.")
+            return Unreachable(
+                f"No address is known for {hop.address} ({hop.label}).",
+                "Check the name, or this machine's network.",
+            )
         case ConnectionRefusedError():
-            return ConnectionRefused(f"{where} refuses connections.", "Check the port, and that the pod has started its SSH server.")
+            return ConnectionRefused(
+                f"{where} refuses connections.",
+                "Check the port, and that the pod has started its SSH server.",
+            )
         case FileNotFoundError() if hop.proxy_command:
-            return LinkError(f"The ProxyCommand for {where} does not exist: {hop.proxy_command[0]}.", "Correct it in ~/.ssh/config.")
+            return LinkError(
+                f"The ProxyCommand for {where} does not exist: {hop.proxy_command[0]}.",
+                "Correct it in ~/.ssh/config.",
+            )
         case OSError() if error.errno in _NO_ROUTE:
             return Unreachable(
-                f"There is no way to {where}: {error.strerror}.", "Check this machine's network or VPN, and the pod's address."
+                f"There is no way to {where}: {error.strerror}.",
+                "Check this machine's network or VPN, and the pod's address.",
             )
         case OSError():
-            return Unreachable(f"{where} cannot be reached: {error.strerror or error}.", "Check that the pod runs, and its address.")
+            return Unreachable(
+                f"{where} cannot be reached: {error.strerror or error}.",
+                "Check that the pod runs, and its address.",
+            )
         case _:
-            return LinkError(f"{where} cannot be used: {said}.", "Try `ssh -v` to the same address; if that works, report this.")
+            return LinkError(
+                f"{where} cannot be used: {said}.",
+                "Try `ssh -v` to the same address; if that works, report this.",
+            )
 
 
 def no_answer(hop: Hop, seconds: float) -> Unreachable:
     return Unreachable(
-        f"{hop.label} ({hop.address} port {hop.at}) did not answer within {seconds:g} s.", "Check that the pod runs, and its address."
+        f"{hop.label} ({hop.address} port {hop.at}) did not answer within {seconds:g} s.",
+        "Check that the pod runs, and its address.",
     )
 
 
@@ -78,15 +120,18 @@ def denied(hop: Hop, tried: Sequence[str]) -> AuthFailed:
     keys = ", ".join(tried) if tried else "none: there is no key in ~/.ssh and none in an ssh-agent"
     return AuthFailed(
         f"{hop.label} refused user {hop.login} (keys tried: {keys}).",
-        "Add the public half of one to ~/.ssh/authorized_keys there, or name the right key or user: "
-        "`bs4-console pods add --identity FILE --user NAME`.",
+        "Add the public half of one to ~/.ssh/authorized_keys there, or name the right key or "
+        "user: `bs4-console pods add --identity FILE --user NAME`.",
     )
 
 
 def lost(label: str, error: BaseException | None) -> ChannelLost:
     """The connection ended in use. It says nothing about what runs on the pod."""
     detail = f": {printable(str(error))}" if error is not None and str(error) else ""
-    return ChannelLost(f"The connection to {label} was lost{detail}.", "It is tried again by itself; what runs there goes on.")
+    return ChannelLost(
+        f"The connection to {label} was lost{detail}.",
+        "It is tried again by itself; what runs there goes on.",
+    )
 
 
 def no_session(label: str, error: asyncssh.ChannelOpenError) -> SessionRefused:
@@ -102,4 +147,7 @@ def _broken_login(reason: str, hop: Hop, where: str, tried: Sequence[str]) -> Co
             f"{where} stopped the login after too many keys ({', '.join(tried)}).",
             "Name the right one: `bs4-console pods add --identity FILE`.",
         )
-    return Unreachable(f"{where} broke off the login: {reason}.", "Try again; if this stays so, look into the pod's sshd log.")
+    return Unreachable(
+        f"{where} broke off the login: {reason}.",
+        "Try again; if this stays so, look into the pod's sshd log.",
+    )

@@ -1,4 +1,6 @@
-"""Which host key each pod has: our own known_hosts, keyed by pod name, because rented addresses are reused by other machines."""
+"""Which host key each pod has: our own known_hosts, keyed by pod name, because rented addresses are
+reused by other machines.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,9 @@ from bs4_console.core.errors import HostKeyChanged, HostKeyUnknown, UsageError
 
 _ENTRY = re.compile(r"[A-Za-z0-9\[][A-Za-z0-9._:\[\]-]*")
 
-#: What a server is asked for, most wanted first. A pinned type moves to the front; the others stay, so that a machine
-#: that lost its pinned key is told apart (changed) from one that cannot agree on algorithms.
+#: What a server is asked for, most wanted first. A pinned type moves to the front; the others stay,
+#: so that a machine that lost its pinned key is told apart (changed) from one that cannot agree on
+#: algorithms.
 _ALGORITHMS = (
     "ssh-ed25519",
     "ecdsa-sha2-nistp256",
@@ -31,12 +34,16 @@ _RSA = ("rsa-sha2-512", "rsa-sha2-256")
 
 
 def fingerprint(key: str) -> str:
-    """`SHA256:...` of a public key line, as ssh-keygen -l prints it. UsageError when it is no public key."""
+    """`SHA256:...` of a public key line, as ssh-keygen -l prints it. UsageError when it is no
+    public key.
+    """
     words = key.split()
     try:
         blob = base64.b64decode(words[1], validate=True)
     except (IndexError, ValueError) as error:
-        raise UsageError(f"{key[:40]!r} is not a public host key.", "Give it as `ssh-ed25519 AAAA...`.") from error
+        raise UsageError(
+            f"{key[:40]!r} is not a public host key.", "Give it as `ssh-ed25519 AAAA...`."
+        ) from error
     return "SHA256:" + base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip("=")
 
 
@@ -46,7 +53,8 @@ def key_line(key: asyncssh.SSHKey) -> str:
 
 
 class HostKeys:
-    """The pinned keys. One line per key, `<entry> <type> <base64>`; the entry is the pod's name, for a jump host `host` or `[host]:port`.
+    """The pinned keys. One line per key, `<entry> <type> <base64>`; the entry is the pod's name,
+    for a jump host `host` or `[host]:port`.
 
     OpenSSH reads the same file: `ssh -o UserKnownHostsFile=FILE -o HostKeyAlias=POD host`.
     """
@@ -59,9 +67,11 @@ class HostKeys:
         return tuple(f"{kind} {blob}" for name, kind, blob in self._lines() if name == entry)
 
     def pin(self, entry: str, key: str) -> None:
-        """Trust `key` (`type base64 [comment]`, from a person's yes, a provider's API or the inventory) for this pod and no other key.
+        """Trust `key` (`type base64 [comment]`, from a person's yes, a provider's API or the
+        inventory) for this pod and no other key.
 
-        HostKeyChanged when another key is pinned already: only `forget` makes room for it. UsageError when it is no key.
+        HostKeyChanged when another key is pinned already: only `forget` makes room for it.
+        UsageError when it is no key.
         """
         kind, blob = _parse(key)
         if not _ENTRY.fullmatch(entry):
@@ -89,15 +99,22 @@ class HostKeys:
         return [asyncssh.import_public_key(key) for key in self.pinned(entry)]
 
     def algorithms(self, entry: str) -> list[str]:
-        """Host key algorithms to offer, the pinned key's own first: an ed25519 pin must be compared with an ed25519 key."""
+        """Host key algorithms to offer, the pinned key's own first: an ed25519 pin must be compared
+        with an ed25519 key.
+        """
         first: list[str] = []
         for key in self.pinned(entry):
             kind = key.split()[0]
-            first += [name for name in (_RSA if kind == "ssh-rsa" else (kind,)) if name not in first]
+            first += [
+                name for name in (_RSA if kind == "ssh-rsa" else (kind,)) if name not in first
+            ]
         return first + [name for name in _ALGORITHMS if name not in first]
 
-    def verdict(self, entry: str, shown: asyncssh.SSHKey, *, jump: bool = False) -> HostKeyUnknown | HostKeyChanged:
-        """Why `shown` was not accepted. asyncssh has one error for "never seen" and "another key": the two mean opposite things.
+    def verdict(
+        self, entry: str, shown: asyncssh.SSHKey, *, jump: bool = False
+    ) -> HostKeyUnknown | HostKeyChanged:
+        """Why `shown` was not accepted. asyncssh has one error for "never seen" and "another key":
+        the two mean opposite things.
 
         `jump`: the entry is a jump host, which no inventory knows, instead of a pod.
         """
@@ -108,8 +125,8 @@ class HostKeys:
         mark = fingerprint(line)
         return HostKeyUnknown(
             f"The host key of {entry} is not known yet: {line.split()[0]} {mark}.",
-            "Compare it with the pod's own (the provider's page, or `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` there), "
-            "then confirm it.",
+            "Compare it with the pod's own (the provider's page, or `ssh-keygen -lf "
+            "/etc/ssh/ssh_host_ed25519_key.pub` there), then confirm it.",
             mark,
             line,
             entry,
@@ -117,10 +134,15 @@ class HostKeys:
 
     def _changed(self, entry: str, known: Sequence[str], shown: str, jump: bool) -> HostKeyChanged:
         expected, actual = ", ".join(fingerprint(key) for key in known), fingerprint(shown)
-        anew = f"remove the line of {entry} from {self.path}" if jump else f"`bs4-console pods remove {entry}`, then `pods add {entry} ...`"
+        anew = (
+            f"remove the line of {entry} from {self.path}"
+            if jump
+            else f"`bs4-console pods remove {entry}`, then `pods add {entry} ...`"
+        )
         return HostKeyChanged(
-            f"{entry} shows another host key than the pinned one: expected {expected}, got {actual}. "
-            "Nothing was sent: it may be another machine on the same address, or someone in between.",
+            f"{entry} shows another host key than the pinned one: expected {expected}, got "
+            f"{actual}. Nothing was sent: it may be another machine on the same address, or "
+            "someone in between.",
             f"Ask the provider whether it was made anew; only if so: {anew}.",
             expected,
             actual,
@@ -137,7 +159,9 @@ class HostKeys:
             if not words or words[0].startswith("#"):
                 continue
             if len(words) < 3:
-                raise UsageError(f"{self.path} line {number} is no known_hosts entry.", "Remove that line.")
+                raise UsageError(
+                    f"{self.path} line {number} is no known_hosts entry.", "Remove that line."
+                )
             lines.append((words[0], *_parse(" ".join(words[1:3]))))
         return lines
 
@@ -150,6 +174,8 @@ def _parse(key: str) -> tuple[str, str]:
     try:
         asyncssh.import_public_key(key)
     except asyncssh.KeyImportError as error:
-        raise UsageError(f"{key[:40]!r} is not a public host key: {error}.", "Give it as `ssh-ed25519 AAAA...`.") from error
+        raise UsageError(
+            f"{key[:40]!r} is not a public host key: {error}.", "Give it as `ssh-ed25519 AAAA...`."
+        ) from error
     kind, blob = key.split()[:2]
     return kind, blob

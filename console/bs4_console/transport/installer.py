@@ -1,8 +1,10 @@
-"""Runs on the pod, sent as `python -c`: check the uploaded archive, unpack it beside the others, switch over, clean up, attach.
+"""Runs on the pod, sent as `python -c`: check the uploaded archive, unpack it beside the others,
+switch over, clean up, attach.
 
-Arguments: token, archive, sha256, hash name, "version build", then the arguments for the agent, or "library" for a bundle of libraries
-that is only put in its place. Python 3.10+, standard library only.
-Everything is made under a temporary name and renamed at the end; a failure removes it and prints `<token> failed KIND DETAIL`.
+Arguments: token, archive, sha256, hash name, "version build", then the arguments for the agent, or
+"library" for a bundle of libraries that is only put in its place. Python 3.10+, standard library
+only. Everything is made under a temporary name and renamed at the end; a failure removes it and
+prints `<token> failed KIND DETAIL`.
 """
 
 from __future__ import annotations
@@ -21,8 +23,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 
-# What must be left when all is written. Less, and the agent could not even write its journal; and on a full disk Python leaves bytecode
-# files cut short without an error.
+# What must be left when all is written. Less, and the agent could not even write its journal; and
+# on a full disk Python leaves bytecode files cut short without an error.
 _LEFT_OVER = 256 * 1024
 # Half-made things of another console that is at it right now are younger than this.
 _ABANDONED_S = 3600
@@ -45,11 +47,13 @@ def main(arguments: Sequence[str]) -> None:
             return
         bundle = install(Path(archive), sha256, name, about)
     except Failed as failure:
-        print(f"\n{token} failed {failure.kind} {failure}", flush=True)  # noqa: T201 (its output is the protocol)
+        # Its output is the protocol.
+        print(f"\n{token} failed {failure.kind} {failure}", flush=True)  # noqa: T201
         return
     print(f"\n{token} ready", flush=True)  # noqa: T201
     os.execv(  # noqa: S606 (the pipe stays the agent's)
-        sys.executable, [sys.executable, "-IS", str(bundle / "bs4_agent" / "bootstrap.py"), *command]
+        sys.executable,
+        [sys.executable, "-IS", str(bundle / "bs4_agent" / "bootstrap.py"), *command],
     )
 
 
@@ -65,21 +69,29 @@ def install(archive: Path, sha256: str, name: str, about: str) -> Path:
 
 
 def install_library(archive: Path, sha256: str, name: str, about: str) -> Path:
-    """A bundle of pure Python below `<home>/b2/`, complete and named by `<home>/b2-current`. `archive` is removed in any case."""
+    """A bundle of pure Python below `<home>/b2/`, complete and named by `<home>/b2-current`.
+    `archive` is removed in any case.
+    """
     bundles = archive.parent
     with _unpacked(archive, sha256, name, bundles) as half:
         previous = _put(half, bundles / name, about, bundles.parent / "b2-current", bundles.name)
         for path in bundles.iterdir():
             # The one before may be in use by a worker that goes on; the next bundle removes it.
-            if path.is_dir() and not path.is_symlink() and path.name not in (name, previous) and not path.name.startswith("."):
+            if (
+                path.is_dir()
+                and not path.is_symlink()
+                and path.name not in (name, previous)
+                and not path.name.startswith(".")
+            ):
                 shutil.rmtree(path, ignore_errors=True)
     return bundles / name
 
 
 @contextlib.contextmanager
 def _unpacked(archive: Path, sha256: str, name: str, *own: Path) -> Iterator[Path]:
-    """The archive, verified and unpacked beside its final place. Failed in the block's stead; `own`: directories that a failure leaves
-    only where something else is in them."""
+    """The archive, verified and unpacked beside its final place. Failed in the block's stead;
+    `own`: directories that a failure leaves only where something else is in them.
+    """
     half = archive.parent / f".{name}.{os.getpid()}"
     try:
         _verify(archive, sha256)
@@ -88,7 +100,9 @@ def _unpacked(archive: Path, sha256: str, name: str, *own: Path) -> Iterator[Pat
         yield half
     except OSError as error:
         kind = "no-space" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "error"
-        raise Failed(kind, f"{error.strerror or error} ({error.filename})" if error.filename else str(error)) from error
+        raise Failed(
+            kind, f"{error.strerror or error} ({error.filename})" if error.filename else str(error)
+        ) from error
     finally:
         shutil.rmtree(half, ignore_errors=True)
         archive.unlink(missing_ok=True)
@@ -130,7 +144,9 @@ def _unpack(archive: Path, target: Path) -> None:
         for member in packed:
             content = packed.extractfile(member)
             if content is None or member.name.startswith("/") or ".." in member.name.split("/"):
-                raise Failed("error", f"the archive holds {member.name!r}, which is not a file of the agent")
+                raise Failed(
+                    "error", f"the archive holds {member.name!r}, which is not a file of the agent"
+                )
             path = target / member.name
             if path.parent not in made:
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -139,9 +155,11 @@ def _unpack(archive: Path, target: Path) -> None:
 
 
 def _compile(bundle: Path) -> None:
-    """Bytecode for everything that this machine runs, before anything runs: a daemon that compiles pynvml itself keeps 14 MB of it.
+    """Bytecode for everything that this machine runs, before anything runs: a daemon that compiles
+    pynvml itself keeps 14 MB of it.
 
-    0.2 s of work, shared by up to four processes. What does not compile is left to whoever imports it.
+    0.2 s of work, shared by up to four processes. What does not compile is left to whoever imports
+    it.
     """
     foreign = {path for path in bundle.glob("lib-*") if path.name != f"lib-{os.uname().machine}"}
     sources = [path for path in bundle.rglob("*.py") if not foreign.intersection(path.parents)]
@@ -165,14 +183,18 @@ def _compile(bundle: Path) -> None:
 
 
 def _try_libraries(bootstrap: ModuleType, bundle: Path, name: str) -> None:
-    """Load what is compiled: a foreign machine, an old libc or a noexec home show now, before anything is switched."""
+    """Load what is compiled: a foreign machine, an old libc or a noexec home show now, before
+    anything is switched.
+    """
     try:
         for library in Path(bootstrap.library_paths(bundle, name)[0]).glob("*/*.so"):
             _load(library)
     except bootstrap.Unusable as error:
         raise Failed("unusable", str(error)) from error
     except ImportError as error:
-        raise Failed("unusable", f"psutil cannot be loaded: {error}. It needs glibc 2.17 or newer.") from error
+        raise Failed(
+            "unusable", f"psutil cannot be loaded: {error}. It needs glibc 2.17 or newer."
+        ) from error
 
 
 def _load(path: Path) -> ModuleType:
@@ -185,7 +207,9 @@ def _load(path: Path) -> ModuleType:
 
 
 def _move(half: Path, target: Path) -> None:
-    """Rename; a complete bundle of the same hash that is there already is as good as ours, a half one makes way."""
+    """Rename; a complete bundle of the same hash that is there already is as good as ours, a half
+    one makes way.
+    """
     if (target / "ok").exists():
         # The interpreter may have moved since: the newest `ok` counts.
         os.replace(half / "ok", target / "ok")
@@ -206,10 +230,14 @@ def _switch(current: Path, name: str, directory: str = "agent") -> str:
 
 
 def _prune(bundles: Path, keep: set[str], bootstrap: ModuleType) -> None:
-    """Remove older bundles and what was abandoned half-way; never one that a live process runs from."""
+    """Remove older bundles and what was abandoned half-way; never one that a live process runs
+    from.
+    """
     now = time.time()
     for path in bundles.iterdir():
-        if path.name in keep or (path.name.startswith(".") and now - path.lstat().st_mtime < _ABANDONED_S):
+        if path.name in keep or (
+            path.name.startswith(".") and now - path.lstat().st_mtime < _ABANDONED_S
+        ):
             continue
         if path.is_dir() and not path.is_symlink():
             if not _in_use(path):
@@ -223,12 +251,17 @@ def _prune(bundles: Path, keep: set[str], bootstrap: ModuleType) -> None:
 
 
 def _in_use(bundle: Path) -> bool:
-    """Whether a process was started from the bundle: its path is in the command line or (BS4_BUNDLE) in the environment."""
+    """Whether a process was started from the bundle: its path is in the command line or
+    (BS4_BUNDLE) in the environment.
+    """
     needle = os.fsencode(bundle) + b"/"
     exact = b"BS4_BUNDLE=" + os.fsencode(bundle) + b"\0"
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            if needle in (process / "cmdline").read_bytes() or exact in (process / "environ").read_bytes() + b"\0":
+            if (
+                needle in (process / "cmdline").read_bytes()
+                or exact in (process / "environ").read_bytes() + b"\0"
+            ):
                 return True
         except OSError:
             continue

@@ -1,4 +1,6 @@
-"""The machine one sits on, as a pod: the same agent, the same scripts, by subprocess instead of SSH."""
+"""The machine one sits on, as a pod: the same agent, the same scripts, by subprocess instead of
+SSH.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,17 @@ _CLOSE_S = 2.0
 
 
 class LocalTransport:
-    """core.transport.Transport for this machine. `environment` is added to ours (BS4_HOME puts the agent elsewhere than ~/.bs4)."""
+    """core.transport.Transport for this machine. `environment` is added to ours (BS4_HOME puts the
+    agent elsewhere than ~/.bs4).
+    """
 
-    def __init__(self, pod: Pod, *, environment: Mapping[str, str] | None = None, bundle: Callable[[], Bundle] = shipped_bundle) -> None:
+    def __init__(
+        self,
+        pod: Pod,
+        *,
+        environment: Mapping[str, str] | None = None,
+        bundle: Callable[[], Bundle] = shipped_bundle,
+    ) -> None:
         self.pod = pod
         self._environment = {**os.environ, **(environment or {})}
         self._bundle = bundle
@@ -37,13 +47,18 @@ class LocalTransport:
         progress("starting")
         return await deployment.attach(self, progress, self._bundle if deploy else None)
 
-    async def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0) -> Completed:
+    async def run(
+        self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0
+    ) -> Completed:
         process = await self._spawn(argv)
         try:
             async with asyncio.timeout(timeout):
                 out, err = await process.communicate(stdin)
         except TimeoutError as error:
-            raise Unreachable(f"{argv[0]} did not end within {timeout:g} s.", "Try again when the machine is less busy.") from error
+            raise Unreachable(
+                f"{argv[0]} did not end within {timeout:g} s.",
+                "Try again when the machine is less busy.",
+            ) from error
         finally:
             await _over(process)
         return Completed(_status(process), out, err)
@@ -59,17 +74,30 @@ class LocalTransport:
             await asyncio.to_thread(_write, Path(path), data)
         except OSError as error:
             if error.errno in deployment.FULL:
-                raise NoSpace("The disk of this machine filled up.", "Free space in the home directory.") from error
-            raise DeployFailed(f"{path} cannot be written: {error.strerror}.", "Check the home directory.") from error
+                raise NoSpace(
+                    "The disk of this machine filled up.", "Free space in the home directory."
+                ) from error
+            raise DeployFailed(
+                f"{path} cannot be written: {error.strerror}.", "Check the home directory."
+            ) from error
 
     async def _spawn(self, argv: Sequence[str]) -> asyncio.subprocess.Process:
         try:
             # Its own session: Ctrl-C at the console's terminal is for the console.
             return await asyncio.create_subprocess_exec(
-                *argv, stdin=-1, stdout=-1, stderr=-1, env=self._environment, cwd=Path.home(), start_new_session=True, limit=_CHUNK
+                *argv,
+                stdin=-1,
+                stdout=-1,
+                stderr=-1,
+                env=self._environment,
+                cwd=Path.home(),
+                start_new_session=True,
+                limit=_CHUNK,
             )
         except OSError as error:
-            raise LinkError(f"{argv[0]} cannot be started here: {error.strerror}.", "Check this machine's PATH.") from error
+            raise LinkError(
+                f"{argv[0]} cannot be started here: {error.strerror}.", "Check this machine's PATH."
+            ) from error
 
 
 class LocalPipe:
@@ -113,11 +141,14 @@ class LocalPipe:
 
 def _status(process: asyncio.subprocess.Process) -> int | None:
     """asyncio gives minus the signal number; for us that is no exit status."""
-    return process.returncode if process.returncode is not None and process.returncode >= 0 else None
+    return (
+        process.returncode if process.returncode is not None and process.returncode >= 0 else None
+    )
 
 
 async def _over(process: asyncio.subprocess.Process) -> None:
-    """kill -9 for our own child where it still lives, and its pipes closed: what asyncio keeps of it must not outlive the loop.
+    """kill -9 for our own child where it still lives, and its pipes closed: what asyncio keeps of
+    it must not outlive the loop.
 
     Not for longer than _CLOSE_S: somebody that it started may hold the pipes open.
     """

@@ -1,4 +1,6 @@
-"""What a pod must have to take the agent: the script that asks it, its answer, and what to say when something is missing."""
+"""What a pod must have to take the agent: the script that asks it, its answer, and what to say when
+something is missing.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,14 @@ LOOK = "look"
 
 _WANTED = PYTHON_MIN[0] * 100 + PYTHON_MIN[1]
 
-# Joined to one line and sent in single quotes, which sh, bash, zsh, fish and csh read alike only without newline, ', ! and \ inside.
-# $1 token, $2 hash name or "any", $3 KiB that deploying needs or "look" to change nothing; further arguments go to attach.
-# The file `ok` has the Python, the hash name and "version build", one per line; it is there only when everything else is.
-# It begins with an empty line: what a start-up file printed may have had no end of line.
-# -I: no PYTHON* variables, no user site, nothing from the working directory. -S: no site-packages, whose .pth files run code.
-# Directories are made only when the rest is as it must be: a pod that cannot take the agent is left as it was.
+# Joined to one line and sent in single quotes, which sh, bash, zsh, fish and csh read alike only
+# without newline, ', ! and \ inside. $1 token, $2 hash name or "any", $3 KiB that deploying needs
+# or "look" to change nothing; further arguments go to attach. The file `ok` has the Python, the
+# hash name and "version build", one per line; it is there only when everything else is. It begins
+# with an empty line: what a start-up file printed may have had no end of line. -I: no PYTHON*
+# variables, no user site, nothing from the working directory. -S: no site-packages, whose .pth
+# files run code. Directories are made only when the rest is as it must be: a pod that cannot take
+# the agent is left as it was.
 _ATTACH = """
 echo; t=$1; h=$2; n=$3; shift 3;
 B=${BS4_HOME:-$HOME/.bs4}; p=; c=; v=;
@@ -31,8 +35,10 @@ fi;
 [ "$n" = look ] && { echo "$t end"; exit 0; };
 if [ -n "$c" ] && [ -x "$p" ]; then echo "$t current $c $v"; fi;
 g=; k="import sys,ctypes,zlib;v=sys.version_info;print(v[0]*100+v[1],sys.executable)";
-for x in python3 python3.13 python3.12 python3.11 python3.10 python3.14 /usr/local/bin/python3 /opt/conda/bin/python3 /opt/*/bin/python3
-/venv/*/bin/python3 "$HOME"/.local/bin/python3 "$HOME"/.local/bin/python3.1? "$HOME"/*conda*/bin/python3 "$HOME"/mini*/bin/python3
+for x in python3 python3.13 python3.12 python3.11 python3.10 python3.14
+/usr/local/bin/python3 /opt/conda/bin/python3 /opt/*/bin/python3 /venv/*/bin/python3
+"$HOME"/.local/bin/python3 "$HOME"/.local/bin/python3.1?
+"$HOME"/*conda*/bin/python3 "$HOME"/mini*/bin/python3
 "$HOME"/.local/share/uv/python/*/bin/python3 "$HOME"/.pyenv/versions/*/bin/python3 python; do
 f=$(command -v "$x" 2>/dev/null) || continue;
 i=$("$f" -IS -c "$k" 2>/dev/null) || { echo "$t broken $f"; continue; };
@@ -40,16 +46,23 @@ echo "$t python $i"; if [ "${i%% *}" -ge WANTED ]; then g=1; break; fi;
 done;
 s=$(uname -s); m=$(uname -m); echo "$t machine $s $m"; case $s-$m in MACHINES) ;; *) g=;; esac;
 d=$B/agent; [ -d "$d" ] || d=$B; [ -d "$d" ] || d=${B%/*};
-a=$(LC_ALL=C df -Pk "$d" 2>/dev/null | { read -r x; read -r x x x a x; echo "$a"; }); echo "$t free $a"; [ "${a:-$n}" -ge "$n" ] || g=;
-if [ -n "$g" ]; then umask 077; e=$( { LC_ALL=C mkdir -p "$B/agent" && [ -w "$B/agent" ]; } 2>&1) || echo "$t unwritable $e"; fi;
+a=$(LC_ALL=C df -Pk "$d" 2>/dev/null | { read -r x; read -r x x x a x; echo "$a"; });
+echo "$t free $a"; [ "${a:-$n}" -ge "$n" ] || g=;
+if [ -n "$g" ]; then umask 077;
+e=$( { LC_ALL=C mkdir -p "$B/agent" && [ -w "$B/agent" ]; } 2>&1)
+|| echo "$t unwritable $e"; fi;
 echo "$t home $B"; echo "$t end"
-""".replace("WANTED", str(_WANTED)).replace("MACHINES", "|".join(f"Linux-{machine}" for machine in MACHINES))
+""".replace("WANTED", str(_WANTED)).replace(
+    "MACHINES", "|".join(f"Linux-{machine}" for machine in MACHINES)
+)
 ATTACH = " ".join(_ATTACH.split("\n")).strip()
 
 
 @dataclass
 class Need:
-    """What the pod said when the agent was not there. `pythons`: (100 * major + minor, path); `free_kib`: where the agent would lie."""
+    """What the pod said when the agent was not there. `pythons`: (100 * major + minor, path);
+    `free_kib`: where the agent would lie.
+    """
 
     pythons: list[tuple[int, str]] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
@@ -66,12 +79,16 @@ class Need:
 
 
 def script(token: str, name: str, mode: str, *arguments: str) -> list[str]:
-    """The argv that attaches to the bundle `name` (or ANY), or tells what is there (mode: LOOK, or the KiB that deploying needs)."""
+    """The argv that attaches to the bundle `name` (or ANY), or tells what is there (mode: LOOK, or
+    the KiB that deploying needs).
+    """
     return ["sh", "-c", ATTACH, "bs4", token, name, mode, *arguments]
 
 
 def parse(lines: Sequence[str]) -> Need:
-    """The script's lines, without their token. What a pod says is not trusted: a line that makes no sense is passed over."""
+    """The script's lines, without their token. What a pod says is not trusted: a line that makes no
+    sense is passed over.
+    """
     need = Need()
     for line in lines:
         key, _, rest = line.partition(" ")
@@ -97,26 +114,40 @@ def parse(lines: Sequence[str]) -> Need:
 
 
 def check(label: str, need: Need, bundle: Bundle) -> str:
-    """The Python to use; NoPython, NoSpace or DeployFailed for everything that can be known before the first byte is sent."""
+    """The Python to use; NoPython, NoSpace or DeployFailed for everything that can be known before
+    the first byte is sent.
+    """
     minimum = ".".join(map(str, PYTHON_MIN))
     if need.system and (need.system != "Linux" or need.machine not in MACHINES):
         raise DeployFailed(
-            f"{label} is a {need.system} {need.machine} machine; the agent is made for Linux on {' and '.join(MACHINES)}.",
+            f"{label} is a {need.system} {need.machine} machine; the agent is made for Linux "
+            f"on {' and '.join(MACHINES)}.",
             "Use a pod of one of these.",
         )
     if need.python is None:
         found = max(need.pythons, default=None)
         if found is not None:
-            what = f"{label} has Python {found[0] // 100}.{found[0] % 100} ({found[1]}); the agent needs {minimum} or newer."
+            what = (
+                f"{label} has Python {found[0] // 100}.{found[0] % 100} ({found[1]}); the agent "
+                f"needs {minimum} or newer."
+            )
         elif need.broken:
-            what = f"{label} has no usable Python: {need.broken[0]} does not run, or lacks ctypes or zlib."
+            what = (
+                f"{label} has no usable Python: {need.broken[0]} does not run, or lacks ctypes "
+                "or zlib."
+            )
         else:
             what = f"{label} has no python3."
-        raise NoPython(what, "Install one there, for instance `apt-get install python3` or `uv python install 3.12`, then try again.")
+        raise NoPython(
+            what,
+            "Install one there, for instance `apt-get install python3` or `uv python install "
+            "3.12`, then try again.",
+        )
     if need.unwritable is not None and "No space left" not in need.unwritable:
         raise DeployFailed(
             f"{need.home} on {label} cannot be written: {need.unwritable or 'permission denied'}.",
-            "Make the home directory writable, or set BS4_HOME there (~/.ssh/environment, SetEnv) to a directory that is.",
+            "Make the home directory writable, or set BS4_HOME there (~/.ssh/environment, "
+            "SetEnv) to a directory that is.",
         )
     free = 0 if need.unwritable is not None else need.free_kib
     if free is not None and free < wanted_kib(bundle):
@@ -130,6 +161,8 @@ def wanted_kib(bundle: Bundle) -> int:
 
 def no_space(label: str, bundle: Bundle, free_kib: int) -> NoSpace:
     return NoSpace(
-        f"The home directory of {label} has {free_kib} KiB free; the agent needs {wanted_kib(bundle)} KiB.",
-        "Free space there (`df -h ~`, old caches in ~/.cache), or set BS4_HOME to a directory with room. Nothing was left behind.",
+        f"The home directory of {label} has {free_kib} KiB free; the agent needs "
+        f"{wanted_kib(bundle)} KiB.",
+        "Free space there (`df -h ~`, old caches in ~/.cache), or set BS4_HOME to a "
+        "directory with room. Nothing was left behind.",
     )

@@ -15,7 +15,9 @@ _SAID = 300
 
 @dataclass(frozen=True)
 class Ending:
-    """How a remote command ended. `exit_status` None: by a signal, or its link ended first; neither is success."""
+    """How a remote command ended. `exit_status` None: by a signal, or its link ended first; neither
+    is success.
+    """
 
     exit_status: int | None
     stderr: str
@@ -39,23 +41,33 @@ class Remote(Protocol):
 
     async def start(self, argv: Sequence[str]) -> Pipe: ...
 
-    async def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0) -> Completed: ...
+    async def run(
+        self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0
+    ) -> Completed: ...
 
     async def upload(self, path: str, data: bytes) -> None:
-        """Make the new file `path` (absolute), mode 0600. NoSpace or DeployFailed; what was written is left for the caller to remove."""
+        """Make the new file `path` (absolute), mode 0600. NoSpace or DeployFailed; what was written
+        is left for the caller to remove.
+        """
         ...
 
 
 def printable(text: str) -> str:
-    """What a pod or a server said, fit for a message: one line, no control characters (they would reach the terminal), not endless."""
-    clean = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text[:_SAID])
+    """What a pod or a server said, fit for a message: one line, no control characters (they would
+    reach the terminal), not endless.
+    """
+    clean = "".join(
+        character if character.isprintable() else "\N{REPLACEMENT CHARACTER}"
+        for character in text[:_SAID]
+    )
     return clean + ("..." if len(text) > _SAID else "")
 
 
 def command(argv: Sequence[str]) -> str:
     """The one place where an argv becomes a command line.
 
-    The login shell of the pod's user reads it, which may be sh, zsh, fish or csh: words are put in single quotes, which all of them
-    read alike as long as there is no newline and no history mark inside.
+    The login shell of the pod's user reads it, which may be sh, zsh, fish or csh: words are put in
+    single quotes, which all of them read alike as long as there is no newline and no history mark
+    inside.
     """
     return shlex.join(argv)

@@ -1,4 +1,6 @@
-"""The way to a pod: what ~/.ssh/config says about it, and the jump hosts before it. Nothing is connected here."""
+"""The way to a pod: what ~/.ssh/config says about it, and the jump hosts before it. Nothing is
+connected here.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,9 @@ _OR_WITHOUT = "Correct it, or set ssh_config = false for the pod."
 class Hop:
     """One SSH server to log in to. `entry`: its name in our known_hosts.
 
-    `host`, `port`, `user` are what was asked for (ssh config applies to `host`), `address`, `at`, `login` what they resolve to.
-    `identities`: private key files; `required`: they were named for this pod, so each must be usable.
+    `host`, `port`, `user` are what was asked for (ssh config applies to `host`), `address`, `at`,
+    `login` what they resolve to. `identities`: private key files; `required`: they were named for
+    this pod, so each must be usable.
     """
 
     entry: str
@@ -49,7 +52,8 @@ class Hop:
 def route(pod: Pod, config: Path | None = None) -> tuple[Hop, ...]:
     """The hops to `pod`, in the order in which they are connected; the pod is the last.
 
-    `config` replaces ~/.ssh/config. It may run programs (`Match exec`), so call this in a thread. UsageError when the file is wrong.
+    `config` replaces ~/.ssh/config. It may run programs (`Match exec`), so call this in a thread.
+    UsageError when the file is wrong.
     """
     path = config or ssh_aliases.default_path()
     paths = (path,) if pod.ssh_config and path.is_file() else ()
@@ -57,14 +61,28 @@ def route(pod: Pod, config: Path | None = None) -> tuple[Hop, ...]:
     identities = (str(Path(pod.identity_file).expanduser()),) if pod.identity_file else ()
     jump = pod.jump or (options.tunnel if isinstance(options.tunnel, str) else "")
     before = _jumps(jump, paths, identities, 0) if jump and jump.lower() != "none" else ()
-    target = _hop(options, pod.name, f"pod {pod.name}", False, pod.host, pod.port, pod.user, identities, paths, direct=not before)
+    target = _hop(
+        options,
+        pod.name,
+        f"pod {pod.name}",
+        False,
+        pod.host,
+        pod.port,
+        pod.user,
+        identities,
+        paths,
+        direct=not before,
+    )
     return (*before, target)
 
 
-def _jumps(jump: str, paths: tuple[Path, ...], identities: tuple[str, ...], depth: int) -> tuple[Hop, ...]:
+def _jumps(
+    jump: str, paths: tuple[Path, ...], identities: tuple[str, ...], depth: int
+) -> tuple[Hop, ...]:
     if depth > _MAX_HOPS:
         raise UsageError(
-            f"More than {_MAX_HOPS} jump hosts lead to each other.", "Look for a ProxyJump in ~/.ssh/config that leads back to itself."
+            f"More than {_MAX_HOPS} jump hosts lead to each other.",
+            "Look for a ProxyJump in ~/.ssh/config that leads back to itself.",
         )
     hops: tuple[Hop, ...] = ()
     for number, word in enumerate(jump.split(",")):
@@ -74,7 +92,9 @@ def _jumps(jump: str, paths: tuple[Path, ...], identities: tuple[str, ...], dept
         if number == 0 and isinstance(options.tunnel, str) and options.tunnel:
             hops = _jumps(options.tunnel, paths, identities, depth + 1)
         entry = options.host if options.port == 22 else f"[{options.host}]:{options.port}"
-        hops += (_hop(options, entry, label, True, host, port, user, identities, paths, direct=not hops),)
+        hops += (
+            _hop(options, entry, label, True, host, port, user, identities, paths, direct=not hops),
+        )
     return hops
 
 
@@ -92,7 +112,8 @@ def _hop(
     direct: bool,
 ) -> Hop:
     configured: Any = options.config.get("IdentityFile", ())
-    # The key of a pod also opens its jump hosts, unless the config names another for them (with plain ssh one would need the config).
+    # The key of a pod also opens its jump hosts, unless the config names another for them (with
+    # plain ssh one would need the config).
     named = identities if identities and not (jump and configured) else ()
     agent: Any = options.config.get("IdentityAgent", ())
     certificates: Any = options.config.get("CertificateFile", ())
@@ -110,7 +131,9 @@ def _hop(
         required=bool(named),
         certificates=tuple(str(Path(name).expanduser()) for name in certificates),
         identities_only=bool(options.config.get("IdentitiesOnly")),
-        agent_path=str(Path(agent).expanduser()) if isinstance(agent, str) else (None if agent == () else ""),
+        agent_path=str(Path(agent).expanduser())
+        if isinstance(agent, str)
+        else (None if agent == () else ""),
         proxy_command=_words(options.proxy_command) if direct else None,
         sets_ciphers=options.config.get("Ciphers") is not None,
         config=paths,
@@ -123,7 +146,9 @@ def _words(proxy_command: Any) -> Sequence[str] | None:
     return [proxy_command] if isinstance(proxy_command, str) else list(proxy_command)
 
 
-def _resolve(host: str, port: int | None, user: str | None, paths: tuple[Path, ...], label: str) -> asyncssh.SSHClientConnectionOptions:
+def _resolve(
+    host: str, port: int | None, user: str | None, paths: tuple[Path, ...], label: str
+) -> asyncssh.SSHClientConnectionOptions:
     """What asyncssh makes of the config for `host`; no key is read (client_keys=None)."""
     said: dict[str, Any] = {"port": port, "username": user}
     try:
@@ -137,11 +162,18 @@ def _resolve(host: str, port: int | None, user: str | None, paths: tuple[Path, .
     except ConfigParseError as error:
         raise UsageError(f"The ssh config for {label} is wrong: {error}.", _OR_WITHOUT) from error
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"The ssh config for {label} cannot be read: {error}.", _OR_WITHOUT) from error
+        raise UsageError(
+            f"The ssh config for {label} cannot be read: {error}.", _OR_WITHOUT
+        ) from error
     except asyncssh.IllegalUserName as error:
-        raise UsageError(f"The user name for {label} is not allowed: {error}.", "Set `user` for the pod.") from error
+        raise UsageError(
+            f"The user name for {label} is not allowed: {error}.", "Set `user` for the pod."
+        ) from error
     except ValueError as error:
-        raise UsageError(f"The ssh settings for {label} do not work: {error}.", "Set `host`, `port` and `user` for the pod.") from error
+        raise UsageError(
+            f"The ssh settings for {label} do not work: {error}.",
+            "Set `host`, `port` and `user` for the pod.",
+        ) from error
 
 
 def _parse(word: str) -> tuple[str | None, str, int | None]:

@@ -1,4 +1,6 @@
-"""A pod over SSH: one connection, host keys checked against our own list at every hop, everything that goes wrong as a typed error."""
+"""A pod over SSH: one connection, host keys checked against our own list at every hop, everything
+that goes wrong as a typed error.
+"""
 
 from __future__ import annotations
 
@@ -21,25 +23,38 @@ from bs4_console.transport.hostkeys import HostKeys
 from bs4_console.transport.remote import Ending, command, printable
 from bs4_console.transport.route import Hop, route
 
-#: Time for the address to answer (TCP, a tunnel or a proxy command), then for the login (a person may have to touch a hardware key).
+#: Time for the address to answer (TCP, a tunnel or a proxy command), then for the login (a person
+#: may have to touch a hardware key).
 CONNECT_S, LOGIN_S = 10.0, 30.0
 #: 5 s x 3 finds a cut link after 15 to 20 s and lives through 6 s of silence.
 KEEPALIVE_S, KEEPALIVES = 5, 3
-#: asyncssh's 2 MiB window is a limit on long links: 40 MB at 150 ms round trip came at 6.7 MB/s, with 32 MiB at 92.9.
+#: asyncssh's 2 MiB window is a limit on long links: 40 MB at 150 ms round trip came at 6.7 MB/s,
+#: with 32 MiB at 92.9.
 WINDOW, PACKET = 32 * 1024 * 1024, 64 * 1024
-#: aes128-gcm with hardware AES is 1.1 to 1.4 times as fast as chacha20, asyncssh's own first choice.
-CIPHERS = ["aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "chacha20-poly1305@openssh.com", "aes256-ctr", "aes192-ctr", "aes128-ctr"]
+#: aes128-gcm with hardware AES is 1.1 to 1.4 times as fast as chacha20, asyncssh's own first
+#: choice.
+CIPHERS = [
+    "aes128-gcm@openssh.com",
+    "aes256-gcm@openssh.com",
+    "chacha20-poly1305@openssh.com",
+    "aes256-ctr",
+    "aes192-ctr",
+    "aes128-ctr",
+]
 #: A file that came in one piece is read in pieces of at most this.
 CHUNK = 256 * 1024
-#: A link that is cut cannot say goodbye, and a command that ignores the end of its input keeps its channel open.
+#: A link that is cut cannot say goodbye, and a command that ignores the end of its input keeps its
+#: channel open.
 _CLOSE_S, _CLOSE_PIPE_S = 2.0, 0.5
 _STDERR_KEPT = 8192
 
 
 class SshTransport:
-    """core.transport.Transport over SSH. `hostkeys` says whom to trust, `passphrases` who can be asked for a key's passphrase.
+    """core.transport.Transport over SSH. `hostkeys` says whom to trust, `passphrases` who can be
+    asked for a key's passphrase.
 
-    `config` replaces ~/.ssh/config, `bundle` the one this console ships. Safe to use from several tasks; `open` after a loss reconnects.
+    `config` replaces ~/.ssh/config, `bundle` the one this console ships. Safe to use from several
+    tasks; `open` after a loss reconnects.
     """
 
     def __init__(
@@ -69,15 +84,20 @@ class SshTransport:
         await self.connect()
         return await deployment.attach(self, progress, self._bundle if deploy else None)
 
-    async def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0) -> Completed:
-        """Run a command to its end; Unreachable when it takes longer than `timeout` seconds (what it started may go on)."""
+    async def run(
+        self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0
+    ) -> Completed:
+        """Run a command to its end; Unreachable when it takes longer than `timeout` seconds (what
+        it started may go on).
+        """
         pipe = await self.start(argv)
         try:
             async with asyncio.timeout(timeout):
                 return await pipe.finish(stdin)
         except TimeoutError as error:
             raise Unreachable(
-                f"{argv[0]} on {self.label} did not end within {timeout:g} s.", "Try again when the pod is less busy."
+                f"{argv[0]} on {self.label} did not end within {timeout:g} s.",
+                "Try again when the pod is less busy.",
             ) from error
         finally:
             await pipe.close()
@@ -91,7 +111,13 @@ class SshTransport:
         connection = await self.connect()
         try:
             process = await connection.create_process(
-                command(argv), encoding=None, window=WINDOW, max_pktsize=PACKET, request_pty=False, env=None, send_env=None
+                command(argv),
+                encoding=None,
+                window=WINDOW,
+                max_pktsize=PACKET,
+                request_pty=False,
+                env=None,
+                send_env=None,
             )
         except asyncssh.ChannelOpenError as error:
             if connection.is_closed():
@@ -102,7 +128,9 @@ class SshTransport:
         return SshPipe(process, connection, self.label)
 
     async def upload(self, path: str, data: bytes) -> None:
-        """Over SFTP; a server without it (minimal images, dropbear) gets the same file through `cat`, to be checked by its hash alike."""
+        """Over SFTP; a server without it (minimal images, dropbear) gets the same file through
+        `cat`, to be checked by its hash alike.
+        """
         connection = await self.connect()
         try:
             async with connection.start_sftp_client() as sftp:
@@ -111,21 +139,29 @@ class SshTransport:
         except asyncssh.ChannelOpenError:
             await self._upload_by_exec(path, data)
         except (asyncssh.SFTPNoSpaceOnFilesystem, asyncssh.SFTPQuotaExceeded) as error:
-            raise NoSpace(f"The disk of {self.label} filled up during the upload.", "Free space in the home directory there.") from error
+            raise NoSpace(
+                f"The disk of {self.label} filled up during the upload.",
+                "Free space in the home directory there.",
+            ) from error
         except asyncssh.SFTPConnectionLost as error:
             raise faults.lost(self.label, error) from error
         except asyncssh.SFTPError as error:
             raise DeployFailed(
-                f"{self.label} did not take the file {path}: {printable(error.reason)}.", "Check its home directory."
+                f"{self.label} did not take the file {path}: {printable(error.reason)}.",
+                "Check its home directory.",
             ) from error
         except (asyncssh.DisconnectError, OSError) as error:
             raise faults.lost(self.label, error) from error
 
     async def _upload_by_exec(self, path: str, data: bytes) -> None:
-        done = await self.run(["sh", "-c", 'umask 077; set -C; cat > "$1"', "sh", path], stdin=data, timeout=120)
+        done = await self.run(
+            ["sh", "-c", 'umask 077; set -C; cat > "$1"', "sh", path], stdin=data, timeout=120
+        )
         if done.exit_status != 0:
             detail = printable(done.stderr.decode(errors="replace").strip())
-            raise DeployFailed(f"{self.label} did not take the file {path}: {detail}.", "Check its home directory.")
+            raise DeployFailed(
+                f"{self.label} did not take the file {path}: {detail}.", "Check its home directory."
+            )
 
     async def connect(self) -> asyncssh.SSHClientConnection:
         """The live connection to the pod, made now when there is none."""
@@ -136,7 +172,9 @@ class SshTransport:
             hops = await asyncio.to_thread(route, self.pod, self._config)
             try:
                 for number, hop in enumerate(hops):
-                    self._connections.append(await self._connect(hop, hops[number - 1] if number else None))
+                    self._connections.append(
+                        await self._connect(hop, hops[number - 1] if number else None)
+                    )
             except BaseException:
                 await self.close()
                 raise
@@ -150,20 +188,29 @@ class SshTransport:
         except asyncssh.HostKeyNotVerifiable as error:
             if client.shown is None:
                 raise LinkError(
-                    f"{hop.label} shows a host key that cannot be read: {error}.", "Ask the provider about this machine."
+                    f"{hop.label} shows a host key that cannot be read: {error}.",
+                    "Ask the provider about this machine.",
                 ) from error
             raise self._hostkeys.verdict(hop.entry, client.shown, jump=hop.jump) from error
         except (asyncssh.Error, OSError, ValueError) as error:
-            raise faults.connecting(error, hop, greeted=client.greeted, tried=[*keys.names, *keys.skipped], via=via) from error
+            raise faults.connecting(
+                error, hop, greeted=client.greeted, tried=[*keys.names, *keys.skipped], via=via
+            ) from error
         finally:
             await keys.close()
 
-    async def _log_in(self, hop: Hop, keys: login.Keys, client: _Client) -> asyncssh.SSHClientConnection:
-        """TCP within CONNECT_S, then the login within LOGIN_S: one timeout for both would cut off a person at a hardware key."""
+    async def _log_in(
+        self, hop: Hop, keys: login.Keys, client: _Client
+    ) -> asyncssh.SSHClientConnection:
+        """TCP within CONNECT_S, then the login within LOGIN_S: one timeout for both would cut off a
+        person at a hardware key.
+        """
         attempt = asyncio.ensure_future(asyncssh.connect(**self._options(hop, keys, client)))
         reached = asyncio.ensure_future(client.reached.wait())
         try:
-            done, _ = await asyncio.wait({attempt, reached}, timeout=CONNECT_S, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait(
+                {attempt, reached}, timeout=CONNECT_S, return_when=asyncio.FIRST_COMPLETED
+            )
             if not done:
                 raise faults.no_answer(hop, CONNECT_S)
             return await attempt
@@ -173,14 +220,17 @@ class SshTransport:
             await asyncio.gather(attempt, reached, return_exceptions=True)
 
     def _options(self, hop: Hop, keys: login.Keys, client: _Client) -> dict[str, Any]:
-        """Ours where safety or speed depends on it; the rest (address family, key exchange, chosen ciphers) is left to ~/.ssh/config."""
+        """Ours where safety or speed depends on it; the rest (address family, key exchange, chosen
+        ciphers) is left to ~/.ssh/config.
+        """
         options: dict[str, Any] = {
             "host": hop.host,
             "config": list(hop.config),
             "tunnel": self._connections[-1] if self._connections else None,
             "proxy_command": hop.proxy_command,
             "client_factory": lambda: client,
-            # Never None, which would trust everybody. What is not in this list goes to _Client, which says no and remembers it.
+            # Never None, which would trust everybody. What is not in this list goes to _Client,
+            # which says no and remembers it.
             "known_hosts": (self._hostkeys.trusted(hop.entry), [], []),
             "host_key_alias": None,
             "server_host_key_algs": self._hostkeys.algorithms(hop.entry),
@@ -212,7 +262,12 @@ class SshTransport:
 class SshPipe:
     """A running remote command (transport.remote.Pipe)."""
 
-    def __init__(self, process: asyncssh.SSHClientProcess[bytes], connection: asyncssh.SSHClientConnection, label: str) -> None:
+    def __init__(
+        self,
+        process: asyncssh.SSHClientProcess[bytes],
+        connection: asyncssh.SSHClientConnection,
+        label: str,
+    ) -> None:
         self._process = process
         self._connection = connection
         self._label = label
@@ -230,7 +285,9 @@ class SshPipe:
         return data
 
     async def write(self, data: bytes) -> None:
-        """Nothing happens when the command has ended: the reader learns that, with its exit status."""
+        """Nothing happens when the command has ended: the reader learns that, with its exit
+        status.
+        """
         try:
             self._process.stdin.write(data)
             await self._process.stdin.drain()
@@ -253,7 +310,10 @@ class SshPipe:
         await self._drain
         await self._process.wait_closed()
         status = self._process.exit_status  # -1: ended by a signal
-        return Ending(None if status is None or status < 0 else status, bytes(self._stderr).decode(errors="replace").strip())
+        return Ending(
+            None if status is None or status < 0 else status,
+            bytes(self._stderr).decode(errors="replace").strip(),
+        )
 
     async def close(self) -> None:
         self._drain.cancel()
@@ -270,7 +330,9 @@ class SshPipe:
 
 
 class _Client(asyncssh.SSHClient):
-    """Remembers what the server showed: asyncssh's own error names neither the key nor whether anything was known before."""
+    """Remembers what the server showed: asyncssh's own error names neither the key nor whether
+    anything was known before.
+    """
 
     def __init__(self) -> None:
         self.shown: asyncssh.SSHKey | None = None
@@ -279,14 +341,21 @@ class _Client(asyncssh.SSHClient):
 
     @property
     def greeted(self) -> bool:
-        return self._connection is not None and self._connection.get_extra_info("server_version") is not None
+        return (
+            self._connection is not None
+            and self._connection.get_extra_info("server_version") is not None
+        )
 
     def connection_made(self, conn: asyncssh.SSHClientConnection) -> None:
         self._connection = conn
         self.reached.set()
 
-    def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
-        """Asked only about keys that are not pinned. The answer is always no; a person says yes elsewhere, by HostKeys.pin."""
+    def validate_host_public_key(
+        self, host: str, addr: str, port: int, key: asyncssh.SSHKey
+    ) -> bool:
+        """Asked only about keys that are not pinned. The answer is always no; a person says yes
+        elsewhere, by HostKeys.pin.
+        """
         self.shown = key
         return False
 

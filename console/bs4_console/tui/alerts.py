@@ -1,4 +1,6 @@
-"""Who must be told: what became worse since the last look. Bell, a notification of the terminal (OSC 9) and a toast, all at once."""
+"""Who must be told: what became worse since the last look. Bell, a notification of the terminal
+(OSC 9) and a toast, all at once.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ class Alert:
 
 
 class Alerts:
-    """Pure: `look` is given the rows and says what is new. What a pod brings along when first seen, the screen tells."""
+    """Pure: `look` is given the rows and says what is new. What a pod brings along when first seen,
+    the screen tells.
+    """
 
     def __init__(self) -> None:
         self._told: dict[tuple[str, str], tuple[int, str]] = {}
@@ -45,7 +49,9 @@ class Alerts:
         self._sounded = float("-inf")
 
     def look(self, rows: Iterable[Row], now: float) -> list[Alert]:
-        """What became worse, or became something else that is as bad; worst first. `now`: monotonic seconds."""
+        """What became worse, or became something else that is as bad; worst first. `now`: monotonic
+        seconds.
+        """
         found: list[Alert] = []
         before, self._told = self._told, {}
         for row in rows:
@@ -72,7 +78,10 @@ class Alerts:
 def alert_text(row: Row) -> str:
     """✖ critical h100-a/math-7b: Inference is gone."""
     pod, run = row.key
-    return f"{text_of(row.cells['state'])} {pod}{'/' + run if run else ''}: {row.trouble or text_of(row.cells['wrong'])}"
+    return (
+        f"{text_of(row.cells['state'])} {pod}{'/' + run if run else ''}: "
+        f"{row.trouble or text_of(row.cells['wrong'])}"
+    )
 
 
 def silent(key: tuple[str, str], silenced: Sequence[str]) -> bool:
@@ -81,12 +90,19 @@ def silent(key: tuple[str, str], silenced: Sequence[str]) -> bool:
 
 
 def silence(settings: Settings, pod: str, run: str, what: str) -> tuple[str, str]:
-    """Turn the alerts of `what` off or on again: the run ("" where there is one), its pod or all. (What to say of it, severity.)"""
+    """Turn the alerts of `what` off or on again: the run ("" where there is one), its pod or all.
+    (What to say of it, severity.)
+    """
     if what not in ("", "run", "pod", "all"):
         return f"{what!r} cannot be silenced; say run, pod or all.", "warning"
     if what == "all":
         settings.quiet = not settings.quiet
-        return "No alerts any more, until you give :silence all again." if settings.quiet else "Alerts are told again.", "information"
+        return (
+            "No alerts any more, until you give :silence all again."
+            if settings.quiet
+            else "Alerts are told again.",
+            "information",
+        )
     if not pod or (what == "run" and not run):
         return f"Select a {what or 'pod'} first.", "warning"
     name = pod if what == "pod" or not run else f"{pod}/{run}"
@@ -98,8 +114,12 @@ def silence(settings: Settings, pod: str, run: str, what: str) -> tuple[str, str
 
 
 def sound(alerts: Sequence[Alert]) -> str:
-    """The bytes for the terminal: BEL, and OSC 9 with the first one's text (past tmux, which keeps it to itself unless it is told)."""
-    text = harmless(alerts[0].text)[:LONGEST] + (f" (+{len(alerts) - 1})" if len(alerts) > 1 else "")
+    """The bytes for the terminal: BEL, and OSC 9 with the first one's text (past tmux, which keeps
+    it to itself unless it is told).
+    """
+    text = harmless(alerts[0].text)[:LONGEST] + (
+        f" (+{len(alerts) - 1})" if len(alerts) > 1 else ""
+    )
     sequence = f"\x1b]9;{text.replace(';', ',')}\x07"
     if "TMUX" in os.environ:
         sequence = "\x1bPtmux;" + sequence.replace("\x1b", "\x1b\x1b") + "\x1b\\"

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from bs4_console.core.state import PodState
     from bs4_console.tui.path_offers import PathOffers
 
-#: Paints a second. A full-screen tail costs 252 KiB/s at 10 Hz and 101 at 4: over SSH that is the line's, not the log's, limit.
+#: Paints a second. A full-screen tail costs 252 KiB/s at 10 Hz and 101 at 4: over SSH that is the
+#: line's, not the log's, limit.
 LOCAL_HZ, REMOTE_HZ = 10.0, 4.0
 #: Seconds after which the pods are reached for, whether or not a first screen came to be painted.
 START_S = 1.0
@@ -52,8 +53,9 @@ def _palette() -> type[Provider]:
 
 
 class ConsoleApp(Going, inherit_bindings=False):
-    """`clock` and `keymap` ({command id: key}) are injected by tests; everything shown of a pod comes from `fleet`. `save` is called with
-    the settings and those written last, in a thread."""
+    """`clock` and `keymap` ({command id: key}) are injected by tests; everything shown of a pod
+    comes from `fleet`. `save` is called with the settings and those written last, in a thread.
+    """
 
     TITLE = "bs4-console"
     COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {_palette}
@@ -61,16 +63,32 @@ class ConsoleApp(Going, inherit_bindings=False):
     ENABLE_COMMAND_PALETTE = False
     NOTIFICATION_TIMEOUT = 6
     AUTO_FOCUS = ""
-    # With priority the app itself acts on the key, before the next one is handed out. Otherwise keys wait in the focused widget's queue,
-    # and of a quickly typed `:q` the q would get there before the `:` has moved the focus.
+    # With priority the app itself acts on the key, before the next one is handed out. Otherwise
+    # keys wait in the focused widget's queue, and of a quickly typed `:q` the q would get there
+    # before the `:` has moved the focus.
     BINDINGS: ClassVar[list[BindingType]] = [
         *(
-            Binding(",".join(c.keys), f"command({c.id!r})", c.title, tooltip=c.help, show=False, priority=True, id=c.id)
+            Binding(
+                ",".join(c.keys),
+                f"command({c.id!r})",
+                c.title,
+                tooltip=c.help,
+                show=False,
+                priority=True,
+                id=c.id,
+            )
             for c in commands.COMMANDS
             if c.keys
         ),
         *(
-            Binding(digit, f"command('jump', {digit!r})", f"Jump to {digit}", show=False, priority=True, id=f"jump.{digit}")
+            Binding(
+                digit,
+                f"command('jump', {digit!r})",
+                f"Jump to {digit}",
+                show=False,
+                priority=True,
+                id=f"jump.{digit}",
+            )
             for digit in commands.DIGITS
         ),
     ]
@@ -79,7 +97,10 @@ class ConsoleApp(Going, inherit_bindings=False):
     ToastRack { margin-bottom: 1; }
     Input:nocolor > .input--cursor { text-style: reverse; }
     CommandList:nocolor > .option-list--option-highlighted { text-style: bold underline; }
-    * { scrollbar-background: $background; scrollbar-background-hover: $background; scrollbar-color: $panel-lighten-2; }
+    * {
+        scrollbar-background: $background; scrollbar-background-hover: $background;
+        scrollbar-color: $panel-lighten-2;
+    }
     """
 
     def __init__(
@@ -93,7 +114,8 @@ class ConsoleApp(Going, inherit_bindings=False):
         told: Sequence[str] = (),
         save: Saver | None = None,
     ) -> None:
-        # With NO_COLOR Textual only turns colours into greys, unless it may use the terminal's own; then it leaves them all away.
+        # With NO_COLOR Textual only turns colours into greys, unless it may use the terminal's own;
+        # then it leaves them all away.
         self._no_color_wanted = "NO_COLOR" in os.environ  # Textual takes it out of the environment
         super().__init__(ansi_color=True if self._no_color_wanted else None)
         self.fleet, self.read_only, self.clock = fleet, read_only, clock or Clock()
@@ -102,11 +124,17 @@ class ConsoleApp(Going, inherit_bindings=False):
             self.register_theme(theme)
         self.settings = settings or Settings()
         self._told = list(told)
-        self.theme = self.settings.theme if self.settings.theme in self.available_themes else themes.OWN[0].name
+        self.theme = (
+            self.settings.theme
+            if self.settings.theme in self.available_themes
+            else themes.OWN[0].name
+        )
         self.animation_level = "none"
         self.ink = self._fresh_ink()
         self._keymap_wanted = dict(keymap or {})
-        self.keys: dict[str, str] = {c.id: commands.key_text(c.keys[0]) for c in commands.COMMANDS if c.keys}
+        self.keys: dict[str, str] = {
+            c.id: commands.key_text(c.keys[0]) for c in commands.COMMANDS if c.keys
+        }
         self._dirty = True
         self.remote = False
         self._second = -1
@@ -123,9 +151,11 @@ class ConsoleApp(Going, inherit_bindings=False):
             self.say(sentence, severity="warning")
         self.fleet.on_change(self._changed)
         self.fleet.on_problem(lambda sentence: self.say(sentence, severity="warning"))
-        # The first screen comes before the pods: to be able to reach one takes as long as to paint (asyncssh's import, 0.18 s).
+        # The first screen comes before the pods: to be able to reach one takes as long as to paint
+        # (asyncssh's import, 0.18 s).
         self.call_after_refresh(self.call_after_refresh, self.fleet.start)
-        # A key typed ahead opens another screen, and what waits for the first one's paint then waits until somebody comes back to it.
+        # A key typed ahead opens another screen, and what waits for the first one's paint then
+        # waits until somebody comes back to it.
         self.set_timer(START_S, self.fleet.start)
         self.remote = remote()
         self.set_interval(1 / (REMOTE_HZ if self.remote else LOCAL_HZ), self.tick)
@@ -141,11 +171,14 @@ class ConsoleApp(Going, inherit_bindings=False):
         self.overview.changed(pod)
 
     def tick(self) -> None:
-        """The only repaint timer. Data is drawn when it changed, ages once a second, logs at every tick."""
+        """The only repaint timer. Data is drawn when it changed, ages once a second, logs at every
+        tick.
+        """
         if not self.screen_stack:
             return  # the last tick of an app that is leaving
         second = int(self.clock.wall())
-        # Over a link of its own, news wait for the second: a table of ages and meters is repainted once, not four times.
+        # Over a link of its own, news wait for the second: a table of ages and meters is repainted
+        # once, not four times.
         due = second != self._second or (self._dirty and not self.remote)
         if due:
             self._dirty, self._second = False, second
@@ -175,13 +208,22 @@ class ConsoleApp(Going, inherit_bindings=False):
         for alert in found[:3]:
             self.say(alert.text, severity="error" if alert.rank == 4 else "warning")
         if len(found) > 3:
-            self.say(f"And {len(found) - 3} more; {self.keys['urgent']} on the fleet goes from one to the next.", severity="warning")
+            self.say(
+                f"And {len(found) - 3} more; {self.keys['urgent']} on the fleet goes from "
+                "one to the next.",
+                severity="warning",
+            )
         if self.alerts.may_sound(now):
             self._to_terminal(sound(found))
 
     def do_silence(self, args: str) -> None:
         subject = self.screen.subject() if isinstance(self.screen, ConsoleScreen) else Subject()
-        said, severity = silence(self.settings, subject.pod.name if subject.pod else "", subject.run.name if subject.run else "", args)
+        said, severity = silence(
+            self.settings,
+            subject.pod.name if subject.pod else "",
+            subject.run.name if subject.run else "",
+            args,
+        )
         self.say(said, severity=severity)
         self._dirty = True
 
@@ -192,7 +234,9 @@ class ConsoleApp(Going, inherit_bindings=False):
         pins.jump(self, args)
 
     def get_driver_class(self) -> type[Driver]:
-        """Textual's own for this platform, with a quicker Esc where that is the one for terminals."""
+        """Textual's own for this platform, with a quicker Esc where that is the one for
+        terminals.
+        """
         own = super().get_driver_class()
         from bs4_console.tui.keyboard import KeyDriver, LinuxDriver
 
@@ -207,7 +251,8 @@ class ConsoleApp(Going, inherit_bindings=False):
         return [*own, _NO_COLOUR] if self.theme == themes.NO_COLOUR.name else own
 
     def watch_theme(self, theme: str) -> None:
-        # Textual's own widgets mark the cursor by a background alone, unless they know that there will be none (`:nocolor`).
+        # Textual's own widgets mark the cursor by a background alone, unless they know that there
+        # will be none (`:nocolor`).
         self.no_color = self._no_color_wanted or theme == themes.NO_COLOUR.name
         self.ink = self._fresh_ink()
         if self.is_running and isinstance(self.screen, ConsoleScreen):
@@ -228,7 +273,9 @@ class ConsoleApp(Going, inherit_bindings=False):
         self.keys |= {name: commands.key_text(key.split(",")[0]) for name, key in keymap.items()}
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """A key does nothing on a screen where its command has no place, and is a letter while a prompt is open."""
+        """A key does nothing on a screen where its command has no place, and is a letter while a
+        prompt is open.
+        """
         if action == "command" and parameters:
             command, screen = commands.BY_ID.get(str(parameters[0])), self.screen
             if command is None or not isinstance(screen, ConsoleScreen) or not screen.ready:
@@ -272,7 +319,10 @@ class ConsoleApp(Going, inherit_bindings=False):
             return ""
         command, args = commands.parse(text)
         if command is None:
-            return f"There is no command {text.split()[0]!r}; Tab shows what there is, :help explains it."
+            return (
+                f"There is no command {text.split()[0]!r}; Tab shows what there is, :help "
+                "explains it."
+            )
         if command.id == "open" and args:
             command = commands.BY_ID["file"]
         if screen.place not in command.where:
@@ -284,7 +334,9 @@ class ConsoleApp(Going, inherit_bindings=False):
 
     def handler(self, command: commands.Command, screen: ConsoleScreen) -> Callable[[str], None]:
         """The screen's own method, else the app's."""
-        found: Callable[[str], None] = getattr(screen, command.handler, None) or getattr(self, command.handler)
+        found: Callable[[str], None] = getattr(screen, command.handler, None) or getattr(
+            self, command.handler
+        )
         return found
 
     def complete(self, text: str) -> Sequence[str]:
@@ -292,7 +344,13 @@ class ConsoleApp(Going, inherit_bindings=False):
         word, space, rest = text.partition(" ")
         place = self.screen.place if isinstance(self.screen, ConsoleScreen) else ""
         if not space:
-            names = sorted(name for c in commands.COMMANDS if place in c.where for name in c.names if name.startswith(word))
+            names = sorted(
+                name
+                for c in commands.COMMANDS
+                if place in c.where
+                for name in c.names
+                if name.startswith(word)
+            )
             return [name for name in names if len(name) > 1 or name == word]
         command, _ = commands.parse(word)
         if command is None:
@@ -328,13 +386,17 @@ class ConsoleApp(Going, inherit_bindings=False):
 
 
 def configured(fleet: Fleet, *, read_only: bool = False, practice: bool = False) -> ConsoleApp:
-    """The app with the person's own keys, and as it was left; of that, only the theme where the pods are for `practice`."""
+    """The app with the person's own keys, and as it was left; of that, only the theme where the
+    pods are for `practice`.
+    """
     keymap, complaints = load_keymap()
     left, complaint = settings.load()
     left = Settings(theme=left.theme) if practice else left
     save = None if practice else settings.keep
     told = [*complaints, *([complaint] if complaint else [])]
-    return ConsoleApp(fleet, read_only=read_only, keymap=keymap, settings=left, told=told, save=save)
+    return ConsoleApp(
+        fleet, read_only=read_only, keymap=keymap, settings=left, told=told, save=save
+    )
 
 
 def run(fleet: Fleet, read_only: bool = False) -> int:

@@ -1,4 +1,6 @@
-"""One line about a run's checkpoints, asked of its pod now and then while somebody looks at the run."""
+"""One line about a run's checkpoints, asked of its pod now and then while somebody looks at the
+run.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ if TYPE_CHECKING:
     from bs4_console.core.state import PodState
     from bs4_console.tui.app import ConsoleApp
 
-#: Seconds between two looks: the pod reads its checkpoint directories for it. While there is nothing to resume, the first is waited for.
+#: Seconds between two looks: the pod reads its checkpoint directories for it. While there is
+#: nothing to resume, the first is waited for.
 LOOK_S, FIRST_S = 60.0, 10.0
 #: A disk that will be full within this many seconds is a warning.
 SOON_S = 6 * 3600.0
@@ -24,7 +27,9 @@ WRITTEN_S = 900.0
 
 
 class CheckpointLine:
-    """Empty until the pod has answered, and where it cannot (an older agent, a recording, a lost link before the first answer)."""
+    """Empty until the pod has answered, and where it cannot (an older agent, a recording, a lost
+    link before the first answer).
+    """
 
     def __init__(self, app: ConsoleApp, pod: PodState, run: str) -> None:
         self._app, self._pod, self._run = app, pod, run
@@ -35,7 +40,9 @@ class CheckpointLine:
         """How the run stood when it was asked last."""
 
     def line(self) -> Line:
-        """What is known; asks again when that is old, or the run has ended or begun since: then somebody wants to know what is left."""
+        """What is known; asks again when that is old, or the run has ended or begun since: then
+        somebody wants to know what is left.
+        """
         session, stands = self._app.fleet.sessions.get(self._pod.name), self._stands()
         due = self._app.clock.mono() >= self._next or stands != self._stood
         if session is not None and not self._asking and self._pod.link.up and due:
@@ -45,21 +52,33 @@ class CheckpointLine:
 
     def _stands(self) -> tuple[str, int] | None:
         run = self._pod.runs.get(self._run)
-        return None if run is None else (run.word, run.view.attempt.number if run.view.attempt is not None else 0)
+        return (
+            None
+            if run is None
+            else (run.word, run.view.attempt.number if run.view.attempt is not None else 0)
+        )
 
     def _ended(self) -> None:
         self._asking = False
 
     async def _ask(self, session: PodSession) -> None:
         # A quarter of a second of imports: not in the thread that answers keys.
-        checkpoints = await asyncio.to_thread(importlib.import_module, "bs4_console.core.checkpoints")
+        checkpoints = await asyncio.to_thread(
+            importlib.import_module, "bs4_console.core.checkpoints"
+        )
         pause = LOOK_S
         try:
             found = await checkpoints.of_pod(session, self._run)
             pause = LOOK_S if found["resumable"] is not None else FIRST_S
-            self._text = _told(checkpoints.line(found), checkpoints.standing(self._pod, self._run), found, self._app.clock.wall())
+            self._text = _told(
+                checkpoints.line(found),
+                checkpoints.standing(self._pod, self._run),
+                found,
+                self._app.clock.wall(),
+            )
         except ConsoleError:
-            # It is one line among many: what is wrong with the link or the run is said where it belongs.
+            # It is one line among many: what is wrong with the link or the run is said where it
+            # belongs.
             self._text = []
         finally:
             self._next = self._app.clock.mono() + pause
@@ -76,5 +95,9 @@ def _told(text: str, order: str, found: dict[str, Any], now: float) -> Line:
     stuck = nothing and any(age is not None and age >= WRITTEN_S for age in ages)
     wrong = stuck or (full is not None and full - now < SOON_S)
     said = "the first checkpoint is being written" if fresh else text
-    line: Line = [(" ckpts  ", "head"), ("▲ " if wrong else "", "warn bold"), (said, "warn bold" if wrong else "")]
+    line: Line = [
+        (" ckpts  ", "head"),
+        ("▲ " if wrong else "", "warn bold"),
+        (said, "warn bold" if wrong else ""),
+    ]
     return [*line, (f"   {order}", "dim")] if order else line

@@ -11,17 +11,23 @@ from pathlib import Path
 
 from bs4_console.core.locations import state_dir
 
-#: Terminals cut or drop longer OSC 52 sequences (xterm's own limit is about this many bytes of text).
+#: Terminals cut or drop longer OSC 52 sequences (xterm's own limit is about this many bytes of
+#: text).
 OSC52_BYTES = 70_000
 #: The desktop's own tools, tried first: they reach the clipboard for sure.
-_TOOLS = (("wl-copy", "WAYLAND_DISPLAY", ()), ("xclip", "DISPLAY", ("-selection", "clipboard")), ("pbcopy", "", ()))
+_TOOLS = (
+    ("wl-copy", "WAYLAND_DISPLAY", ()),
+    ("xclip", "DISPLAY", ("-selection", "clipboard")),
+    ("pbcopy", "", ()),
+)
 #: Terminals that are known to drop OSC 52 without a word.
 _DEAF = ("linux", "dumb", "vt100")
 _DEAF_PROGRAMS = ("Apple_Terminal",)
 
 
 def copy(text: str, write: Callable[[str], None]) -> str:
-    """Copy by the desktop's tool, else through tmux or screen, else by OSC 52, else into a file; returns in words which it was.
+    """Copy by the desktop's tool, else through tmux or screen, else by OSC 52, else into a file;
+    returns in words which it was.
 
     `write` sends an escape sequence to the terminal.
     """
@@ -33,7 +39,11 @@ def copy(text: str, write: Callable[[str], None]) -> str:
     if "TMUX" in os.environ and shutil.which("tmux"):
         return _through_tmux(text, write, fits=fits)
     if not fits or _deaf():
-        why = f"{len(text):,} characters are more than terminals take" if not fits else "this terminal takes no clipboard from programs"
+        why = (
+            f"{len(text):,} characters are more than terminals take"
+            if not fits
+            else "this terminal takes no clipboard from programs"
+        )
         return f"(written to {_into_file(text)}: {why})"
     if os.environ.get("TERM", "").startswith("screen") and "STY" in os.environ:
         write(f"\x1bP{_osc52(text)}\x1b\\")
@@ -43,9 +53,13 @@ def copy(text: str, write: Callable[[str], None]) -> str:
 
 
 def _through_tmux(text: str, write: Callable[[str], None], *, fits: bool) -> str:
-    """tmux's buffer takes any size; from there it reaches the clipboard by tmux itself, or past it."""
+    """tmux's buffer takes any size; from there it reaches the clipboard by tmux itself, or past
+    it.
+    """
     outward = _option("set-clipboard") in ("on", "external")
-    if not _give(["tmux", "load-buffer", *(["-w"] if outward else []), "-"], text) and not _give(["tmux", "load-buffer", "-"], text):
+    if not _give(["tmux", "load-buffer", *(["-w"] if outward else []), "-"], text) and not _give(
+        ["tmux", "load-buffer", "-"], text
+    ):
         return f"(written to {_into_file(text)}: tmux did not take it)"
     paste = "tmux buffer, its prefix and ] paste it"
     if outward and fits:
@@ -54,7 +68,10 @@ def _through_tmux(text: str, write: Callable[[str], None], *, fits: bool) -> str
         # tmux hands what is inside to the outer terminal; every ESC in it is doubled.
         write("\x1bPtmux;" + _osc52(text).replace("\x1b", "\x1b\x1b") + "\x1b\\")
         return f"({paste}; also sent past tmux to the terminal)"
-    return f"({paste}; not in the clipboard: {'too long' if not fits else 'set-clipboard and allow-passthrough are off'})"
+    return (
+        f"({paste}; not in the clipboard: "
+        f"{'too long' if not fits else 'set-clipboard and allow-passthrough are off'})"
+    )
 
 
 def _osc52(text: str) -> str:
@@ -62,14 +79,18 @@ def _osc52(text: str) -> str:
 
 
 def _deaf() -> bool:
-    return os.environ.get("TERM", "") in _DEAF or os.environ.get("TERM_PROGRAM", "") in _DEAF_PROGRAMS
+    return (
+        os.environ.get("TERM", "") in _DEAF or os.environ.get("TERM_PROGRAM", "") in _DEAF_PROGRAMS
+    )
 
 
 def _into_file(text: str) -> Path:
     """The last thing copied, for its owner alone."""
     path = state_dir() / "copied.txt"
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as handle:
+    with open(
+        os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8"
+    ) as handle:
         handle.write(text)
     return path
 
@@ -85,7 +106,9 @@ def _option(name: str) -> str:
 
 def _ask(argv: list[str]) -> str:
     try:
-        done = subprocess.run(argv, check=False, timeout=2, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        done = subprocess.run(
+            argv, check=False, timeout=2, stdin=subprocess.DEVNULL, capture_output=True, text=True
+        )
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout.strip() if done.returncode == 0 else ""
@@ -95,7 +118,12 @@ def _give(argv: list[str], text: str) -> bool:
     try:
         return (
             subprocess.run(
-                argv, input=text.encode(), check=False, timeout=2, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+                argv,
+                input=text.encode(),
+                check=False,
+                timeout=2,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
             ).returncode
             == 0
         )

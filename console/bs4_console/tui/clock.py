@@ -9,7 +9,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Clock:
-    """`wall`: seconds since the epoch, for times of day. `mono`: the monotonic seconds in which core stamps what arrived, for ages."""
+    """`wall`: seconds since the epoch, for times of day. `mono`: the monotonic seconds in which
+    core stamps what arrived, for ages.
+    """
 
     wall: Callable[[], float] = time.time
     mono: Callable[[], float] = time.monotonic

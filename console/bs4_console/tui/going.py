@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 
 class Going(Telling):
-    """Screens that one may never open are imported when they are opened: the first paint does not wait for them."""
+    """Screens that one may never open are imported when they are opened: the first paint does not
+    wait for them.
+    """
 
     fleet: Fleet
 
@@ -76,7 +78,9 @@ class Going(Telling):
             return
         if not any(pod.name == args for pod in self.fleet.pods):
             self.say(
-                f"There is no pod {args!r}; there are {', '.join(sorted(p.name for p in self.fleet.pods)) or 'none'}.", severity="warning"
+                f"There is no pod {args!r}; there are "
+                f"{', '.join(sorted(p.name for p in self.fleet.pods)) or 'none'}.",
+                severity="warning",
             )
             return
         self.do_fleet("")
@@ -88,13 +92,18 @@ class Going(Telling):
 
     def do_run(self, args: str) -> None:
         pod_name, slash, run_name = args.rpartition("/")
-        found = [(p, p.runs[run_name]) for p in self.fleet.pods if run_name in p.runs and (not slash or p.name == pod_name)]
+        found = [
+            (p, p.runs[run_name])
+            for p in self.fleet.pods
+            if run_name in p.runs and (not slash or p.name == pod_name)
+        ]
         if len(found) == 1:
             self.do_fleet("")
             self.call_later(self.open_run, *found[0])
         elif found:
             self.say(
-                f"{run_name} runs on {', '.join(p.name for p, _ in found)}; say which: :run {found[0][0].name}/{run_name}",
+                f"{run_name} runs on {', '.join(p.name for p, _ in found)}; say which: :run "
+                f"{found[0][0].name}/{run_name}",
                 severity="warning",
             )
         else:
@@ -138,20 +147,29 @@ class Going(Telling):
 
         self.push_screen(PodScreen(pod))
 
-    def open_logs(self, pod: PodState, run: str, source: str | None = None, at: str | None = None) -> None:
+    def open_logs(
+        self, pod: PodState, run: str, source: str | None = None, at: str | None = None
+    ) -> None:
         from bs4_console.tui.screens.log import LogScreen
 
         if source is not None and source.startswith(("/", "~/")):
             self.open_file(pod, source)
             return
-        known = [stream.rpartition("/")[2] for stream in pod.streams if stream.startswith(f"log/{run}/")]
+        known = [
+            stream.rpartition("/")[2] for stream in pod.streams if stream.startswith(f"log/{run}/")
+        ]
         if source is not None and source not in known:
-            self.say(f"{run} has no log {source}; there are {', '.join(known) or 'none yet'}.", severity="warning")
+            self.say(
+                f"{run} has no log {source}; there are {', '.join(known) or 'none yet'}.",
+                severity="warning",
+            )
             return
         self.push_screen(LogScreen(pod, run, source, at))
 
     def open_file(self, pod: PodState, path: str) -> None:
-        """The pod says first whether it may be opened; what it says against it becomes a message."""
+        """The pod says first whether it may be opened; what it says against it becomes a
+        message.
+        """
         session = self.fleet.sessions.get(pod.name)
         if session is not None:
             self.spawn(f"file on {pod.name}", self._open_file(session, pod, path))
@@ -167,7 +185,9 @@ class Going(Telling):
 
         found = [i for i in subject.incidents if failure in ("", i.failure)]
         if subject.pod is None or not found:
-            self.say(f"There is no open incident {failure} here.".replace("  ", " "), severity="warning")
+            self.say(
+                f"There is no open incident {failure} here.".replace("  ", " "), severity="warning"
+            )
             return
         self.push_screen(IncidentScreen(subject.pod, found[0].id))
 
@@ -177,11 +197,18 @@ class Going(Telling):
 
         if subject.pod is None or subject.run is None:
             return
-        incident = next((i for i in subject.incidents if playbook in ("", i.playbook, i.failure)), None)
+        incident = next(
+            (i for i in subject.incidents if playbook in ("", i.playbook, i.failure)), None
+        )
         if incident is None and not playbook:
-            self.say("No incident is open here, so name the playbook: :plan ID (Tab shows them).", severity="warning")
+            self.say(
+                "No incident is open here, so name the playbook: :plan ID (Tab shows them).",
+                severity="warning",
+            )
             return
-        screen = IncidentScreen(subject.pod, incident.id if incident else None, subject.run.name, playbook or None)
+        screen = IncidentScreen(
+            subject.pod, incident.id if incident else None, subject.run.name, playbook or None
+        )
         self.push_screen(screen)
         screen.call_after_refresh(screen.do_plan, "")
 
@@ -192,7 +219,9 @@ class Going(Telling):
         self.push_screen(HostKeyScreen(pod))
 
     def open_shell(self, pod: PodState) -> None:
-        """In tmux in a window of its own; else here, and the screen comes back when the person leaves it."""
+        """In tmux in a window of its own; else here, and the screen comes back when the person
+        leaves it.
+        """
         from bs4_console.core import shell
         from bs4_console.tui import outside
 
@@ -205,7 +234,11 @@ class Going(Telling):
             with self.suspend():
                 code = outside.here(argv)
         except SuspendNotSupported:
-            self.say("This terminal cannot be left and come back to.", f"Open one yourself: {outside.words(argv)}", severity="warning")
+            self.say(
+                "This terminal cannot be left and come back to.",
+                f"Open one yourself: {outside.words(argv)}",
+                severity="warning",
+            )
             return
         except ConsoleError as error:
             self.say(error.message, error.next_step, severity="error")
@@ -215,9 +248,15 @@ class Going(Telling):
             self.say(f"The shell on {pod.name} ended with {code}.", severity="warning")
 
     def _greet(self) -> None:
-        """First contact is a person's decision: ask once per pod, on the fleet, one at a time. The row goes on saying it."""
+        """First contact is a person's decision: ask once per pod, on the fleet, one at a time. The
+        row goes on saying it.
+        """
         if not isinstance(self.screen, FleetScreen) or self.screen.prompt.is_open:
             return
-        waiting = [pod for pod in self.fleet.pods if pod.link.state == "host key?" and pod.name not in self._greeted]
+        waiting = [
+            pod
+            for pod in self.fleet.pods
+            if pod.link.state == "host key?" and pod.name not in self._greeted
+        ]
         if waiting:
             self.show_host_key(waiting[0])

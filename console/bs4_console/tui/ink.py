@@ -1,7 +1,8 @@
 """Roles instead of colours: what a piece of text means, and how the theme at hand draws that.
 
-A line is a list of (text, role). Roles are words, any number of them: "bad bold". `@id` makes the text a link to that command.
-Without colour every role still differs by bold, dim, underline or reverse, and states carry a sign and a word anyway.
+A line is a list of (text, role). Roles are words, any number of them: "bad bold". `@id` makes the
+text a link to that command. Without colour every role still differs by bold, dim, underline or
+reverse, and states carry a sign and a word anyway.
 """
 
 from __future__ import annotations
@@ -17,14 +18,15 @@ from textual.color import Color
 from textual.strip import Strip
 from textual.theme import Theme
 
-#: Titles, details and names come from pods, and a pod may be hostile: nothing that a terminal interprets or that reorders text is drawn.
+#: Titles, details and names come from pods, and a pod may be hostile: nothing that a terminal
+#: interprets or that reorders text is drawn.
 _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 
 Span = tuple[str, str]
 Line = list[Span]
 
-#: Calm on purpose: one grey for what is normal, colour only for what is not. Blue-green against orange-red stays apart for most
-#: colour-blind eyes.
+#: Calm on purpose: one grey for what is normal, colour only for what is not. Blue-green against
+#: orange-red stays apart for most colour-blind eyes.
 DARK = Theme(
     name="bs4-dark",
     primary="#5aa9e6",
@@ -42,7 +44,14 @@ DARK = Theme(
 )
 
 #: textual-light's own warning (#ffa62b on #E0E0E0) has a contrast of 1.5; these have 4.5 or more.
-_LIGHT = {"good": "#0b6b45", "warn": "#7a4b00", "bad": "#a4161a", "accent": "#004578", "dim": "#565656", "text": "#1b1b1b"}
+_LIGHT = {
+    "good": "#0b6b45",
+    "warn": "#7a4b00",
+    "bad": "#a4161a",
+    "accent": "#004578",
+    "dim": "#565656",
+    "text": "#1b1b1b",
+}
 
 _WITHOUT_COLOUR = {
     "good": Style(),
@@ -85,7 +94,11 @@ class Ink:
     def strip(self, line: Sequence[Span], width: int, fill: str = "") -> Strip:
         """One line of exactly `width` cells; what is too long is cut."""
         base = self.style(fill) if fill else None
-        segments = [Segment(harmless(text), self.style(f"{role} {fill}" if fill else role)) for text, role in line if text]
+        segments = [
+            Segment(harmless(text), self.style(f"{role} {fill}" if fill else role))
+            for text, role in line
+            if text
+        ]
         if not self._colour:
             segments = [part for segment in segments for part in _words_underlined(segment)]
         # Joined where the style is the same: each change of style is ten bytes on the wire.
@@ -119,7 +132,9 @@ def _coloured(theme: Theme) -> dict[str, Style]:
 
 
 def _words_underlined(segment: Segment) -> list[Segment]:
-    """The segment without the line under the blanks at its ends: a column's padding is no part of its word."""
+    """The segment without the line under the blanks at its ends: a column's padding is no part of
+    its word.
+    """
     text, style, _ = segment
     if style is None or not style.underline or text == text.strip():
         return [segment]

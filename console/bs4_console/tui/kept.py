@@ -1,4 +1,6 @@
-"""The screen as it was left: kept a moment after each change, also of a console that is killed, and brought back after the start."""
+"""The screen as it was left: kept a moment after each change, also of a console that is killed, and
+brought back after the start.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,14 @@ if TYPE_CHECKING:
 RESTORE_S = 5.0
 #: Seconds between two writes at least: a cursor that runs down the fleet is written once.
 SAVE_S = 1.0
-_PLACES = (commands.POD, commands.RUN, commands.LOG, commands.INCIDENT, commands.JOURNAL, commands.GPUS)
+_PLACES = (
+    commands.POD,
+    commands.RUN,
+    commands.LOG,
+    commands.INCIDENT,
+    commands.JOURNAL,
+    commands.GPUS,
+)
 
 #: (the settings, as they were written last) -> what went wrong, or nothing.
 Saver = Callable[["Settings", "Settings"], str]
@@ -44,9 +53,16 @@ class Kept:
         self._waiting = False
 
     def restore(self, app: ConsoleApp) -> None:
-        """Back to the row and the screen one left, as soon as its pod is known; called after each look at the pods."""
+        """Back to the row and the screen one left, as soon as its pod is known; called after each
+        look at the pods.
+        """
         screen = app.screen
-        if not self._waiting or not isinstance(screen, ConsoleScreen) or screen.place != commands.FLEET or not screen.ready:
+        if (
+            not self._waiting
+            or not isinstance(screen, ConsoleScreen)
+            or screen.place != commands.FLEET
+            or not screen.ready
+        ):
             return
         now = app.clock.mono()
         self._until = self._until or now + RESTORE_S
@@ -54,7 +70,10 @@ class Kept:
             self.give_up()
             return
         left = app.settings
-        if pins.reopen(app, {name: getattr(left, name) for name in ("pod", "run", "place", "source", "incident")}):
+        if pins.reopen(
+            app,
+            {name: getattr(left, name) for name in ("pod", "run", "place", "source", "incident")},
+        ):
             self.give_up()
 
     def note(self, app: ConsoleApp) -> None:
@@ -62,25 +81,37 @@ class Kept:
         left = app.settings
         left.theme = app.theme
         if self._waiting:
-            return  # what was left is not yet back: it is not overwritten by the place where one waits for it
-        screens = [screen for screen in app.screen_stack if isinstance(screen, ConsoleScreen) and screen.ready]
+            # what was left is not yet back: it is not overwritten by the place where one waits for
+            # it
+            return
+        screens = [
+            screen
+            for screen in app.screen_stack
+            if isinstance(screen, ConsoleScreen) and screen.ready
+        ]
         if not screens:
             return
-        shown = next((screen for screen in reversed(screens) if screen.place in _PLACES), screens[0])
+        shown = next(
+            (screen for screen in reversed(screens) if screen.place in _PLACES), screens[0]
+        )
         place = pins.of(shown, shown.subject())
         if place["pod"] or shown.place != commands.FLEET:
             left.pod, left.run, left.place = place["pod"], place["run"], place["place"]
             left.source, left.incident = place.get("source", ""), place.get("incident", "")
 
     def look(self, app: ConsoleApp) -> None:
-        """Called about once a second: writes in the background what differs from what was written."""
+        """Called about once a second: writes in the background what differs from what was
+        written.
+        """
         now = app.clock.mono()
         if self._save is None or self.busy or now < self._next:
             return
         if self._complaint and not self._said:
             self._said = True
             app.say(self._complaint, severity="warning")
-        with contextlib.suppress(NoMatches):  # a screen that is being built or taken down says where it is next time
+        with contextlib.suppress(
+            NoMatches
+        ):  # a screen that is being built or taken down says where it is next time
             self.note(app)
         if app.settings != self._saved:
             self.busy, self._next = True, now + SAVE_S

@@ -18,8 +18,10 @@ READ_BYTES = 4096
 
 
 class KeyDriver(LinuxDriver):
-    """Textual 8.2.8 looks only every 100 ms whether an Esc still waits for the rest of a key's sequence: whatever ESCDELAY says, Esc is
-    answered up to 100 ms late. Here what follows a read is awaited for ESCDELAY, and then that is settled."""
+    """Textual 8.2.8 looks only every 100 ms whether an Esc still waits for the rest of a key's
+    sequence: whatever ESCDELAY says, Esc is answered up to 100 ms late. Here what follows a read is
+    awaited for ESCDELAY, and then that is settled.
+    """
 
     def run_input_thread(self) -> None:
         parser = XTermParser(self._debug)
@@ -27,7 +29,8 @@ class KeyDriver(LinuxDriver):
         wait = LOOK_S
         while not self.exit_event.is_set():
             came = bool(select.select([self.fileno], [], [], wait)[0])
-            # Text that ends within a character, or a terminal that is gone, decodes to nothing; to the parser that would be the end.
+            # Text that ends within a character, or a terminal that is gone, decodes to nothing; to
+            # the parser that would be the end.
             text = decode(os.read(self.fileno, READ_BYTES)) if came else ""
             for message in parser.feed(text) if text else ():
                 self.process_message(message)

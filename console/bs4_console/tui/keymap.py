@@ -1,4 +1,6 @@
-"""The user's own keys: `keys.toml` in the config directory, checked. What is wrong in it costs that line and no more."""
+"""The user's own keys: `keys.toml` in the config directory, checked. What is wrong in it costs that
+line and no more.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +10,33 @@ from collections.abc import Mapping
 from bs4_console.tui import commands
 
 #: What moves the cursor in tables and logs; no command may take these.
-MOVING = frozenset({"up", "down", "left", "right", "pageup", "pagedown", "home", "end", "j", "k", "g", "G", "0", *commands.DIGITS})
+MOVING = frozenset(
+    {
+        "up",
+        "down",
+        "left",
+        "right",
+        "pageup",
+        "pagedown",
+        "home",
+        "end",
+        "j",
+        "k",
+        "g",
+        "G",
+        "0",
+        *commands.DIGITS,
+    }
+)
 #: The way out stays where a person looks for it.
 FIXED = frozenset({"ctrl+c"})
 _MODIFIERS = frozenset({"ctrl", "alt", "shift", "super", "hyper", "meta"})
 
 
 def load_keymap() -> tuple[dict[str, str], list[str]]:
-    """({command id: key} of the `[keys]` table, complaints); empty without the file, and a sentence when it cannot be used."""
+    """({command id: key} of the `[keys]` table, complaints); empty without the file, and a sentence
+    when it cannot be used.
+    """
     from bs4_console.core.locations import config_dir
 
     path = config_dir() / "keys.toml"
@@ -30,19 +51,32 @@ def load_keymap() -> tuple[dict[str, str], list[str]]:
     try:
         data = tomllib.loads(content.decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        return {}, [f"{path} is not valid TOML ({error}); the usual keys are used until that line is corrected."]
+        return {}, [
+            (
+                f"{path} is not valid TOML ({error}); the usual keys are used until that line is "
+                "corrected."
+            )
+        ]
     keys = data.get("keys", {})
     if not isinstance(keys, dict):
-        return {}, [f'{path}: `keys` is no table; write each line as command-id = "key" under [keys].']
-    complaints = [f"{path} has {name!r} outside of [keys]; it is left out." for name in data if name != "keys"]
+        return {}, [
+            f'{path}: `keys` is no table; write each line as command-id = "key" under [keys].'
+        ]
+    complaints = [
+        f"{path} has {name!r} outside of [keys]; it is left out." for name in data if name != "keys"
+    ]
     complaints += [
-        f'keys.toml: {name} = {key!r} is no text; write {name} = "key".' for name, key in keys.items() if not isinstance(key, str)
+        f'keys.toml: {name} = {key!r} is no text; write {name} = "key".'
+        for name, key in keys.items()
+        if not isinstance(key, str)
     ]
     return {name: key for name, key in keys.items() if isinstance(key, str)}, complaints
 
 
 def check(wanted: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """(what of `wanted` can be, by Textual's key names; a sentence for each that cannot and keeps its usual key)."""
+    """(what of `wanted` can be, by Textual's key names; a sentence for each that cannot and keeps
+    its usual key).
+    """
     accepted: dict[str, str] = {}
     complaints: list[str] = []
     for name, keys in wanted.items():
@@ -51,16 +85,34 @@ def check(wanted: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
         usual = "its usual key stays"
         if command is None:
             complaints.append(f"keys.toml: there is no command {name!r}{_near(name)}.")
-        elif (bad := next((key.strip() for key, word in zip(keys.split(","), spelled, strict=False) if not word), None)) is not None:
-            complaints.append(f"keys.toml: {bad!r} for {name} is no key, {usual}; write one like x, R, ctrl+r, f5 or question_mark.")
+        elif (
+            bad := next(
+                (
+                    key.strip()
+                    for key, word in zip(keys.split(","), spelled, strict=False)
+                    if not word
+                ),
+                None,
+            )
+        ) is not None:
+            complaints.append(
+                f"keys.toml: {bad!r} for {name} is no key, {usual}; write one like x, R, "
+                "ctrl+r, f5 or question_mark."
+            )
         elif taken := next((word for word in spelled if word in MOVING | FIXED), None):
-            complaints.append(f"keys.toml: {commands.key_text(taken)!r} for {name} is taken ({_why(taken)}), {usual}.")
+            complaints.append(
+                f"keys.toml: {commands.key_text(taken)!r} for {name} is taken "
+                f"({_why(taken)}), {usual}."
+            )
         else:
             accepted[name] = ",".join(spelled)
     while clash := _clash(accepted):
         name, other, key = clash
         del accepted[name]
-        complaints.append(f"keys.toml: {commands.key_text(key)!r} is the key of both {other} and {name}; {name} keeps its usual one.")
+        complaints.append(
+            f"keys.toml: {commands.key_text(key)!r} is the key of both {other} and {name}; "
+            f"{name} keeps its usual one."
+        )
     return accepted, complaints
 
 
@@ -72,7 +124,11 @@ def spell(key: str) -> str:
     if not base or not set(modifiers) <= _MODIFIERS:
         return ""
     if len(base) == 1:
-        return "+".join([*modifiers, _character_to_key(base)]) if base.isprintable() and base != " " else ""
+        return (
+            "+".join([*modifiers, _character_to_key(base)])
+            if base.isprintable() and base != " "
+            else ""
+        )
     if base in {member.value for member in Keys} or base in _named():
         return "+".join([*modifiers, base])
     return key if key in {member.value for member in Keys} else ""
@@ -86,8 +142,13 @@ def _named() -> frozenset[str]:
 
 
 def _clash(accepted: Mapping[str, str]) -> tuple[str, str, str] | None:
-    """(the user's entry, the other command, the key) of two commands that one key would mean on one screen."""
-    keys = {c.id: accepted[c.id].split(",") if c.id in accepted else list(c.keys) for c in commands.COMMANDS}
+    """(the user's entry, the other command, the key) of two commands that one key would mean on one
+    screen.
+    """
+    keys = {
+        c.id: accepted[c.id].split(",") if c.id in accepted else list(c.keys)
+        for c in commands.COMMANDS
+    }
     for name in reversed(list(accepted)):
         for command in commands.COMMANDS:
             if command.id != name and command.where & commands.BY_ID[name].where:

@@ -1,5 +1,6 @@
-"""Merging a run's checkpoint from the screen: the plan, its confirmation, and how it ended. How far it is stands on the run's screen
-(views/doing.py)."""
+"""Merging a run's checkpoint from the screen: the plan, its confirmation, and how it ended. How far
+it is stands on the run's screen (views/doing.py).
+"""
 
 from __future__ import annotations
 
@@ -17,12 +18,19 @@ if TYPE_CHECKING:
 def begin(app: ConsoleApp, session: PodSession, run: str, args: str) -> None:
     """`args`: a step, or nothing for the newest whole one."""
     if args and not args.isdecimal():
-        app.say(f"{args!r} is no step; :merge alone takes the newest that is complete.", severity="warning")
+        app.say(
+            f"{args!r} is no step; :merge alone takes the newest that is complete.",
+            severity="warning",
+        )
         return
     if (going := merge.under_way(session.state, run)) is not None:
-        app.say(f"A merge of {run} by {going.who} is under way: {merge.told(going)}", severity="warning")
+        app.say(
+            f"A merge of {run} by {going.who} is under way: {merge.told(going)}", severity="warning"
+        )
         return
-    app.spawn(f"plan a merge of {run}", _plan(app, session, merge.Asked(run, int(args) if args else None)))
+    app.spawn(
+        f"plan a merge of {run}", _plan(app, session, merge.Asked(run, int(args) if args else None))
+    )
 
 
 async def _plan(app: ConsoleApp, session: PodSession, asked: merge.Asked) -> None:
@@ -36,8 +44,13 @@ async def _plan(app: ConsoleApp, session: PodSession, asked: merge.Asked) -> Non
 
 
 async def _carry_out(app: ConsoleApp, session: PodSession, view: PlanView) -> None:
-    """Submits it and tells how it ends; the pod goes on with it whether or not this console waits."""
+    """Submits it and tells how it ends; the pod goes on with it whether or not this console
+    waits.
+    """
     key = await merge.begin(session, view)
     async for action in session.follow_action(key):
         if action.ended:
-            app.say(f"{view.run}: {merge.told(action)}", severity="information" if action.state == "done" else "error")
+            app.say(
+                f"{view.run}: {merge.told(action)}",
+                severity="information" if action.state == "done" else "error",
+            )

@@ -21,21 +21,38 @@ _FIXED = {
 
 
 def offers(app: ConsoleApp, what: str, typed: str = "") -> Sequence[str]:
-    """`what`: a command's `completes`. `typed`: the argument so far; only paths, which the pod is asked for, depend on it."""
+    """`what`: a command's `completes`. `typed`: the argument so far; only paths, which the pod is
+    asked for, depend on it.
+    """
     subject = app.screen.subject() if isinstance(app.screen, ConsoleScreen) else Subject()
     pods = app.fleet.pods
     if what in ("paths", "sources") and subject.pod is not None and typed.startswith(("/", "~/")):
         return app.paths.of(subject.pod, typed)
     if what == "paths":
-        return [*([f"{subject.run.view.output_dir}/"] if subject.run and subject.run.view.output_dir else []), "~/", "/"]
+        return [
+            *(
+                [f"{subject.run.view.output_dir}/"]
+                if subject.run and subject.run.view.output_dir
+                else []
+            ),
+            "~/",
+            "/",
+        ]
     if what == "pods":
         return sorted(pod.name for pod in pods)
     if what == "runs":
         names = [(pod.name, run) for pod in pods for run in pod.runs]
-        return sorted(run if sum(run == other for _, other in names) == 1 else f"{pod}/{run}" for pod, run in names)
+        return sorted(
+            run if sum(run == other for _, other in names) == 1 else f"{pod}/{run}"
+            for pod, run in names
+        )
     if what == "sources" and subject.pod and subject.run:
         prefix = f"log/{subject.run.name}/"
-        return [stream.removeprefix(prefix) for stream in subject.pod.streams if stream.startswith(prefix)]
+        return [
+            stream.removeprefix(prefix)
+            for stream in subject.pod.streams
+            if stream.startswith(prefix)
+        ]
     if what == "incidents":
         return [incident.failure for incident in subject.incidents]
     if what == "playbooks":

@@ -1,7 +1,9 @@
-"""The rows of all pods, kept: a row is made anew when its pod has changed or its ages have, not for every repaint.
+"""The rows of all pods, kept: a row is made anew when its pod has changed or its ages have, not for
+every repaint.
 
-1,024 rows (256 pods with four runs) cost 38 ms to make, and with so many pods something changes in every tenth of a second. So above MANY
-pods each is looked at once a second at most, and not all in the same tick.
+1,024 rows (256 pods with four runs) cost 38 ms to make, and with so many pods something changes in
+every tenth of a second. So above MANY pods each is looked at once a second at most, and not all in
+the same tick.
 """
 
 from __future__ import annotations
@@ -47,20 +49,35 @@ class Overview:
     def changed(self, pod: PodState) -> None:
         self._versions[pod.name] = self._versions.get(pod.name, 0) + 1
 
-    def tokens(self, pods: Sequence[PodState], clock: Clock) -> list[tuple[PodState, tuple[int, int]]]:
+    def tokens(
+        self, pods: Sequence[PodState], clock: Clock
+    ) -> list[tuple[PodState, tuple[int, int]]]:
         """Each pod with what is another as soon as the pod has to be looked at again."""
         many, now = len(pods) > MANY, clock.mono()
         return [
-            (pod, (0 if many else self._versions.get(pod.name, 0), int(now + number / len(pods)) if many else int(now)))
+            (
+                pod,
+                (
+                    0 if many else self._versions.get(pod.name, 0),
+                    int(now + number / len(pods)) if many else int(now),
+                ),
+            )
             for number, pod in enumerate(pods)
         ]
 
     def rows(self, pods: Sequence[PodState], clock: Clock) -> list[view.Row]:
         """In the order of the pods; a row that is as it was is the same object."""
-        return [row for pod, token in self.tokens(pods, clock) for row in self._rows.of(pod, token, partial(self._made, pod, clock))]
+        return [
+            row
+            for pod, token in self.tokens(pods, clock)
+            for row in self._rows.of(pod, token, partial(self._made, pod, clock))
+        ]
 
     def _made(self, pod: PodState, clock: Clock) -> list[view.Row]:
         self.made += 1
         known = {row.key: row for row in self._known.get(pod.name, [])}
-        rows = self._known[pod.name] = [known[row.key] if known.get(row.key) == row else row for row in view.readable_rows(pod, clock)]
+        rows = self._known[pod.name] = [
+            known[row.key] if known.get(row.key) == row else row
+            for row in view.readable_rows(pod, clock)
+        ]
         return rows

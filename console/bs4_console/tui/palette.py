@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from bs4_console.tui.app import ConsoleApp
 
 
-#: The first clause of a command's help: a palette that needs four lines for each shows four of them on a small terminal.
+#: The first clause of a command's help: a palette that needs four lines for each shows four of them
+#: on a small terminal.
 _ABOUT = re.compile(r"[.:;] | \(")
 
 
@@ -36,9 +37,19 @@ class ConsoleCommands(Provider):
                 about = _ABOUT.split(command.help, maxsplit=1)[0].rstrip(".")
                 yield command.title, f"{key}  {about}" if key else about, command, ""
         for pod in self._console.fleet.pods:
-            yield f"pod {pod.name}", pod.address or "go to this pod", commands.BY_ID["pod"], pod.name
+            yield (
+                f"pod {pod.name}",
+                pod.address or "go to this pod",
+                commands.BY_ID["pod"],
+                pod.name,
+            )
             for run in pod.runs.values():
-                yield f"run {run.name} on {pod.name}", f"{run.word}: open it", commands.BY_ID["run"], f"{pod.name}/{run.name}"
+                yield (
+                    f"run {run.name} on {pod.name}",
+                    f"{run.word}: open it",
+                    commands.BY_ID["run"],
+                    f"{pod.name}/{run.name}",
+                )
 
     async def discover(self) -> Hits:
         for text, about, command, args in self._offers():
@@ -48,4 +59,9 @@ class ConsoleCommands(Provider):
         matcher = self.matcher(query)
         for text, about, command, args in self._offers():
             if (score := matcher.match(text)) > 0:
-                yield Hit(score, matcher.highlight(text), partial(self._console.carry_out, command, args), help=about)
+                yield Hit(
+                    score,
+                    matcher.highlight(text),
+                    partial(self._console.carry_out, command, args),
+                    help=about,
+                )

@@ -18,7 +18,9 @@ HOLDS_S = 10.0
 
 
 class PathOffers:
-    """One question at a time. With its answer the open prompt looks again, and asks on if more was typed meanwhile."""
+    """One question at a time. With its answer the open prompt looks again, and asks on if more was
+    typed meanwhile.
+    """
 
     def __init__(self, app: ConsoleApp) -> None:
         self._app = app
@@ -34,13 +36,20 @@ class PathOffers:
         return [path for path in found.names if path.startswith(beginning)]
 
     def _held(self, pod: PodState, beginning: str) -> Paths | None:
-        """The answer for this beginning, or a whole one for a shorter beginning in the same directory."""
+        """The answer for this beginning, or a whole one for a shorter beginning in the same
+        directory.
+        """
         now = self._app.clock.mono()
         for length in range(len(beginning), beginning.rfind("/"), -1):
             asked, found = self._known.get((pod.name, beginning[:length]), (0.0, None))
             # A hidden file is named only where its dot was typed.
             dot = beginning[:length].endswith("/") and beginning[length : length + 1] == "."
-            if found is not None and now - asked <= HOLDS_S and not dot and (length == len(beginning) or not found.more):
+            if (
+                found is not None
+                and now - asked <= HOLDS_S
+                and not dot
+                and (length == len(beginning) or not found.more)
+            ):
                 return found
         return None
 
@@ -59,7 +68,9 @@ class PathOffers:
             complaint = f"{error.message} {error.next_step}".strip()
         finally:
             self._asking = False
-        self._known = {(pod.name, beginning): (self._app.clock.mono(), found)} | dict(list(self._known.items())[:50])
+        self._known = {(pod.name, beginning): (self._app.clock.mono(), found)} | dict(
+            list(self._known.items())[:50]
+        )
         screen = self._app.screen
         if isinstance(screen, ConsoleScreen) and screen.ready and screen.prompt.is_open:
             screen.prompt.known(complaint)

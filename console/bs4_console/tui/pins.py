@@ -1,4 +1,6 @@
-"""Places of the console that a number brings back: kept in the settings, checked when they are used."""
+"""Places of the console that a number brings back: kept in the settings, checked when they are
+used.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ Pin = dict[str, str]
 
 
 def toggle(app: ConsoleApp) -> None:
-    """The place that is shown, under the first free number; where it is pinned already, the pin goes."""
+    """The place that is shown, under the first free number; where it is pinned already, the pin
+    goes.
+    """
     screen = app.screen
     if not isinstance(screen, ConsoleScreen):
         return
@@ -29,7 +33,9 @@ def toggle(app: ConsoleApp) -> None:
         return
     free = next((i for i, pin in enumerate(pins) if not pin), len(pins))
     if free >= len(commands.DIGITS):
-        app.say("All nine numbers are taken; go to one and pin again to free it.", severity="warning")
+        app.say(
+            "All nine numbers are taken; go to one and pin again to free it.", severity="warning"
+        )
         return
     pins[free : free + 1] = [here]
     app.say(f"{free + 1} comes back here: {words(here)}.")
@@ -41,8 +47,15 @@ def jump(app: ConsoleApp, args: str) -> None:
     number = args.split()[0] if args.strip() else ""
     pin = pins[int(number) - 1] if number in commands.DIGITS and int(number) <= len(pins) else {}
     if not pin:
-        what = f"Nothing is pinned as {number}." if number in commands.DIGITS else f"Pinned: {', '.join(listed(pins)) or 'nothing'}."
-        app.say(f"{what} {app.keys['pin']} pins the place that is shown.", severity="warning" if number else "information")
+        what = (
+            f"Nothing is pinned as {number}."
+            if number in commands.DIGITS
+            else f"Pinned: {', '.join(listed(pins)) or 'nothing'}."
+        )
+        app.say(
+            f"{what} {app.keys['pin']} pins the place that is shown.",
+            severity="warning" if number else "information",
+        )
         return
     if not _whole(app, pin):
         app.say(f"{words(pin)} is not there any more.", severity="warning")
@@ -52,7 +65,9 @@ def jump(app: ConsoleApp, args: str) -> None:
 
 
 def _whole(app: ConsoleApp, pin: Mapping[str, str]) -> bool:
-    """Whether the pod and the run of the pin are known; of the journal and the GPUs there is but one."""
+    """Whether the pod and the run of the pin are known; of the journal and the GPUs there is but
+    one.
+    """
     if pin.get("place") in (commands.JOURNAL, commands.GPUS):
         return True
     pod = next((pod for pod in app.fleet.pods if pod.name == pin.get("pod")), None)
@@ -72,7 +87,9 @@ def reopen(app: ConsoleApp, pin: Mapping[str, str]) -> bool:
     return True
 
 
-def _open(app: ConsoleApp, pin: Mapping[str, str], pod: PodState | None, run: RunState | None) -> None:
+def _open(
+    app: ConsoleApp, pin: Mapping[str, str], pod: PodState | None, run: RunState | None
+) -> None:
     place, incident = pin.get("place"), pin.get("incident", "")
     if place == commands.JOURNAL:
         app.do_journal("")
@@ -97,7 +114,11 @@ def _open(app: ConsoleApp, pin: Mapping[str, str], pod: PodState | None, run: Ru
 
 def of(screen: ConsoleScreen, subject: Subject) -> Pin:
     """Where `screen` stands, as it is kept."""
-    pin = {"pod": subject.pod.name if subject.pod else "", "run": subject.run.name if subject.run else "", "place": screen.place}
+    pin = {
+        "pod": subject.pod.name if subject.pod else "",
+        "run": subject.run.name if subject.run else "",
+        "place": screen.place,
+    }
     pane, incident = getattr(screen, "pane", None), getattr(screen, "incident_id", None)
     if screen.place == commands.LOG and pane is not None and pane.source:
         pin["source"] = pane.source

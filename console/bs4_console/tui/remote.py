@@ -1,4 +1,6 @@
-"""Whether the terminal is at the other end of a link: then less is painted. `BS4_REMOTE=1` or `0` in the environment decides it by hand."""
+"""Whether the terminal is at the other end of a link: then less is painted. `BS4_REMOTE=1` or `0`
+in the environment decides it by hand.
+"""
 
 from __future__ import annotations
 
@@ -7,4 +9,8 @@ import os
 
 def remote() -> bool:
     forced = os.environ.get("BS4_REMOTE", "")
-    return forced == "1" if forced in ("0", "1") else "SSH_CONNECTION" in os.environ or "SSH_TTY" in os.environ
+    return (
+        forced == "1"
+        if forced in ("0", "1")
+        else "SSH_CONNECTION" in os.environ or "SSH_TTY" in os.environ
+    )

@@ -10,11 +10,13 @@ from bs4_console.tui import words
 from bs4_console.tui.ink import Line
 
 if TYPE_CHECKING:
-    # At run time the screen needs none of core's classes: importing the session would pull in the channel and its frames (12 ms).
+    # At run time the screen needs none of core's classes: importing the session would pull in the
+    # channel and its frames (12 ms).
     from bs4_console.core.state import PodState, RunState
     from bs4_console.tui.clock import Clock
 
-#: What drawing raises when a pod's records have another shape than the documented one. A pod can be newer than this console, or hostile.
+#: What drawing raises when a pod's records have another shape than the documented one. A pod can be
+#: newer than this console, or hostile.
 MALFORMED = (TypeError, ValueError, KeyError, AttributeError, IndexError, OverflowError)
 #: Round trip in seconds up to which a link has four, three, two bars.
 BARS_RTT = (0.06, 0.15, 0.4)
@@ -27,7 +29,9 @@ FULL_PERCENT = 95.0
 
 @dataclass(frozen=True)
 class Status:
-    """`rank` orders the fleet: 4 critical, 3 unknown, 2 warning, 1 notice, 0 nothing. `role` is the ink's."""
+    """`rank` orders the fleet: 4 critical, 3 unknown, 2 warning, 1 notice, 0 nothing. `role` is the
+    ink's.
+    """
 
     rank: int
     sign: str
@@ -59,10 +63,14 @@ _NO_NETWORK = Status(3, "?", "no network", "warn bold")
 
 
 def lost(pod: PodState) -> Status | None:
-    """What became of a pod that does not answer, or was another boot; None where that is not known."""
+    """What became of a pod that does not answer, or was another boot; None where that is not
+    known.
+    """
     if pod.lost is None:
         return None
-    if pod.lost.word == "network-only" and any(sign.source == "network" for sign in pod.lost.evidence):
+    if pod.lost.word == "network-only" and any(
+        sign.source == "network" for sign in pod.lost.evidence
+    ):
         return _NO_NETWORK
     return _LOST.get(pod.lost.word)
 
@@ -83,16 +91,28 @@ def recorded(pod: PodState) -> bool:
 
 
 def fixing(pod: PodState, run: str) -> bool:
-    return any(a.run == run and not a.ended and a.kind != "plan" for a in pod.ledger.actions.values())
+    return any(
+        a.run == run and not a.ended and a.kind != "plan" for a in pod.ledger.actions.values()
+    )
 
 
 def of(pod: PodState, run: RunState | None) -> Status:
-    """Incidents before the link, the link before the run's own state: an unreachable pod's run is unknown, not running."""
-    incidents = pod.ledger.open_incidents(run.name) if run else [i for i in pod.ledger.open_incidents() if i.run not in pod.runs]
+    """Incidents before the link, the link before the run's own state: an unreachable pod's run is
+    unknown, not running.
+    """
+    incidents = (
+        pod.ledger.open_incidents(run.name)
+        if run
+        else [i for i in pod.ledger.open_incidents() if i.run not in pod.runs]
+    )
     known = lost(pod)
     if known is not None and taken(pod):
         # Where nothing trained, nothing was lost with it.
-        return known if run is not None and run.word not in ("finished", "stopped") else Status(1, "■", known.word, "dim")
+        return (
+            known
+            if run is not None and run.word not in ("finished", "stopped")
+            else Status(1, "■", known.word, "dim")
+        )
     if incidents and run and fixing(pod, run.name) and not link_down(pod):
         return Status(4, "↻", "fixing", "accent bold")
     if any(i.severity == "critical" for i in incidents):
@@ -130,7 +150,13 @@ def link_line(pod: PodState) -> Line:
     link = pod.link
     if link.up:
         rtt = "" if link.rtt is None else f" {link.rtt * 1000:.0f}ms"
-        return [(link_signs(pod), "warn" if link.rtt is not None and link.rtt > BARS_RTT[2] else "good"), (rtt, "dim")]
+        return [
+            (
+                link_signs(pod),
+                "warn" if link.rtt is not None and link.rtt > BARS_RTT[2] else "good",
+            ),
+            (rtt, "dim"),
+        ]
     if link.state in ("new", "connecting"):
         return [("···· ", "dim"), ("…", "accent")]
     return [("····", "warn"), (" rec." if recorded(pod) else " down", "warn")]
@@ -140,7 +166,11 @@ def link_words(pod: PodState, clock: Clock) -> str:
     """unreachable since 03:12 (1m12s), retry in 8s."""
     link = pod.link
     if recorded(pod):
-        when = "" if pod.telemetry_seen is None else time.strftime(" %Y-%m-%d %H:%M", time.localtime(clock.wall_of(pod.telemetry_seen)))
+        when = (
+            ""
+            if pod.telemetry_seen is None
+            else time.strftime(" %Y-%m-%d %H:%M", time.localtime(clock.wall_of(pod.telemetry_seen)))
+        )
         return f"recorded{when}, not live"
     if link.up:
         return f"connected since {words.of_day(clock.wall_of(link.since))}"
@@ -148,7 +178,10 @@ def link_words(pod: PodState, clock: Clock) -> str:
         return pod.progress or "connecting"
     if link.state == "host key?":
         return "waits until you have compared its host key"
-    since = f"{link.state} since {words.of_day(clock.wall_of(link.since))} ({words.duration(clock.mono() - link.since)})"
+    since = (
+        f"{link.state} since {words.of_day(clock.wall_of(link.since))} "
+        f"({words.duration(clock.mono() - link.since)})"
+    )
     if link.retry_at is None:
         return since + ", not retried by itself"
     return since + f", retry in {words.duration(max(0.0, link.retry_at - clock.mono()))}"
@@ -183,13 +216,24 @@ def wrong(pod: PodState, run: RunState | None, clock: Clock) -> list[tuple[str, 
     """Everything that is wrong as (phrase, role), worst first; empty when nothing is."""
     found: list[tuple[str, str]] = []
     ledger = pod.ledger
-    incidents = ledger.open_incidents(run.name) if run else [i for i in ledger.open_incidents() if i.run not in pod.runs]
+    incidents = (
+        ledger.open_incidents(run.name)
+        if run
+        else [i for i in ledger.open_incidents() if i.run not in pod.runs]
+    )
     roots = [i for i in incidents if i.role == "root"] or incidents
     if roots:
         more = len(incidents) - 1
-        found.append((roots[0].title + (f" (+{more})" if more else ""), "bad" if roots[0].severity == "critical" else "warn"))
+        found.append(
+            (
+                roots[0].title + (f" (+{more})" if more else ""),
+                "bad" if roots[0].severity == "critical" else "warn",
+            )
+        )
     if (known := lost(pod)) is not None and pod.lost is not None:
-        found.insert(0 if taken(pod) else len(found), (pod.lost.sentence, "bad" if taken(pod) else "warn"))
+        found.insert(
+            0 if taken(pod) else len(found), (pod.lost.sentence, "bad" if taken(pod) else "warn")
+        )
     if link_down(pod):
         found.append((link_words(pod, clock), "dim" if known is not None else "warn"))
         found += [(text, "") for text in _heard(pod, run, clock)] if known is None else []
@@ -198,13 +242,20 @@ def wrong(pod: PodState, run: RunState | None, clock: Clock) -> list[tuple[str, 
     elif (seen := age(pod, clock)) is not None and seen > words.FRESH_S:
         found.append((f"connected, but telemetry is {words.duration(seen)} old", "warn"))
     if run and run.word in ("failed", "stopped") and run.view.attempt and not incidents:
-        found.append((run.view.attempt.detail or _ended(run), "bad" if run.word == "failed" else "dim"))
+        found.append(
+            (run.view.attempt.detail or _ended(run), "bad" if run.word == "failed" else "dim")
+        )
     if run and (phrase := late(pod, run, clock)):
         found.append((phrase, "warn"))
     found += [(phrase, "warn") for phrase in full_disks(pod)]
     gpus = pod.latest.get("gpus") or {}
     if gpus.get("state") in ("stale", "error"):
-        found.append((f"GPU data {gpus['state']}: {gpus.get('detail') or 'the driver does not answer'}", "warn"))
+        found.append(
+            (
+                f"GPU data {gpus['state']}: {gpus.get('detail') or 'the driver does not answer'}",
+                "warn",
+            )
+        )
     found += [(note, "warn") for note in pod.notes.values()]
     return found
 

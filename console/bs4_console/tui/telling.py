@@ -1,4 +1,6 @@
-"""What the console says: toasts and the messages that stay, the clipboard, and work in the background whose faults become messages."""
+"""What the console says: toasts and the messages that stay, the clipboard, and work in the
+background whose faults become messages.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,15 @@ class Telling(App[int]):
         """A toast, and a line that stays in the messages."""
         self.messages.append(Said(self.clock.wall(), severity, text, more))
         shown = harmless(f"{text} {more}".strip())
-        self.notify(shown, severity="error" if severity == "error" else "warning" if severity == "warning" else "information", markup=False)
+        self.notify(
+            shown,
+            severity="error"
+            if severity == "error"
+            else "warning"
+            if severity == "warning"
+            else "information",
+            markup=False,
+        )
 
     def copy(self, text: str, said: str) -> None:
         self._clipboard = text
@@ -40,7 +50,9 @@ class Telling(App[int]):
         if self._driver is not None:
             self._driver.write(sequence)
 
-    def spawn(self, what: str, work: Coroutine[Any, Any, None], failed: Callable[[], None] | None = None) -> Worker[None]:
+    def spawn(
+        self, what: str, work: Coroutine[Any, Any, None], failed: Callable[[], None] | None = None
+    ) -> Worker[None]:
         """Run `work`; whatever goes wrong in it becomes a message, never the end of the app."""
         worker = self.run_worker(work, name=what, group=what, exit_on_error=False)
         if failed is not None:
@@ -49,7 +61,8 @@ class Telling(App[int]):
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         worker = event.worker
-        # The event's state, not the worker's: by the time that "running" is told here it may be over.
+        # The event's state, not the worker's: by the time that "running" is told here it may be
+        # over.
         if event.state in (WorkerState.SUCCESS, WorkerState.ERROR, WorkerState.CANCELLED):
             failed = self._after_failure.pop(str(id(worker)), None)
             if event.state == WorkerState.ERROR:
@@ -66,14 +79,18 @@ class Telling(App[int]):
             return
         place = _place(error)
         self.say(
-            f"{worker.name}: {type(error).__name__}: {error}{place}", "This is a fault of the console; please report it.", severity="error"
+            f"{worker.name}: {type(error).__name__}: {error}{place}",
+            "This is a fault of the console; please report it.",
+            severity="error",
         )
 
     def not_drawn(self, what: str, error: Exception) -> None:
         """Said once per fault: it comes back with every tick."""
         text = f"{what} cannot be drawn: {type(error).__name__}: {error}{_place(error)}"
         if not any(said.text == text for said in self.messages):
-            self.say(text, "A pod sends records of another shape; the rest goes on.", severity="error")
+            self.say(
+                text, "A pod sends records of another shape; the rest goes on.", severity="error"
+            )
 
 
 def _place(error: BaseException | None) -> str:

@@ -1,7 +1,9 @@
-"""The console's own themes: dark, light, one of each that colour-blind eyes keep apart, and none at all.
+"""The console's own themes: dark, light, one of each that colour-blind eyes keep apart, and none at
+all.
 
-bs4-safe and bs4-safe-light take their colours from Okabe and Ito's palette: sky blue, yellow or vermillion for good, warning and bad stay
-apart under protanopia, deuteranopia and tritanopia (a test computes that). States carry a sign and a word in every theme.
+bs4-safe and bs4-safe-light take their colours from Okabe and Ito's palette: sky blue, yellow or
+vermillion for good, warning and bad stay apart under protanopia, deuteranopia and tritanopia (a
+test computes that). States carry a sign and a word in every theme.
 """
 
 from __future__ import annotations
@@ -59,7 +61,12 @@ SAFE_LIGHT = Theme(
 )
 #: Draws with bold, dim, underline and reverse alone, in the terminal's own two colours.
 NO_COLOUR = Theme(
-    name="bs4-no-colour", primary="#d0d0d0", foreground="#d0d0d0", background="#000000", dark=True, variables=dict(DARK.variables)
+    name="bs4-no-colour",
+    primary="#d0d0d0",
+    foreground="#d0d0d0",
+    background="#000000",
+    dark=True,
+    variables=dict(DARK.variables),
 )
 
 OWN = (DARK, LIGHT, SAFE, SAFE_LIGHT, NO_COLOUR)

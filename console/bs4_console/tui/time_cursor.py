@@ -1,4 +1,6 @@
-"""The one time cursor of the screens, and what was at that moment: from memory, else from what is kept on this machine."""
+"""The one time cursor of the screens, and what was at that moment: from memory, else from what is
+kept on this machine.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ if TYPE_CHECKING:
 
 #: Samples of a stretch of curves: more than the widest curve has columns of dots.
 STRETCH_SAMPLES = 800
-#: Moments that are held, and seconds after which one that had no sample is looked for again: older telemetry may still be arriving.
+#: Moments that are held, and seconds after which one that had no sample is looked for again: older
+#: telemetry may still be arriving.
 HELD, AGAIN_S = 512, 10.0
 #: A stretch is read anew when its end has moved by this much: memory holds the last minutes anyway.
 _GRAIN_S = 300
@@ -27,8 +30,9 @@ Sample = dict[str, Any]
 
 
 class TimeCursor:
-    """`at`: wall seconds of this machine's clock, None for now. Files are read in a thread, for one pod after the other; the screen is
-    drawn again when something came."""
+    """`at`: wall seconds of this machine's clock, None for now. Files are read in a thread, for one
+    pod after the other; the screen is drawn again when something came.
+    """
 
     def __init__(self, app: ConsoleApp) -> None:
         self._at: float | None = None
@@ -52,7 +56,9 @@ class TimeCursor:
         self._offsets.clear()
 
     def offset(self, pod: PodState) -> float:
-        """The pod's clock minus ours, as it was known when the cursor was set: a better measurement must not move it off its step."""
+        """The pod's clock minus ours, as it was known when the cursor was set: a better measurement
+        must not move it off its step.
+        """
         return self._offsets.setdefault(pod.name, pod.link.clock_offset or 0.0)
 
     def of(self, pod: PodState) -> float | None:
@@ -60,7 +66,9 @@ class TimeCursor:
         return None if self._at is None else self._at + self.offset(pod)
 
     def sample(self, pod: PodState) -> Sample | None:
-        """The telemetry nearest to the cursor, if any is near it. What is not held is read, and is here a moment later (see `waits`)."""
+        """The telemetry nearest to the cursor, if any is near it. What is not held is read, and is
+        here a moment later (see `waits`).
+        """
         t = self.of(pod)
         if t is None:
             return pod.latest or None
@@ -77,7 +85,9 @@ class TimeCursor:
         return pod.name in self._wanted
 
     def stretch(self, pod: PodState, begin: float, end: float) -> Sequence[Sample]:
-        """Telemetry from `begin` to `end` (the pod's clock), thinned out where it is no longer in memory; as far as it was read by now."""
+        """Telemetry from `begin` to `end` (the pod's clock), thinned out where it is no longer in
+        memory; as far as it was read by now.
+        """
         oldest = pod.telemetry.begin
         recent = pod.telemetry.between(begin, end)
         until = end if oldest is None else min(end, oldest)
@@ -88,7 +98,10 @@ class TimeCursor:
         if known is None or known[0] != key:
             self._wanted_stretches[pod.name] = key
             self._read()
-        return [*(record for record in (known[1] if known else ()) if begin <= record["t"] < until), *recent]
+        return [
+            *(record for record in (known[1] if known else ()) if begin <= record["t"] < until),
+            *recent,
+        ]
 
     def fetches(self, pod: PodState) -> bool:
         """Whether a stretch of this pod is still to come."""
@@ -111,7 +124,9 @@ class TimeCursor:
         self.forget_wishes()
 
     async def _work(self) -> None:
-        """The newest wish of each pod; a cursor that has gone on meanwhile is not followed through every place it passed."""
+        """The newest wish of each pod; a cursor that has gone on meanwhile is not followed through
+        every place it passed.
+        """
         try:
             while self._wanted or self._wanted_stretches:
                 if self._wanted:
@@ -124,7 +139,11 @@ class TimeCursor:
                 else:
                     name, key = next(iter(self._wanted_stretches.items()))
                     history = self._history(name)
-                    records = await asyncio.to_thread(history.between, *key, STRETCH_SAMPLES) if history else []
+                    records = (
+                        await asyncio.to_thread(history.between, *key, STRETCH_SAMPLES)
+                        if history
+                        else []
+                    )
                     self._stretches[name] = (key, records)
                     if self._wanted_stretches.get(name) == key:
                         del self._wanted_stretches[name]
@@ -144,7 +163,9 @@ class TimeCursor:
         if directory is None:
             return None
         if directory not in self._histories:
-            from bs4_console.core.history import History  # the first paint does without (it brings the agent's streams along)
+            from bs4_console.core.history import (
+                History,
+            )  # the first paint does without (it brings the agent's streams along)
 
             self._histories[directory] = History(directory)
         return self._histories[directory]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 
-#: Below this many seconds an age reads "now": telemetry comes once a second and a read waits a round trip.
+#: Below this many seconds an age reads "now": telemetry comes once a second and a read waits a
+#: round trip.
 FRESH_S = 5.0
 
 NONE = "–"

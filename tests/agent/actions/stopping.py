@@ -1,4 +1,6 @@
-"""An agent without its socket: real runs under real shims, real actions and a real journal, for tests of stops."""
+"""An agent without its socket: real runs under real shims, real actions and a real journal, for
+tests of stops.
+"""
 
 from __future__ import annotations
 
@@ -36,10 +38,15 @@ Signals = Sequence[tuple[str, float]]
 
 
 class StoppingAgent:
-    """One life of an agent on the home in `root`. Each run is started as PracticeTrainer's `program`."""
+    """One life of an agent on the home in `root`. Each run is started as PracticeTrainer's
+    `program`.
+    """
 
     def __init__(
-        self, root: Path, program: str = HANGS, signals: tuple[tuple[str, float], ...] = (("SIGINT", 1.0), ("SIGKILL", 5.0))
+        self,
+        root: Path,
+        program: str = HANGS,
+        signals: tuple[tuple[str, float], ...] = (("SIGINT", 1.0), ("SIGKILL", 5.0)),
     ) -> None:
         self.root = root
         (root / "work").mkdir(exist_ok=True)
@@ -51,10 +58,27 @@ class StoppingAgent:
         self.stream = SegmentStream(self.home.state / "journal", 1 << 22)
         self.book = Book(Journal(self.stream))
         trainer: Any = PracticeTrainer(program, signals=signals)
-        self.runs = Runs(self.home, scope, self.book, table, trainers=lambda name: trainer, settle_s=0.2, snapshot_age_s=0.05)
+        self.runs = Runs(
+            self.home,
+            scope,
+            self.book,
+            table,
+            trainers=lambda name: trainer,
+            settle_s=0.2,
+            snapshot_age_s=0.05,
+        )
         streams = Streams()
-        self.pod = Pod(scope, table, GuardedGpus(open_gpus(scope)), self.runs, RunFollower(streams, self.runs), self.book)
-        self.actions = Actions(self.pod, Library(compile_all()), self.book, self.stream, lambda body: None)
+        self.pod = Pod(
+            scope,
+            table,
+            GuardedGpus(open_gpus(scope)),
+            self.runs,
+            RunFollower(streams, self.runs),
+            self.book,
+        )
+        self.actions = Actions(
+            self.pod, Library(compile_all()), self.book, self.stream, lambda body: None
+        )
 
     def close(self) -> None:
         self.actions.desk.join(30.0)
@@ -62,7 +86,13 @@ class StoppingAgent:
 
     def launch_body(self) -> dict[str, Any]:
         work = self.root / "work"
-        fields = {"run": RUN, "trainer": "prime-rl", "config": "config.toml", "cwd": str(work), "output_dir": str(work / "out")}
+        fields = {
+            "run": RUN,
+            "trainer": "prime-rl",
+            "config": "config.toml",
+            "cwd": str(work),
+            "output_dir": str(work / "out"),
+        }
         return {"kind": "launch", "preflight": False, **fields}
 
     def submit(self, body: Mapping[str, Any], who: str) -> str:
@@ -75,9 +105,16 @@ class StoppingAgent:
 
     def recovery(self) -> str:
         """A confirmed plan that starts the run again and waits for its steps."""
-        planned = self.ended(self.submit({"kind": "plan", "playbook": RELAUNCHES, "run": RUN}, "alice"))
+        planned = self.ended(
+            self.submit({"kind": "plan", "playbook": RELAUNCHES, "run": RUN}, "alice")
+        )
         assert planned.state == "done", planned.detail
-        body = {"kind": "playbook", "playbook": RELAUNCHES, "run": RUN, "plan_hash": planned.result["plan_hash"]}
+        body = {
+            "kind": "playbook",
+            "playbook": RELAUNCHES,
+            "run": RUN,
+            "plan_hash": planned.result["plan_hash"],
+        }
         return self.submit(body, "alice")
 
     def launch(self) -> str:

@@ -1,4 +1,6 @@
-"""Mode auto starts no run again that was over by itself before its plan could be accepted; a person still may."""
+"""Mode auto starts no run again that was over by itself before its plan could be accepted; a person
+still may.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +41,21 @@ def collapse(agent: StoppingAgent) -> None:
 
 
 def open_incident(agent: StoppingAgent) -> str:
-    fields: dict[str, Any] = {"failure": RELAUNCHES, "run": RUN, "attempt": 1, "playbook": RELAUNCHES}
-    agent.book("incident", event="opened", incident="i1", role="root", severity="critical", summary="", **fields)
+    fields: dict[str, Any] = {
+        "failure": RELAUNCHES,
+        "run": RUN,
+        "attempt": 1,
+        "playbook": RELAUNCHES,
+    }
+    agent.book(
+        "incident",
+        event="opened",
+        incident="i1",
+        role="root",
+        severity="critical",
+        summary="",
+        **fields,
+    )
     return "i1"
 
 
@@ -49,10 +64,14 @@ def notes(agent: StoppingAgent) -> list[str]:
 
 
 def recovered(agent: StoppingAgent) -> list[str]:
-    return [action.who for action in agent.book.ledger.actions.values() if action.kind == "playbook"]
+    return [
+        action.who for action in agent.book.ledger.actions.values() if action.kind == "playbook"
+    ]
 
 
-def test_a_run_that_collapses_between_detection_and_acceptance_is_left_to_a_person(agent: StoppingAgent) -> None:
+def test_a_run_that_collapses_between_detection_and_acceptance_is_left_to_a_person(
+    agent: StoppingAgent,
+) -> None:
     started(agent)
     incident = open_incident(agent)
     collapse(agent)
@@ -63,7 +82,9 @@ def test_a_run_that_collapses_between_detection_and_acceptance_is_left_to_a_pers
     assert agent.runs.get(RUN).attempts[-1].number == 1
 
 
-def test_a_run_that_was_over_for_long_is_left_to_a_person(agent: StoppingAgent, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_was_over_for_long_is_left_to_a_person(
+    agent: StoppingAgent, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(recoveries, "END_S", 0.0)
     started(agent)
     collapse(agent)

@@ -1,4 +1,6 @@
-"""A stop goes first: whatever is being done to the run ends early, and nothing starts the run again."""
+"""A stop goes first: whatever is being done to the run ends early, and nothing starts the run
+again.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,13 @@ def test_a_stop_ends_a_launch_that_waits_for_its_first_step(agent: StoppingAgent
     assert launched.result["error"] == "cancelled"
     assert agent.alive() == []
     told = agent.told()
-    order = [(stop, "accepted"), (launch, "cancel"), (launch, "interrupted"), (stop, "step-done"), (stop, "done")]
+    order = [
+        (stop, "accepted"),
+        (launch, "cancel"),
+        (launch, "interrupted"),
+        (stop, "step-done"),
+        (stop, "done"),
+    ]
     assert [one for one in told if one in order] == order
 
 
@@ -53,7 +61,9 @@ def test_a_second_stop_is_busy_and_names_the_first(tmp_path: Path, no_process_le
     agent = StoppingAgent(tmp_path, IGNORES_SIGINT, (("SIGINT", 3.0), ("SIGKILL", 5.0)))
     agent.waiting(agent.launch())
     first = agent.stop()
-    with pytest.raises(Busy, match=r"^demo is busy: stop by bob since \d\d:\d\d:\d\d\. Wait for it to end\.$"):
+    with pytest.raises(
+        Busy, match=r"^demo is busy: stop by bob since \d\d:\d\d:\d\d\. Wait for it to end\.$"
+    ):
         agent.stop("carol")
     assert agent.ended(first).state == "done"
     agent.close()
@@ -61,12 +71,18 @@ def test_a_second_stop_is_busy_and_names_the_first(tmp_path: Path, no_process_le
 
 def test_another_action_is_told_that_a_stop_is_accepted(agent: StoppingAgent) -> None:
     agent.waiting(agent.launch())
-    with pytest.raises(Busy, match=r"demo is busy: launch by alice since .*, or end it with the run: `bs4-console stop` is accepted"):
+    with pytest.raises(
+        Busy,
+        match=r"demo is busy: launch by alice since .*, or end it with the run: `bs4-console stop` "
+        r"is accepted",
+    ):
         agent.launch()
     agent.ended(agent.stop())
 
 
-def test_a_step_that_does_not_end_is_named_and_nothing_follows_it(agent: StoppingAgent, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_that_does_not_end_is_named_and_nothing_follows_it(
+    agent: StoppingAgent, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "STEP_S", 0.2)
     begun, may_end, launch_really = threading.Event(), threading.Event(), agent.pod.launch
 
@@ -81,7 +97,9 @@ def test_a_step_that_does_not_end_is_named_and_nothing_follows_it(agent: Stoppin
     assert begun.wait(60)
     refused = agent.ended(agent.stop())
     assert refused.state == "refused"
-    assert refused.detail.startswith("step 1 (Start demo) of the launch by alice has not ended within 0 s.")
+    assert refused.detail.startswith(
+        "step 1 (Start demo) of the launch by alice has not ended within 0 s."
+    )
     assert agent.action(launch).cancelled_by == "bob"
     with pytest.raises(Busy):  # the step is still under way
         agent.launch()
@@ -97,16 +115,35 @@ def test_a_step_that_does_not_end_is_named_and_nothing_follows_it(agent: Stoppin
 def test_an_agent_that_dies_in_between_stops_and_does_not_go_on_with_the_launch(
     cancelled: bool, tmp_path: Path, no_process_left: None
 ) -> None:
-    """The journal is as a life of the agent has left it that ended right after `accepted`, or right after `cancel`. The run lives on."""
+    """The journal is as a life of the agent has left it that ended right after `accepted`, or right
+    after `cancel`. The run lives on.
+    """
     before = StoppingAgent(tmp_path)
     launch, stop = ulid(), ulid()
     body = before.launch_body()
     steps = [{"title": f"Start {RUN}"}, {"title": "Wait for the first step"}]
-    before.book("action", action=launch, kind="launch", who="alice", run=RUN, event="accepted", body=body, steps=steps)
+    before.book(
+        "action",
+        action=launch,
+        kind="launch",
+        who="alice",
+        run=RUN,
+        event="accepted",
+        body=body,
+        steps=steps,
+    )
     before.pod.launch(before.spec(), launch)
     before.book("action", action=launch, run=RUN, event="step-done", step=0)
     before.book("action", action=launch, run=RUN, event="intent", step=1)
-    before.book("action", action=stop, kind="stop", who="bob", run=RUN, event="accepted", body={"kind": "stop", "run": RUN})
+    before.book(
+        "action",
+        action=stop,
+        kind="stop",
+        who="bob",
+        run=RUN,
+        event="accepted",
+        body={"kind": "stop", "run": RUN},
+    )
     if cancelled:
         before.book("action", action=launch, run=RUN, event="cancel", who="bob", stop=stop)
     assert before.alive()
@@ -115,13 +152,18 @@ def test_an_agent_that_dies_in_between_stops_and_does_not_go_on_with_the_launch(
     heir = StoppingAgent(tmp_path)
     heir.actions.resume()
     assert heir.ended(stop).state == "done"
-    assert (heir.action(launch).state, heir.action(launch).detail) == ("interrupted", "cancelled by bob's stop")
+    assert (heir.action(launch).state, heir.action(launch).detail) == (
+        "interrupted",
+        "cancelled by bob's stop",
+    )
     assert heir.alive() == []
     assert [event for action, event in heir.told() if action == launch].count("cancel") == 1
     heir.close()
 
 
-def test_a_recovery_that_waits_ends_and_does_not_count_as_one_that_failed(agent: StoppingAgent, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_recovery_that_waits_ends_and_does_not_count_as_one_that_failed(
+    agent: StoppingAgent, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Steps do not advance, so its verification would wait for half an hour."""
     agent.waiting(agent.launch())
     agent.ended(agent.stop())
@@ -141,9 +183,14 @@ def test_mode_auto_starts_nothing_again_that_was_stopped(agent: StoppingAgent) -
     agent.actions.recoveries.opened("an incident", RUN, RELAUNCHES)
     notes = [record["text"] for record in agent.book.records() if record["type"] == "note"]
     assert notes == [
-        f"{RELAUNCHES} was not carried out: bob has stopped demo. Start it again with `bs4-console launch` when it is to go on."
+        (
+            f"{RELAUNCHES} was not carried out: bob has stopped demo. Start it again with "
+            "`bs4-console launch` when it is to go on."
+        )
     ]
-    assert not [action for action in agent.book.ledger.actions.values() if action.kind == "playbook"]
+    assert not [
+        action for action in agent.book.ledger.actions.values() if action.kind == "playbook"
+    ]
 
 
 def test_mode_auto_while_something_holds_the_run_leaves_a_note(agent: StoppingAgent) -> None:

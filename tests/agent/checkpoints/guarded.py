@@ -1,4 +1,6 @@
-"""An agent's disk guard over real files, a real journal and real actions; of the pod only what it asks."""
+"""An agent's disk guard over real files, a real journal and real actions; of the pod only what it
+asks.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +29,13 @@ from bs4_agent.trainers.base import LaunchSpec
 
 
 class Guarded:
-    """`demo`, registered and not running. `processes`: what the pod's table shows. `last_step`: what the trainer's log has said."""
+    """`demo`, registered and not running. `processes`: what the pod's table shows. `last_step`:
+    what the trainer's log has said.
+    """
 
     def __init__(self, root: Path, spec: LaunchSpec, patch: pytest.MonkeyPatch) -> None:
-        # Quiet for five seconds and looked at every five in a real pod; the order of things is the same in a fiftieth of that.
+        # Quiet for five seconds and looked at every five in a real pod; the order of things is the
+        # same in a fiftieth of that.
         patch.setattr(module, "LOOK_S", 0.02)
         self.spec, self.out = spec, spec.output_dir
         self.home = Home(root / "home")
@@ -47,9 +52,14 @@ class Guarded:
         self.runs = Runs(self.home, scope, self.book, ProcessTable(scope))
         self.runs.register(self.spec)
         self.pod: Any = SimpleNamespace(
-            runs=self.runs, book=self.book, follower=SimpleNamespace(recent=self._recent), table=SimpleNamespace(snapshot=self._snapshot)
+            runs=self.runs,
+            book=self.book,
+            follower=SimpleNamespace(recent=self._recent),
+            table=SimpleNamespace(snapshot=self._snapshot),
         )
-        self.actions = Actions(self.pod, Library(b'{"playbooks": []}'), self.book, self.stream, lambda body: None)
+        self.actions = Actions(
+            self.pod, Library(b'{"playbooks": []}'), self.book, self.stream, lambda body: None
+        )
         self.guard = Guard(self.pod, self.book, self.actions)
 
     def restart(self) -> None:
@@ -60,10 +70,23 @@ class Guarded:
     def run(self) -> Run:
         return self.runs.get("demo")
 
-    def train(self, started_s_ago: float = 100.0, last_step: int | None = 1, argv: tuple[str, ...] = ()) -> None:
+    def train(
+        self, started_s_ago: float = 100.0, last_step: int | None = 1, argv: tuple[str, ...] = ()
+    ) -> None:
         """From now on the run lives."""
         self.last_step = last_step
-        self.run.attempts = [Attempt(1, "running", None, None, time.time() - started_s_ago, time.monotonic() - started_s_ago, None, argv)]
+        self.run.attempts = [
+            Attempt(
+                1,
+                "running",
+                None,
+                None,
+                time.time() - started_s_ago,
+                time.monotonic() - started_s_ago,
+                None,
+                argv,
+            )
+        ]
 
     def order(self, **body: Any) -> None:
         self.actions.submit({"key": ulid(), "kind": "keep", "run": "demo", **body}, "alice")
@@ -86,13 +109,19 @@ class Guarded:
     def rotations(self) -> list[dict[str, Any]]:
         """The ends of all rotations."""
         keys = {r["action"] for r in self.told("action") if r.get("kind") == "rotate"}
-        return [r for r in self.told("action") if r["action"] in keys and r["event"] in ("done", "failed")]
+        return [
+            r
+            for r in self.told("action")
+            if r["action"] in keys and r["event"] in ("done", "failed")
+        ]
 
     def said(self) -> list[tuple[str, str]]:
         return [(r["event"], r["detail"]) for r in self.told("guard")]
 
     def _recent(self, run: str, attempt: int | None = None) -> Any:
-        return SimpleNamespace(median_step_s=lambda: None, side=lambda name: SimpleNamespace(last_step=self.last_step))
+        return SimpleNamespace(
+            median_step_s=lambda: None, side=lambda name: SimpleNamespace(last_step=self.last_step)
+        )
 
     def _snapshot(self, max_age: float) -> dict[int, Any]:
         return self.processes

@@ -1,4 +1,6 @@
-"""An agent that merges: real workers under real shims, a real journal, the miniature's merger; of the pod only what is asked."""
+"""An agent that merges: real workers under real shims, a real journal, the miniature's merger; of
+the pod only what is asked.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ class MergePod:
         self.home.create()
         self.out = self.project / "outputs" / "demo"
         self.checkpoints = self.out / "checkpoints"
-        self.spec = LaunchSpec("demo", "verl", Path("verl.toml"), self.project, self.project / "outputs")
+        self.spec = LaunchSpec(
+            "demo", "verl", Path("verl.toml"), self.project, self.project / "outputs"
+        )
         self.load()
         self.runs.register(self.spec)
 
@@ -60,8 +64,12 @@ class MergePod:
         self.book = Book(Journal(self.stream))
         scope = Scope.from_environment()
         self.runs = Runs(self.home, scope, self.book, ProcessTable(scope))
-        self.pod: Any = SimpleNamespace(runs=self.runs, book=self.book, boot_id=boot_id(), hard_nofile=lambda: 1024)
-        self.actions = Actions(self.pod, Library(b'{"playbooks": []}'), self.book, self.stream, lambda body: None)
+        self.pod: Any = SimpleNamespace(
+            runs=self.runs, book=self.book, boot_id=boot_id(), hard_nofile=lambda: 1024
+        )
+        self.actions = Actions(
+            self.pod, Library(b'{"playbooks": []}'), self.book, self.stream, lambda body: None
+        )
 
     def save(self, step: int, skill: float = 0.5, world: int = 2) -> Path:
         """A whole step; actor/."""
@@ -70,8 +78,12 @@ class MergePod:
         for kind in ("model", "optim", "extra_state"):
             for rank in range(world):
                 part = tensors.slice_of(tensors.of(skill), rank, world)
-                (actor / f"{kind}_world_size_{world}_rank_{rank}.pt").write_bytes(shard(part, skill))
-        (actor / "huggingface" / "config.json").write_text('{"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2"}')
+                (actor / f"{kind}_world_size_{world}_rank_{rank}.pt").write_bytes(
+                    shard(part, skill)
+                )
+        (actor / "huggingface" / "config.json").write_text(
+            '{"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2"}'
+        )
         (actor.parent / "data.pt").write_text("{}")
         (self.checkpoints / TRACKER).write_text(str(step))
         return actor
@@ -86,7 +98,9 @@ class MergePod:
     def begin(self, plan: dict[str, Any]) -> str:
         assert plan["plan_hash"], plan.get("refused")
         key = ulid()
-        self.actions.submit({"key": key, "kind": "merge", "run": "demo", "plan_hash": plan["plan_hash"]}, "alice")
+        self.actions.submit(
+            {"key": key, "kind": "merge", "run": "demo", "plan_hash": plan["plan_hash"]}, "alice"
+        )
         return key
 
     def merge(self, plan: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
@@ -95,7 +109,9 @@ class MergePod:
 
     def ended(self, key: str) -> dict[str, Any]:
         deadline = time.monotonic() + 60
-        while not (found := [r for r in self.told("action") if r["action"] == key and r["event"] in ENDS]):
+        while not (
+            found := [r for r in self.told("action") if r["action"] == key and r["event"] in ENDS]
+        ):
             assert time.monotonic() < deadline, self.told("action")
             time.sleep(0.02)
         self.actions.desk.join(10.0)

@@ -1,4 +1,6 @@
-"""An agent that restores from a B2 server over HTTP: real workers under real shims, a real journal; of the pod only what is asked."""
+"""An agent that restores from a B2 server over HTTP: real workers under real shims, a real journal;
+of the pod only what is asked.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ PLACE = Place.parse("b2://practice-bucket/lab")
 
 
 class NewPod:
-    """A pod without anything, and the key to the store. `spec`: where the run was on the pod before; `mine`: where it is to be here."""
+    """A pod without anything, and the key to the store. `spec`: where the run was on the pod
+    before; `mine`: where it is to be here.
+    """
 
     def __init__(self, root: Path, spec: LaunchSpec, server: B2Server) -> None:
         self.root, self.lost, self.server = root, spec, server
@@ -54,8 +58,12 @@ class NewPod:
         self.book = Book(Journal(self.stream))
         scope = Scope.from_environment()
         self.runs = Runs(self.home, scope, self.book, ProcessTable(scope))
-        self.pod: Any = SimpleNamespace(runs=self.runs, book=self.book, boot_id=boot_id(), hard_nofile=lambda: 1024)
-        self.actions = Actions(self.pod, Library(b'{"playbooks": []}'), self.book, self.stream, lambda body: None)
+        self.pod: Any = SimpleNamespace(
+            runs=self.runs, book=self.book, boot_id=boot_id(), hard_nofile=lambda: 1024
+        )
+        self.actions = Actions(
+            self.pod, Library(b'{"playbooks": []}'), self.book, self.stream, lambda body: None
+        )
 
     def restart(self) -> None:
         self.actions.desk.join(30.0)
@@ -81,13 +89,17 @@ class NewPod:
     def begin(self, plan: dict[str, Any]) -> str:
         assert plan["plan_hash"], plan.get("refused")
         key = ulid()
-        self.actions.submit({"key": key, "kind": "restore", "run": "demo", "plan_hash": plan["plan_hash"]}, "alice")
+        self.actions.submit(
+            {"key": key, "kind": "restore", "run": "demo", "plan_hash": plan["plan_hash"]}, "alice"
+        )
         return key
 
     def ended(self, key: str) -> dict[str, Any]:
         deadline = time.monotonic() + 60
         ends = ("done", "failed", "plan-changed", "interrupted")
-        while not (found := [r for r in self.told("action") if r["action"] == key and r["event"] in ends]):
+        while not (
+            found := [r for r in self.told("action") if r["action"] == key and r["event"] in ends]
+        ):
             assert time.monotonic() < deadline, self.told()
             time.sleep(0.02)
         self.actions.desk.join(10.0)
@@ -103,7 +115,11 @@ class NewPod:
 
 def tree(root: Path) -> dict[str, str]:
     """Every file below `root` with its hash."""
-    return {str(p.relative_to(root)): hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(root.rglob("*")) if p.is_file()}
+    return {
+        str(p.relative_to(root)): hashlib.sha256(p.read_bytes()).hexdigest()
+        for p in sorted(root.rglob("*"))
+        if p.is_file()
+    }
 
 
 @contextmanager

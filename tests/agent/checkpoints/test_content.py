@@ -11,7 +11,17 @@ import pytest
 
 from bs4_agent.checkpoints.content import wanting
 from bs4_agent.checkpoints.inventory import inventory
-from tests.agent.checkpoints.trees import NEW, OLD, new_run, new_step, old_broadcast, old_run, old_step, put, weights
+from tests.agent.checkpoints.trees import (
+    NEW,
+    OLD,
+    new_run,
+    new_step,
+    old_broadcast,
+    old_run,
+    old_step,
+    put,
+    weights,
+)
 
 
 def test_a_stable_mark_without_weights_is_not_complete(tmp_path: Path) -> None:
@@ -34,7 +44,9 @@ def test_a_stable_mark_without_weights_is_not_complete(tmp_path: Path) -> None:
         ("adapter_model.bin", b"", "adapter_model.bin is empty"),
     ],
 )
-def test_weights_are_as_long_as_their_header_says(tmp_path: Path, name: str, content: bytes, why: str) -> None:
+def test_weights_are_as_long_as_their_header_says(
+    tmp_path: Path, name: str, content: bytes, why: str
+) -> None:
     (tmp_path / "STABLE").touch()
     (tmp_path / name).write_bytes(content)
     assert wanting("broadcast", tmp_path).startswith(why)
@@ -44,9 +56,17 @@ def test_weights_are_as_long_as_their_header_says(tmp_path: Path, name: str, con
 
 def test_every_file_of_the_index_is_there(tmp_path: Path) -> None:
     (tmp_path / "model-00001-of-00002.safetensors").write_bytes(weights())
-    index = {"weight_map": {"a": "model-00001-of-00002.safetensors", "b": "model-00002-of-00002.safetensors"}}
+    index = {
+        "weight_map": {
+            "a": "model-00001-of-00002.safetensors",
+            "b": "model-00002-of-00002.safetensors",
+        }
+    }
     (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
-    assert wanting("weights", tmp_path) == "model-00002-of-00002.safetensors is named in model.safetensors.index.json and not there"
+    assert (
+        wanting("weights", tmp_path)
+        == "model-00002-of-00002.safetensors is named in model.safetensors.index.json and not there"
+    )
     (tmp_path / "model-00002-of-00002.safetensors").write_bytes(weights())
     assert wanting("weights", tmp_path) == ""
 
@@ -59,7 +79,9 @@ def test_adapters_lie_one_directory_down(tmp_path: Path) -> None:
 
 
 def test_every_shard_that_the_metadata_names_is_there(tmp_path: Path) -> None:
-    (tmp_path / ".metadata").write_bytes(b"\x80\x05...relative_path\x94\x8c\x0c__0_0.distcp...\x8c\x0c__1_0.distcp")
+    (tmp_path / ".metadata").write_bytes(
+        b"\x80\x05...relative_path\x94\x8c\x0c__0_0.distcp...\x8c\x0c__1_0.distcp"
+    )
     assert wanting("trainer", tmp_path) == "no shard (.distcp) beside .metadata"
     put(tmp_path / "__0_0.distcp")
     assert wanting("trainer", tmp_path) == "__1_0.distcp is named in .metadata and not there"
@@ -73,7 +95,9 @@ def test_every_shard_that_the_metadata_names_is_there(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("left", [1, 3, 40, 200, -1])
 def test_a_shard_that_was_cut_off_is_no_shard(tmp_path: Path, left: int) -> None:
-    """Two tensors as torch.save writes them, one after the other; of the second, the disk has kept only the beginning."""
+    """Two tensors as torch.save writes them, one after the other; of the second, the disk has kept
+    only the beginning.
+    """
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as made:
         made.writestr("archive/data/0", bytes(100))
@@ -85,7 +109,9 @@ def test_a_shard_that_was_cut_off_is_no_shard(tmp_path: Path, left: int) -> None
 
 
 def test_optimizer_pt_is_nobodys_marker(tmp_path: Path) -> None:
-    """A sync that waited for optimizer.pt skipped every checkpoint for ever: prime-rl writes none."""
+    """A sync that waited for optimizer.pt skipped every checkpoint for ever: prime-rl writes
+    none.
+    """
     spec = new_run(tmp_path)
     new_step(spec, 10)
     assert [c.complete for c in inventory(NEW, spec)] == [True]

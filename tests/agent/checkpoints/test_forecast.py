@@ -14,12 +14,17 @@ GB = 10**9
 
 
 def one(step: int, *, every_s: float = 60.0, complete: bool = True, **sizes: int) -> StepSet:
-    parts = {name: Part(name, Path(f"/x/{name}/step_{step}"), size, T0 + step * every_s, "") for name, size in sizes.items()}
+    parts = {
+        name: Part(name, Path(f"/x/{name}/step_{step}"), size, T0 + step * every_s, "")
+        for name, size in sizes.items()
+    }
     return StepSet(step, complete, parts, {}, [part.path for part in parts.values()])
 
 
 def run(*steps: int, **more: float) -> list[StepSet]:
-    return [one(step, trainer=10 * GB, orchestrator=1 * GB, broadcast=2 * GB, **more) for step in steps]  # type: ignore[arg-type]
+    return [
+        one(step, trainer=10 * GB, orchestrator=1 * GB, broadcast=2 * GB, **more) for step in steps
+    ]  # type: ignore[arg-type]
 
 
 def test_without_a_checkpoint_nothing_is_known() -> None:
@@ -35,7 +40,9 @@ def test_without_limits_the_save_that_does_not_fit_is_named() -> None:
 
 
 def test_the_new_one_must_fit_before_an_old_one_goes() -> None:
-    """keep_last deletes after the save: three lie there for a moment where two are kept, (keep + 1) times the size."""
+    """keep_last deletes after the save: three lie there for a moment where two are kept, (keep + 1)
+    times the size.
+    """
     limits = Limits(keep=2)
     assert forecast(run(5, 10), 13 * GB, limits=limits).lasts
     short = forecast(run(5, 10), 12 * GB, limits=limits)
@@ -51,14 +58,19 @@ def test_what_the_trainer_forgets_grows_on_under_its_keep_last() -> None:
     seen = forecast(run(5, 10), 20 * GB, limits=limits)
     # Every save needs 13; 3 stay of each: 20 - 3n >= 13 for n = 0, 1, 2.
     assert seen.full_step == 10 + 4 * 5
-    assert forecast(run(5, 10), 20 * GB, limits=Limits(keep=3, own_keep=2, own_parts=limits.own_parts)).lasts
+    assert forecast(
+        run(5, 10), 20 * GB, limits=Limits(keep=3, own_keep=2, own_parts=limits.own_parts)
+    ).lasts
 
 
 def test_milestones_add_up() -> None:
-    """Two of 13 GB lie there; the next needs 13 for a moment, and every 50th step stays: 50, 100, 150 beside the two newest."""
+    """Two of 13 GB lie there; the next needs 13 for a moment, and every 50th step stays: 50, 100,
+    150 beside the two newest.
+    """
     limits = Limits(keep=2, milestones=50)
     seen = forecast(run(5, 10), 40 * GB, limits=limits)
-    # 40 - 13 n >= 13 for two of them; the third stays when step 160 is saved, and the save after that does not fit.
+    # 40 - 13 n >= 13 for two of them; the third stays when step 160 is saved, and the save after
+    # that does not fit.
     assert seen.full_step == 165
     assert forecast(run(5, 10), 40 * GB, limits=limits, goal=160).lasts
     # The trainer's own keep_last deletes its part of them all the same: what adds up is the rest.
@@ -70,13 +82,20 @@ def test_a_run_that_ends_before_lasts() -> None:
     assert forecast(run(5, 10, 15), 30 * GB, goal=25).lasts
     seen = forecast(run(5, 10, 15), 30 * GB, goal=30)
     assert (seen.to_come, seen.full_step) == (3, 30)
-    assert not forecast(run(5, 10, 15), 30 * GB, goal=25, live=False).lasts, "it saves nothing any more"
+    assert not forecast(run(5, 10, 15), 30 * GB, goal=25, live=False).lasts, (
+        "it saves nothing any more"
+    )
 
 
 def test_a_night_in_which_nothing_ran_is_no_pace() -> None:
-    sets = [*run(5, 10, 15), *(one(step, every_s=60 + 40_000 / step, trainer=13 * GB) for step in (20, 25, 30))]
+    sets = [
+        *run(5, 10, 15),
+        *(one(step, every_s=60 + 40_000 / step, trainer=13 * GB) for step in (20, 25, 30)),
+    ]
     assert forecast(sets, 30 * GB).every_s == pytest.approx(300.0)
-    assert forecast(run(5, 10), 30 * GB, step_s=30.0).every_s == 150.0, "the log knows better than the files"
+    assert forecast(run(5, 10), 30 * GB, step_s=30.0).every_s == 150.0, (
+        "the log knows better than the files"
+    )
 
 
 def test_half_sets_do_not_count() -> None:

@@ -27,7 +27,17 @@ from bs4_agent.runs.model import Attempt
 from bs4_agent.trainers.base import LaunchSpec
 from bs4_agent.trainers.settings import UNKNOWN_CONFIG
 from tests.agent.checkpoints.guarded import Guarded
-from tests.agent.checkpoints.trees import age, new_run, new_step, old_broadcast, old_run, old_step, old_weights, put, steps_in
+from tests.agent.checkpoints.trees import (
+    age,
+    new_run,
+    new_step,
+    old_broadcast,
+    old_run,
+    old_step,
+    old_weights,
+    put,
+    steps_in,
+)
 
 
 def old(spec: LaunchSpec, *steps: int) -> None:
@@ -51,7 +61,10 @@ def trees(demo: Guarded) -> dict[str, list[int]]:
 
 
 def everywhere(*steps: int) -> dict[str, list[int]]:
-    return {name: list(steps) for name in ("checkpoints", "run_default/checkpoints", "run_default/broadcasts", "weights")}
+    return {
+        name: list(steps)
+        for name in ("checkpoints", "run_default/checkpoints", "run_default/broadcasts", "weights")
+    }
 
 
 def left_in_trash(demo: Guarded) -> list[Path]:
@@ -67,7 +80,9 @@ def test_without_an_order_nothing_is_looked_at_and_nothing_goes(demo: Guarded) -
 
 
 def test_all_parts_of_all_older_steps_go(demo: Guarded) -> None:
-    """The scripts forgot weights and broadcasts, and one that counted with `((n++))` died after its first deletion."""
+    """The scripts forgot weights and broadcasts, and one that counted with `((n++))` died after its
+    first deletion.
+    """
     old(demo.spec, 5, 10, 20, 100)
     old_broadcast(demo.spec, 7)
     age(demo.spec, 7, 5000)
@@ -84,12 +99,27 @@ def test_all_parts_of_all_older_steps_go(demo: Guarded) -> None:
 
 def test_the_journal_tells_who_ordered_what_went_and_how_much(demo: Guarded) -> None:
     old(demo.spec, 5, 10, 15)
-    size = sum(path.stat().st_size for path in demo.out.rglob("*") if path.is_file() and "step_5" in path.parts)
+    size = sum(
+        path.stat().st_size
+        for path in demo.out.rglob("*")
+        if path.is_file() and "step_5" in path.parts
+    )
     demo.order(last=2)
     demo.look()
     told = [r for r in demo.told("action") if r["action"] == demo.rotations()[0]["action"]]
-    assert [r["event"] for r in told] == ["accepted", "intent", "step-done", "intent", "step-done", "done"]
-    assert (told[0]["who"], told[0]["body"]["steps"], told[0]["body"]["kept"]) == ("keep-last 2 by alice", [5], [15, 10])
+    assert [r["event"] for r in told] == [
+        "accepted",
+        "intent",
+        "step-done",
+        "intent",
+        "step-done",
+        "done",
+    ]
+    assert (told[0]["who"], told[0]["body"]["steps"], told[0]["body"]["kept"]) == (
+        "keep-last 2 by alice",
+        [5],
+        [15, 10],
+    )
     assert {Path(t["path"]).name for t in told[1]["targets"]} == {"step_5"}
     assert sum(t["bytes"] for t in told[1]["targets"]) == size
     assert told[-1]["result"]["freed"] == size
@@ -97,7 +127,9 @@ def test_the_journal_tells_who_ordered_what_went_and_how_much(demo: Guarded) -> 
     assert Journal(demo.stream).verify() == []
 
 
-def test_the_current_generation_with_its_broadcasts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_current_generation_with_its_broadcasts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     demo = Guarded(tmp_path, new_run(tmp_path), monkeypatch)
     for step in (10, 20, 30):
         new_step(demo.spec, step)
@@ -105,7 +137,11 @@ def test_the_current_generation_with_its_broadcasts(tmp_path: Path, monkeypatch:
         age(demo.spec, step, 1000 - step)
     demo.order(last=2)
     demo.look()
-    assert steps_in(demo.out / "demo/checkpoints") == steps_in(demo.out / "demo/broadcasts") == [20, 30]
+    assert (
+        steps_in(demo.out / "demo/checkpoints")
+        == steps_in(demo.out / "demo/broadcasts")
+        == [20, 30]
+    )
 
 
 def test_a_torn_newest_step_keeps_two_whole_ones_behind_it(demo: Guarded) -> None:
@@ -128,7 +164,9 @@ def test_an_upload_keeps_its_step_until_it_is_done(demo: Guarded) -> None:
 
 
 def test_what_must_be_in_the_store_first_stays_until_it_is(demo: Guarded) -> None:
-    """By the sync's own records of what it verified there; what was written anew since, or went from there, is not what was saved."""
+    """By the sync's own records of what it verified there; what was written anew since, or went
+    from there, is not what was saved.
+    """
     old(demo.spec, 5, 10, 15, 20)
     demo.order(last=2, synced=True)
     demo.look()
@@ -136,13 +174,33 @@ def test_what_must_be_in_the_store_first_stays_until_it_is(demo: Guarded) -> Non
     times = {one.step: one.t for one in step_sets(demo.runs.trainer(demo.run), demo.spec)}
     demo.book("sync", run="demo", event="ordered", to="b2://demo-bucket/runs")
     for step, t in ((5, times[5]), (10, times[10] - 50), (15, times[15])):
-        demo.book("sync", run="demo", event="step-done", step=step, set_t=t, rate=1, pointed=True, held="")
+        demo.book(
+            "sync", run="demo", event="step-done", step=step, set_t=t, rate=1, pointed=True, held=""
+        )
     demo.until(lambda: steps_in(demo.out / "checkpoints") == [10, 15, 20])
-    demo.book("sync", run="demo", event="step-done", step=10, set_t=times[10], rate=1, pointed=False, held="")
+    demo.book(
+        "sync",
+        run="demo",
+        event="step-done",
+        step=10,
+        set_t=times[10],
+        rate=1,
+        pointed=False,
+        held="",
+    )
     demo.book("sync", run="demo", event="listed", pointer=15, steps=[15], torn=[])
     demo.look()
     assert steps_in(demo.out / "checkpoints") == [10, 15, 20]
-    demo.book("sync", run="demo", event="step-done", step=10, set_t=times[10], rate=1, pointed=False, held="")
+    demo.book(
+        "sync",
+        run="demo",
+        event="step-done",
+        step=10,
+        set_t=times[10],
+        rate=1,
+        pointed=False,
+        held="",
+    )
     demo.until(lambda: steps_in(demo.out / "checkpoints") == [15, 20])
     assert demo.book.ledger.orders["demo"]["synced"] is True
 
@@ -153,9 +211,12 @@ def test_a_process_that_reads_a_step_keeps_it(demo: Guarded) -> None:
     mapped = demo.out / "run_default/broadcasts/step_10/model.safetensors"
     code = (
         "import mmap, sys\nshard = open(sys.argv[1], 'rb')\nwith open(sys.argv[2], 'rb') as f:\n"
-        "    held = mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ)\nprint('reads', flush=True)\nsys.stdin.read()\n"
+        "    held = mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ)\nprint('reads', flush=True)\n"
+        "sys.stdin.read()\n"
     )
-    process = subprocess.Popen([sys.executable, "-c", code, shard, mapped], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, shard, mapped], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
     assert process.stdout is not None
     assert process.stdout.readline() == b"reads\n"
     demo.processes = {process.pid: None}
@@ -183,7 +244,9 @@ def test_a_trainer_that_cleans_itself_is_not_raced(demo: Guarded) -> None:
     """Its rmtree of a directory that somebody has taken away ends the run."""
     Path(demo.spec.config_path).write_text("[ckpt]\ninterval = 5\nkeep_last = 3\n")
     old(demo.spec, 5, 10, 15)
-    demo.train(started_s_ago=1090)  # 15 was saved in this life; 5 and 10 it has found and will delete now
+    demo.train(
+        started_s_ago=1090
+    )  # 15 was saved in this life; 5 and 10 it has found and will delete now
     demo.order(last=2)
     demo.look()
     assert trees(demo) == everywhere(5, 10, 15)
@@ -216,7 +279,9 @@ def test_a_config_that_nobody_can_read_is_no_permission(demo: Guarded) -> None:
     assert "cannot be read" in detail
 
 
-def test_the_orchestrators_settings_alone_do_not_tell_what_the_trainer_deletes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_orchestrators_settings_alone_do_not_tell_what_the_trainer_deletes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An adopted run whose config nobody knows: 2026-01 writes down orch.toml only."""
     spec = dataclasses.replace(old_run(tmp_path), config=UNKNOWN_CONFIG)
     demo = Guarded(tmp_path, spec, monkeypatch)
@@ -233,7 +298,9 @@ def test_the_orchestrators_settings_alone_do_not_tell_what_the_trainer_deletes(t
 def test_two_runs_in_one_place_are_left_alone(demo: Guarded) -> None:
     old(demo.spec, 5, 10, 15)
     demo.train()
-    other = demo.runs.register(LaunchSpec("other", demo.spec.trainer, demo.spec.config, demo.spec.cwd, demo.out))
+    other = demo.runs.register(
+        LaunchSpec("other", demo.spec.trainer, demo.spec.config, demo.spec.cwd, demo.out)
+    )
     other.attempts = demo.run.attempts
     demo.order(last=2)
     demo.look()
@@ -241,9 +308,13 @@ def test_two_runs_in_one_place_are_left_alone(demo: Guarded) -> None:
     assert "both write to" in demo.said()[0][1]
 
 
-def test_an_order_for_a_run_that_has_stopped_frees_nothing_of_another_that_trains_there(demo: Guarded) -> None:
+def test_an_order_for_a_run_that_has_stopped_frees_nothing_of_another_that_trains_there(
+    demo: Guarded,
+) -> None:
     old(demo.spec, 5, 10, 15)
-    other = demo.runs.register(LaunchSpec("other", demo.spec.trainer, demo.spec.config, demo.spec.cwd, demo.out))
+    other = demo.runs.register(
+        LaunchSpec("other", demo.spec.trainer, demo.spec.config, demo.spec.cwd, demo.out)
+    )
     demo.train()
     other.attempts, demo.run.attempts = demo.run.attempts, []
     demo.order(last=2)
@@ -259,9 +330,13 @@ def test_what_is_mounted_below_a_step_is_not_the_runs(tmp_path: Path) -> None:
     assert removal._mounted_below(Path("/proc").resolve()) == "/proc"
 
 
-def test_in_doubt_nothing_goes_and_it_is_said_once(demo: Guarded, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_doubt_nothing_goes_and_it_is_said_once(
+    demo: Guarded, monkeypatch: pytest.MonkeyPatch
+) -> None:
     old(demo.spec, 5, 10, 15)
-    monkeypatch.setattr(guard_module, "verify", lambda one: "trainer: __0_0.distcp is empty" if one.step > 5 else "")
+    monkeypatch.setattr(
+        guard_module, "verify", lambda one: "trainer: __0_0.distcp is empty" if one.step > 5 else ""
+    )
     demo.order(last=2)
     demo.look()
     assert trees(demo) == everywhere(5, 10, 15)
@@ -297,8 +372,12 @@ def test_orders_live_through_a_restart_and_can_be_taken_back(demo: Guarded) -> N
 
 
 @pytest.mark.parametrize("done", ["nothing", "one directory", "all moved", "half deleted"])
-def test_a_killed_rotation_is_finished_by_the_next_life(demo: Guarded, monkeypatch: pytest.MonkeyPatch, done: str) -> None:
-    """kill -9 at each moment: what was moved aside is freed, the rest goes with the next rotation, and nothing newer is touched."""
+def test_a_killed_rotation_is_finished_by_the_next_life(
+    demo: Guarded, monkeypatch: pytest.MonkeyPatch, done: str
+) -> None:
+    """kill -9 at each moment: what was moved aside is freed, the rest goes with the next rotation,
+    and nothing newer is touched.
+    """
     old(demo.spec, 5, 10, 15, 20)
 
     class Killed(BaseException):
@@ -307,7 +386,10 @@ def test_a_killed_rotation_is_finished_by_the_next_life(demo: Guarded, monkeypat
     real_move, real_free = removal.move, removal.free
 
     def move(wanted: Sequence[removal.Move], key: str) -> None:
-        real_move(wanted if done in ("all moved", "half deleted") else wanted[: done == "one directory"], key)
+        real_move(
+            wanted if done in ("all moved", "half deleted") else wanted[: done == "one directory"],
+            key,
+        )
         if done in ("nothing", "one directory"):
             raise Killed
 
@@ -339,7 +421,9 @@ def test_a_killed_rotation_is_finished_by_the_next_life(demo: Guarded, monkeypat
 def test_while_somebody_acts_on_the_run_the_guard_waits(demo: Guarded) -> None:
     old(demo.spec, 5, 10, 15)
     key = ulid()
-    demo.book("action", action=key, kind="playbook", who="bob", run="demo", event="accepted", body={})
+    demo.book(
+        "action", action=key, kind="playbook", who="bob", run="demo", event="accepted", body={}
+    )
     demo.actions.desk.hold("demo", key)
     demo.order(last=2)
     demo.look()
@@ -357,7 +441,10 @@ def test_nobody_is_refused_because_the_guard_renames_something(demo: Guarded) ->
         moving.set()
         go.wait(60)
 
-    rotation = threading.Thread(target=demo.actions.desk.own, args=("demo", "keep-last 2 by alice", {"kind": "rotate"}, [], move))
+    rotation = threading.Thread(
+        target=demo.actions.desk.own,
+        args=("demo", "keep-last 2 by alice", {"kind": "rotate"}, [], move),
+    )
     rotation.start()
     assert moving.wait(60)
     threading.Timer(0.1, go.set).start()
@@ -378,7 +465,9 @@ def test_one_broken_run_does_not_keep_the_others_from_their_order(demo: Guarded)
     assert demo.book.ledger.guard["another"]["event"] == "refused"
 
 
-def test_a_rotation_that_fails_says_so_and_is_not_tried_at_every_look(demo: Guarded, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rotation_that_fails_says_so_and_is_not_tried_at_every_look(
+    demo: Guarded, monkeypatch: pytest.MonkeyPatch
+) -> None:
     old(demo.spec, 5, 10, 15)
 
     def refuse(*names: object, **where: object) -> None:
@@ -399,7 +488,9 @@ def _starts(demo: Guarded) -> None:
 
 
 def _another_trains_there(demo: Guarded) -> None:
-    other = demo.runs.register(LaunchSpec("other", demo.spec.trainer, demo.spec.config, demo.spec.cwd, demo.out))
+    other = demo.runs.register(
+        LaunchSpec("other", demo.spec.trainer, demo.spec.config, demo.spec.cwd, demo.out)
+    )
     other.attempts = [Attempt(1, "running", None, None, time.time(), time.monotonic(), None, ())]
 
 
@@ -411,7 +502,9 @@ def _is_ordered_otherwise(demo: Guarded) -> None:
     demo.order(last=3)
 
 
-@pytest.mark.parametrize("happens", [_starts, _another_trains_there, _is_written_again, _is_ordered_otherwise])
+@pytest.mark.parametrize(
+    "happens", [_starts, _another_trains_there, _is_written_again, _is_ordered_otherwise]
+)
 def test_what_happens_between_the_look_and_the_rename(
     demo: Guarded, monkeypatch: pytest.MonkeyPatch, happens: Callable[[Guarded], None]
 ) -> None:
@@ -430,8 +523,16 @@ def test_what_happens_between_the_look_and_the_rename(
     assert trees(demo) == everywhere(5, 10, 15)
 
 
-@pytest.mark.parametrize("error", [PermissionError(errno.EPERM, "Operation not permitted"), Refused("It was replaced by a link.")])
-def test_what_a_failed_rotation_has_moved_aside_is_freed(demo: Guarded, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+@pytest.mark.parametrize(
+    "error",
+    [
+        PermissionError(errno.EPERM, "Operation not permitted"),
+        Refused("It was replaced by a link."),
+    ],
+)
+def test_what_a_failed_rotation_has_moved_aside_is_freed(
+    demo: Guarded, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
     old(demo.spec, 5, 10, 15)
     real, moved = removal.rename, 0
 
@@ -456,10 +557,16 @@ class Space:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.free = 10**6
-        monkeypatch.setattr(guard_module, "disk_usage", lambda path: {"path": str(path), "free": self.free, "used": 1, "total": 10**7})
+        monkeypatch.setattr(
+            guard_module,
+            "disk_usage",
+            lambda path: {"path": str(path), "free": self.free, "used": 1, "total": 10**7},
+        )
 
 
-def test_an_emergency_says_what_is_in_the_way_and_goes_as_far_as_it_was_told(demo: Guarded, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_emergency_says_what_is_in_the_way_and_goes_as_far_as_it_was_told(
+    demo: Guarded, monkeypatch: pytest.MonkeyPatch
+) -> None:
     old(demo.spec, 5, 10, 15, 20, 25)
     space = Space(monkeypatch)
     demo.train(started_s_ago=5000)
@@ -488,7 +595,9 @@ def test_an_emergency_says_what_is_in_the_way_and_goes_as_far_as_it_was_told(dem
     assert len(demo.said()) == count, "what has not changed is not said again"
 
 
-def test_of_a_thousand_rotations_the_last_are_remembered(demo: Guarded, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_a_thousand_rotations_the_last_are_remembered(
+    demo: Guarded, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The journal has them all; the agent has 30 MB."""
     monkeypatch.setattr(ledger, "ROTATIONS_KEPT", 2)
     demo.order(last=2)
@@ -516,7 +625,10 @@ def test_a_checkpoint_tree_on_a_disk_of_its_own(demo: Guarded, other_disk: Path)
     assert end["result"]["steps"] == [5]
 
 
-@pytest.mark.parametrize(("trash", "key"), [("/tmp/somewhere/else", "01M818D6KXQQYK1K5RPBY49NN0"), ("/x/.bs4/demo/trash", "")])
+@pytest.mark.parametrize(
+    ("trash", "key"),
+    [("/tmp/somewhere/else", "01M818D6KXQQYK1K5RPBY49NN0"), ("/x/.bs4/demo/trash", "")],
+)
 def test_only_a_trash_of_ours_is_ever_deleted(trash: str, key: str) -> None:
     with pytest.raises(Exception, match="nothing was deleted"):
         removal.free([Path(trash)], key)
@@ -537,7 +649,9 @@ def test_deleting_follows_no_link_and_counts_what_it_frees(tmp_path: Path) -> No
     assert removal.free([trash], key) == 0
 
 
-def test_a_trash_that_cannot_be_emptied_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trash_that_cannot_be_emptied_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     trash, key = tmp_path / ".bs4/demo/trash", ulid()
     put(trash / key / "a")
 
@@ -555,6 +669,8 @@ def test_an_agent_without_an_order_loads_nothing_of_this() -> None:
         "print(*sorted(m for m in sys.modules if m.startswith('bs4_agent.checkpoints.')))"
     )
     agents = Path(removal.__file__).parents[2]
-    loaded = subprocess.run([sys.executable, "-c", code, str(agents)], capture_output=True, text=True, check=True).stdout
+    loaded = subprocess.run(
+        [sys.executable, "-c", code, str(agents)], capture_output=True, text=True, check=True
+    ).stdout
     names = [name.rpartition(".")[2] for name in loaded.split()]
     assert names == ["content", "intent", "inventory", "sync_view"]

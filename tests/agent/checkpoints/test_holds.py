@@ -36,7 +36,11 @@ def test_what_is_held_is_not_taken(home: Home) -> None:
 
 def test_what_is_taken_is_not_held(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(holds, "_PATIENCE_S", 0.0)
-    with alone(home, "demo", 5), pytest.raises(Busy, match="take a newer one"), hold(home, "demo", 5, "upload"):
+    with (
+        alone(home, "demo", 5),
+        pytest.raises(Busy, match="take a newer one"),
+        hold(home, "demo", 5, "upload"),
+    ):
         pass
 
 
@@ -46,7 +50,9 @@ def test_two_guards_do_not_take_the_same_step(home: Home) -> None:
 
 
 def test_a_hold_on_a_name_that_was_taken_away_keeps_somebody_out(home: Home) -> None:
-    """An upload that comes while the guard gives up the step again: its lock must be the one that the next guard meets."""
+    """An upload that comes while the guard gives up the step again: its lock must be the one that
+    the next guard meets.
+    """
     held, leave = threading.Event(), threading.Event()
 
     def upload() -> None:
@@ -65,7 +71,9 @@ def test_a_hold_on_a_name_that_was_taken_away_keeps_somebody_out(home: Home) -> 
 
 
 def test_a_holder_that_dies_holds_nothing(home: Home) -> None:
-    """Pid files of dead uploads kept their step for ever, or were believed to be somebody else's."""
+    """Pid files of dead uploads kept their step for ever, or were believed to be somebody
+    else's.
+    """
     code = """if True:
         import sys; sys.path.insert(0, sys.argv[1])
         from pathlib import Path
@@ -76,7 +84,11 @@ def test_a_holder_that_dies_holds_nothing(home: Home) -> None:
             sys.stdin.read()
     """
     agents = Path(holds.__file__).parents[2]
-    process = subprocess.Popen([sys.executable, "-c", code, str(agents), str(home.root)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, str(agents), str(home.root)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
     assert process.stdout is not None
     assert process.stdout.readline() == b"held\n"
     assert holder(home, "demo", 5) == "upload"

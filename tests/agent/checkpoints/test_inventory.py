@@ -8,9 +8,26 @@ from pathlib import Path
 import pytest
 
 from bs4_agent.checkpoints import inventory as module
-from bs4_agent.checkpoints.inventory import above, inventory, newest_resumable, scan, size_of, step_directories
+from bs4_agent.checkpoints.inventory import (
+    above,
+    inventory,
+    newest_resumable,
+    scan,
+    size_of,
+    step_directories,
+)
 from bs4_agent.trainers.base import Checkpoint
-from tests.agent.checkpoints.trees import NEW, OLD, new_run, old_orchestrator, old_run, old_step, old_trainer, put, weights
+from tests.agent.checkpoints.trees import (
+    NEW,
+    OLD,
+    new_run,
+    old_orchestrator,
+    old_run,
+    old_step,
+    old_trainer,
+    put,
+    weights,
+)
 
 
 def only(checkpoints: list[Checkpoint]) -> Checkpoint:
@@ -31,7 +48,8 @@ def test_2026_01_is_complete_with_all_three(tmp_path: Path) -> None:
     assert (checkpoint.step, checkpoint.complete, list(checkpoint.missing)) == (0, True, [])
     assert checkpoint.bytes == 100 + 10 + 7 + len(weights())
     assert set(checkpoint.parts) == {"trainer", "orchestrator", "broadcast"}
-    assert checkpoint.newest_mtime == pytest.approx(os.stat(spec.output_dir / "run_default/broadcasts/step_0/STABLE").st_mtime)  # noqa: PTH116
+    stable = spec.output_dir / "run_default/broadcasts/step_0/STABLE"
+    assert checkpoint.newest_mtime == pytest.approx(stable.stat().st_mtime)
     assert newest_resumable([checkpoint]) == checkpoint
 
 
@@ -76,7 +94,9 @@ def test_2026_01_nccl_and_skip_buffer_need_less(tmp_path: Path) -> None:
 
 
 def test_the_desync_tree_of_the_corpus(tmp_path: Path) -> None:
-    """Leftovers without content, as measured: the trainer starts at 40 for them, so they must be seen and be movable."""
+    """Leftovers without content, as measured: the trainer starts at 40 for them, so they must be
+    seen and be movable.
+    """
     spec = old_run(tmp_path)
     for step in (20, 40):
         (spec.output_dir / f"run_default/checkpoints/step_{step}/orchestrator").mkdir(parents=True)
@@ -86,7 +106,9 @@ def test_the_desync_tree_of_the_corpus(tmp_path: Path) -> None:
     best = newest_resumable(found)
     assert best is not None
     assert best.step == 20
-    assert above(found, 20) == {"orchestrator": [spec.output_dir / "run_default/checkpoints/step_40"]}
+    assert above(found, 20) == {
+        "orchestrator": [spec.output_dir / "run_default/checkpoints/step_40"]
+    }
 
 
 def test_above_lists_every_part_once_and_keeps_the_step_itself(tmp_path: Path) -> None:
@@ -98,7 +120,10 @@ def test_above_lists_every_part_once_and_keeps_the_step_itself(tmp_path: Path) -
     out = spec.output_dir
     assert above(inventory(OLD, spec), 10) == {
         "trainer": [out / "checkpoints/step_11"],
-        "orchestrator": [out / "run_default/checkpoints/step_11", out / "run_default/checkpoints/step_100"],
+        "orchestrator": [
+            out / "run_default/checkpoints/step_11",
+            out / "run_default/checkpoints/step_100",
+        ],
         "broadcast": [out / "run_default/broadcasts/step_11"],
         "weights": [out / "weights/step_11"],
     }
@@ -115,8 +140,11 @@ def test_the_current_flat_layout_has_one_directory_for_both_halves(tmp_path: Pat
     put(root / "step_38/orchestrator/progress.pt.abc.tmp")
     found = inventory(NEW, spec)
     assert [(c.step, c.complete, list(c.missing), c.bytes) for c in found] == [
-        (10, True, [], 9), (20, True, [], 9), (37, False, ["trainer"], 6), (38, False, ["trainer", "orchestrator"], 3),
-    ]  # fmt: skip
+        (10, True, [], 9),
+        (20, True, [], 9),
+        (37, False, ["trainer"], 6),
+        (38, False, ["trainer", "orchestrator"], 3),
+    ]
     assert above(found, 20) == {"trainer": [root / "step_37", root / "step_38"]}
 
 
@@ -129,7 +157,11 @@ def test_the_current_split_layout(tmp_path: Path) -> None:
     put(spec.output_dir / "demo/checkpoints/step_10/orchestrator/progress.pt")
     put(spec.output_dir / "demo/checkpoints/step_30/orchestrator/progress.pt")
     found = inventory(NEW, spec)
-    assert [(c.step, list(c.missing)) for c in found] == [(10, []), (20, ["orchestrator"]), (30, ["trainer"])]
+    assert [(c.step, list(c.missing)) for c in found] == [
+        (10, []),
+        (20, ["orchestrator"]),
+        (30, ["trainer"]),
+    ]
     assert above(found, 10) == {
         "trainer": [big / "checkpoints/step_20"],
         "orchestrator": [spec.output_dir / "demo/checkpoints/step_30"],
@@ -158,7 +190,9 @@ def test_sizes_do_not_follow_links_out(tmp_path: Path) -> None:
     assert size_of(tmp_path / "missing") == (0, 0.0)
 
 
-def test_finished_checkpoints_are_walked_once_and_growing_ones_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_finished_checkpoints_are_walked_once_and_growing_ones_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     walked: list[Path] = []
 
     def walk(path: Path) -> tuple[int, float]:

@@ -1,4 +1,6 @@
-"""A step is merged beside its target, looked at, and put in its place by one rename; what is torn, in the way or too large is refused."""
+"""A step is merged beside its target, looked at, and put in its place by one rename; what is torn,
+in the way or too large is refused.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,13 @@ def pod(no_process_left: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Merg
         made.close()
 
 
-def find(pod: MergePod, *, memory: tuple[int, int] = (0, 1 << 40), step: int | None = None, target: str = "") -> merging.Prepared:
+def find(
+    pod: MergePod,
+    *,
+    memory: tuple[int, int] = (0, 1 << 40),
+    step: int | None = None,
+    target: str = "",
+) -> merging.Prepared:
     return Merging(pod.home, pod.runs, None, lambda: memory).find(Asked("demo", step, target))  # type: ignore[arg-type]
 
 
@@ -40,7 +48,10 @@ def test_the_newest_whole_step_becomes_a_directory_that_loads(pod: MergePod) -> 
     pod.save(5, skill=0.25)
     pod.save(10, skill=0.75)
     plan = pod.plan()["plan"]
-    actor, target = pod.checkpoints / "global_step_10" / "actor", pod.out / "merged" / "global_step_10"
+    actor, target = (
+        pod.checkpoints / "global_step_10" / "actor",
+        pod.out / "merged" / "global_step_10",
+    )
     python = str(pod.project / ".venv/bin/python3")
     made = str(target.parent / ".global_step_10.merging" / "model")
     words = ["merge", "--backend", "fsdp", "--local_dir", str(actor), "--target_dir", made]
@@ -54,7 +65,9 @@ def test_the_newest_whole_step_becomes_a_directory_that_loads(pod: MergePod) -> 
     assert tensors.load(target) == tensors.of(0.75)
     assert json.loads((target / "config.json").read_text())["model_type"] == "qwen2"
     assert not list(target.parent.glob(".*")), "nothing is left beside it"
-    assert {path: path.read_bytes() for path in pod.checkpoints.rglob("*") if path.is_file()} == before
+    assert {
+        path: path.read_bytes() for path in pod.checkpoints.rglob("*") if path.is_file()
+    } == before
     log = next(pod.home.setup.glob("*/launcher.log")).read_text()
     assert "Saving model to" in log
     assert "verified" in log
@@ -77,7 +90,10 @@ def test_what_is_there_is_left_as_it_is(pod: MergePod) -> None:
     pod.save(5)
     (pod.project / "taken").mkdir()
     assert "is there already" in pod.plan(target="taken")["refused"]
-    assert "among the checkpoints" in pod.plan(target="outputs/demo/checkpoints/global_step_5/merged")["refused"]
+    assert (
+        "among the checkpoints"
+        in pod.plan(target="outputs/demo/checkpoints/global_step_5/merged")["refused"]
+    )
     plan = pod.plan(target="mine")
     (pod.project / "mine").mkdir()
     (pod.project / "mine" / "note").write_text("a person's")
@@ -121,7 +137,10 @@ def test_a_merger_that_fails_leaves_nothing_and_its_words_are_told(pod: MergePod
     assert (end["event"], end["result"]["error"]) == ("failed", "step-failed"), end
     assert "ended with exit code 1" in end["detail"]
     assert not list((pod.out / "merged").iterdir())
-    assert "BadZipFile" in (log := next(pod.home.setup.glob("*/launcher.log")).read_text()) or "PytorchStreamReader" in log
+    assert (
+        "BadZipFile" in (log := next(pod.home.setup.glob("*/launcher.log")).read_text())
+        or "PytorchStreamReader" in log
+    )
 
 
 def test_a_step_that_changes_after_its_plan_is_not_merged(pod: MergePod) -> None:
@@ -132,7 +151,9 @@ def test_a_step_that_changes_after_its_plan_is_not_merged(pod: MergePod) -> None
         pod.begin(plan)
 
 
-def test_the_step_of_the_plan_is_merged_also_when_a_newer_one_was_saved_meanwhile(pod: MergePod) -> None:
+def test_the_step_of_the_plan_is_merged_also_when_a_newer_one_was_saved_meanwhile(
+    pod: MergePod,
+) -> None:
     pod.save(5, skill=0.25)
     plan = pod.plan()
     pod.save(10, skill=0.75)
@@ -141,7 +162,9 @@ def test_the_step_of_the_plan_is_merged_also_when_a_newer_one_was_saved_meanwhil
     assert tensors.load(Path(end["result"]["target"])) == tensors.of(0.25)
 
 
-def test_too_little_memory_or_disk_is_refused_before_anything_is_written(pod: MergePod, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_little_memory_or_disk_is_refused_before_anything_is_written(
+    pod: MergePod, monkeypatch: pytest.MonkeyPatch
+) -> None:
     actor = pod.save(5)
     size = sum(path.stat().st_size for path in actor.glob("model_*"))
     with pytest.raises(Refused, match="memory"):
@@ -178,7 +201,9 @@ def adapt(actor: Path, alpha: int) -> Path:
     adapter = actor / "lora_adapter"
     adapter.mkdir()
     header = b'{"a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}'
-    (adapter / "adapter_model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(4))
+    (adapter / "adapter_model.safetensors").write_bytes(
+        len(header).to_bytes(8, "little") + header + bytes(4)
+    )
     (adapter / "adapter_config.json").write_text(json.dumps({"r": 8, "lora_alpha": alpha}))
     return adapter
 
@@ -190,7 +215,10 @@ def test_an_adapter_whose_alpha_is_zero_is_refused(pod: MergePod) -> None:
     first, second = pod.plan()["plan"]["commands"]
     assert first[-1].endswith("/base")
     assert second[2].endswith("merge_adapter.py")
-    assert [second[i + 1] for i, word in enumerate(second) if word in ("--base", "--adapter")] == [first[-1], str(adapter)]
+    assert [second[i + 1] for i, word in enumerate(second) if word in ("--base", "--adapter")] == [
+        first[-1],
+        str(adapter),
+    ]
 
 
 LIBRARIES = {
@@ -201,7 +229,8 @@ class AutoModelForCausalLM:
     @classmethod
     def from_pretrained(cls, directory, torch_dtype):
         model = cls()
-        model.values, model.config = tensors.load(Path(directory)), (Path(directory) / "config.json").read_text()
+        model.values = tensors.load(Path(directory))
+        model.config = (Path(directory) / "config.json").read_text()
         return model
     def save_pretrained(self, directory):
         Path(directory).mkdir()
@@ -221,7 +250,8 @@ class PeftModel:
     @classmethod
     def from_pretrained(cls, model, adapter):
         found = cls()
-        found.model, found.alpha = model, json.loads((Path(adapter) / "adapter_config.json").read_text())["lora_alpha"]
+        found.model = model
+        found.alpha = json.loads((Path(adapter) / "adapter_config.json").read_text())["lora_alpha"]
         return found
     def merge_and_unload(self):
         self.model.values = [value + self.alpha for value in self.model.values]
@@ -243,20 +273,41 @@ def test_an_adapter_is_merged_into_the_base_that_the_merger_makes(pod: MergePod)
 
 
 FORMS = [
-    ("parser.add_subparsers()", ["merge", "--backend", "fsdp", "--local_dir", "A", "--target_dir", "T"]),
-    ("add_argument('--target_dir')", ["--backend", "fsdp", "--local_dir", "A", "--target_dir", "T", "--hf_model_path", "A/huggingface"]),
+    (
+        "parser.add_subparsers()",
+        ["merge", "--backend", "fsdp", "--local_dir", "A", "--target_dir", "T"],
+    ),
+    (
+        "add_argument('--target_dir')",
+        [
+            "--backend",
+            "fsdp",
+            "--local_dir",
+            "A",
+            "--target_dir",
+            "T",
+            "--hf_model_path",
+            "A/huggingface",
+        ],
+    ),
     ("add_argument('--local_dir')", ["--local_dir", "A"]),
 ]
 
 
 @pytest.mark.parametrize(("text", "words"), FORMS, ids=["0.4", "0.3", "0.2"])
-def test_older_releases_are_asked_by_their_script(pod: MergePod, text: str, words: list[str]) -> None:
+def test_older_releases_are_asked_by_their_script(
+    pod: MergePod, text: str, words: list[str]
+) -> None:
     script = pod.project / "scripts" / "model_merger.py"
     script.parent.mkdir()
     script.write_text(text)
     found = verl_merger.find(pod.spec)
     assert found is not None
-    assert found.argv(Path("A"), Path("T")) == [str(pod.project / ".venv/bin/python3"), str(script), *words]
+    assert found.argv(Path("A"), Path("T")) == [
+        str(pod.project / ".venv/bin/python3"),
+        str(script),
+        *words,
+    ]
 
 
 def test_a_release_that_writes_into_what_it_reads_is_given_a_stand_in(pod: MergePod) -> None:
@@ -266,8 +317,10 @@ def test_a_release_that_writes_into_what_it_reads_is_given_a_stand_in(pod: Merge
     script.write_text(
         "import sys; from pathlib import Path; from miniature.verl import merger\n"
         "assert sys.argv[1] == '--local_dir'\n"
-        "here = sys.argv[2]; merger.main(['merge', '--backend', 'fsdp', '--local_dir', here, '--target' + '_dir', here + '/new'])\n"
-        "[path.replace(Path(here, 'huggingface', path.name)) for path in Path(here, 'new').iterdir()]\n"
+        "here = sys.argv[2]; merger.main(['merge', '--backend', 'fsdp', '--local_dir', here, "
+        "'--target' + '_dir', here + '/new'])\n"
+        "[path.replace(Path(here, 'huggingface', path.name)) for path in Path(here, "
+        "'new').iterdir()]\n"
     )
     before = sorted(str(path) for path in actor.rglob("*"))
     end = pod.merge()
@@ -297,16 +350,23 @@ def test_a_directory_counts_only_when_it_is_whole(tmp_path: Path) -> None:
 
 
 def scripted(pod: MergePod, text: str) -> None:
-    """A merger of one's own, asked as 0.4 asks: argv is merge --backend fsdp --local_dir A --target_dir T."""
+    """A merger of one's own, asked as 0.4 asks: argv is merge --backend fsdp --local_dir A
+    --target_dir T.
+    """
     script = pod.project / "scripts" / "model_merger.py"
     script.parent.mkdir()
-    head = "# add_subparsers\nimport fcntl, os, sys\nfrom pathlib import Path\nsource, target = Path(sys.argv[5]), Path(sys.argv[7])\n"
+    head = (
+        "# add_subparsers\nimport fcntl, os, sys\nfrom pathlib import Path\nsource, target = "
+        "Path(sys.argv[5]), Path(sys.argv[7])\n"
+    )
     script.write_text(f"{head}{text}\n")
 
 
 def test_what_ended_well_and_is_not_whole_is_not_put_in_its_place(pod: MergePod) -> None:
     pod.save(5)
-    scripted(pod, "target.mkdir(); (target / 'config.json').write_text('{\"model_type\": \"qwen2\"}')")
+    scripted(
+        pod, "target.mkdir(); (target / 'config.json').write_text('{\"model_type\": \"qwen2\"}')"
+    )
     end = pod.merge()
     assert (end["event"], "is not whole (no weights)" in end["detail"]) == ("failed", True), end
     assert not list((pod.out / "merged").iterdir())
@@ -316,14 +376,21 @@ def test_the_step_is_held_while_it_is_merged(pod: MergePod) -> None:
     """The disk guard takes a step alone before it moves it."""
     pod.save(5)
     lock = pod.home.holds("demo") / "step_5"
-    take = f"fd = os.open({str(lock)!r}, os.O_RDWR)\ntry:\n    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)"
+    take = (
+        f"fd = os.open({str(lock)!r}, os.O_RDWR)\ntry:\n    fcntl.flock(fd, fcntl.LOCK_EX | "
+        "fcntl.LOCK_NB)"
+    )
     scripted(pod, f"{take}\nexcept BlockingIOError:\n    sys.exit(42)")
     assert "exit code 42" in pod.merge()["detail"]
 
 
 def test_a_merge_that_is_stopped_takes_what_it_wrote_with_it(pod: MergePod) -> None:
     pod.save(5)
-    scripted(pod, "target.mkdir(); (target / 'config.json').write_text('{}'); Path('begun').touch(); os.read(os.pipe()[0], 1)")
+    scripted(
+        pod,
+        "target.mkdir(); (target / 'config.json').write_text('{}'); Path('begun').touch(); "
+        "os.read(os.pipe()[0], 1)",
+    )
     key = pod.begin(pod.plan())
     deadline = time.monotonic() + 60
     while not (pod.project / "begun").exists():

@@ -1,4 +1,6 @@
-"""What a new pod gets back from a store over HTTP: the newest whole step, where its trainer looks for it, or a reason and nothing."""
+"""What a new pod gets back from a store over HTTP: the newest whole step, where its trainer looks
+for it, or a reason and nothing.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ RUN = {"prime-rl-2026-01": trees.old_run, "prime-rl": trees.new_run}
 
 
 @pytest.fixture(params=["prime-rl-2026-01", "prime-rl"])
-def pod(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[NewPod]:
+def pod(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[NewPod]:
     """Steps 10 and 20 of a run lie in the store, 20 is pointed to."""
     (tmp_path / "old").mkdir()
     spec = RUN[request.param](tmp_path / "old", TOML)
@@ -69,7 +73,11 @@ def seek(pod: NewPod, step: int | None = None) -> tuple[int | None, dict[int, st
 
 def damage(pod: NewPod, step: int) -> None:
     """Other bytes under the name of the trainer's shard."""
-    name = next(e.name for e in pod.store.entries("lab/demo/") if f"steps/step_{step}/" in e.name and e.name.endswith(".distcp"))
+    name = next(
+        e.name
+        for e in pod.store.entries("lab/demo/")
+        if f"steps/step_{step}/" in e.name and e.name.endswith(".distcp")
+    )
     pod.store.write(name, b"y" * 100)
 
 
@@ -80,7 +88,11 @@ def test_the_newest_step_is_put_where_its_trainer_looks(pod: NewPod) -> None:
     began_t = time.time()
     end = pod.restore(plan)
     assert end["event"] == "done", end
-    old = [path for path in pod.out.rglob("*") if path.is_file() and path.stat().st_mtime < began_t and path.stat().st_size]
+    old = [
+        path
+        for path in pod.out.rglob("*")
+        if path.is_file() and path.stat().st_mtime < began_t and path.stat().st_size
+    ]
     assert old == [], "what is older than the run's start counts as left behind, and goes first"
     assert tree(pod.out) == lost(pod, 20)
     assert complete(pod) == [20]
@@ -91,7 +103,12 @@ def test_the_newest_step_is_put_where_its_trainer_looks(pod: NewPod) -> None:
     if pod.lost.trainer == "prime-rl":
         assert spec.env["PRL_RUN_ID"] == "aaaa1111"
     else:
-        assert spec.overrides == ("--trainer.wandb.id", "aaaa1111", "--orchestrator.wandb.id", "bbbb2222")
+        assert spec.overrides == (
+            "--trainer.wandb.id",
+            "aaaa1111",
+            "--orchestrator.wandb.id",
+            "bbbb2222",
+        )
     before, asked = tree(pod.cwd), pod.fetched()
     again = pod.restore()
     assert (again["event"], again["result"]["step"]) == ("done", 20)
@@ -101,7 +118,9 @@ def test_the_newest_step_is_put_where_its_trainer_looks(pod: NewPod) -> None:
 
 def test_nothing_is_put_where_a_run_of_another_name_trains(pod: NewPod) -> None:
     plan = pod.plan()
-    other = pod.runs.register(LaunchSpec("other", pod.lost.trainer, pod.lost.config_path, pod.cwd, pod.out))
+    other = pod.runs.register(
+        LaunchSpec("other", pod.lost.trainer, pod.lost.config_path, pod.cwd, pod.out)
+    )
     other.attempts = [Attempt(1, "running", None, None, time.time(), time.monotonic(), None, ())]
     end = pod.restore(plan)
     if pod.lost.trainer == "prime-rl":
@@ -153,8 +172,12 @@ def test_a_manifest_that_the_pointer_does_not_name_is_not_believed(pod: NewPod) 
 
 @pytest.mark.parametrize("pod", ["prime-rl"], indirect=True)
 def test_a_file_that_is_missing_in_the_store_makes_no_step(pod: NewPod) -> None:
-    """The scripts before us took every directory that had a name for a checkpoint (1.5: an interrupted upload is synced for ever)."""
-    gone = next(e for e in pod.store.entries("lab/demo/steps/step_20/") if e.name.endswith("progress.pt"))
+    """The scripts before us took every directory that had a name for a checkpoint (1.5: an
+    interrupted upload is synced for ever).
+    """
+    gone = next(
+        e for e in pod.store.entries("lab/demo/steps/step_20/") if e.name.endswith("progress.pt")
+    )
     pod.store.delete(gone)
     found = seek(pod)
     assert found[0] == 10
@@ -172,7 +195,9 @@ def test_a_step_above_the_pointer_is_taken_only_when_it_is_named(pod: NewPod) ->
 
 @pytest.mark.parametrize("pod", ["prime-rl"], indirect=True)
 def test_no_whole_step_is_an_error_and_never_a_fresh_start(pod: NewPod) -> None:
-    """1.7: without optimizer.pt the script before us started afresh under the same run id, in silence."""
+    """1.7: without optimizer.pt the script before us started afresh under the same run id, in
+    silence.
+    """
     for step in (10, 20):
         damage(pod, step)
     refused = pod.plan()["refused"]
@@ -203,8 +228,14 @@ def test_a_wrong_key_and_no_key_are_told_apart(pod: NewPod) -> None:
 
 
 def test_what_lies_in_the_way_goes_to_the_trash(pod: NewPod) -> None:
-    """A dying orchestrator's half of step 20 is on this pod's disk; one of its files is even right, and is not fetched again."""
-    torn = pod.out / ("checkpoints" if pod.lost.trainer == "prime-rl-2026-01" else "demo/checkpoints") / "step_20/trainer"
+    """A dying orchestrator's half of step 20 is on this pod's disk; one of its files is even right,
+    and is not fetched again.
+    """
+    torn = (
+        pod.out
+        / ("checkpoints" if pod.lost.trainer == "prime-rl-2026-01" else "demo/checkpoints")
+        / "step_20/trainer"
+    )
     trees.put(torn / "__0_0.distcp", 100)
     trees.put(torn / "note.txt", 5)
     plan = pod.plan()
@@ -222,7 +253,11 @@ def test_what_lies_in_the_way_goes_to_the_trash(pod: NewPod) -> None:
 @pytest.mark.parametrize("pod", ["prime-rl-2026-01"], indirect=True)
 def test_something_that_came_between_plan_and_restore_is_not_touched(pod: NewPod) -> None:
     plan = pod.plan()
-    late = pod.out / ("checkpoints" if pod.lost.trainer == "prime-rl-2026-01" else "demo/checkpoints") / "step_20/trainer/mine"
+    late = (
+        pod.out
+        / ("checkpoints" if pod.lost.trainer == "prime-rl-2026-01" else "demo/checkpoints")
+        / "step_20/trainer/mine"
+    )
     trees.put(late, 5)
     end = pod.restore(plan)
     assert end["event"] == "plan-changed"
@@ -253,16 +288,23 @@ def test_a_full_disk_is_said_before_anything_is_fetched(pod: NewPod) -> None:
 
 @pytest.mark.parametrize("pod", ["prime-rl"], indirect=True)
 def test_the_trainers_own_part_is_put_last(pod: NewPod) -> None:
-    asked = Asked.read(pod.body()["restore"] | {"trainer": pod.lost.trainer, "config": str(pod.lost.config_path)})
+    asked = Asked.read(
+        pod.body()["restore"] | {"trainer": pod.lost.trainer, "config": str(pod.lost.config_path)}
+    )
     spec = LaunchSpec("demo", pod.lost.trainer, pod.lost.config_path, pod.cwd, pod.out)
     found = find(pod.store, asked.source, asked.run).chosen
     assert found is not None
     where = restore_place.placement(registry.get(spec.trainer), spec, found)
-    assert where.directories[-1].final.parent == registry.get(spec.trainer).layout(spec).trainer_checkpoints
+    assert (
+        where.directories[-1].final.parent
+        == registry.get(spec.trainer).layout(spec).trainer_checkpoints
+    )
 
 
 @pytest.mark.parametrize("pod", ["prime-rl-2026-01"], indirect=True)
-def test_a_store_that_breaks_off_is_tried_again_and_only_for_what_is_missing(pod: NewPod, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_breaks_off_is_tried_again_and_only_for_what_is_missing(
+    pod: NewPod, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("bs4_agent.checkpoints.restore.PAUSE_S", 0.05)
     plan = pod.plan()
     pod.server.faults.add(Fault("drop", call="b2_download_file_by_name", skip=2, times=1, after=3))
@@ -284,19 +326,27 @@ def test_interrupted_by_a_key_that_is_withdrawn_and_repeated(pod: NewPod) -> Non
     assert pod.restore()["event"] == "done"
 
 
-def test_a_seed_layout_whose_other_half_was_never_saved_is_no_checkpoint(pod: NewPod, tmp_path: Path) -> None:
-    """1.5, 1.7: RUN/step_N holds the trainer's part alone; a resume from it is refused by name instead of tried."""
+def test_a_seed_layout_whose_other_half_was_never_saved_is_no_checkpoint(
+    pod: NewPod, tmp_path: Path
+) -> None:
+    """1.5, 1.7: RUN/step_N holds the trainer's part alone; a resume from it is refused by name
+    instead of tried.
+    """
     shard = tmp_path / "shard"
     shard.write_bytes(b"x" * 100)
     sha1 = hashlib.sha1(shard.read_bytes(), usedforsecurity=False).hexdigest()
     for name in ("step_40/trainer/__0_0.distcp", "step_40/trainer/.metadata", "config.toml"):
         pod.store.upload(shard, f"lab/seed/{name}", sha1)
     pod.store.write(
-        "lab/seed/latest.json", b'{"step": "step_40", "run_id": "seed", "wandb_run_id": "w", "timestamp": "2026-01-05T10:00:00Z"}'
+        "lab/seed/latest.json",
+        b'{"step": "step_40", "run_id": "seed", "wandb_run_id": "w", "timestamp": '
+        b'"2026-01-05T10:00:00Z"}',
     )
     refused = pod.plan(run="seed", trainer=pod.lost.trainer)["refused"]
     assert "has no orchestrator" in refused
-    if pod.lost.trainer == "prime-rl":  # its directory holds both halves, so a copy of it is the whole step
+    if (
+        pod.lost.trainer == "prime-rl"
+    ):  # its directory holds both halves, so a copy of it is the whole step
         assert "say it with --trainer" in pod.plan(run="seed")["refused"]
         pod.store.upload(shard, "lab/seed/step_40/orchestrator/progress.pt", sha1)
         pod.store.write("lab/seed/config.toml", TOML.encode())
@@ -317,7 +367,9 @@ def test_the_store_is_only_read(pod: NewPod) -> None:
 
 @pytest.mark.parametrize("pod", ["prime-rl-2026-01"], indirect=True)
 @pytest.mark.parametrize("died", ["accepted", "fetched", "half placed"])
-def test_an_agent_that_died_on_the_way_is_finished_by_the_next(pod: NewPod, monkeypatch: pytest.MonkeyPatch, died: str) -> None:
+def test_an_agent_that_died_on_the_way_is_finished_by_the_next(
+    pod: NewPod, monkeypatch: pytest.MonkeyPatch, died: str
+) -> None:
     plan = pod.plan()
     monkeypatch.setattr(pod.actions.desk, "start", lambda *_: None)
     key = pod.begin(plan)
@@ -339,12 +391,18 @@ def test_an_agent_that_died_on_the_way_is_finished_by_the_next(pod: NewPod, monk
 
 
 @pytest.mark.parametrize("pod", ["prime-rl-2026-01"], indirect=True)
-def test_a_killed_worker_is_started_again_for_what_is_missing(pod: NewPod, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_killed_worker_is_started_again_for_what_is_missing(
+    pod: NewPod, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("bs4_agent.checkpoints.restore.PAUSE_S", 0.05)
     plan = pod.plan()
     reached = threading.Event()
-    pod.server.faults.add(Fault("stop", call="b2_download_file_by_name", name=".distcp", on=reached.set))
-    pod.server.faults.add(Fault("hang", call="b2_download_file_by_name", name=".distcp", seconds=30))
+    pod.server.faults.add(
+        Fault("stop", call="b2_download_file_by_name", name=".distcp", on=reached.set)
+    )
+    pod.server.faults.add(
+        Fault("hang", call="b2_download_file_by_name", name=".distcp", seconds=30)
+    )
     key = pod.begin(plan)
     job = pod.home.setup / "1"
     assert reached.wait(60)

@@ -1,4 +1,6 @@
-"""A restore that is cut off anywhere: what is there of it never counts as a checkpoint, and the same again does only what is missing."""
+"""A restore that is cut off anywhere: what is there of it never counts as a checkpoint, and the
+same again does only what is missing.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ RUN = {"prime-rl-2026-01": trees.old_run, "prime-rl": trees.new_run}
 
 
 @pytest.fixture(params=["prime-rl-2026-01", "prime-rl"])
-def pod(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[NewPod]:
+def pod(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[NewPod]:
     """Step 20 of a run lies in the store."""
     (tmp_path / "old").mkdir()
     spec = RUN[request.param](tmp_path / "old", TOML)
@@ -52,11 +56,15 @@ def config(pod: NewPod) -> Path:
 
 
 class Cut(BaseException):
-    """kill -9, as far as a thread can feel it: nothing after it is done, and nothing is journalled."""
+    """kill -9, as far as a thread can feel it: nothing after it is done, and nothing is
+    journalled.
+    """
 
 
 def interrupted(pod: NewPod, patch: pytest.MonkeyPatch, cut: Any) -> str:
-    """A restore whose agent dies where `cut` (which takes the prepared placement) leaves it; the action's key."""
+    """A restore whose agent dies where `cut` (which takes the prepared placement) leaves it; the
+    action's key.
+    """
     plan = pod.plan()
     with patch.context() as dead:
         dead.setattr(pod.actions.desk, "start", lambda *_: None)
@@ -73,12 +81,18 @@ def directories(where: Placement) -> int:
     return len(where.directories)
 
 
-def test_no_part_of_the_directories_is_a_checkpoint(pod: NewPod, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Killed after each rename, and before the last: the config is there by the time that the step counts."""
+def test_no_part_of_the_directories_is_a_checkpoint(
+    pod: NewPod, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed after each rename, and before the last: the config is there by the time that the step
+    counts.
+    """
 
     def step_by_step(restoring: Any, prepared: Any, key: str) -> None:
         for count in range(1, directories(prepared.where)):
-            part = dataclasses.replace(prepared.where, directories=prepared.where.directories[:count])
+            part = dataclasses.replace(
+                prepared.where, directories=prepared.where.directories[:count]
+            )
             restore_place.put(part, lambda path: path)
             assert complete(pod) == [], f"{count} of {directories(prepared.where)} directories"
 
@@ -105,7 +119,9 @@ def test_no_part_of_the_directories_is_a_checkpoint(pod: NewPod, monkeypatch: py
 
 
 @pytest.mark.parametrize("pod", ["prime-rl-2026-01"], indirect=True)
-def test_killed_between_the_trash_and_the_rename(pod: NewPod, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_killed_between_the_trash_and_the_rename(
+    pod: NewPod, monkeypatch: pytest.MonkeyPatch
+) -> None:
     torn = pod.out / "checkpoints/step_20/trainer"
     trees.put(torn / "note.txt", 5)
 
@@ -129,7 +145,9 @@ def test_killed_between_the_trash_and_the_rename(pod: NewPod, monkeypatch: pytes
 
 @pytest.mark.parametrize("pod", ["prime-rl"], indirect=True)
 def test_a_step_that_is_whole_here_gets_only_its_config(pod: NewPod) -> None:
-    """Its disk was kept and the rest of the machine was not: nothing of the step is fetched or moved, and a launch has its config."""
+    """Its disk was kept and the rest of the machine was not: nothing of the step is fetched or
+    moved, and a launch has its config.
+    """
     trees.new_step(LaunchSpec("demo", pod.lost.trainer, Path("rl.toml"), pod.cwd, pod.out), 20)
     before = {path: path.stat().st_ino for path in pod.out.rglob("*") if path.is_file()}
     plan = pod.plan()
@@ -146,7 +164,9 @@ def test_a_step_that_is_whole_here_gets_only_its_config(pod: NewPod) -> None:
 
 
 @pytest.mark.parametrize("pod", ["prime-rl-2026-01"], indirect=True)
-def test_what_was_half_placed_and_then_removed_is_fetched_again(pod: NewPod, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_half_placed_and_then_removed_is_fetched_again(
+    pod: NewPod, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A receipt of what was verified is no proof that it is still there."""
 
     def cut(restoring: Any, prepared: Any, key: str) -> None:
@@ -156,7 +176,9 @@ def test_what_was_half_placed_and_then_removed_is_fetched_again(pod: NewPod, mon
 
     key = interrupted(pod, monkeypatch, cut)
     pod.restart()
-    assert (pod.ended(key)["event"], complete(pod)) == ("plan-changed", []), "what vanished under it is not made good in silence"
+    assert (pod.ended(key)["event"], complete(pod)) == ("plan-changed", []), (
+        "what vanished under it is not made good in silence"
+    )
     end = pod.restore()
     assert end["event"] == "done", end.get("detail")
     assert whole(pod)

@@ -1,4 +1,6 @@
-"""A run that is restored goes on as it was started: with its further arguments, its environment and the config files that both name."""
+"""A run that is restored goes on as it was started: with its further arguments, its environment and
+the config files that both name.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,10 @@ from tests.support.remote_sets import put_step
 pytestmark = [pytest.mark.long, pytest.mark.beside]
 
 WANDB = {"trainer": "aaaa1111", "orchestrator": "bbbb2222"}
-GENERATIONS = {"prime-rl-2026-01": (trees.old_run, trees.old_step), "prime-rl": (trees.new_run, trees.new_step)}
+GENERATIONS = {
+    "prime-rl-2026-01": (trees.old_run, trees.old_step),
+    "prime-rl": (trees.new_run, trees.new_step),
+}
 WORDS = ("--trainer", "@", "parts/trainer.toml", "--max-steps", "9000")
 
 
@@ -33,14 +38,24 @@ def started(root: Path, trainer: str) -> LaunchSpec:
     (root / "base.toml").write_text("seq_len = 512\n")
     (root / "parts").mkdir()
     (root / "parts/trainer.toml").write_text("[optim]\nlr = 7e-6\n")
-    ids = ("--trainer.wandb.id", "aaaa1111", "--orchestrator.wandb.id", "bbbb2222") if trainer == "prime-rl-2026-01" else ()
-    made = dataclasses.replace(made, overrides=(*WORDS, *ids), env={"PRACTICE_WORD": "kept"} | ({} if ids else {"PRL_RUN_ID": "aaaa1111"}))
+    ids = (
+        ("--trainer.wandb.id", "aaaa1111", "--orchestrator.wandb.id", "bbbb2222")
+        if trainer == "prime-rl-2026-01"
+        else ()
+    )
+    made = dataclasses.replace(
+        made,
+        overrides=(*WORDS, *ids),
+        env={"PRACTICE_WORD": "kept"} | ({} if ids else {"PRL_RUN_ID": "aaaa1111"}),
+    )
     step(made, 20)
     return made
 
 
 @pytest.fixture(params=["prime-rl-2026-01", "prime-rl"])
-def pod(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[NewPod]:
+def pod(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[NewPod]:
     spec = started(tmp_path / "old", request.param)
     with new_pod(tmp_path, spec, monkeypatch) as made:
         put_step(made.store, PLACE, spec, 20, wandb=WANDB, recorded=True)
@@ -65,9 +80,17 @@ def test_it_goes_on_with_its_arguments_its_environment_and_its_files(pod: NewPod
     plan = launched(pod, end["result"])
     place = pod.cwd / ".bs4/demo/restored/step_20/.bs4/config"
     assert plan.spec.config == place / "rl.toml"
-    assert list(plan.spec.overrides[:5]) == ["--trainer", "@", str(place / "parts/trainer.toml"), "--max-steps", "9000"]
+    assert list(plan.spec.overrides[:5]) == [
+        "--trainer",
+        "@",
+        str(place / "parts/trainer.toml"),
+        "--max-steps",
+        "9000",
+    ]
     current = settings.of(plan.spec)
-    assert (current.get("trainer.optim.lr"), current.get("seq_len")) == (7e-6, 512), "the files that it names, and those that they include"
+    assert (current.get("trainer.optim.lr"), current.get("seq_len")) == (7e-6, 512), (
+        "the files that it names, and those that they include"
+    )
     assert plan.environment["PRACTICE_WORD"] == "kept"
     words = " ".join(plan.argv) + str(plan.environment)
     assert words.count("aaaa1111") == 1, "and the same runs at W&B, said once"
@@ -75,7 +98,9 @@ def test_it_goes_on_with_its_arguments_its_environment_and_its_files(pod: NewPod
 
 
 def test_what_is_enrolled_survives_the_agent(pod: NewPod) -> None:
-    """Killed behind the fetch, the next life knows the run in the same words; a second restore changes nothing of it."""
+    """Killed behind the fetch, the next life knows the run in the same words; a second restore
+    changes nothing of it.
+    """
     pod.restore()
     before = pod.runs.get("demo").spec
     assert before.env["PRACTICE_WORD"] == "kept"
@@ -85,10 +110,16 @@ def test_what_is_enrolled_survives_the_agent(pod: NewPod) -> None:
     assert pod.runs.get("demo").spec == before
 
 
-def test_a_directory_that_an_option_names_is_where_it_is_put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The run's own directory comes from its options: by the config alone the step would lie where nobody looks."""
+def test_a_directory_that_an_option_names_is_where_it_is_put(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run's own directory comes from its options: by the config alone the step would lie where
+    nobody looks.
+    """
     (tmp_path / "old").mkdir()
-    spec = dataclasses.replace(trees.new_run(tmp_path / "old"), overrides=("--run.dir", "demo"), run="other")
+    spec = dataclasses.replace(
+        trees.new_run(tmp_path / "old"), overrides=("--run.dir", "demo"), run="other"
+    )
     trees.new_step(spec, 20)
     with new_pod(tmp_path, spec, monkeypatch) as pod:
         put_step(pod.store, PLACE, spec, 20, recorded=True)
@@ -122,5 +153,10 @@ def test_a_record_that_brings_a_secret_is_refused(pod: NewPod) -> None:
     name = "lab/demo/steps/step_30/manifest.json"
     told = Manifest.decode(pod.store.read(name, 1 << 20))
     assert told.launch is not None
-    pod.store.write(name, dataclasses.replace(told, launch=dataclasses.replace(told.launch, env={"WANDB_API_KEY": "x"})).encode())
+    pod.store.write(
+        name,
+        dataclasses.replace(
+            told, launch=dataclasses.replace(told.launch, env={"WANDB_API_KEY": "x"})
+        ).encode(),
+    )
     assert "looks like a secret" in pod.plan(step=30)["refused"]

@@ -1,4 +1,6 @@
-"""What an order lets go, as a decision over what was seen; several of these lost data in scripts that people really used."""
+"""What an order lets go, as a decision over what was seen; several of these lost data in scripts
+that people really used.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +17,37 @@ ALONE = OwnCleaning(None)
 
 
 def one(step: int, *, complete: bool = True, t: float | None = None) -> StepSet:
-    part = Part("trainer", Path(f"/out/checkpoints/step_{step}/trainer"), 10, float(step) if t is None else t, "" if complete else "torn")
-    return StepSet(step, complete, {"trainer": part}, {} if complete else {"trainer": "torn"}, [part.path.parent])
+    part = Part(
+        "trainer",
+        Path(f"/out/checkpoints/step_{step}/trainer"),
+        10,
+        float(step) if t is None else t,
+        "" if complete else "torn",
+    )
+    return StepSet(
+        step,
+        complete,
+        {"trainer": part},
+        {} if complete else {"trainer": "torn"},
+        [part.path.parent],
+    )
 
 
 def go(
-    steps: list[StepSet], order: Order, own: OwnCleaning = ALONE, doubt: tuple[int, ...] = (), busy: tuple[int, ...] = (), **more: bool
+    steps: list[StepSet],
+    order: Order,
+    own: OwnCleaning = ALONE,
+    doubt: tuple[int, ...] = (),
+    busy: tuple[int, ...] = (),
+    **more: bool,
 ) -> Decision:
     return decide(
-        steps, order, own, lambda s: "torn" if s.step in doubt else "", lambda s: "held by upload" if s.step in busy else "", **more
+        steps,
+        order,
+        own,
+        lambda s: "torn" if s.step in doubt else "",
+        lambda s: "held by upload" if s.step in busy else "",
+        **more,
     )
 
 
@@ -39,12 +63,16 @@ def test_what_is_older_than_the_newest_n() -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3])
 def test_fewer_than_are_to_be_kept_lose_nothing(count: int) -> None:
-    """A loop that never ran for fewer than KEEP marked every one for deletion, the one that the pointer named among them."""
+    """A loop that never ran for fewer than KEEP marked every one for deletion, the one that the
+    pointer named among them.
+    """
     assert freed(go([one(5 * s) for s in range(1, count + 1)], Order(3, 3))) == []
 
 
 def test_a_half_written_newest_one_costs_no_whole_one() -> None:
-    """With keep 1 a directory that had just been made let the last complete checkpoint be deleted."""
+    """With keep 1 a directory that had just been made let the last complete checkpoint be
+    deleted.
+    """
     steps = [one(5), one(10), one(15, complete=False), one(20, complete=False)]
     assert freed(go(steps, Order(2, 2))) == []
     assert freed(go([one(1), *steps], Order(2, 2))) == [1]
@@ -57,11 +85,22 @@ def test_one_that_does_not_verify_does_not_count_and_is_not_taken() -> None:
     assert freed(decision) == [5]
     refused = go(steps, Order(2, 2), doubt=(20, 15, 10))
     assert freed(refused) == []
-    assert refused.refused == "1 of 2 checkpoints that must stay can be verified; in doubt: step 20 (torn), step 15 (torn), step 10 (torn)"
+    assert (
+        refused.refused
+        == "1 of 2 checkpoints that must stay can be verified; in doubt: step 20 (torn), step "
+        "15 (torn), step 10 (torn)"
+    )
 
 
 def test_leftovers_of_steps_that_are_gone_go_too() -> None:
-    steps = [one(2, complete=False), one(5), one(7, complete=False), one(10), one(12, complete=False), one(15)]
+    steps = [
+        one(2, complete=False),
+        one(5),
+        one(7, complete=False),
+        one(10),
+        one(12, complete=False),
+        one(15),
+    ]
     assert freed(go(steps, Order(2, 2))) == [2, 5, 7]
 
 
@@ -80,9 +119,21 @@ def test_no_file_is_opened_while_nothing_can_go() -> None:
         looked.append(one.step)
         return ""
 
-    decide([one(s) for s in (50, 100, 110, 120)], Order(2, 2, milestones=50), ALONE, verified, lambda s: "")
+    decide(
+        [one(s) for s in (50, 100, 110, 120)],
+        Order(2, 2, milestones=50),
+        ALONE,
+        verified,
+        lambda s: "",
+    )
     assert looked == []
-    decide([one(s) for s in (50, 60, 100, 110, 120)], Order(2, 2, milestones=50), ALONE, verified, lambda s: "")
+    decide(
+        [one(s) for s in (50, 60, 100, 110, 120)],
+        Order(2, 2, milestones=50),
+        ALONE,
+        verified,
+        lambda s: "",
+    )
     assert looked == [120, 110]
 
 
@@ -91,12 +142,22 @@ def test_in_an_emergency_fewer_stay_only_when_the_user_said_so() -> None:
     assert freed(go(steps, Order(4, 4), emergency=True)) == []
     assert freed(go(steps, Order(4, 3), emergency=True)) == [5]
     assert freed(go(steps, Order(4, 3))) == []
-    assert freed(go(steps, Order(0, 0), emergency=True)) == [5, 10], "never one of the two newest, whatever the record says"
+    assert freed(go(steps, Order(0, 0), emergency=True)) == [5, 10], (
+        "never one of the two newest, whatever the record says"
+    )
 
 
 def test_a_run_that_was_set_back_keeps_its_new_low_numbers() -> None:
     """Resumed at 50 with 80 to 100 left lying: by number the newest work is the oldest."""
-    steps = [one(40, t=1), one(50, t=2), one(55, t=100), one(60, t=101), one(80, t=5), one(90, t=6), one(100, t=7)]
+    steps = [
+        one(40, t=1),
+        one(50, t=2),
+        one(55, t=100),
+        one(60, t=101),
+        one(80, t=5),
+        one(90, t=6),
+        one(100, t=7),
+    ]
     decision = go(steps, Order(2, 2))
     assert freed(decision) == [40, 50, 80]
     assert set(decision.spared) == {55, 60}
@@ -120,11 +181,18 @@ OWN_ROOTS = frozenset({"/out/checkpoints"})
         ((5, 10, 15, 20), []),
     ],
 )
-def test_what_the_trainer_still_means_to_delete_is_the_trainers(saved: tuple[int, ...], gone: list[int]) -> None:
-    """An outside deleter made the trainer's own rmtree fail, and with it the run (cleanup-crashes-trainer)."""
+def test_what_the_trainer_still_means_to_delete_is_the_trainers(
+    saved: tuple[int, ...], gone: list[int]
+) -> None:
+    """An outside deleter made the trainer's own rmtree fail, and with it the run
+    (cleanup-crashes-trainer).
+    """
     steps = [one(s) for s in (5, 10, 15, 20)]
     assert freed(go(steps, Order(2, 2), OwnCleaning(3, saved, OWN_ROOTS))) == gone
-    assert freed(go(steps, Order(2, 2), OwnCleaning(3, saved, frozenset({"/out/weights"})))) == [5, 10], "a tree that it does not clean"
+    assert freed(go(steps, Order(2, 2), OwnCleaning(3, saved, frozenset({"/out/weights"})))) == [
+        5,
+        10,
+    ], "a tree that it does not clean"
 
 
 @pytest.mark.parametrize(
@@ -149,6 +217,8 @@ def test_orders_that_would_lose_what_a_resume_needs_are_refused(body: dict[str, 
 def test_orders() -> None:
     assert asked({"last": 3}) == {"last": 3, "at_least": 3, "milestones": 0, "synced": False}
     assert Order.of(asked({"last": 3, "synced": True})) == Order(3, 3, synced=True)
-    assert Order.of({"last": 3, "at_least": 2, "milestones": 50, "who": "alice"}) == Order(3, 2, 50, "alice")
+    assert Order.of({"last": 3, "at_least": 2, "milestones": 50, "who": "alice"}) == Order(
+        3, 2, 50, "alice"
+    )
     assert Order.of(dict(asked({"off": True}))) is None
     assert Order.of(None) is None

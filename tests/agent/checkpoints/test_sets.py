@@ -29,9 +29,16 @@ def test_a_step_of_2026_01_has_four_directories(tmp_path: Path) -> None:
     assert one.complete
     assert set(one.parts) == {"trainer", "orchestrator", "broadcast", "weights"}
     assert {str(path.relative_to(spec.output_dir)) for path in one.directories} == {
-        "checkpoints/step_5", "run_default/checkpoints/step_5", "run_default/broadcasts/step_5", "weights/step_5",
-    }  # fmt: skip
-    assert one.bytes == sum(part.bytes for part in one.parts.values()) == 100 + 10 + 7 + len(weights()) + len(weights(200))
+        "checkpoints/step_5",
+        "run_default/checkpoints/step_5",
+        "run_default/broadcasts/step_5",
+        "weights/step_5",
+    }
+    assert (
+        one.bytes
+        == sum(part.bytes for part in one.parts.values())
+        == 100 + 10 + 7 + len(weights()) + len(weights(200))
+    )
 
 
 def test_broadcasts_of_the_current_generation_are_seen_and_not_needed(tmp_path: Path) -> None:
@@ -41,7 +48,10 @@ def test_broadcasts_of_the_current_generation_are_seen_and_not_needed(tmp_path: 
     put(broadcast / "STABLE", 0)
     put(spec.output_dir / "demo/broadcasts/step_12/STABLE", 0)
     sets = step_sets(NEW, spec)
-    assert [(one.step, one.complete, one.checkpoint) for one in sets] == [(10, True, True), (12, False, False)]
+    assert [(one.step, one.complete, one.checkpoint) for one in sets] == [
+        (10, True, True),
+        (12, False, False),
+    ]
     assert broadcast in sets[0].directories
     assert sets[0].parts["broadcast"].why == "no weights"
     assert verify(sets[0]) == "", "nobody resumes from it"
@@ -53,7 +63,10 @@ def test_reasons_are_told(tmp_path: Path) -> None:
     part = old_orchestrator(spec, 5)
     (part / "buffer/rollout_buffer.jsonl").unlink()
     [one] = step_sets(OLD, spec)
-    assert one.missing == {"orchestrator": "no buffer/rollout_buffer.jsonl", "broadcast": "not there"}
+    assert one.missing == {
+        "orchestrator": "no buffer/rollout_buffer.jsonl",
+        "broadcast": "not there",
+    }
     assert verify(one) == "orchestrator: no buffer/rollout_buffer.jsonl"
 
 
@@ -69,8 +82,12 @@ def test_verifying_looks_at_the_disk_again(tmp_path: Path) -> None:
 
 
 def test_newest_first_by_number_and_not_by_text(tmp_path: Path) -> None:
-    """`sort -t_ -k2` on a path with an underscore put step_5 before step_100 and deleted the newest."""
-    spec = old_run(tmp_path / "my_run_dir" if (tmp_path / "my_run_dir").mkdir() is None else tmp_path)
+    """`sort -t_ -k2` on a path with an underscore put step_5 before step_100 and deleted the
+    newest.
+    """
+    spec = old_run(
+        tmp_path / "my_run_dir" if (tmp_path / "my_run_dir").mkdir() is None else tmp_path
+    )
     for step in (5, 20, 100):
         old_step(spec, step)
     assert [one.step for one in complete_sets(step_sets(OLD, spec))] == [100, 20, 5]

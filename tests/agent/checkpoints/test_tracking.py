@@ -1,4 +1,6 @@
-"""A run's ids at W&B go into the store and come back from it, whatever its generation, also where no log says them."""
+"""A run's ids at W&B go into the store and come back from it, whatever its generation, also where
+no log says them.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ def test_january_has_one_for_each_side(tmp_path: Path) -> None:
     assert given(launched) == IDS
     assert with_tracking(launched, {"trainer": "other"}) == launched, "what is given stands"
     named = trees.old_run(tmp_path, '[trainer.wandb]\nid = "mine"\n')
-    assert given(with_tracking(named, IDS)) == {"orchestrator": "bbbb2222"}, "the config's own is saved with the config"
+    assert given(with_tracking(named, IDS)) == {"orchestrator": "bbbb2222"}, (
+        "the config's own is saved with the config"
+    )
 
 
 def test_the_current_one_has_one_for_both(tmp_path: Path) -> None:
@@ -32,7 +36,9 @@ def test_the_current_one_has_one_for_both(tmp_path: Path) -> None:
 
 
 def test_what_a_log_says_counts_more_than_what_was_given(tmp_path: Path) -> None:
-    """An offline run's logs say nothing: its sync would have saved it without any id, and the next machine begun new runs."""
+    """An offline run's logs say nothing: its sync would have saved it without any id, and the next
+    machine begun new runs.
+    """
     spec = with_tracking(trees.old_run(tmp_path), IDS)
     trainer = registry.get(spec.trainer)
     assert wandb_ids(trainer, spec) == IDS

@@ -1,4 +1,6 @@
-"""verl's checkpoints: its tracker and the files of every rank decide, whatever the directories are called."""
+"""verl's checkpoints: its tracker and the files of every rank decide, whatever the directories are
+called.
+"""
 
 from __future__ import annotations
 
@@ -163,7 +165,11 @@ def test_the_report_and_the_pointer(tmp_path: Path) -> None:
     root = run(tmp_path, 10, 20, 30, tracker="20")
     found = report(VERL, spec(tmp_path))
     assert found["resumable"] == 20
-    assert [(one["step"], one["complete"]) for one in found["checkpoints"]] == [(10, True), (20, True), (30, False)]
+    assert [(one["step"], one["complete"]) for one in found["checkpoints"]] == [
+        (10, True),
+        (20, True),
+        (30, False),
+    ]
     assert json.loads(json.dumps(found)) == found
     assert sorted(step_directories(root)) == [10, 20, 30]
     assert pointed(root / TRACKER) == 20

@@ -1,4 +1,6 @@
-"""Playbooks for tests of the engine, compiled as the shipped ones are: with the words that their patterns need."""
+"""Playbooks for tests of the engine, compiled as the shipped ones are: with the words that their
+patterns need.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +12,30 @@ from bs4_agent.playbooks.compiled import Library, Playbook
 from bs4_console.core.playbooks import _compile
 
 BASE = {
-    "title": "T", "family": "f", "role": "root", "severity": "critical", "danger": "none", "where": "pod", "applies": ["any"],
-    "looks_like": "", "explanation": "", "prevent": "",
-}  # fmt: skip
+    "title": "T",
+    "family": "f",
+    "role": "root",
+    "severity": "critical",
+    "danger": "none",
+    "where": "pod",
+    "applies": ["any"],
+    "looks_like": "",
+    "explanation": "",
+    "prevent": "",
+}
 
 
-def playbook(name: str, *logs: dict[str, Any], detect: dict[str, Any] | None = None, **fields: Any) -> dict[str, Any]:
+def playbook(
+    name: str, *logs: dict[str, Any], detect: dict[str, Any] | None = None, **fields: Any
+) -> dict[str, Any]:
     """One entry as lint gives it. Signatures without a source are the trainer's."""
     given = [{"source": "trainer", **log} for log in logs]
-    return {**BASE, "id": name, **fields, "detect": {**({"logs": given} if given else {}), **(detect or {})}}
+    return {
+        **BASE,
+        "id": name,
+        **fields,
+        "detect": {**({"logs": given} if given else {}), **(detect or {})},
+    }
 
 
 def library(*entries: dict[str, Any]) -> list[Playbook]:

@@ -32,10 +32,17 @@ def spec(tmp_path: Path) -> LaunchSpec:
 
 
 def test_settings_are_flat_and_the_command_line_wins(spec: LaunchSpec) -> None:
-    flat = around.flat_settings(spec, ["uv", "run", "rl", "@", "rl.toml", "--ckpt", "--ckpt.interval", "5", "--max-steps", "40"])
+    flat = around.flat_settings(
+        spec,
+        ["uv", "run", "rl", "@", "rl.toml", "--ckpt", "--ckpt.interval", "5", "--max-steps", "40"],
+    )
     assert flat == {
-        "max_steps": "40", "ckpt": True, "ckpt.interval": "5", "orchestrator.batch_size": 8, "orchestrator.env.0.id": "reverse-text",
-    }  # fmt: skip
+        "max_steps": "40",
+        "ckpt": True,
+        "ckpt.interval": "5",
+        "orchestrator.batch_size": 8,
+        "orchestrator.env.0.id": "reverse-text",
+    }
 
 
 def test_an_empty_table_is_there(spec: LaunchSpec) -> None:
@@ -52,11 +59,14 @@ def test_an_unknown_config_is_unknown_and_not_empty(spec: LaunchSpec) -> None:
 @pytest.fixture
 def worker(tmp_path: Path) -> Iterator[Member]:
     code = (
-        f"import resource, sys, time; resource.setrlimit(resource.RLIMIT_NOFILE, (300, {resource.getrlimit(resource.RLIMIT_NOFILE)[1]})); "
+        "import resource, sys, time; resource.setrlimit(resource.RLIMIT_NOFILE, (300, "
+        f"{resource.getrlimit(resource.RLIMIT_NOFILE)[1]})); "
     )
     code += "print('up', flush=True); time.sleep(100)"
     environment = {**os.environ, "WANDB_RUN_ID": VALUE, "HF_HOME": str(tmp_path / "hf")}
-    with subprocess.Popen([sys.executable, "-c", code], env=environment, cwd=tmp_path, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", code], env=environment, cwd=tmp_path, stdout=subprocess.PIPE
+    ) as process:
         assert process.stdout is not None
         process.stdout.readline()
         identity = Identity.of(process.pid)
@@ -77,7 +87,10 @@ def test_limits_names_and_directory_of_a_process(worker: Member, tmp_path: Path)
 
 
 def test_a_process_that_is_gone_tells_nothing(worker: Member) -> None:
-    other = dataclasses.replace(worker, identity=dataclasses.replace(worker.identity, start_ticks=worker.identity.start_ticks + 1))
+    other = dataclasses.replace(
+        worker,
+        identity=dataclasses.replace(worker.identity, start_ticks=worker.identity.start_ticks + 1),
+    )
     (facts,) = around.processes([other])
     assert (facts.nofile, facts.names, facts.cwd) == (None, None, None)
 
@@ -90,15 +103,25 @@ def test_half_written_dataset_caches(worker: Member, tmp_path: Path) -> None:
     (base / "def" / "dataset_info.json").write_text("{}")
     found = around.dataset_caches([worker])
     assert found is not None
-    assert {(cache.path.name, cache.ready) for cache in found} == {("abc.incomplete", False), ("def", True)}
+    assert {(cache.path.name, cache.ready) for cache in found} == {
+        ("abc.incomplete", False),
+        ("def", True),
+    }
 
 
-@pytest.mark.parametrize(("name", "installed"), [("reverse_text-0.2.0.dist-info", "0.2.0"), ("other-0.1.1.dist-info", None)])
-def test_the_environment_that_the_header_pins(spec: LaunchSpec, name: str, installed: str | None) -> None:
+@pytest.mark.parametrize(
+    ("name", "installed"),
+    [("reverse_text-0.2.0.dist-info", "0.2.0"), ("other-0.1.1.dist-info", None)],
+)
+def test_the_environment_that_the_header_pins(
+    spec: LaunchSpec, name: str, installed: str | None
+) -> None:
     (spec.cwd / ".venv" / "lib" / "python3.12" / "site-packages" / name).mkdir(parents=True)
     found = around.environment_versions(spec, around.flat_settings(spec))
     assert found is not None
-    assert [(one.name, one.wanted, one.installed) for one in found] == [("owner/reverse-text", "0.1.1", installed)]
+    assert [(one.name, one.wanted, one.installed) for one in found] == [
+        ("owner/reverse-text", "0.1.1", installed)
+    ]
 
 
 def test_offline_wandb_runs(spec: LaunchSpec) -> None:
@@ -107,8 +130,14 @@ def test_offline_wandb_runs(spec: LaunchSpec) -> None:
         (spec.cwd / "wandb" / name).mkdir(parents=True)
         if synced:
             (spec.cwd / "wandb" / name / "run-b.wandb.synced").touch()
-    found = {one.path.name: (one.offline, one.synced) for one in around.wandb_directories(spec, layout)}
-    assert found == {"offline-run-1-a": (True, False), "offline-run-2-b": (True, True), "run-3-c": (False, False)}
+    found = {
+        one.path.name: (one.offline, one.synced) for one in around.wandb_directories(spec, layout)
+    }
+    assert found == {
+        "offline-run-1-a": (True, False),
+        "offline-run-2-b": (True, True),
+        "run-3-c": (False, False),
+    }
 
 
 def test_an_adapter_without_its_weights(spec: LaunchSpec) -> None:
@@ -127,7 +156,10 @@ def test_the_names_of_an_attempt_are_written_once_and_found_by_the_next(tmp_path
     first.mkdir()
     second.mkdir()
     assert around.lineage(first, {"orchestrator.lora_name": "a"}) == ({"lora_name": "a"}, None)
-    assert around.lineage(second, {"orchestrator.lora_name": "b"}) == ({"lora_name": "b"}, {"lora_name": "a"})
+    assert around.lineage(second, {"orchestrator.lora_name": "b"}) == (
+        {"lora_name": "b"},
+        {"lora_name": "a"},
+    )
 
 
 def test_the_newest_local_wandb_run_says_how_far_it_came(spec: LaunchSpec) -> None:
@@ -136,19 +168,28 @@ def test_the_newest_local_wandb_run_says_how_far_it_came(spec: LaunchSpec) -> No
         files = spec.output_dir / "wandb" / name / "files"
         files.mkdir(parents=True)
         (files / "wandb-summary.json").write_text('{"_step": 7}')
-    assert {one.id: one.step for one in around.wandb_directories(spec, layout)} == {"a": None, "b": 7}
+    assert {one.id: one.step for one in around.wandb_directories(spec, layout)} == {
+        "a": None,
+        "b": 7,
+    }
 
 
 @pytest.mark.parametrize(
     ("path", "text", "count"),
     [
-        ("kubepods/pod1/memory.events", "low 0\nhigh 0\nmax 12\noom 3\noom_kill 2\noom_group_kill 0\n", 2),
+        (
+            "kubepods/pod1/memory.events",
+            "low 0\nhigh 0\nmax 12\noom 3\noom_kill 2\noom_group_kill 0\n",
+            2,
+        ),
         ("memory.events", "oom_kill 5\n", 5),
         ("memory/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n", 1),
         ("memory/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\n", None),
     ],
 )
-def test_how_often_the_kernel_killed_in_our_group(tmp_path: Path, path: str, text: str, count: int | None) -> None:
+def test_how_often_the_kernel_killed_in_our_group(
+    tmp_path: Path, path: str, text: str, count: int | None
+) -> None:
     (tmp_path / "proc" / "self").mkdir(parents=True)
     (tmp_path / "proc" / "self" / "cgroup").write_text("1:name=systemd:/x\n0::/kubepods/pod1\n")
     (tmp_path / "cgroup" / path).parent.mkdir(parents=True)

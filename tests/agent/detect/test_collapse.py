@@ -1,4 +1,6 @@
-"""A run whose engine dies falls apart by itself minutes later: why it died stays the reason of its end, for as long as nobody acts."""
+"""A run whose engine dies falls apart by itself minutes later: why it died stays the reason of its
+end, for as long as nobody acts.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,13 @@ DEAD = "vllm-silent-death"
 #: What the logs say after the death, as the real runs said it: (trainer id, source, line).
 COLLAPSE = {
     "prime-rl-2026-01": [
-        ("trainer", "21:39:00   ERROR An error has been caught in function 'train', process 'MainProcess' (7), thread 'MainThread' (8):"),
+        (
+            "trainer",
+            (
+                "21:39:00   ERROR An error has been caught in function 'train', process "
+                "'MainProcess' (7), thread 'MainThread' (8):"
+            ),
+        ),
         ("trainer", "IndexError: list index out of range"),
         ("orchestrator", "httpx.ConnectError: All connection attempts failed"),
         ("launcher", "21:39:02   ERROR Error: Trainer failed with exit code 1"),
@@ -68,14 +76,27 @@ class Watch:
     def read_collapse(self) -> None:
         for number, (source, text) in enumerate(COLLAPSE[self.trainer], 1):
             line = parse(source, text.encode())
-            place = {"source": source, "stream": f"log/demo/{source}", "cursor": f"1:{number}", "file": source, "offset": number}
-            self.engine.feed("demo", 1, self.trainer, source, line, {**place, "line": number, "text": line.text})
+            place = {
+                "source": source,
+                "stream": f"log/demo/{source}",
+                "cursor": f"1:{number}",
+                "file": source,
+                "offset": number,
+            }
+            self.engine.feed(
+                "demo", 1, self.trainer, source, line, {**place, "line": number, "text": line.text}
+            )
 
     def dead(self) -> RunFacts:
-        """The engine is dead and the run goes on; returns the facts after the incident has opened."""
+        """The engine is dead and the run goes on; returns the facts after the incident has
+        opened.
+        """
         alive = healthy(self.trainer)
         self.look(alive, 6)
-        gone = [dataclasses.replace(m, alive=m.alive and m.component not in ("inference", "engine")) for m in alive.members]
+        gone = [
+            dataclasses.replace(m, alive=m.alive and m.component not in ("inference", "engine"))
+            for m in alive.members
+        ]
         dead = dataclasses.replace(alive, members=gone)
         self.look(dead, 12)
         assert self.open == {(DEAD, 1)}
@@ -136,23 +157,42 @@ def test_a_good_end_clears_it(trainer: str) -> None:
 
 
 LOGGED = (
-    event("server-error", "inference", 'INFO: "POST /v1/chat/completions HTTP/1.1" 500 Internal Server Error', m=NOW + 6),
+    event(
+        "server-error",
+        "inference",
+        'INFO: "POST /v1/chat/completions HTTP/1.1" 500 Internal Server Error',
+        m=NOW + 6,
+    ),
     event("terminating", "inference", "Shutting down", m=NOW + 7),
     event("rollout-failed", "orchestrator", "APIConnectionError: Connection error.", m=NOW + 12),
 )
 
 
-@pytest.mark.parametrize("events", [(), LOGGED], ids=["the logs tell nothing", "the logs tell it too"])
-def test_a_later_attempt_that_makes_steps_clears_it_and_all_that_the_collapse_said(trainer: str, events: Sequence[LogEvent]) -> None:
+@pytest.mark.parametrize(
+    "events", [(), LOGGED], ids=["the logs tell nothing", "the logs tell it too"]
+)
+def test_a_later_attempt_that_makes_steps_clears_it_and_all_that_the_collapse_said(
+    trainer: str, events: Sequence[LogEvent]
+) -> None:
     watch = Watch(trainer)
     run = dataclasses.replace(watch.collapsed(), events=events)
     watch.look(run, 60)
-    members = [dataclasses.replace(member(20 + m.identity.pid, str(m.component)), attempt=2) for m in run.members]
+    members = [
+        dataclasses.replace(member(20 + m.identity.pid, str(m.component)), attempt=2)
+        for m in run.members
+    ]
     starting = dataclasses.replace(
-        healthy(trainer), attempt=2, state="starting", members=members, trainer_side=Side(), orchestrator_side=Side()
+        healthy(trainer),
+        attempt=2,
+        state="starting",
+        members=members,
+        trainer_side=Side(),
+        orchestrator_side=Side(),
     )
     for _ in range(200):
         watch.look(starting, 3)
         assert watch.open == {(DEAD, 1)}
-    watch.look(dataclasses.replace(starting, state="running", trainer_side=Side(6, watch.now, 1)), 6)
+    watch.look(
+        dataclasses.replace(starting, state="running", trainer_side=Side(6, watch.now, 1)), 6
+    )
     assert watch.open == set()

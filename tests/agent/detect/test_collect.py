@@ -1,4 +1,6 @@
-"""The collector over a run on disk: sizes by step, disks with their runs, and what it leaves alone."""
+"""The collector over a run on disk: sizes by step, disks with their runs, and what it leaves
+alone.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ class Runs:
         self.scope = dataclasses.replace(Scope.from_environment(), dev=root)
         self.membership = Membership()
         self.spec = LaunchSpec("demo", "prime-rl-2026-01", Path("rl.toml"), root, root / "outputs")
-        self.attempt = Attempt(1, "running", None, None, time.time() - 100, time.monotonic() - 100, None, ())
+        self.attempt = Attempt(
+            1, "running", None, None, time.time() - 100, time.monotonic() - 100, None, ()
+        )
         self._root = root
 
     def all(self) -> list[Run]:
@@ -84,7 +88,9 @@ def test_one_round(runs: Runs) -> None:
 
 
 def test_a_run_that_writes_no_log_of_its_own_misses_none(runs: Runs) -> None:
-    """verl without the file logger prints everything: that nothing lies in its directory is no sign that it writes elsewhere."""
+    """verl without the file logger prints everything: that nothing lies in its directory is no sign
+    that it writes elsewhere.
+    """
     found = []
     for trainer in ("prime-rl-2026-01", "verl"):
         runs.spec = dataclasses.replace(runs.spec, trainer=trainer)
@@ -96,11 +102,15 @@ def test_a_run_that_writes_no_log_of_its_own_misses_none(runs: Runs) -> None:
     assert found == [False, None]
 
 
-def test_a_settled_step_is_measured_once_and_a_young_one_again(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_settled_step_is_measured_once_and_a_young_one_again(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
     old, young = put(runs, 0, 1000, age=600), put(runs, 1, 500)
     measured: list[str] = []
     real = collect.size_of
-    monkeypatch.setattr(collect, "size_of", lambda path: (measured.append(path.name), real(path))[1])
+    monkeypatch.setattr(
+        collect, "size_of", lambda path: (measured.append(path.name), real(path))[1]
+    )
     settled: dict[Path, tuple[int, float]] = {}
     root = old.parents[1]
     collect._heap(root, settled)

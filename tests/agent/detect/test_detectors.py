@@ -28,57 +28,104 @@ def test_a_healthy_run_is_left_alone(name, trainer):
 
 
 def desynced(**changes):
-    files = StepFiles(orchestrator_checkpoints={20: WALL - 500, 40: WALL - 400}, rollouts={0: WALL - 50})
-    return healthy(files=files, trainer_side=Side(), orchestrator_side=Side(0, NOW - 50, 1), checkpoints=[], **changes)
+    files = StepFiles(
+        orchestrator_checkpoints={20: WALL - 500, 40: WALL - 400}, rollouts={0: WALL - 50}
+    )
+    return healthy(
+        files=files,
+        trainer_side=Side(),
+        orchestrator_side=Side(0, NOW - 50, 1),
+        checkpoints=[],
+        **changes,
+    )
 
 
 def test_desync_on_a_fresh_start_with_leftovers():
-    (finding,) = found("step-desync", desynced(events=[event("barrier", "orchestrator", "Hit async barrier")]))
+    (finding,) = found(
+        "step-desync", desynced(events=[event("barrier", "orchestrator", "Hit async barrier")])
+    )
     assert "step 40" in finding.summary
     assert "step 0" in finding.summary
-    assert finding.playbook == "start-afresh", "no step is complete on every side, so there is nothing to resume"
+    assert finding.playbook == "start-afresh", (
+        "no step is complete on every side, so there is nothing to resume"
+    )
     assert any(e["source"] == "orchestrator" for e in finding.evidence)
 
 
 def test_desync_after_a_resume_below_the_leftovers():
-    run = dataclasses.replace(desynced(), files=StepFiles({20: WALL - 500, 40: WALL - 400}, {20: WALL - 5}), checkpoints=[checkpoint(20)])
+    run = dataclasses.replace(
+        desynced(),
+        files=StepFiles({20: WALL - 500, 40: WALL - 400}, {20: WALL - 5}),
+        checkpoints=[checkpoint(20)],
+    )
     (finding,) = found("step-desync", run)
     assert finding.playbook is None
 
 
 def test_no_desync_when_the_awaited_step_is_written():
-    assert found("step-desync", dataclasses.replace(desynced(), files=StepFiles({0: WALL - 500}, {0: WALL - 50}))) == []
+    assert (
+        found(
+            "step-desync",
+            dataclasses.replace(desynced(), files=StepFiles({0: WALL - 500}, {0: WALL - 50})),
+        )
+        == []
+    )
 
 
 def test_no_desync_once_the_packer_packed():
     run = desynced()
-    packed = dataclasses.replace(run, files=dataclasses.replace(run.files, rank_files={0: WALL - 40}))
+    packed = dataclasses.replace(
+        run, files=dataclasses.replace(run.files, rank_files={0: WALL - 40})
+    )
     assert found("step-desync", packed) == []
 
 
 def test_no_desync_from_checkpoints_that_this_attempt_wrote():
-    run = dataclasses.replace(desynced(), files=StepFiles({5: WALL - 10}, {0: WALL - 50, 5: WALL - 12}))
+    run = dataclasses.replace(
+        desynced(), files=StepFiles({5: WALL - 10}, {0: WALL - 50, 5: WALL - 12})
+    )
     assert found("step-desync", run) == []
 
 
 def test_no_desync_in_the_other_generation_nor_after_the_end():
-    assert found("step-desync", dataclasses.replace(desynced(), spec=healthy("prime-rl").spec)) == []
+    assert (
+        found("step-desync", dataclasses.replace(desynced(), spec=healthy("prime-rl").spec)) == []
+    )
     assert found("step-desync", dataclasses.replace(desynced(), state="ended")) == []
     assert found("step-desync", dataclasses.replace(desynced(), stop_requested=True)) == []
 
 
 def test_partial_latest_checkpoint():
-    failure = event("fatal", "trainer", "FileNotFoundError: Checkpoint not found at /o/checkpoints/step_37/trainer")
-    run = healthy("prime-rl", trainer_side=Side(), checkpoints=[checkpoint(30), checkpoint(37, False)], events=[failure])
+    failure = event(
+        "fatal",
+        "trainer",
+        "FileNotFoundError: Checkpoint not found at /o/checkpoints/step_37/trainer",
+    )
+    run = healthy(
+        "prime-rl",
+        trainer_side=Side(),
+        checkpoints=[checkpoint(30), checkpoint(37, False)],
+        events=[failure],
+    )
     (finding,) = found("resume-latest-partial", run)
     assert "37" in finding.summary
     assert finding.playbook is None
-    assert found("resume-latest-partial", dataclasses.replace(run, events=[])) == [], "a partial newest step alone is normal while training"
-    assert found("resume-latest-partial", dataclasses.replace(run, trainer_side=Side(31, NOW, 1))) == []
+    assert found("resume-latest-partial", dataclasses.replace(run, events=[])) == [], (
+        "a partial newest step alone is normal while training"
+    )
+    assert (
+        found("resume-latest-partial", dataclasses.replace(run, trainer_side=Side(31, NOW, 1)))
+        == []
+    )
 
 
 def blocked(holder, **gpu):
-    run = healthy(trainer_side=Side(), events=[event("gpu-memory", "inference", "Free memory on device cuda:0 is less than desired")])
+    run = healthy(
+        trainer_side=Side(),
+        events=[
+            event("gpu-memory", "inference", "Free memory on device cuda:0 is less than desired")
+        ],
+    )
     gpus = GpuFacts("ok", gpu.pop("pids", "local"), {0: 70 * GIB}, {0: 80 * GIB}, [holder])
     return found("stale-gpu-process", run, gpus=gpus)
 
@@ -109,12 +156,17 @@ def test_no_stale_process_when_a_live_run_holds_it_or_it_is_small_or_nothing_was
     assert blocked(holder(run="other", dead_run=None)) == []
     assert blocked(holder(mem=500_000_000)) == []
     run = healthy(trainer_side=Side())
-    assert found("stale-gpu-process", run, gpus=GpuFacts("ok", "local", {0: 70 * GIB}, {}, [holder()])) == []
+    assert (
+        found("stale-gpu-process", run, gpus=GpuFacts("ok", "local", {0: 70 * GIB}, {}, [holder()]))
+        == []
+    )
 
 
 def without(component, run=None):
     run = run or healthy()
-    members = [dataclasses.replace(m, alive=False) if m.component == component else m for m in run.members]
+    members = [
+        dataclasses.replace(m, alive=False) if m.component == component else m for m in run.members
+    ]
     return dataclasses.replace(run, members=members)
 
 
@@ -125,7 +177,12 @@ def test_inference_ended_and_the_launcher_went_on():
 
 
 def test_inference_that_failed_loudly_is_another_failure():
-    run = without("inference", healthy(events=[event("child-failed", "launcher", "Error: Inference failed with exit code 1")]))
+    run = without(
+        "inference",
+        healthy(
+            events=[event("child-failed", "launcher", "Error: Inference failed with exit code 1")]
+        ),
+    )
     assert found("inference-silent", run) == []
 
 
@@ -151,4 +208,7 @@ def test_separate_server_that_vanished():
 
 
 def test_nothing_is_said_of_a_run_that_is_being_stopped():
-    assert found("inference-silent", dataclasses.replace(without("inference"), stop_requested=True)) == []
+    assert (
+        found("inference-silent", dataclasses.replace(without("inference"), stop_requested=True))
+        == []
+    )

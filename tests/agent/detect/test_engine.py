@@ -1,4 +1,6 @@
-"""Hold times, one incident a cause, cascades, clearing, and signatures that only their own source can fire."""
+"""Hold times, one incident a cause, cascades, clearing, and signatures that only their own source
+can fire.
+"""
 
 from __future__ import annotations
 
@@ -30,12 +32,22 @@ def engine(*entries):
     return Engine(list(Library(json.dumps({"playbooks": entries}).encode())))
 
 
-DESYNC = playbook(id="step-desync", detect={"detector": "step-desync", "for": 10.0, "keep_firing_for": 5.0}, explains=["noise"])
-NOISE = playbook(id="noise", detect={"logs": [{"source": "inference", "levels": ["ERROR"], "pattern": "boom"}]})
+DESYNC = playbook(
+    id="step-desync",
+    detect={"detector": "step-desync", "for": 10.0, "keep_firing_for": 5.0},
+    explains=["noise"],
+)
+NOISE = playbook(
+    id="noise", detect={"logs": [{"source": "inference", "levels": ["ERROR"], "pattern": "boom"}]}
+)
 
 
 def desynced():
-    return healthy(files=StepFiles({40: WALL - 400}, {0: WALL - 50}), trainer_side=Side(), orchestrator_side=Side(0, NOW, 1))
+    return healthy(
+        files=StepFiles({40: WALL - 400}, {0: WALL - 50}),
+        trainer_side=Side(),
+        orchestrator_side=Side(0, NOW, 1),
+    )
 
 
 def events(transitions):
@@ -77,7 +89,15 @@ def line(text, level="ERROR"):
 
 
 def place(text):
-    return {"source": "inference", "stream": "log/demo/inference", "cursor": "1:5", "file": "", "offset": 5, "line": 1, "text": text}
+    return {
+        "source": "inference",
+        "stream": "log/demo/inference",
+        "cursor": "1:5",
+        "file": "",
+        "offset": 5,
+        "line": 1,
+        "text": text,
+    }
 
 
 def test_a_signature_fires_only_from_its_own_source_and_level():
@@ -110,7 +130,14 @@ def test_what_an_action_resolved_needs_a_new_line():
     (opened,) = watch.evaluate(facts(healthy()))
     watch.forget(opened.incident)
     assert watch.evaluate(facts(healthy(), now=NOW + 10)) == []
-    watch.feed("demo", 1, "prime-rl", "inference", line("boom"), {**place("boom"), "cursor": "1:99", "line": 9})
+    watch.feed(
+        "demo",
+        1,
+        "prime-rl",
+        "inference",
+        line("boom"),
+        {**place("boom"), "cursor": "1:99", "line": 9},
+    )
     (again,) = watch.evaluate(facts(healthy(), now=NOW + 20))
     assert again.event == "opened"
     assert again.incident != opened.incident
@@ -136,7 +163,9 @@ def test_a_line_that_ends_it_ends_it_for_an_adopted_one_too():
     before.feed("demo", 1, "prime-rl", "inference", line("boom"), place("boom"))
     (opened,) = before.evaluate(facts(healthy()))
     after.adopt(opened.incident, opened.finding, NOW)
-    after.feed("demo", 1, "prime-rl", "inference", line("recovered", "INFO"), {**place("x"), "line": 7})
+    after.feed(
+        "demo", 1, "prime-rl", "inference", line("recovered", "INFO"), {**place("x"), "line": 7}
+    )
     assert events(after.evaluate(facts(healthy(), now=NOW + 1))) == [("cleared", "noise")]
 
 
@@ -144,13 +173,23 @@ def test_many_lines_make_few_updates():
     watch = engine(NOISE)
     seen = []
     for number in range(1, 1000):
-        watch.feed("demo", 1, "prime-rl", "inference", line("boom"), {**place("boom"), "cursor": f"1:{number}", "line": number})
+        watch.feed(
+            "demo",
+            1,
+            "prime-rl",
+            "inference",
+            line("boom"),
+            {**place("boom"), "cursor": f"1:{number}", "line": number},
+        )
         seen += events(watch.evaluate(facts(healthy(), now=NOW + number)))
     assert seen == [("opened", "noise"), ("updated", "noise")]
 
 
 def test_a_detector_and_a_log_line_of_the_same_failure_are_one_incident():
-    both = playbook(id="step-desync", detect={"detector": "step-desync", "logs": [{"source": "inference", "pattern": "boom"}]})
+    both = playbook(
+        id="step-desync",
+        detect={"detector": "step-desync", "logs": [{"source": "inference", "pattern": "boom"}]},
+    )
     watch = engine(both)
     watch.feed("demo", 1, "prime-rl", "inference", line("boom"), place("boom"))
     (opened,) = watch.evaluate(facts(healthy()))
@@ -167,14 +206,28 @@ def test_sources_that_nobody_saw_are_known():
 def test_what_logs_say_while_we_stop_the_run_is_no_failure():
     watch = engine(NOISE)
     stopping = healthy(stop_requested=True)
-    watch.feed(stopping.name, stopping.attempt, "prime-rl-2026-01", "inference", LogLine("boom", level="ERROR"), place(1))
+    watch.feed(
+        stopping.name,
+        stopping.attempt,
+        "prime-rl-2026-01",
+        "inference",
+        LogLine("boom", level="ERROR"),
+        place(1),
+    )
     assert watch.evaluate(facts(stopping, now=NOW)) == []
 
 
 def test_what_logs_said_before_the_stop_stays():
     watch = engine(NOISE)
     run = healthy()
-    watch.feed(run.name, run.attempt, "prime-rl-2026-01", "inference", LogLine("boom", level="ERROR"), place(1))
+    watch.feed(
+        run.name,
+        run.attempt,
+        "prime-rl-2026-01",
+        "inference",
+        LogLine("boom", level="ERROR"),
+        place(1),
+    )
     assert events(watch.evaluate(facts(run, now=NOW))) == [("opened", "noise")]
     stopping = dataclasses.replace(run, stop_requested=True)
     assert watch.evaluate(facts(stopping, now=NOW + 2)) == [], "neither again nor cleared"
@@ -186,17 +239,27 @@ def test_what_was_wrong_with_an_earlier_attempt_is_over_once_a_later_one_makes_s
     watch.evaluate(facts(desynced(), now=NOW + 10))
     later = dataclasses.replace(healthy(), attempt=desynced().attempt + 1)
     starting = dataclasses.replace(later, trainer_side=Side())
-    assert watch.evaluate(facts(starting, now=NOW + 12)) == [], "it has yet to show that it is better"
+    assert watch.evaluate(facts(starting, now=NOW + 12)) == [], (
+        "it has yet to show that it is better"
+    )
     assert events(watch.evaluate(facts(later, now=NOW + 14))) == [("cleared", "step-desync")]
 
 
 def test_a_line_that_makes_a_signature_fire_is_news_once():
-    """So that the watcher looks at once, also for a line without a level of its own, and not again for each repetition."""
-    quiet = playbook(id="quiet", detect={"logs": [{"source": "trainer", "levels": [""], "pattern": "boom", "count": 2}]})
+    """So that the watcher looks at once, also for a line without a level of its own, and not again
+    for each repetition.
+    """
+    quiet = playbook(
+        id="quiet",
+        detect={"logs": [{"source": "trainer", "levels": [""], "pattern": "boom", "count": 2}]},
+    )
     watch = engine(quiet)
     place = {"source": "trainer", "stream": "s", "cursor": "0:1", "file": "x", "offset": 1}
     lines = [LogLine("fine"), LogLine("boom"), LogLine("boom"), LogLine("boom")]
-    assert [watch.feed("r", 1, "prime-rl", "trainer", line, {**place, "line": n}) for n, line in enumerate(lines, 1)] == [
+    assert [
+        watch.feed("r", 1, "prime-rl", "trainer", line, {**place, "line": n})
+        for n, line in enumerate(lines, 1)
+    ] == [
         False,
         False,
         True,

@@ -66,7 +66,9 @@ def test_the_incident_stays_one_when_the_first_process_ends() -> None:
 
 
 def told_by(detector: str, run: RunFacts, **around: Any) -> str:
-    """The summary and the evidence of what one detector finds, as text; fails when it finds nothing."""
+    """The summary and the evidence of what one detector finds, as text; fails when it finds
+    nothing.
+    """
     seen: Facts = facts(run, **around)
     found = DETECTORS[detector](seen, run, {})
     assert found
@@ -86,8 +88,12 @@ def test_what_is_left_of_a_run_is_named_without_its_key() -> None:
 
 def test_who_holds_a_gpu_is_named_without_its_key() -> None:
     holder = Holder(identity(30), 1, 20 << 30, ROLLOUT, None, None, None, True)
-    gpus = GpuFacts("ok", "local", {0: 0, 1: 20 << 30}, {0: 24 << 30, 1: 24 << 30}, holders=(holder,))
-    refused = event("gpu-memory", "inference", "ValueError: Free memory on device cuda:1 is too little")
+    gpus = GpuFacts(
+        "ok", "local", {0: 0, 1: 20 << 30}, {0: 24 << 30, 1: 24 << 30}, holders=(holder,)
+    )
+    refused = event(
+        "gpu-memory", "inference", "ValueError: Free memory on device cuda:1 is too little"
+    )
     waiting = healthy(state="starting", trainer_side=Side(), events=[refused])
     text = told_by("stale-gpu-process", waiting, gpus=gpus)
     assert OWN_KEY not in text
@@ -98,7 +104,13 @@ def test_a_hung_engine_is_named_without_a_key() -> None:
     launcher = [member(10, "launcher"), member(11, "inference")]
     engine = Member(identity(12), "engine", ROLLOUT, True, "descent", 1)
     server = ServerProbe(
-        url="http://127.0.0.1:8000", ever_ok_m=NOW - 50, health="ok", health_m=NOW, answer="timeout", answer_m=NOW, failures=5
+        url="http://127.0.0.1:8000",
+        ever_ok_m=NOW - 50,
+        health="ok",
+        health_m=NOW,
+        answer="timeout",
+        answer_m=NOW,
+        failures=5,
     )
     text = told_by("inference-silent", healthy(members=[*launcher, engine], server=server))
     assert OWN_KEY not in text
@@ -116,5 +128,7 @@ def test_a_hung_engine_is_named_without_a_key() -> None:
         ((), ""),
     ],
 )
-def test_a_command_line_is_shown_whole_or_without_its_words(words: tuple[str, ...], text: str) -> None:
+def test_a_command_line_is_shown_whole_or_without_its_words(
+    words: tuple[str, ...], text: str
+) -> None:
     assert shown_command(words, 80) == text

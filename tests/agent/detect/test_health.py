@@ -19,10 +19,17 @@ from tests.agent.facts import NOW, facts, healthy
 from tests.playbooks.library import library
 
 TABLES = {
-    "entropy-collapse": "entropy", "kl-explosion": "mismatch_kl", "grad-explosion": "grad_norm", "reward-zero": "reward",
-    "reward-plateau": "reward", "few-trainable": "trainable", "train-eval-gap": "evaluation", "no-tool-calls": "tool_calls",
-    "rollout-latency-bound": "step_time", "inference-bottleneck": "step_time",
-}  # fmt: skip
+    "entropy-collapse": "entropy",
+    "kl-explosion": "mismatch_kl",
+    "grad-explosion": "grad_norm",
+    "reward-zero": "reward",
+    "reward-plateau": "reward",
+    "few-trainable": "trainable",
+    "train-eval-gap": "evaluation",
+    "no-tool-calls": "tool_calls",
+    "rollout-latency-bound": "step_time",
+    "inference-bottleneck": "step_time",
+}
 
 
 def found(failure: str, side: str, key: str, values: list[Any], **more: Any) -> list[Finding]:
@@ -68,7 +75,9 @@ def test_a_broken_file_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         ("few-trainable", "orchestrator", "trainable", 10.0, 10.1, 10),
     ],
 )
-def test_every_one_of_the_last_steps_counts(failure: str, side: str, key: str, bad: float, good: float, steps: int) -> None:
+def test_every_one_of_the_last_steps_counts(
+    failure: str, side: str, key: str, bad: float, good: float, steps: int
+) -> None:
     assert not found(failure, side, key, [bad] * (steps - 1))
     assert found(failure, side, key, [bad] * steps)
     assert not found(failure, side, key, [bad] * steps + [good])
@@ -76,8 +85,14 @@ def test_every_one_of_the_last_steps_counts(failure: str, side: str, key: str, b
 
 
 def test_the_words_do_not_change_while_it_lasts() -> None:
-    (first,), (later,) = (found("entropy-collapse", "trainer", "entropy", [0.01] * n) for n in (20, 300))
-    assert (first.summary, first.anchor, len(first.evidence)) == (later.summary, later.anchor, len(later.evidence))
+    (first,), (later,) = (
+        found("entropy-collapse", "trainer", "entropy", [0.01] * n) for n in (20, 300)
+    )
+    assert (first.summary, first.anchor, len(first.evidence)) == (
+        later.summary,
+        later.anchor,
+        len(later.evidence),
+    )
 
 
 @pytest.mark.parametrize("value", ["nan", "inf", "-inf", math.nan])
@@ -88,7 +103,14 @@ def test_one_step_without_a_number_is_enough(value: Any) -> None:
 
 
 def test_the_evidence_is_the_steps_own_line() -> None:
-    line = LogEvent(Event("step", "trainer", {}, 1), NOW, "Step 1 | Loss nan", "trainer", stream="log/demo/trainer", cursor="1:7")
+    line = LogEvent(
+        Event("step", "trainer", {}, 1),
+        NOW,
+        "Step 1 | Loss nan",
+        "trainer",
+        stream="log/demo/trainer",
+        cursor="1:7",
+    )
     (finding,) = found("nan-loss", "trainer", "loss", [0.1, "nan"], events=[line])
     assert finding.evidence[0]["cursor"] == "1:7"
 
@@ -96,9 +118,15 @@ def test_the_evidence_is_the_steps_own_line() -> None:
 def test_a_plateau_is_measured_against_the_best_before() -> None:
     rise = [n / 200 for n in range(100)]
     assert found("reward-plateau", "orchestrator", "reward", rise + [0.45] * 200)
-    assert not found("reward-plateau", "orchestrator", "reward", rise + [0.45] * 180), "not for long enough"
-    assert not found("reward-plateau", "orchestrator", "reward", rise + [0.45] * 150 + [0.52] * 50), "it got better"
-    assert found("reward-plateau", "orchestrator", "reward", rise + [0.3] * 200), "and worse is no better"
+    assert not found("reward-plateau", "orchestrator", "reward", rise + [0.45] * 180), (
+        "not for long enough"
+    )
+    assert not found(
+        "reward-plateau", "orchestrator", "reward", rise + [0.45] * 150 + [0.52] * 50
+    ), "it got better"
+    assert found("reward-plateau", "orchestrator", "reward", rise + [0.3] * 200), (
+        "and worse is no better"
+    )
 
 
 def test_the_history_holds_what_a_plateau_needs() -> None:
@@ -123,7 +151,12 @@ def test_a_better_record_replaces_the_first() -> None:
 
 @pytest.mark.parametrize("agent", ["agent", "solver"])
 def test_tool_calls_come_from_the_metrics_file(agent: str) -> None:
-    row = {"step": 3, "time": 1.0, "progress/tokens": 5, f"train/agg/effective/{agent}/metrics/total_tool_calls/mean": 0.0}
+    row = {
+        "step": 3,
+        "time": 1.0,
+        "progress/tokens": 5,
+        f"train/agg/effective/{agent}/metrics/total_tool_calls/mean": 0.0,
+    }
     record = registry.get("prime-rl").metrics_record(row)
     assert record is not None
     assert record["tool_calls"] == 0.0

@@ -1,4 +1,6 @@
-"""Healthy runs of hours, replayed at speed through the whole engine with all playbooks: not one incident."""
+"""Healthy runs of hours, replayed at speed through the whole engine with all playbooks: not one
+incident.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +34,20 @@ from tests.support.miniature_lines import Pen
 GENERATIONS = ("prime-rl-2026-01", "prime-rl")
 CASES = Path(__file__).parents[2] / "playbooks" / "cases"
 GIB = 1 << 30
-#: What a day has to hold, as the generation's grammar reads it: that grammar is proved on the real programs' lines.
-_BOTH = {"step", "eval-start", "eval", "save", "starting", "ready", "waiting-inference", "rate-limited", "heartbeat", "resume"}
+#: What a day has to hold, as the generation's grammar reads it: that grammar is proved on the real
+#: programs' lines.
+_BOTH = {
+    "step",
+    "eval-start",
+    "eval",
+    "save",
+    "starting",
+    "ready",
+    "waiting-inference",
+    "rate-limited",
+    "heartbeat",
+    "resume",
+}
 KINDS = {
     "prime-rl-2026-01": _BOTH | {"start-step", "barrier"},
     "prime-rl": _BOTH | {"holding", "policy-update", "low-trainable"},
@@ -42,7 +56,9 @@ RUN = "demo"
 
 
 class Clock:
-    """The day's time as wall and as monotonic seconds; it lies in the past, so that nothing of it is in the future."""
+    """The day's time as wall and as monotonic seconds; it lies in the past, so that nothing of it
+    is in the future.
+    """
 
     def __init__(self, seconds: float) -> None:
         self.wall0 = time.time() - seconds - 120
@@ -69,7 +85,8 @@ class Replay:
         reader.anchor(attempt.number, self._clock.wall0 + attempt.start)
         lines, rows, number = iter(attempt.lines), iter(attempt.metrics), 0
         line, row = next(lines, None), next(rows, None)
-        # What the last attempt had begun to save when it was stopped is gone: the console moves it aside before it resumes.
+        # What the last attempt had begun to save when it was stopped is gone: the console moves it
+        # aside before it resumes.
         self._saves = [s for s in self._saves if s[2] <= attempt.start] + attempt.saves
         t = attempt.start
         while t < attempt.end:
@@ -89,11 +106,28 @@ class Replay:
         self._look(self._facts(attempt, log, t, state="ended", stop_requested=True))
         return log
 
-    def _line(self, attempt: Attempt, log: RunLog, reader: StepReader, source: str, raw: bytes, number: int) -> None:
+    def _line(
+        self,
+        attempt: Attempt,
+        log: RunLog,
+        reader: StepReader,
+        source: str,
+        raw: bytes,
+        number: int,
+    ) -> None:
         line = self._trainer.parse_line(source, raw)
         stream = f"log/{RUN}/{source}"
-        place = {"source": source, "stream": stream, "cursor": f"{attempt.number}:{number}", "file": "", "offset": 0, "line": number}
-        self.engine.feed(RUN, attempt.number, self._trainer.id, source, line, {**place, "text": line.text[:300]})
+        place = {
+            "source": source,
+            "stream": stream,
+            "cursor": f"{attempt.number}:{number}",
+            "file": "",
+            "offset": 0,
+            "line": number,
+        }
+        self.engine.feed(
+            RUN, attempt.number, self._trainer.id, source, line, {**place, "text": line.text[:300]}
+        )
         event = self._trainer.event(source, line)
         if event is None or (source == "launcher" and event.side != "launcher"):
             return
@@ -105,9 +139,16 @@ class Replay:
         log.add(LogEvent(event, self._clock.m(), line.text[:300], **place))
 
     def _checkpoints(self, t: float) -> list[Checkpoint]:
-        """The three newest, as keep_last has them; the one that is being written has no trainer's half yet."""
+        """The three newest, as keep_last has them; the one that is being written has no trainer's
+        half yet.
+        """
         there = [(step, end) for step, begin, end in self._saves if begin <= t][-3:]
-        return [dataclasses.replace(checkpoint(step, t >= end), newest_mtime=self._clock.wall0 + min(t, end)) for step, end in there]
+        return [
+            dataclasses.replace(
+                checkpoint(step, t >= end), newest_mtime=self._clock.wall0 + min(t, end)
+            )
+            for step, end in there
+        ]
 
     def _look(self, facts: Facts) -> None:
         self.looks += 1
@@ -132,10 +173,20 @@ class Replay:
             members=_members(),
             server=ServerProbe("http://localhost:8000", now, "ok", now, "ok", now),
             resume=attempt.resume,
-            config={"model.name": "Qwen/Qwen3-8B", "inference.model.tool_call_parser": "hermes", "ckpt.interval": 10, "ckpt.keep_last": 3},
+            config={
+                "model.name": "Qwen/Qwen3-8B",
+                "inference.model.tool_call_parser": "hermes",
+                "ckpt.interval": 10,
+                "ckpt.keep_last": 3,
+            },
         )
         return Facts(
-            now, self._clock.wall0 + t, [dataclasses.replace(run, **changes)], _gpus(), disks=[_disk()], shm=Disk("/dev/shm", 8, 16, 8)
+            now,
+            self._clock.wall0 + t,
+            [dataclasses.replace(run, **changes)],
+            _gpus(),
+            disks=[_disk()],
+            shm=Disk("/dev/shm", 8, 16, 8),
         )
 
 
@@ -152,9 +203,16 @@ def _gpus() -> GpuFacts:
     ]
     name = "NVIDIA H100 80GB HBM3"
     return GpuFacts(
-        "ok", "local", {0: 60 * GIB, 1: 40 * GIB}, {0: 80 * GIB, 1: 80 * GIB}, holders,
-        names={0: name, 1: name}, util={0: 30.0, 1: 30.0}, power={0: 0.3, 1: 0.3}, mean_util={0: 70.0, 1: 70.0},
-    )  # fmt: skip
+        "ok",
+        "local",
+        {0: 60 * GIB, 1: 40 * GIB},
+        {0: 80 * GIB, 1: 80 * GIB},
+        holders,
+        names={0: name, 1: name},
+        util={0: 30.0, 1: 30.0},
+        power={0: 0.3, 1: 0.3},
+        mean_util={0: 70.0, 1: 70.0},
+    )
 
 
 def _disk() -> Disk:
@@ -168,24 +226,40 @@ def fixture_library() -> Library:
 
 @pytest.fixture(scope="module")
 def quotes() -> Sequence[str]:
-    """The text of every line that makes some playbook speak, out of all cases: what a model may say about errors."""
+    """The text of every line that makes some playbook speak, out of all cases: what a model may say
+    about errors.
+    """
     texts = []
     for path in sorted(CASES.glob("*/*.yaml")):
         for case in yaml.safe_load(path.read_text()).get("positive") or ():
             for raw in str(case["log"]).splitlines():
-                texts += [text.strip() for text in parse(case["source"], raw.encode()).text.splitlines() if len(text) > 8]
+                texts += [
+                    text.strip()
+                    for text in parse(case["source"], raw.encode()).text.splitlines()
+                    if len(text) > 8
+                ]
     return list(dict.fromkeys(texts))
 
 
 def halves(library: Library, trainer: str) -> list[tuple[str, bytes]]:
-    """(source, raw line): of each signature that wants a line so many times, half as many, out of the cases' own lines."""
-    signatures = [(signature, p) for p in library if p.applies_to(trainer) for signature in p.signatures]
+    """(source, raw line): of each signature that wants a line so many times, half as many, out of
+    the cases' own lines.
+    """
+    signatures = [
+        (signature, p) for p in library if p.applies_to(trainer) for signature in p.signatures
+    ]
     found: dict[int, list[tuple[str, bytes]]] = {}
     for path in sorted(CASES.glob("*/*.yaml")):
         for case in yaml.safe_load(path.read_text()).get("positive") or ():
-            for raw in str(case["log"]).encode().splitlines() if case.get("trainer", trainer) == trainer else ():
+            for raw in (
+                str(case["log"]).encode().splitlines()
+                if case.get("trainer", trainer) == trainer
+                else ()
+            ):
                 line = registry.get(trainer).parse_line(case["source"], raw)
-                hits = [i for i, (s, _) in enumerate(signatures) if _matches(s, case["source"], line)]
+                hits = [
+                    i for i, (s, _) in enumerate(signatures) if _matches(s, case["source"], line)
+                ]
                 if hits and all(signatures[i][0].get("count", 1) > 1 for i in hits):
                     for i in hits:
                         found.setdefault(i, []).append((case["source"], raw))
@@ -199,7 +273,10 @@ def halves(library: Library, trainer: str) -> list[tuple[str, bytes]]:
 def _matches(signature: Mapping[str, Any], source: str, line: LogLine) -> bool:
     if source.partition("-")[0] not in signature["source"]:
         return False
-    return line.level in signature.get("levels", [line.level]) and re.search(signature["pattern"], line.text, re.ASCII) is not None
+    return (
+        line.level in signature.get("levels", [line.level])
+        and re.search(signature["pattern"], line.text, re.ASCII) is not None
+    )
 
 
 def test_there_are_counted_signatures_to_visit_at_half(library: Library) -> None:
@@ -207,9 +284,16 @@ def test_there_are_counted_signatures_to_visit_at_half(library: Library) -> None
 
 
 @pytest.fixture
-def replayed(monkeypatch: pytest.MonkeyPatch, library: Library, quotes: Sequence[str]) -> Callable[..., Replay]:
+def replayed(
+    monkeypatch: pytest.MonkeyPatch, library: Library, quotes: Sequence[str]
+) -> Callable[..., Replay]:
     def run(
-        trainer: str, hours: float, restarts: int, *, json_lines: bool = False, change: Callable[[Attempt], None] | None = None
+        trainer: str,
+        hours: float,
+        restarts: int,
+        *,
+        json_lines: bool = False,
+        change: Callable[[Attempt], None] | None = None,
     ) -> Replay:
         clock = Clock(hours * 3600)
         monkeypatch.setattr(matcher, "time", SimpleNamespace(monotonic=clock.m, time=time.time))
@@ -217,7 +301,10 @@ def replayed(monkeypatch: pytest.MonkeyPatch, library: Library, quotes: Sequence
         replay = Replay(trainer, clock, library, 2.0)
         half = halves(library, trainer)
         for attempt in HealthyDay(trainer, pen, clock.wall0, quotes).attempts(hours, restarts):
-            attempt.lines += [Said(attempt.start + 1000 + n / 10, source, raw) for n, (source, raw) in enumerate(half)]
+            attempt.lines += [
+                Said(attempt.start + 1000 + n / 10, source, raw)
+                for n, (source, raw) in enumerate(half)
+            ]
             attempt.lines.sort(key=lambda line: line.t)
             if change is not None:
                 change(attempt)
@@ -228,7 +315,10 @@ def replayed(monkeypatch: pytest.MonkeyPatch, library: Library, quotes: Sequence
 
 
 def told(replay: Replay) -> str:
-    return "\n".join(f"{t:.0f} s {t_.finding.failure}: {t_.finding.summary}\n   {t_.finding.evidence[:1]}" for t, t_ in replay.opened)
+    return "\n".join(
+        f"{t:.0f} s {t_.finding.failure}: {t_.finding.summary}\n   {t_.finding.evidence[:1]}"
+        for t, t_ in replay.opened
+    )
 
 
 @pytest.mark.long
@@ -237,7 +327,9 @@ def test_two_healthy_hours_are_silent(replayed: Callable[..., Replay], trainer: 
     replay = replayed(trainer, 2.0, 1)
     assert replay.looks > 3500
     assert not replay.opened, told(replay)
-    assert replay.kinds >= KINDS[trainer], "the trainer's own grammar no longer reads what the day is made of"
+    assert replay.kinds >= KINDS[trainer], (
+        "the trainer's own grammar no longer reads what the day is made of"
+    )
 
 
 @pytest.mark.long
@@ -258,13 +350,25 @@ def test_a_healthy_day_is_silent(replayed: Callable[..., Replay], trainer: str) 
 @pytest.mark.long
 @pytest.mark.parametrize("trainer", GENERATIONS)
 def test_the_day_is_one_that_can_fail(replayed: Callable[..., Replay], trainer: str) -> None:
-    """The same day with both sides silent from the end of some step on: found within three of its steps."""
+    """The same day with both sides silent from the end of some step on: found within three of its
+    steps.
+    """
     silent: list[float] = []
 
     def cut(attempt: Attempt) -> None:
         step = re.compile(rb"Step 25 \|")
-        silent.append(next(line.t for line in attempt.lines if line.source == "orchestrator" and step.search(line.raw)))
-        attempt.lines = [line for line in attempt.lines if line.t <= silent[0] or line.source not in ("trainer", "orchestrator")]
+        silent.append(
+            next(
+                line.t
+                for line in attempt.lines
+                if line.source == "orchestrator" and step.search(line.raw)
+            )
+        )
+        attempt.lines = [
+            line
+            for line in attempt.lines
+            if line.t <= silent[0] or line.source not in ("trainer", "orchestrator")
+        ]
 
     replay = replayed(trainer, 1.0, 0, change=cut)
     assert [t.finding.failure for _, t in replay.opened] == ["run-stalled"]

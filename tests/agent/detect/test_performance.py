@@ -1,4 +1,6 @@
-"""Where the time goes: the trainer's own numbers, or the two sides' lines; and how busy the GPUs were."""
+"""Where the time goes: the trainer's own numbers, or the two sides' lines; and how busy the GPUs
+were.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,10 @@ from tests.playbooks.facts.performance import lines, waiting
 
 
 def test_the_trainers_own_breakdown_comes_first() -> None:
-    run = healthy("prime-rl", history=[*waiting(30.0), *[r for r in lines(90.0) if r["side"] == "orchestrator"]])
+    run = healthy(
+        "prime-rl",
+        history=[*waiting(30.0), *[r for r in lines(90.0) if r["side"] == "orchestrator"]],
+    )
     assert rollout_share(run, 3) == pytest.approx(30.0)
 
 
@@ -26,7 +31,9 @@ def test_a_trainer_that_always_has_its_batch_never_waits() -> None:
     assert rollout_share(healthy(history=lines(250.0)), 3) == 0.0
 
 
-@pytest.mark.parametrize("history", [[], lines(5.0, steps=3), [r for r in lines(5.0) if r["side"] == "trainer"]])
+@pytest.mark.parametrize(
+    "history", [[], lines(5.0, steps=3), [r for r in lines(5.0) if r["side"] == "trainer"]]
+)
 def test_what_cannot_be_told_is_not_guessed(history: list[dict[str, Any]]) -> None:
     assert rollout_share(healthy(history=history), 3) is None
 
@@ -34,12 +41,19 @@ def test_what_cannot_be_told_is_not_guessed(history: list[dict[str, Any]]) -> No
 @pytest.mark.parametrize(
     ("model", "slow"),
     [
-        ("Qwen/Qwen2.5-7B-Instruct", True), ("Qwen/Qwen3-0.6B", True), ("meta-llama/Llama-3.1-8b", True), ("Qwen/Qwen3-14B", False),
-        ("zai-org/GLM-4.5-Air-106B-A12B", False), ("acme/unknown", False), ("acme/v1.5-base", False),
+        ("Qwen/Qwen2.5-7B-Instruct", True),
+        ("Qwen/Qwen3-0.6B", True),
+        ("meta-llama/Llama-3.1-8b", True),
+        ("Qwen/Qwen3-14B", False),
+        ("zai-org/GLM-4.5-Air-106B-A12B", False),
+        ("acme/unknown", False),
+        ("acme/v1.5-base", False),
     ],
-)  # fmt: skip
+)
 def test_the_size_is_in_the_models_name(model: str, slow: bool) -> None:
-    run = healthy("prime-rl", config={"inference.vllm.model": model, "inference.vllm.tensor_parallel_size": 2})
+    run = healthy(
+        "prime-rl", config={"inference.vllm.model": model, "inference.vllm.tensor_parallel_size": 2}
+    )
     assert bool(tp_slow(facts(run), run, {"billions": 10})) is slow
 
 
@@ -64,5 +78,7 @@ def test_an_hour_ago_does_not_count() -> None:
 
 
 def test_unknown_use_is_not_zero() -> None:
-    seen = GpuLoad().of([{"index": 0, "name": None, "util": None, "power": None, "power_limit": None}], 0.0)
+    seen = GpuLoad().of(
+        [{"index": 0, "name": None, "util": None, "power": None, "power_limit": None}], 0.0
+    )
     assert seen == {"names": {}, "util": {}, "power": {}, "mean_util": {}}

@@ -17,22 +17,63 @@ from bs4_console.core.patterns import literals, relaxed
 from bs4_console.core.playbooks import lint
 
 PATTERNS = (
-    r"^Step \d+ \|", r"needle$", r"(?i)^needle \w+", r"^(?:needle|[\w.]{0,9}thread): .{0,5}eye", r"needle[^a—]{2,3}thread",
-    r"needle — \S+é", r"needle.thread(?=x)", r'"needle \S{0,4}" 200', r"^\s{1,3}needle\b", r"needle(?: \(.{1,4}\))?: thread\b",
+    r"^Step \d+ \|",
+    r"needle$",
+    r"(?i)^needle \w+",
+    r"^(?:needle|[\w.]{0,9}thread): .{0,5}eye",
+    r"needle[^a—]{2,3}thread",
+    r"needle — \S+é",
+    r"needle.thread(?=x)",
+    r'"needle \S{0,4}" 200',
+    r"^\s{1,3}needle\b",
+    r"needle(?: \(.{1,4}\))?: thread\b",
     r"^[nN]eedle (?<!x)\D{2}thread",
-)  # fmt: skip
+)
 WORD = st.sampled_from(
-    ["needle", "Needle", "NEEDLE", "thread", " thread", ": ", "eye", "Step 4 |", "—", "é", "😀", '"', "\\", "\t", "a", "x", " ", "200", "("]
+    [
+        "needle",
+        "Needle",
+        "NEEDLE",
+        "thread",
+        " thread",
+        ": ",
+        "eye",
+        "Step 4 |",
+        "—",
+        "é",
+        "😀",
+        '"',
+        "\\",
+        "\t",
+        "a",
+        "x",
+        " ",
+        "200",
+        "(",
+    ]
 )
 TEXT = st.lists(WORD, max_size=7).map("".join)
 HEADS = st.sampled_from(
-    ["", "12:00:01   ERROR ", "12:00:01 ", "[rank0]: ", "[default1]:", "(EngineCore_0 pid=7) ERROR 11-18 07:11:40 [core.py:1512] ",
-     "2026-11-20 21:25:48,123 - a.b - ERROR - ", "ERROR:a.b:", "50%|##  | 3/6 [00:01<00:02, 1.0s/it]", "INFO:     ", "(APIServer pid=7) "]
-)  # fmt: skip
+    [
+        "",
+        "12:00:01   ERROR ",
+        "12:00:01 ",
+        "[rank0]: ",
+        "[default1]:",
+        "(EngineCore_0 pid=7) ERROR 11-18 07:11:40 [core.py:1512] ",
+        "2026-11-20 21:25:48,123 - a.b - ERROR - ",
+        "ERROR:a.b:",
+        "50%|##  | 3/6 [00:01<00:02, 1.0s/it]",
+        "INFO:     ",
+        "(APIServer pid=7) ",
+    ]
+)
 
 
 def _seen(pattern: str, raw: bytes) -> bool:
-    """Whether the line is worth it. The quicker ways may only find more: one escaped character is to them like another."""
+    """Whether the line is worth it. The quicker ways may only find more: one escaped character is
+    to them like another.
+    """
     known = [("key", literals(pattern), relaxed(pattern))]
     others = [(f"other {number}", [f"no such word {number}"], "") for number in range(20)]
     ways = [Sieve(known), Sieve([*known, *others]), Sieve(known, shapes=True)]
@@ -56,13 +97,22 @@ def test_no_plain_line_that_matches_is_passed_over(pattern, head, text, source):
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from(PATTERNS), TEXT, TEXT, st.booleans(), st.booleans())
 def test_no_json_line_that_matches_is_passed_over(pattern, text, second, ascii_only, exception):
-    row = {"timestamp": "2026-08-21T12:00:01+00:00", "level": "ERROR", "message": text if exception else f"{text}\n{second}"}
-    raw = json.dumps({**row, **({"exception": second} if exception else {})}, ensure_ascii=ascii_only).encode()
+    row = {
+        "timestamp": "2026-08-21T12:00:01+00:00",
+        "level": "ERROR",
+        "message": text if exception else f"{text}\n{second}",
+    }
+    raw = json.dumps(
+        {**row, **({"exception": second} if exception else {})}, ensure_ascii=ascii_only
+    ).encode()
     assert _seen(pattern, raw) or not _matches(pattern, "trainer", raw)
 
 
 def test_a_progress_record_is_always_taken_apart():
-    raw = b'{"timestamp": "2026-08-21T12:00:01+00:00", "level": "INFO", "type": "progress", "desc": "needle", "percent": 50, "current": 3}'
+    raw = (
+        b'{"timestamp": "2026-08-21T12:00:01+00:00", "level": "INFO", "type": "progress", '
+        b'"desc": "needle", "percent": 50, "current": 3}'
+    )
     assert _matches(r"^needle: 50% 3/None", "trainer", raw)
     assert _seen(r"^needle: 50% 3/None", raw)
 
@@ -93,7 +143,9 @@ def test_a_key_that_is_done_needs_no_line():
 
 
 def test_every_shipped_pattern_can_be_looked_for_in_bytes():
-    patterns = [s["pattern"] for entry in lint()[0] for s in entry.get("detect", {}).get("logs", ())]
+    patterns = [
+        s["pattern"] for entry in lint()[0] for s in entry.get("detect", {}).get("logs", ())
+    ]
     loose = [pattern for pattern in patterns if not relaxed(pattern)]
     assert len(patterns) > 300
     assert not loose, "these would take every line apart that holds one of their words"
@@ -102,9 +154,24 @@ def test_every_shipped_pattern_can_be_looked_for_in_bytes():
 
 
 LINES = st.lists(
-    st.lists(st.sampled_from(["Xid 79", "Xid 1", "79", "errno 28", "Errno 28", "12", "0", " ", "x", "\\u0041", "step 7"]), max_size=4).map(
-        "".join
-    ),
+    st.lists(
+        st.sampled_from(
+            [
+                "Xid 79",
+                "Xid 1",
+                "79",
+                "errno 28",
+                "Errno 28",
+                "12",
+                "0",
+                " ",
+                "x",
+                "\\u0041",
+                "step 7",
+            ]
+        ),
+        max_size=4,
+    ).map("".join),
     max_size=12,
 )
 
@@ -112,9 +179,16 @@ LINES = st.lists(
 @settings(max_examples=300, deadline=None)
 @given(LINES, LINES, st.integers(0, 40), st.integers(0, 40))
 def test_every_way_of_looking_finds_the_same_lines(first, second, start, back):
-    """Also where digits are part of a word, in block after block, and when somebody asks again from further up."""
+    """Also where digits are part of a word, in block after block, and when somebody asks again from
+    further up.
+    """
     needs = [("xid", ["Xid 79"], r"Xid 79"), ("errno", ["(?i)errno 28"], r"[eE]rrno 28")]
-    ways = [Sieve(needs), Sieve(needs, shapes=True), Sieve([needs[0]]), Sieve([needs[0]], shapes=True)]
+    ways = [
+        Sieve(needs),
+        Sieve(needs, shapes=True),
+        Sieve([needs[0]]),
+        Sieve([needs[0]], shapes=True),
+    ]
     for lines in (first, second):
         raw = "\n".join(lines).encode()
         begins = [0, *(at + 1 for at, byte in enumerate(raw) if byte == 10)]

@@ -14,10 +14,16 @@ from tests.agent.detect.compiled import engine, playbook
 
 
 def found(
-    log: str, *entries: dict[str, Any], source: str = "trainer", idle_s: float | None = None, thorough: bool = False
+    log: str,
+    *entries: dict[str, Any],
+    source: str = "trainer",
+    idle_s: float | None = None,
+    thorough: bool = False,
 ) -> list[Finding]:
     watch = engine(*entries)
-    facts = offline.log_facts(io.BytesIO(log.encode()), "x.log", source, "prime-rl", watch, thorough=thorough)
+    facts = offline.log_facts(
+        io.BytesIO(log.encode()), "x.log", source, "prime-rl", watch, thorough=thorough
+    )
     made = watch.evaluate(offline.as_facts([facts], watch, idle_s or 0.0), complete=idle_s is None)
     return [transition.finding for transition in made if transition.event == "opened"]
 
@@ -38,7 +44,9 @@ def test_a_pattern_is_searched_in_the_text_behind_the_header():
     assert fires(ERROR)
     assert fires(ERROR, pattern="^something broke")
     assert not fires(ERROR, pattern="^12:00:01.*something broke")
-    assert fires("\x1b[31m12:00:01\x1b[0m   ERROR some\x1b[1mthing\x1b[0m broke\n"), "colours inside a word are not part of it"
+    assert fires("\x1b[31m12:00:01\x1b[0m   ERROR some\x1b[1mthing\x1b[0m broke\n"), (
+        "colours inside a word are not part of it"
+    )
     assert fires("[default0]:[rank0]: something broke\n", pattern="^something broke")
 
 
@@ -52,20 +60,29 @@ def test_levels():
 def test_a_record_of_several_lines_reads_like_a_plain_log():
     """In a JSON log the exception is part of the record; its lines have no header of their own."""
     record = (
-        '{"timestamp": "2026-08-21T12:00:01+00:00", "level": "ERROR", "message": "Fatal error in train", "module": "a",'
-        ' "exception": "Traceback (most recent call last):\\n  File \\"x.py\\"\\nValueError: something broke"}\n'
+        '{"timestamp": "2026-08-21T12:00:01+00:00", "level": "ERROR", "message": "Fatal error in '
+        'train", "module": "a",'
+        ' "exception": "Traceback (most recent call last):\\n  File \\"x.py\\"\\nValueError: '
+        'something broke"}\n'
     )
     assert fires(record, pattern="^ValueError: something broke$", levels=[""])
     assert not fires(record, pattern="^ValueError: something broke$", levels=["ERROR"])
-    assert fires(record, pattern="^ValueError: something broke$", near={"pattern": "^Fatal error in", "before": 5})
-    assert fires(record.replace("something", "s\\u006fmething")), "whoever writes letters as escapes is read too"
+    assert fires(
+        record,
+        pattern="^ValueError: something broke$",
+        near={"pattern": "^Fatal error in", "before": 5},
+    )
+    assert fires(record.replace("something", "s\\u006fmething")), (
+        "whoever writes letters as escapes is read too"
+    )
 
 
 @pytest.mark.parametrize("level", ["DEBUG", "INFO", "SUCCESS"])
 def test_a_calm_record_quotes_what_stands_in_its_further_lines(level):
     """A completion of several lines, in a JSON log: a traceback in it is not the program's own."""
     record = (
-        f'{{"timestamp": "2026-08-21T12:00:01+00:00", "level": "{level}", "message": "Completion: I ran it.\\n'
+        f'{{"timestamp": "2026-08-21T12:00:01+00:00", "level": "{level}", "message": '
+        '"Completion: I ran it.\\n'
         'Traceback (most recent call last):\\nsomething broke", "module": "a"}\n'
     )
     assert not fires(record, levels=["ERROR", ""])
@@ -83,14 +100,27 @@ def test_logger_and_unless():
 
 
 @pytest.mark.parametrize(
-    ("condition", "fired"), [(">= 7", True), ("> 7", False), ("<= 6.5", False), ("== 7", True), ("!= 7", False), ("<8", True)]
+    ("condition", "fired"),
+    [
+        (">= 7", True),
+        ("> 7", False),
+        ("<= 6.5", False),
+        ("== 7", True),
+        ("!= 7", False),
+        ("<8", True),
+    ],
 )
 def test_where(condition, fired):
-    assert fires(ERROR, pattern=r"something broke: code (?P<code>\d+)", where={"code": condition}) is fired
+    assert (
+        fires(ERROR, pattern=r"something broke: code (?P<code>\d+)", where={"code": condition})
+        is fired
+    )
 
 
 def test_a_group_without_a_number_is_no_match():
-    assert not fires("something broke: x\n", pattern=r"something broke: (?P<code>\w*)", where={"code": ">= 0"})
+    assert not fires(
+        "something broke: x\n", pattern=r"something broke: (?P<code>\w*)", where={"code": ">= 0"}
+    )
 
 
 def lines(before: str, gap: int, after: str) -> str:
@@ -100,7 +130,9 @@ def lines(before: str, gap: int, after: str) -> str:
 NEIGHBOUR = "the neighbour stands here\n"
 
 
-@pytest.mark.parametrize(("gap", "fired"), [(0, True), (28, True), (29, True), (30, False), (400, False)])
+@pytest.mark.parametrize(
+    ("gap", "fired"), [(0, True), (28, True), (29, True), (30, False), (400, False)]
+)
 def test_a_neighbour_above(gap, fired):
     near = {"pattern": "the neighbour", "before": 30}
     assert fires(lines(NEIGHBOUR, gap, ERROR), near=near) is fired
@@ -116,7 +148,10 @@ def test_a_neighbour_below(gap, fired):
 
 
 def test_a_neighbour_is_another_line():
-    assert not fires("something broke, the neighbour says\n", near={"pattern": "the neighbour", "before": 5, "after": 5})
+    assert not fires(
+        "something broke, the neighbour says\n",
+        near={"pattern": "the neighbour", "before": 5, "after": 5},
+    )
 
 
 def test_the_neighbour_is_found_across_a_block(tmp_path):
@@ -151,7 +186,9 @@ def test_counts_in_windows_of_line_time():
 
 
 def test_a_plain_line_is_as_old_as_the_header_above_it():
-    log = "12:00:00 INFO a\nsomething broke\n12:20:00 INFO b\n" + "noise\n" * 50 + "something broke\n"
+    log = (
+        "12:00:00 INFO a\nsomething broke\n12:20:00 INFO b\n" + "noise\n" * 50 + "something broke\n"
+    )
     assert fires(log, count=2, within="20m")
     assert not fires(log, count=2, within="19m")
 
@@ -161,7 +198,9 @@ def test_what_ends_it():
     assert not fires(ERROR + end, cleared_by="all is well")
     assert fires(end + ERROR, cleared_by="all is well")
     assert fires(ERROR + end + ERROR, cleared_by="all is well")
-    assert not fires(ERROR * 2 + end + ERROR, cleared_by="all is well", count=3), "counts begin anew"
+    assert not fires(ERROR * 2 + end + ERROR, cleared_by="all is well", count=3), (
+        "counts begin anew"
+    )
 
 
 def test_only_as_the_last_line():
@@ -179,15 +218,23 @@ def test_holds_are_counted_from_the_lines_own_time():
 
 
 def test_ten_thousand_times_the_same_is_one_finding():
-    log = "".join(f"12:{n // 60 % 60:02}:{n % 60:02}   ERROR something broke {n}\n" for n in range(10_000))
+    log = "".join(
+        f"12:{n // 60 % 60:02}:{n % 60:02}   ERROR something broke {n}\n" for n in range(10_000)
+    )
     (item,) = found(log, playbook("x", {"pattern": "something broke"}))
     assert item.count == MANY, "so often at least: it is counted no further"
     assert [place["line"] for place in item.evidence] == [1, MANY]
 
 
 def test_several_signatures_of_one_failure_are_one_finding():
-    (item,) = found(ERROR + "another thing\n", playbook("x", {"pattern": "something broke"}, {"pattern": "another thing"}))
-    assert [place["text"] for place in item.evidence] == ["something broke: code 7", "another thing"]
+    (item,) = found(
+        ERROR + "another thing\n",
+        playbook("x", {"pattern": "something broke"}, {"pattern": "another thing"}),
+    )
+    assert [place["text"] for place in item.evidence] == [
+        "something broke: code 7",
+        "another thing",
+    ]
 
 
 def test_a_list_of_sources():

@@ -1,4 +1,6 @@
-"""A server that dies while it takes weights is one failure with one name, whoever hears of it first."""
+"""A server that dies while it takes weights is one failure with one name, whoever hears of it
+first.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,14 @@ from bs4_console.core.playbooks import compile_all
 from tests.agent.facts import NOW, event, facts, healthy
 
 _REFUSED = 'INFO:     127.0.0.1:40012 - "POST /update_weights HTTP/1.1" 500 Internal Server Error'
-_PLACE = {"source": "inference", "stream": "log/demo/inference", "cursor": "1:0", "file": "inference.log", "offset": 0, "line": 1}
+_PLACE = {
+    "source": "inference",
+    "stream": "log/demo/inference",
+    "cursor": "1:0",
+    "file": "inference.log",
+    "offset": 0,
+    "line": 1,
+}
 
 
 def test_the_refused_weights_wait_for_the_dead_server() -> None:
@@ -21,11 +30,18 @@ def test_the_refused_weights_wait_for_the_dead_server() -> None:
     alive = healthy("prime-rl")
     dead = dataclasses.replace(
         alive,
-        members=[dataclasses.replace(m, alive=m.alive and m.component not in ("inference", "engine")) for m in alive.members],
+        members=[
+            dataclasses.replace(m, alive=m.alive and m.component not in ("inference", "engine"))
+            for m in alive.members
+        ],
         events=[event("server-error", "inference", _REFUSED)],
     )
     opened: list[str] = []
     for second in range(12):
         run = alive if second == 0 else dead  # the line is read before the process is missed
-        opened += [t.finding.failure for t in engine.evaluate(facts(run, now=NOW + second)) if t.event == "opened"]
+        opened += [
+            t.finding.failure
+            for t in engine.evaluate(facts(run, now=NOW + second))
+            if t.event == "opened"
+        ]
     assert opened == ["vllm-silent-death"]

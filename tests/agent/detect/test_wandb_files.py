@@ -1,4 +1,6 @@
-"""What W&B's client leaves on disk: real directories, and records as its core writes them (format seen in wandb 0.31)."""
+"""What W&B's client leaves on disk: real directories, and records as its core writes them (format
+seen in wandb 0.31).
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,10 @@ def field(number: int, value: int | bytes) -> bytes:
 
 
 def history(step: int, metrics: dict[str, float], *, by_item: bool = False) -> bytes:
-    items = b"".join(field(1, field(2, k.encode()) + field(16, json.dumps(v).encode())) for k, v in metrics.items())
+    items = b"".join(
+        field(1, field(2, k.encode()) + field(16, json.dumps(v).encode()))
+        for k, v in metrics.items()
+    )
     if by_item:
         return field(2, items + field(1, field(1, b"_step") + field(16, str(step).encode())))
     return field(2, items + field(2, field(1, step)))
@@ -71,7 +76,9 @@ def directory(root: Path, name: str = f"run-{STAMP}-a1", *records: bytes) -> Pat
 
 
 def test_a_directory_says_what_it_is(root: Path) -> None:
-    directory(root, f"offline-run-{STAMP}-a1", RUN, history(0, {"loss": 1.0}), history(4, {"loss": 0.2}))
+    directory(
+        root, f"offline-run-{STAMP}-a1", RUN, history(0, {"loss": 1.0}), history(4, {"loss": 0.2})
+    )
     (one,) = wandb_files.directories([root])
     assert (one.offline, one.synced, one.id, one.began) == (True, False, "a1", STAMP)
     assert wandb_files.newest_step(one) == 4
@@ -97,7 +104,13 @@ def test_of_a_long_record_only_the_ends_are_read(root: Path) -> None:
 
 @pytest.mark.parametrize("cut", range(1, 60, 7))
 def test_a_record_that_is_being_written(root: Path, cut: int) -> None:
-    path = directory(root, f"run-{STAMP}-a1", RUN, history(3, {"loss": 1.0}), history(4, {"loss": 0.5, "reward": 0.25, "entropy": 0.1}))
+    path = directory(
+        root,
+        f"run-{STAMP}-a1",
+        RUN,
+        history(3, {"loss": 1.0}),
+        history(4, {"loss": 0.5, "reward": 0.25, "entropy": 0.1}),
+    )
     file = path / "run-a1.wandb"
     file.write_bytes(file.read_bytes()[:-cut])
     (one,) = wandb_files.directories([root])
@@ -105,7 +118,14 @@ def test_a_record_that_is_being_written(root: Path, cut: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b":W&B", b"not one", b":W&B\xe1\xbe\x00" + os.urandom(70_000), b":W&B\xe1\xbe\x00" + b"\xff" * 40_000]
+    "data",
+    [
+        b"",
+        b":W&B",
+        b"not one",
+        b":W&B\xe1\xbe\x00" + os.urandom(70_000),
+        b":W&B\xe1\xbe\x00" + b"\xff" * 40_000,
+    ],
 )
 def test_what_is_no_record_tells_nothing(root: Path, data: bytes) -> None:
     path = directory(root)
@@ -123,7 +143,12 @@ def test_a_summary_file_is_believed_first(root: Path) -> None:
 
 
 def test_the_directories_of_one_attempt(root: Path) -> None:
-    for name in ("run-20261119_235955-old", "run-20261120_000002-a1", "run-20261120_000107-b2", "latest-run"):
+    for name in (
+        "run-20261119_235955-old",
+        "run-20261120_000002-a1",
+        "run-20261120_000107-b2",
+        "latest-run",
+    ):
         directory(root, name)
     kept = {one.id for one in wandb_files.together(wandb_files.directories([root]))}
     assert kept == {"old", "a1", "b2"}, "a minute apart over midnight is one start"
@@ -134,9 +159,15 @@ def test_the_directories_of_one_attempt(root: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "found"),
     [
-        ("wandb: \U0001f680 View run at https://wandb.ai/team/proj/runs/a1", Tracked("trainer", "a1", "proj", "team", "https://wandb.ai")),
         (
-            "\x1b[1;34mwandb\x1b[0m: View run \x1b[33mdemo\x1b[0m at: \x1b[34mhttp://127.0.0.1:80/team/my%20proj/runs/a1\x1b[0m",
+            "wandb: \U0001f680 View run at https://wandb.ai/team/proj/runs/a1",
+            Tracked("trainer", "a1", "proj", "team", "https://wandb.ai"),
+        ),
+        (
+            (
+                "\x1b[1;34mwandb\x1b[0m: View run \x1b[33mdemo\x1b[0m at: "
+                "\x1b[34mhttp://127.0.0.1:80/team/my%20proj/runs/a1\x1b[0m"
+            ),
             Tracked("trainer", "a1", "my proj", "team", "http://127.0.0.1:80"),
         ),
         ("wandb: View project at https://wandb.ai/team/proj", None),
@@ -144,6 +175,8 @@ def test_the_directories_of_one_attempt(root: Path) -> None:
     ],
 )
 def test_where_a_run_is_shown(tmp_path: Path, line: str, found: Tracked | None) -> None:
-    (tmp_path / "trainer.log").write_text(f"10:00:00    INFO Starting\n{line}\n10:00:01    INFO Going on\n")
+    (tmp_path / "trainer.log").write_text(
+        f"10:00:00    INFO Starting\n{line}\n10:00:01    INFO Going on\n"
+    )
     assert wandb_files.address(tmp_path / "trainer.log", "trainer") == found
     assert wandb_files.address(tmp_path / "gone.log", "trainer") is None

@@ -17,8 +17,19 @@ LITERALS = st.lists(st.text(ALPHABET, min_size=4, max_size=14), min_size=1, max_
 def test_exactly_those_whose_literal_is_there(literals, folded, around, data):
     """As text and as bytes, and whether one literal lies inside another one."""
     words = Words([(literal, [f"(?i){literal}" if folded else literal]) for literal in literals])
-    text = "".join([*around, data.draw(st.sampled_from(literals)), *around, *data.draw(st.lists(st.sampled_from(literals), max_size=3))])
-    inside = {literal for literal in literals if (literal.lower() in text.lower() if folded else literal in text)}
+    text = "".join(
+        [
+            *around,
+            data.draw(st.sampled_from(literals)),
+            *around,
+            *data.draw(st.lists(st.sampled_from(literals), max_size=3)),
+        ]
+    )
+    inside = {
+        literal
+        for literal in literals
+        if (literal.lower() in text.lower() if folded else literal in text)
+    }
     assert words.keys(text) == inside
     starts = re.compile(words.expression().encode())
     assert bool(starts.search(text.encode())) is bool(inside)
@@ -31,4 +42,6 @@ def test_who_has_no_literal_is_always_meant():
 
 
 def test_words_begin_with_few_rare_characters():
-    assert beginnings([("Xid of the", False), ("an error: Xid here", False), ("some Xids are", False)]) == {"X"}
+    assert beginnings(
+        [("Xid of the", False), ("an error: Xid here", False), ("some Xids are", False)]
+    ) == {"X"}

@@ -1,4 +1,6 @@
-"""Which step a run is resumed from after a restart: its own disk's first, the store's where that has none; and when nothing is tried."""
+"""Which step a run is resumed from after a restart: its own disk's first, the store's where that
+has none; and when nothing is tried.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,15 @@ from tests.agent.facts import checkpoint
 from tests.agent.playbooks.test_steps import KEY, World
 
 REMOTE = {
-    "step": 40, "identity": "f" * 64, "asked": {"run": "demo", "from": "b2://practice-bucket/lab"}, "aside": [], "finals": ["/o/step_40"],
-    "bytes": 10, "missing": 10, "skipped": [],
-}  # fmt: skip
+    "step": 40,
+    "identity": "f" * 64,
+    "asked": {"run": "demo", "from": "b2://practice-bucket/lab"},
+    "aside": [],
+    "finals": ["/o/step_40"],
+    "bytes": 10,
+    "missing": 10,
+    "skipped": [],
+}
 
 
 class Stored(World):
@@ -59,20 +67,35 @@ def playbook() -> Playbook:
     return Library(compile_all()).get("resume-after-restart")
 
 
-def test_a_step_on_the_disk_is_resumed_and_no_store_is_asked(tmp_path: Path, playbook: Playbook) -> None:
+def test_a_step_on_the_disk_is_resumed_and_no_store_is_asked(
+    tmp_path: Path, playbook: Playbook
+) -> None:
     world = Stored(tmp_path, REMOTE)
     world.checkpoints = [checkpoint(5), checkpoint(6, complete=False)]
     plan = plans.make(world, playbook, "demo", KEY)
     assert plan.resume == 5
-    assert [step.kind for step in plan.steps] == ["stop_run", "archive_logs", "move_steps", "relaunch"]
+    assert [step.kind for step in plan.steps] == [
+        "stop_run",
+        "archive_logs",
+        "move_steps",
+        "relaunch",
+    ]
     assert world.asked == 0
 
 
-def test_without_one_the_store_is_restored_and_resumed_at_that_step(tmp_path: Path, playbook: Playbook) -> None:
+def test_without_one_the_store_is_restored_and_resumed_at_that_step(
+    tmp_path: Path, playbook: Playbook
+) -> None:
     world = Stored(tmp_path, REMOTE)
     plan = plans.make(world, playbook, "demo", KEY)
     assert plan.resume == 40
-    assert [step.kind for step in plan.steps] == ["stop_run", "archive_logs", "restore_set", "move_steps", "relaunch"]
+    assert [step.kind for step in plan.steps] == [
+        "stop_run",
+        "archive_logs",
+        "restore_set",
+        "move_steps",
+        "relaunch",
+    ]
     assert plan.steps[-1].parameters["resume"] == 40
     step, planned, where = STEPS["restore_set"], plan.steps[2], Context(world, "demo", KEY, 40)
     assert not step.done(where, planned)
@@ -83,7 +106,9 @@ def test_without_one_the_store_is_restored_and_resumed_at_that_step(tmp_path: Pa
         step.check(where, planned)
 
 
-def test_without_a_step_here_or_there_nothing_is_started(tmp_path: Path, playbook: Playbook) -> None:
+def test_without_a_step_here_or_there_nothing_is_started(
+    tmp_path: Path, playbook: Playbook
+) -> None:
     with pytest.raises(NotApplicable, match="no store is known"):
         plans.make(Stored(tmp_path, None), playbook, "demo", KEY)
 
@@ -95,7 +120,10 @@ def test_two_recoveries_without_a_new_step_end_the_loop_and_it_is_said(tmp_path:
     world = Stored(tmp_path, None)
     world.checkpoints = [checkpoint(5)]
     run = SimpleNamespace(name="demo", attempt=SimpleNamespace(number=1))
-    own = {"boot_id": book("note", run="demo", text="", who="")["b"], "last_step_t": lambda run: 0.0}
+    own = {
+        "boot_id": book("note", run="demo", text="", who="")["b"],
+        "last_step_t": lambda run: 0.0,
+    }
     own |= {"runs": SimpleNamespace(get=lambda name: run), "book": book}
     for name, value in own.items():
         setattr(world, name, value)
@@ -103,7 +131,15 @@ def test_two_recoveries_without_a_new_step_end_the_loop_and_it_is_said(tmp_path:
     book("mode", run="demo", playbook="resume-after-restart", mode="auto", who="alice")
     for number in range(2):
         key = f"01J{number:023d}"
-        book("action", action=key, kind="playbook", run="demo", who="mode auto", event="accepted", body={})
+        book(
+            "action",
+            action=key,
+            kind="playbook",
+            run="demo",
+            who="mode auto",
+            event="accepted",
+            body={},
+        )
         book("action", action=key, run="demo", event="failed", detail="no new step")
     actions.recoveries.opened("incident", "demo", "resume-after-restart")
     deadline = time.monotonic() + 20
@@ -112,5 +148,7 @@ def test_two_recoveries_without_a_new_step_end_the_loop_and_it_is_said(tmp_path:
         time.sleep(0.02)
     actions.desk.join(10.0)
     assert "2 recoveries of demo brought no new step" in notes[0]["text"]
-    assert [r["kind"] for r in book.records() if r["type"] == "action" and r["event"] == "accepted"][2:] == ["plan"]
+    assert [
+        r["kind"] for r in book.records() if r["type"] == "action" and r["event"] == "accepted"
+    ][2:] == ["plan"]
     stream.close()

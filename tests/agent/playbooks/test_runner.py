@@ -1,4 +1,6 @@
-"""Plans and their execution on a world of files: hashes, refusals, and a death at every record the runner writes."""
+"""Plans and their execution on a world of files: hashes, refusals, and a death at every record the
+runner writes.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ class Died(BaseException):
 
 
 class World:
-    """A run of which step 5 is complete and step 10 only half, on real files; it counts what is done to it."""
+    """A run of which step 5 is complete and step 10 only half, on real files; it counts what is
+    done to it.
+    """
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -46,8 +50,14 @@ class World:
     def run_facts(self, run):
         base = healthy(layout=self.layout, attempt=self.attempt)
         members = [dataclasses.replace(m, alive=self.alive) for m in base.members]
-        found = [Checkpoint(5, {}, (), True, 1, 0.0)] if (self.layout.trainer_checkpoints / "step_5").exists() else []
-        known = dataclasses.replace(base, members=members, checkpoints=found, trainer_side=Side(), orchestrator_side=Side())
+        found = (
+            [Checkpoint(5, {}, (), True, 1, 0.0)]
+            if (self.layout.trainer_checkpoints / "step_5").exists()
+            else []
+        )
+        known = dataclasses.replace(
+            base, members=members, checkpoints=found, trainer_side=Side(), orchestrator_side=Side()
+        )
         return trained(known, 6, 7) if self.attempt > 1 else known
 
     def gpu_facts(self):
@@ -143,7 +153,9 @@ def test_what_changed_since_is_left_alone(world, tmp_path):
 
 
 def test_a_death_at_every_record_does_nothing_twice(tmp_path):
-    """The runner is killed after its n-th record, for every n, and started again from the journal as the agent does."""
+    """The runner is killed after its n-th record, for every n, and started again from the journal
+    as the agent does.
+    """
     deaths = 0
     while True:
         root = tmp_path / str(deaths)
@@ -165,8 +177,12 @@ def test_a_death_at_every_record_does_nothing_twice(tmp_path):
         except Died:
             pass
         again = book(root)
-        assert Runner(world, again, KEY, made).run(again.ledger.actions.get(KEY)), f"not recovered after a death at record {deaths}"
-        assert world.done == ["stop", "move step_10", "launch 5"], f"after a death at record {deaths}"
+        assert Runner(world, again, KEY, made).run(again.ledger.actions.get(KEY)), (
+            f"not recovered after a death at record {deaths}"
+        )
+        assert world.done == ["stop", "move step_10", "launch 5"], (
+            f"after a death at record {deaths}"
+        )
         assert again.ledger.actions[KEY].state == "done"
         deaths += 1
     assert deaths >= 8

@@ -1,4 +1,6 @@
-"""The typed steps on real files, sockets and processes: what they confirm and refuse, and that doing them twice does nothing twice."""
+"""The typed steps on real files, sockets and processes: what they confirm and refuse, and that
+doing them twice does nothing twice.
+"""
 
 from __future__ import annotations
 
@@ -65,8 +67,10 @@ class World:
     def run_facts(self, run: str) -> RunFacts:
         known = dataclasses.replace(
             healthy(layout=self.layout, spec=self.spec, attempt=self.attempt),
-            state=self.state, trainer_side=Side(), checkpoints=self.checkpoints,
-        )  # fmt: skip
+            state=self.state,
+            trainer_side=Side(),
+            checkpoints=self.checkpoints,
+        )
         return trained(known, 1, self.steps) if self.steps else known
 
     def gpu_facts(self) -> GpuFacts:
@@ -139,7 +143,11 @@ def carry_out(world: World, kind: str, parameters: dict) -> str:
 
 
 def test_a_config_keeps_its_comments_and_its_old_bytes_go_to_the_trash(world: World) -> None:
-    carry_out(world, "edit_config", {"set": {"ckpt.keep_last": 3, "log.level": "info"}, "unset": ["ckpt.keep_interval"]})
+    carry_out(
+        world,
+        "edit_config",
+        {"set": {"ckpt.keep_last": 3, "log.level": "info"}, "unset": ["ckpt.keep_interval"]},
+    )
     text = (world.root / "rl.toml").read_text()
     assert "# what we train" in text
     assert "[ckpt] # often" in text
@@ -159,8 +167,16 @@ def test_a_config_that_somebody_touched_since_is_left_alone(world: World) -> Non
 
 
 def test_what_a_config_says_already_needs_no_step(world: World) -> None:
-    assert STEPS["edit_config"].plan(context(world), {"set": {"ckpt.interval": 5}, "unset": ["ckpt.keep_last"]}) is None
-    assert STEPS["edit_config"].plan(context(world), {"set": {"ckpt.interval": 9}, "for": ["verl"]}) is None
+    assert (
+        STEPS["edit_config"].plan(
+            context(world), {"set": {"ckpt.interval": 5}, "unset": ["ckpt.keep_last"]}
+        )
+        is None
+    )
+    assert (
+        STEPS["edit_config"].plan(context(world), {"set": {"ckpt.interval": 9}, "for": ["verl"]})
+        is None
+    )
 
 
 def test_an_edit_that_the_command_line_hides_is_refused(world: World) -> None:
@@ -183,7 +199,9 @@ def test_a_linked_config_is_not_replaced(world: World) -> None:
         carry_out(world, "edit_config", {"set": {"ckpt.keep_last": 3}})
 
 
-def test_an_edit_killed_between_keeping_and_replacing_is_done_by_the_next_life(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_edit_killed_between_keeping_and_replacing_is_done_by_the_next_life(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     step, where = STEPS["edit_config"], context(world)
     planned = step.plan(where, {"set": {"ckpt.keep_last": 3}})
 
@@ -209,10 +227,14 @@ def set_of(world: World, step: int, complete: bool = True) -> Checkpoint:
     for path in directories.values():
         path.mkdir(parents=True)
         (path / "data").write_text("x")
-    return Checkpoint(step, directories, () if complete else ("trainer",), complete, 2, 0.0, directories)
+    return Checkpoint(
+        step, directories, () if complete else ("trainer",), complete, 2, 0.0, directories
+    )
 
 
-def test_the_step_that_could_not_be_loaded_goes_aside_and_an_older_one_is_resumed(world: World) -> None:
+def test_the_step_that_could_not_be_loaded_goes_aside_and_an_older_one_is_resumed(
+    world: World,
+) -> None:
     world.checkpoints = [set_of(world, 5), set_of(world, 10)]
     world.spec = dataclasses.replace(world.spec, resume=10)
     assert plans.previous(world.run_facts("demo")) == 5
@@ -223,16 +245,25 @@ def test_the_step_that_could_not_be_loaded_goes_aside_and_an_older_one_is_resume
 
 @pytest.mark.parametrize("change", ["made-steps", "no-resume", "runs", "only-one"])
 def test_a_checkpoint_is_corrupt_only_by_the_runs_own_proof(world: World, change: str) -> None:
-    world.checkpoints = [set_of(world, 5), set_of(world, 10)] if change != "only-one" else [set_of(world, 10)]
+    world.checkpoints = (
+        [set_of(world, 5), set_of(world, 10)] if change != "only-one" else [set_of(world, 10)]
+    )
     world.spec = dataclasses.replace(world.spec, resume=None if change == "no-resume" else 10)
-    world.steps, world.state = (3 if change == "made-steps" else 0), ("running" if change == "runs" else "ended")
+    world.steps, world.state = (
+        (3 if change == "made-steps" else 0),
+        ("running" if change == "runs" else "ended"),
+    )
     with pytest.raises(NotApplicable):
         STEPS["move_files"].plan(context(world), {"select": "corrupt-checkpoint"})
     assert world.moved == []
 
 
 def test_torn_steps_move_and_complete_ones_below_stay(world: World) -> None:
-    world.checkpoints = [set_of(world, 5, complete=False), set_of(world, 10), set_of(world, 15, complete=False)]
+    world.checkpoints = [
+        set_of(world, 5, complete=False),
+        set_of(world, 10),
+        set_of(world, 15, complete=False),
+    ]
     step, where = STEPS["move_files"], context(world)
     planned = step.plan(where, {"select": "torn-checkpoint"})
     assert {Path(t["path"]).name for t in step.check(where, planned)} == {"step_15"}
@@ -259,7 +290,9 @@ def test_a_rejection_note_moves_and_without_one_there_is_no_step(world: World) -
     assert not note.exists()
 
 
-def test_shared_memory_that_nobody_has_open_goes_to_disk_and_what_is_used_stays(world: World) -> None:
+def test_shared_memory_that_nobody_has_open_goes_to_disk_and_what_is_used_stays(
+    world: World,
+) -> None:
     dead, used = world.shm / "psm_dead", world.shm / "psm_used"
     dead.write_bytes(b"dead" * 100)
     used.write_bytes(b"used")
@@ -272,7 +305,9 @@ def test_shared_memory_that_nobody_has_open_goes_to_disk_and_what_is_used_stays(
     assert kept.read_bytes() == b"dead" * 100
 
 
-def test_where_a_process_cannot_be_looked_at_nothing_counts_as_unused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_a_process_cannot_be_looked_at_nothing_counts_as_unused(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (world.shm / "psm_dead").write_bytes(b"x")
     monkeypatch.setattr(sharedmemory, "_in_use", lambda root: None)
     assert sharedmemory.stale(world.shm) == []
@@ -342,7 +377,9 @@ def test_a_limit_is_raised_once_and_never_above_the_hard_one(world: World) -> No
     carry_out(world, "set_limit", {"nofile": 65536})
     assert world.soft == 65536
     assert STEPS["set_limit"].plan(context(world), {"nofile": 65536}) is None
-    assert STEPS["set_limit"].plan(context(world), {"nofile": 131072}) is None, "as high as it can be"
+    assert STEPS["set_limit"].plan(context(world), {"nofile": 131072}) is None, (
+        "as high as it can be"
+    )
     world.soft = world.hard = 1024
     with pytest.raises(NotApplicable, match="hard limit of open files is 1024"):
         STEPS["set_limit"].plan(context(world), {"nofile": 65536})
@@ -380,22 +417,30 @@ def test_a_note_is_written_once(world: World) -> None:
 
 def test_continuing_counts_new_steps_only(world: World) -> None:
     world.state, world.steps = "running", 40
-    verdict = VERIFIERS["steps_continue"](world, "demo", 1, {"count": 2, "within": 0.3}, lambda text: None)
+    verdict = VERIFIERS["steps_continue"](
+        world, "demo", 1, {"count": 2, "within": 0.3}, lambda text: None
+    )
     assert not verdict.recovered
     looks = iter(range(40, 60))
     facts = world.run_facts
     world.run_facts = lambda run: (setattr(world, "steps", next(looks)), facts(run))[1]
-    assert VERIFIERS["steps_continue"](world, "demo", 1, {"count": 2, "within": 5}, lambda text: None).recovered
+    assert VERIFIERS["steps_continue"](
+        world, "demo", 1, {"count": 2, "within": 5}, lambda text: None
+    ).recovered
 
 
 def test_room_without_progress_is_no_recovery_and_neither_is_the_other(world: World) -> None:
     world.state = "running"
-    stuck = VERIFIERS["disk_below"](world, "demo", 1, {"percent": 99, "count": 1, "within": 0.3}, lambda text: None)
+    stuck = VERIFIERS["disk_below"](
+        world, "demo", 1, {"percent": 99, "count": 1, "within": 0.3}, lambda text: None
+    )
     assert not stuck.recovered
     looks = iter(range(100))
     facts = world.run_facts
     world.run_facts = lambda run: (setattr(world, "steps", next(looks)), facts(run))[1]
-    full = VERIFIERS["disk_below"](world, "demo", 1, {"percent": 1, "count": 1, "within": 5}, lambda text: None)
+    full = VERIFIERS["disk_below"](
+        world, "demo", 1, {"percent": 1, "count": 1, "within": 5}, lambda text: None
+    )
     assert not full.recovered
     assert "still" in full.detail
 
@@ -430,7 +475,13 @@ def test_every_step_of_the_schema_is_one_of_the_agents() -> None:
 
 def test_a_death_at_every_record_does_nothing_twice(tmp_path: Path) -> None:
     compiled = {
-        "id": "sick", "title": "t", "family": "f", "role": "root", "severity": "info", "danger": "move", "where": "pod",
+        "id": "sick",
+        "title": "t",
+        "family": "f",
+        "role": "root",
+        "severity": "info",
+        "danger": "move",
+        "where": "pod",
         "applies": ["any"],
         "fix": [
             {"edit_config": {"set": {"ckpt.keep_last": 3}}},
@@ -439,7 +490,7 @@ def test_a_death_at_every_record_does_nothing_twice(tmp_path: Path) -> None:
             {"notify": {"text": "done so far"}},
         ],
         "verify": {"steps_continue": {"count": 0, "within": 1}},
-    }  # fmt: skip
+    }
     deaths = 0
     while True:
         root = tmp_path / str(deaths)
@@ -464,8 +515,12 @@ def test_a_death_at_every_record_does_nothing_twice(tmp_path: Path) -> None:
         except Died:
             pass
         again = Book(Journal(SegmentStream(root / "journal", 1 << 20)))
-        assert Runner(world, again, KEY, made).run(again.ledger.actions.get(KEY)), f"after a death at record {deaths}"
-        assert world.moved == [("step_10", True), ("step_10", True)], f"after a death at record {deaths}"
+        assert Runner(world, again, KEY, made).run(again.ledger.actions.get(KEY)), (
+            f"after a death at record {deaths}"
+        )
+        assert world.moved == [("step_10", True), ("step_10", True)], (
+            f"after a death at record {deaths}"
+        )
         assert world.notes == [("done so far", KEY)]
         assert "keep_last = 3" in (root / "rl.toml").read_text()
         assert (root / ".bs4" / "demo" / "trash" / KEY / "config" / "rl.toml").read_text() == CONFIG

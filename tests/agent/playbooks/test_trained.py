@@ -1,4 +1,6 @@
-"""Recovered is a run that trains on tokens with weights that inference takes; a run that falls apart prints steps too."""
+"""Recovered is a run that trains on tokens with weights that inference takes; a run that falls
+apart prints steps too.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ def attempt(trainer: str, **changes: Any) -> RunFacts:
 
 def verdict(run: RunFacts) -> bool:
     world: Any = SimpleNamespace(run_facts=lambda name: run)
-    return VERIFIERS["steps_advance"](world, "demo", 1, {"count": 2, "within": 0.01}, lambda text: None).recovered
+    return VERIFIERS["steps_advance"](
+        world, "demo", 1, {"count": 2, "within": 0.01}, lambda text: None
+    ).recovered
 
 
 @pytest.mark.parametrize("trainer", TRAINERS)
@@ -39,7 +43,9 @@ def test_one_is_none(trainer: str) -> None:
 
 @pytest.mark.parametrize("trainer", TRAINERS)
 def test_weights_that_nobody_takes_are_no_recovery(trainer: str) -> None:
-    """The engine died before the first step of the new attempt was broadcast; what had been generated is trained to its end."""
+    """The engine died before the first step of the new attempt was broadcast; what had been
+    generated is trained to its end.
+    """
     run = trained(attempt(trainer), 6, 8, taken=5)
     assert trained_steps(run) == []
     assert not verdict(run)
@@ -70,4 +76,6 @@ def test_where_one_log_tells_of_both_sides_its_steps_count() -> None:
     run = attempt("verl", layout=places, history=rows)
     assert trained_steps(run) == [3, 4]
     assert verdict(run)
-    assert not verdict(dataclasses.replace(run, history=[{**row, "throughput": 0.0} for row in rows]))
+    assert not verdict(
+        dataclasses.replace(run, history=[{**row, "throughput": 0.0} for row in rows])
+    )

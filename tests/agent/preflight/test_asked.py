@@ -1,4 +1,6 @@
-"""The agent's answers before a start: short questions at once, the long one in slices, and nothing that never ends."""
+"""The agent's answers before a start: short questions at once, the long one in slices, and nothing
+that never ends.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ class Staged(Preflights):
         return self._staged
 
 
-def test_a_look_is_asked_for_again_until_all_parts_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_look_is_asked_for_again_until_all_parts_are_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(asked, "SLICE_S", 0.05)
     gate = threading.Event()
 
@@ -43,10 +47,16 @@ def test_a_look_is_asked_for_again_until_all_parts_are_there(monkeypatch: pytest
     first = preflights.ask("look", body)
     while "quick" not in first["facts"]:
         first = preflights.ask("look", body)
-    assert (first["facts"], first["waiting"], first["next"]) == ({"quick": {"a": 1}}, ["slow"], body)
+    assert (first["facts"], first["waiting"], first["next"]) == (
+        {"quick": {"a": 1}},
+        ["slow"],
+        body,
+    )
     gate.set()
     deadline = time.monotonic() + 60
-    while (last := preflights.ask("look", first["next"]))["next"] is not None and time.monotonic() < deadline:
+    while (last := preflights.ask("look", first["next"]))[
+        "next"
+    ] is not None and time.monotonic() < deadline:
         pass
     assert last["facts"] == {"quick": {"a": 1}, "slow": {"b": 2}}
     assert preflights.made == 1
@@ -54,7 +64,9 @@ def test_a_look_is_asked_for_again_until_all_parts_are_there(monkeypatch: pytest
     assert preflights.made == 2  # the next preflight looks anew
 
 
-def test_what_goes_wrong_in_one_part_is_said_there_and_nowhere_else(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_goes_wrong_in_one_part_is_said_there_and_nowhere_else(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     def refusing() -> dict[str, Any]:
         raise NotApplicable("there is no such thing here")
 
@@ -104,7 +116,9 @@ def test_what_the_options_name_comes_behind_the_config(tmp_path: Path) -> None:
     (tmp_path / "rl.toml").write_text('toml_files = ["one.toml"]\n')
     (tmp_path / "one.toml").write_text("seq_len = 2\n")
     (tmp_path / "part.toml").write_text("lr = 1\n")
-    answer = Staged({}).ask("config", {"cwd": str(tmp_path), "config": "rl.toml", "named": ["part.toml", "part.json"]})
+    answer = Staged({}).ask(
+        "config", {"cwd": str(tmp_path), "config": "rl.toml", "named": ["part.toml", "part.json"]}
+    )
     assert [Path(name).name for name, _ in answer["files"]] == ["rl.toml", "part.toml", "one.toml"]
     with pytest.raises(BadRequest, match="named"):
         Staged({}).ask("config", {"cwd": str(tmp_path), "config": "rl.toml", "named": "part.toml"})
@@ -112,11 +126,19 @@ def test_what_the_options_name_comes_behind_the_config(tmp_path: Path) -> None:
 
 def test_a_config_that_is_broken_is_sent_all_the_same(tmp_path: Path) -> None:
     (tmp_path / "rl.toml").write_text("max_steps = = 3\n")
-    assert Staged({}).ask("config", {"cwd": str(tmp_path), "config": "rl.toml"})["files"][0][1] == "max_steps = = 3\n"
+    assert (
+        Staged({}).ask("config", {"cwd": str(tmp_path), "config": "rl.toml"})["files"][0][1]
+        == "max_steps = = 3\n"
+    )
 
 
 @pytest.mark.parametrize(
-    ("name", "text"), [("secrets.txt", "x"), ("large.toml", "#" * 50_000), ("loop.toml", 'toml_files = ["loop.toml"]')]
+    ("name", "text"),
+    [
+        ("secrets.txt", "x"),
+        ("large.toml", "#" * 50_000),
+        ("loop.toml", 'toml_files = ["loop.toml"]'),
+    ],
 )
 def test_what_is_no_config_is_not_sent(tmp_path: Path, name: str, text: str) -> None:
     (tmp_path / name).write_text(text)

@@ -31,14 +31,25 @@ def spec(root: Path, config: str, **changes: Any) -> LaunchSpec:
     return LaunchSpec("new", OLD, Path("rl.toml"), root, root / "outputs", **changes)
 
 
-def found(root: Path, library: Library, start: LaunchSpec, before: dict[str, str] | None = None, **changes: Any) -> set[str]:
+def found(
+    root: Path,
+    library: Library,
+    start: LaunchSpec,
+    before: dict[str, str] | None = None,
+    **changes: Any,
+) -> set[str]:
     run = planned.run_facts(start, registry.get(OLD), {"HF_HOME": str(root / "hf")}, before)
-    return {row["failure"] for row in planned.findings(facts(**changes), run, root, library)} - {"disk-high", "disk-full"}
+    return {row["failure"] for row in planned.findings(facts(**changes), run, root, library)} - {
+        "disk-high",
+        "disk-full",
+    }
 
 
 def test_every_planned_detector_exists_and_has_a_playbook(library: Library) -> None:
     assert set(DETECTORS) >= planned.PLANNED
-    assert {p.detector for p in library if p.applies_to(OLD) or p.applies_to("prime-rl")} >= planned.PLANNED
+    assert {
+        p.detector for p in library if p.applies_to(OLD) or p.applies_to("prime-rl")
+    } >= planned.PLANNED
 
 
 def test_a_clean_start_has_no_findings(tmp_path: Path, library: Library) -> None:
@@ -60,14 +71,22 @@ gpu_memory_utilization = 0.9
 """
     gpus = GpuFacts("ok", "local", {0: 0}, {0: 80 << 30}, errors={0: "GPU is lost"})
     assert found(tmp_path, library, spec(tmp_path, config), gpus=gpus) == {
-        "shared-gpu-budget", "model-too-big", "curriculum-noop", "gpu-off-bus",
-    }  # fmt: skip
+        "shared-gpu-budget",
+        "model-too-big",
+        "curriculum-noop",
+        "gpu-off-bus",
+    }
 
 
-def test_a_resume_of_what_is_not_there_and_under_another_name(tmp_path: Path, library: Library) -> None:
+def test_a_resume_of_what_is_not_there_and_under_another_name(
+    tmp_path: Path, library: Library
+) -> None:
     start = spec(tmp_path, '[model]\nname = "new/name"\n', resume=7)
     (tmp_path / "outputs" / "checkpoints" / "step_5" / "trainer").mkdir(parents=True)
-    assert found(tmp_path, library, start, {"model.name": "old/name"}) == {"wandb-step-as-checkpoint", "phase-switch-lineage"}
+    assert found(tmp_path, library, start, {"model.name": "old/name"}) == {
+        "wandb-step-as-checkpoint",
+        "phase-switch-lineage",
+    }
 
 
 def test_a_directory_that_another_living_run_writes(tmp_path: Path, library: Library) -> None:
@@ -77,7 +96,9 @@ def test_a_directory_that_another_living_run_writes(tmp_path: Path, library: Lib
     assert found(tmp_path, library, start, runs=[other]) == {"run-dir-collision"}
 
 
-def test_half_written_dataset_caches_count_where_the_launch_would_look(tmp_path: Path, library: Library) -> None:
+def test_half_written_dataset_caches_count_where_the_launch_would_look(
+    tmp_path: Path, library: Library
+) -> None:
     torn = tmp_path / "hf" / "datasets" / "abc.incomplete"
     torn.mkdir(parents=True)
     os.utime(torn, (1, 1))
@@ -89,10 +110,20 @@ def test_half_written_dataset_caches_count_where_the_launch_would_look(tmp_path:
     [
         ({"orchestrator.env.0.id": "owner/beautiful-soup-env@0.1.2"}, ["beautiful_soup_env"]),
         (
-            {"orchestrator.train.source.0.env.taskset.id": "reverse-text", "orchestrator.train.source.0.env.agent.harness.id": "null"},
+            {
+                "orchestrator.train.source.0.env.taskset.id": "reverse-text",
+                "orchestrator.train.source.0.env.agent.harness.id": "null",
+            },
             ["reverse_text"],
         ),
-        ({"orchestrator.env.0.id": "a", "orchestrator.eval.env.0.id": "a", "orchestrator.eval.env.1.id": "b-c"}, ["a", "b_c"]),
+        (
+            {
+                "orchestrator.env.0.id": "a",
+                "orchestrator.eval.env.0.id": "a",
+                "orchestrator.eval.env.1.id": "b-c",
+            },
+            ["a", "b_c"],
+        ),
         ({"model.id": "x", "wandb.id": "y"}, []),
     ],
 )
@@ -110,7 +141,9 @@ def test_the_packages_that_a_run_will_import(settings: dict[str, Any], modules: 
         ("prime-rl", "[inference.vllm]\na = 1\n", [0, 1]),
     ],
 )
-def test_the_gpus_that_a_start_will_use(tmp_path: Path, trainer: str, config: str, ids: list[int]) -> None:
+def test_the_gpus_that_a_start_will_use(
+    tmp_path: Path, trainer: str, config: str, ids: list[int]
+) -> None:
     start = dataclasses.replace(spec(tmp_path, config), trainer=trainer)
     assert look.gpu_ids(planned.run_facts(start, registry.get(trainer), {})) == ids
 
@@ -126,4 +159,6 @@ def test_the_gpus_that_a_start_will_use(tmp_path: Path, trainer: str, config: st
     ],
 )
 def test_whether_wandb_is_asked(tmp_path: Path, config: str, needed: bool) -> None:
-    assert look.needs_wandb(planned.run_facts(spec(tmp_path, config), registry.get(OLD), {})) is needed
+    assert (
+        look.needs_wandb(planned.run_facts(spec(tmp_path, config), registry.get(OLD), {})) is needed
+    )

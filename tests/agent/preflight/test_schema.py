@@ -1,4 +1,6 @@
-"""The classes asked about a config on the pod, as its launch would have it, and about one that is sent and laid out on its own."""
+"""The classes asked about a config on the pod, as its launch would have it, and about one that is
+sent and laid out on its own.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,17 @@ from bs4_agent.trainers.base import LaunchSpec
 
 
 @pytest.fixture
-def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, list[str], list[str]]]:
-    """(trainer, component, words, what the files named by `@` held), and a training environment that is only there to be found."""
+def asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> list[tuple[str, str, list[str], list[str]]]:
+    """(trainer, component, words, what the files named by `@` held), and a training environment
+    that is only there to be found.
+    """
     told: list[tuple[str, str, list[str], list[str]]] = []
 
-    def answer(python: str, trainer: str, component: str, words: list[str], *_: Any) -> dict[str, object]:
+    def answer(
+        python: str, trainer: str, component: str, words: list[str], *_: Any
+    ) -> dict[str, object]:
         files = [Path(word) for before, word in itertools.pairwise(words) if before == "@"]
         assert all(file.is_absolute() for file in files)
         told.append((trainer, component, list(words), [file.read_text() for file in files]))
@@ -50,20 +58,30 @@ def test_a_launch_is_judged_by_its_own_command_line(tmp_path: Path, asked: list[
     assert words[words.index("--ckpt.resume-step") + 1] == "5"
 
 
-def test_of_several_ranks_only_the_words_of_the_program_count(tmp_path: Path, asked: list[Any]) -> None:
+def test_of_several_ranks_only_the_words_of_the_program_count(
+    tmp_path: Path, asked: list[Any]
+) -> None:
     schema.of_launch(spec(tmp_path, component="trainer", processes=4), {})
     assert asked[0][2][0] == "@"
 
 
-def test_what_would_not_be_launched_is_judged_by_its_config(tmp_path: Path, asked: list[Any]) -> None:
+def test_what_would_not_be_launched_is_judged_by_its_config(
+    tmp_path: Path, asked: list[Any]
+) -> None:
     (tmp_path / "prime-rl" / "rl.toml").write_text("[ckpt]\nresume_step = 3\n")
     schema.of_launch(spec(tmp_path, overrides=("--max-steps", "7")), {})
     assert asked[0][2][2:] == ["--max-steps", "7"]
 
 
-def test_a_config_that_is_sent_lies_below_a_directory_of_its_own_and_is_gone_afterwards(tmp_path: Path, asked: list[Any]) -> None:
+def test_a_config_that_is_sent_lies_below_a_directory_of_its_own_and_is_gone_afterwards(
+    tmp_path: Path, asked: list[Any]
+) -> None:
     files = [["/far/away/rl.toml", "a"], ["/far/../../../../../../tmp/base.toml", "b"]]
-    body = {"trainer": "prime-rl", "files": files, "overrides": ["--x", "1", "--trainer", "@", "own.toml"]}
+    body = {
+        "trainer": "prime-rl",
+        "files": files,
+        "overrides": ["--x", "1", "--trainer", "@", "own.toml"],
+    }
     (tmp_path / "prime-rl" / "own.toml").write_text("c")
     answer = schema.of_files(body, tmp_path / "prime-rl", {})
     ((_, component, words, held),) = asked

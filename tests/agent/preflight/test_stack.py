@@ -1,4 +1,6 @@
-"""The training environment of a checkout: found as `uv run` finds it, asked once for each of its revisions."""
+"""The training environment of a checkout: found as `uv run` finds it, asked once for each of its
+revisions.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def packages_of(project: Path) -> Path:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What was asked of the interpreter, in order; it has flash-attn, and one module that cannot be imported."""
+    """What was asked of the interpreter, in order; it has flash-attn, and one module that cannot be
+    imported.
+    """
     told: list[str] = []
 
     def answer(python: str, timeout: float = 0) -> dict[str, str | None]:
@@ -45,7 +49,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return told
 
 
-def test_the_environment_is_that_of_the_checkout_or_of_one_above_it(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_is_that_of_the_checkout_or_of_one_above_it(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     python = project / ".venv" / "bin" / "python3"
     assert stack.python_of(project) == python
     assert stack.python_of(project / "examples") == python
@@ -54,7 +60,12 @@ def test_the_environment_is_that_of_the_checkout_or_of_one_above_it(project: Pat
 
 
 def test_no_environment_is_told_and_not_guessed(tmp_path: Path, asked: list[str]) -> None:
-    assert stack.look(tmp_path, ["env"]) == {"python": None, "revision": "", "versions": {}, "imports": {}}
+    assert stack.look(tmp_path, ["env"]) == {
+        "python": None,
+        "revision": "",
+        "versions": {},
+        "imports": {},
+    }
     assert asked == []
 
 
@@ -74,7 +85,9 @@ def test_a_failure_is_looked_at_anew_each_time(project: Path, asked: list[str]) 
     assert asked == ["versions", "broken", "flash_attn", "broken"]
 
 
-def test_an_import_is_believed_for_a_while_only(project: Path, asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_import_is_believed_for_a_while_only(
+    project: Path, asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     stack.look(project, ["env"])
     monkeypatch.setattr(stack, "IMPORT_KEPT_S", 0.0)
     stack.look(project, ["env"])

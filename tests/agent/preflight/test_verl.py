@@ -1,4 +1,6 @@
-"""A look before a start of verl: by its own settings, and in whatever interpreter it is started with."""
+"""A look before a start of verl: by its own settings, and in whatever interpreter it is started
+with.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ def interpreter(directory: Path) -> Path:
     return path
 
 
-def test_the_named_environment_then_the_checkouts_then_the_machines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_named_environment_then_the_checkouts_then_the_machines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cwd = tmp_path / "verl"
     machines = interpreter(tmp_path / "image")
     monkeypatch.setenv("PATH", str(machines.parent))
@@ -33,7 +37,9 @@ def test_the_named_environment_then_the_checkouts_then_the_machines(tmp_path: Pa
     own = interpreter(cwd / ".venv")
     assert verl_needs.interpreter(start(cwd)) == str(own)
     named = interpreter(tmp_path / "named")
-    assert verl_needs.interpreter(start(cwd, env={"VIRTUAL_ENV": str(tmp_path / "named")})) == str(named)
+    assert verl_needs.interpreter(start(cwd, env={"VIRTUAL_ENV": str(tmp_path / "named")})) == str(
+        named
+    )
 
 
 def test_without_an_environment_of_its_own_that_interpreter_is_looked_at(tmp_path: Path) -> None:
@@ -46,11 +52,16 @@ def test_without_an_environment_of_its_own_that_interpreter_is_looked_at(tmp_pat
     assert found["versions"]["python"] == sys.version.split()[0]
     assert found["imports"] == {"verl": None}
     # What was found there is not believed of another place.
-    assert stack.look(tmp_path / "elsewhere", ["verl"], {}, sys.executable)["imports"]["verl"] is not None
+    assert (
+        stack.look(tmp_path / "elsewhere", ["verl"], {}, sys.executable)["imports"]["verl"]
+        is not None
+    )
 
 
 def test_an_environment_that_was_changed_is_another(tmp_path: Path) -> None:
     python = interpreter(tmp_path)
     before = stack.revision(python)
-    (tmp_path / "lib" / "python3.10" / "dist-packages" / "vllm-0.12.0.dist-info").mkdir(parents=True)
+    (tmp_path / "lib" / "python3.10" / "dist-packages" / "vllm-0.12.0.dist-info").mkdir(
+        parents=True
+    )
     assert stack.revision(python) != before

@@ -1,5 +1,6 @@
-"""The trainer's own config classes, asked in an environment of the shape that prime-rl's has: what they refuse, what they cannot tell, and
-what is left behind (nothing)."""
+"""The trainer's own config classes, asked in an environment of the shape that prime-rl's has: what
+they refuse, what they cannot tell, and what is left behind (nothing).
+"""
 
 from __future__ import annotations
 
@@ -42,7 +43,9 @@ def only(python: str, trainer: str, words: list[str]) -> Any:
     return error
 
 
-def test_they_take_what_is_right_and_refuse_what_is_not(tmp_path: Path, trainer: str, python: str) -> None:
+def test_they_take_what_is_right_and_refuse_what_is_not(
+    tmp_path: Path, trainer: str, python: str
+) -> None:
     good = config(tmp_path, "max_steps = 10\n[orchestrator]\nbatch_size = 8\n")
     answer = classes.probe(python, trainer, "rl", good)
     assert (answer.get("errors"), answer.get("unknown")) == ([], None)
@@ -58,14 +61,18 @@ def test_the_command_line_counts(tmp_path: Path, trainer: str, python: str) -> N
     assert error["loc"] == ["orchestrator", "no_such_key"]
 
 
-def test_what_it_refuses_between_values_has_no_place(tmp_path: Path, trainer: str, python: str) -> None:
+def test_what_it_refuses_between_values_has_no_place(
+    tmp_path: Path, trainer: str, python: str
+) -> None:
     words = config(tmp_path, "[trainer.model]\nseq_len = 1024\n[orchestrator]\nseq_len = 2048\n")
     error = only(python, trainer, words)
     assert (error["loc"], error["kind"]) == ([], "value_error")
     assert "1024" in error["message"]
 
 
-def test_nothing_is_written_where_the_config_lies(tmp_path: Path, trainer: str, python: str) -> None:
+def test_nothing_is_written_where_the_config_lies(
+    tmp_path: Path, trainer: str, python: str
+) -> None:
     words = config(tmp_path, "max_steps = 10\n")
     before = sorted(path for path in tmp_path.rglob("*") if "__pycache__" not in path.parts)
     classes.probe(python, trainer, "rl", [*words, "--output-dir", str(tmp_path / "outputs")])
@@ -95,27 +102,43 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_class_that_does_not_come_back_is_not_waited_for(made: Path) -> None:
     made.write_text("import time\n\ndef cli(cls, args):\n    time.sleep(60)\n")
     began = time.monotonic()
-    assert "within 1 s" in str(classes.probe(sys.executable, "prime-rl", "rl", [], timeout=1.0)["unknown"])
+    assert "within 1 s" in str(
+        classes.probe(sys.executable, "prime-rl", "rl", [], timeout=1.0)["unknown"]
+    )
     assert time.monotonic() - began < 20
 
 
 def test_noise_crashes_and_exits_are_told_apart(made: Path) -> None:
     made.write_text(
-        "import sys\n\ndef cli(cls, args):\n    print('{}')\n    sys.stderr.write('usage: rl\\nrl: error: no --x\\n')\n    sys.exit(2)\n"
+        "import sys\n\ndef cli(cls, args):\n    print('{}')\n    sys.stderr.write('usage: "
+        "rl\\nrl: error: no --x\\n')\n    sys.exit(2)\n"
     )
     answer = classes.probe(sys.executable, "prime-rl", "rl", ["--x"])
     assert answer["errors"] == [{"loc": [], "kind": "SystemExit", "message": "rl: error: no --x"}]
-    made.write_text("def cli(cls, args):\n    raise ModuleNotFoundError(\"taskset 'some-env' not found\")\n")
+    made.write_text(
+        "def cli(cls, args):\n    raise ModuleNotFoundError(\"taskset 'some-env' not found\")\n"
+    )
     answer = classes.probe(sys.executable, "prime-rl", "rl", [])
-    assert answer["errors"] == [{"loc": [], "kind": "ModuleNotFoundError", "message": "ModuleNotFoundError: taskset 'some-env' not found"}]
-    made.write_text("import os, signal\n\ndef cli(cls, args):\n    os.kill(os.getpid(), signal.SIGKILL)\n")
+    assert answer["errors"] == [
+        {
+            "loc": [],
+            "kind": "ModuleNotFoundError",
+            "message": "ModuleNotFoundError: taskset 'some-env' not found",
+        }
+    ]
+    made.write_text(
+        "import os, signal\n\ndef cli(cls, args):\n    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
     assert "exit code -9" in str(classes.probe(sys.executable, "prime-rl", "rl", [])["unknown"])
 
 
 def test_what_a_config_holds_is_not_told(made: Path) -> None:
     """pydantic's errors carry the input; a config may hold what nobody should read."""
     made.write_text(
-        "class E(ValueError):\n    def errors(self):\n        return [{'loc': ('a', 1), 'type': 't', 'msg': 'm', 'input': 'canary'}]\n\n"
+        "class E(ValueError):\n    def errors(self):\n        return [{'loc': ('a', 1), 'type': "
+        "'t', 'msg': 'm', 'input': 'canary'}]\n\n"
         "def cli(cls, args):\n    raise RuntimeError('canary') from E()\n"
     )
-    assert classes.probe(sys.executable, "prime-rl", "rl", [])["errors"] == [{"loc": ["a", 1], "kind": "t", "message": "m"}]
+    assert classes.probe(sys.executable, "prime-rl", "rl", [])["errors"] == [
+        {"loc": ["a", 1], "kind": "t", "message": "m"}
+    ]

@@ -23,13 +23,24 @@ class cuda:
 def test_what_torch_says(tmp_path: Path, available: bool, devices: int) -> None:
     (tmp_path / "torch.py").write_text("print('a banner')\n" + TORCH.format(available=available))
     found = cuda.probe(sys.executable, 60.0, {"PYTHONPATH": str(tmp_path)})
-    assert found == {"torch": "2.9.0+cu128", "cuda": "12.8", "available": available, "devices": devices, "error": None}
+    assert found == {
+        "torch": "2.9.0+cu128",
+        "cuda": "12.8",
+        "available": available,
+        "devices": devices,
+        "error": None,
+    }
 
 
 def test_a_torch_that_cannot_be_imported_says_why(tmp_path: Path) -> None:
-    (tmp_path / "torch.py").write_text("raise ImportError('libcudart.so.12: cannot open shared object file')")
+    (tmp_path / "torch.py").write_text(
+        "raise ImportError('libcudart.so.12: cannot open shared object file')"
+    )
     found = cuda.probe(sys.executable, 60.0, {"PYTHONPATH": str(tmp_path)})
-    assert (found["available"], found["error"]) == (None, "ImportError: libcudart.so.12: cannot open shared object file")
+    assert (found["available"], found["error"]) == (
+        None,
+        "ImportError: libcudart.so.12: cannot open shared object file",
+    )
 
 
 def test_an_interpreter_that_is_none_is_an_error_and_no_answer(tmp_path: Path) -> None:

@@ -1,4 +1,6 @@
-"""What services say of a pod's credentials: real sockets, nobody's keys, and no key in any answer."""
+"""What services say of a pod's credentials: real sockets, nobody's keys, and no key in any
+answer.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,31 @@ from bs4_agent.probes import service_script, services
 from tests.support.services import KEY, KEY_ID, STORE_KEY, TOKEN, Services, serving
 
 _NAMES = (
-    "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_TOKEN_PATH", "HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE", "HF_ENDPOINT", "WANDB_API_KEY",
-    "WANDB_MODE", "WANDB_BASE_URL", "NETRC", "B2_APPLICATION_KEY_ID", "B2_APPLICATION_KEY", "B2_ACCOUNT_INFO", "XDG_CONFIG_HOME",
-    "BS4_HUB_URL", "BS4_WANDB_URL", "BS4_B2_URL", "http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "all_proxy", "ALL_PROXY",
-)  # fmt: skip
+    "HF_TOKEN",
+    "HUGGING_FACE_HUB_TOKEN",
+    "HF_TOKEN_PATH",
+    "HF_HOME",
+    "HF_HUB_CACHE",
+    "HF_HUB_OFFLINE",
+    "HF_ENDPOINT",
+    "WANDB_API_KEY",
+    "WANDB_MODE",
+    "WANDB_BASE_URL",
+    "NETRC",
+    "B2_APPLICATION_KEY_ID",
+    "B2_APPLICATION_KEY",
+    "B2_ACCOUNT_INFO",
+    "XDG_CONFIG_HOME",
+    "BS4_HUB_URL",
+    "BS4_WANDB_URL",
+    "BS4_B2_URL",
+    "http_proxy",
+    "https_proxy",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "all_proxy",
+    "ALL_PROXY",
+)
 
 
 @pytest.fixture
@@ -55,12 +78,17 @@ def ask(there: Services, model: str = "", **more: Any) -> dict[str, Any]:
     return service_script.ask({"urls": there.urls, "model": model, **more})
 
 
-def test_good_credentials_are_found_in_their_files_and_never_told(home: Path, there: Services) -> None:
+def test_good_credentials_are_found_in_their_files_and_never_told(
+    home: Path, there: Services
+) -> None:
     file = all_credentials(home)
-    answer = services.probe({"urls": there.urls, "model": "owner/small", "b2_file": str(file)}, environment={"HOME": str(home)})
-    assert {name: (answer[name]["token"], answer[name]["state"]) for name in ("hub", "wandb", "b2")} == dict.fromkeys(
-        ("hub", "wandb", "b2"), ("file", "ok")
+    answer = services.probe(
+        {"urls": there.urls, "model": "owner/small", "b2_file": str(file)},
+        environment={"HOME": str(home)},
     )
+    assert {
+        name: (answer[name]["token"], answer[name]["state"]) for name in ("hub", "wandb", "b2")
+    } == dict.fromkeys(("hub", "wandb", "b2"), ("file", "ok"))
     assert answer["b2"]["missing"] == []
     assert answer["model"]["status"] == 200
     assert answer["model"]["config"]["architectures"] == ["Qwen3ForCausalLM"]
@@ -68,18 +96,22 @@ def test_good_credentials_are_found_in_their_files_and_never_told(home: Path, th
     assert not [secret for secret in (TOKEN, KEY, KEY_ID, STORE_KEY, "somebody") if secret in told]
 
 
-def test_wrong_credentials_are_refused(home: Path, there: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_credentials_are_refused(
+    home: Path, there: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HF_TOKEN", "hf_other")
     monkeypatch.setenv("WANDB_API_KEY", "other")
     monkeypatch.setenv("B2_APPLICATION_KEY_ID", "other")
     monkeypatch.setenv("B2_APPLICATION_KEY", "other")
     answer = ask(there)
-    assert {name: (answer[name]["token"], answer[name]["state"]) for name in ("hub", "wandb", "b2")} == dict.fromkeys(
-        ("hub", "wandb", "b2"), ("environment", "refused")
-    )
+    assert {
+        name: (answer[name]["token"], answer[name]["state"]) for name in ("hub", "wandb", "b2")
+    } == dict.fromkeys(("hub", "wandb", "b2"), ("environment", "refused"))
 
 
-def test_a_key_that_belongs_to_nobody_is_answered_with_200_and_refused(home: Path, there: Services) -> None:
+def test_a_key_that_belongs_to_nobody_is_answered_with_200_and_refused(
+    home: Path, there: Services
+) -> None:
     all_credentials(home)
     there.viewer = False
     assert ask(there)["wandb"]["state"] == "refused"
@@ -95,7 +127,9 @@ def test_the_account_file_of_b2_is_read(home: Path, there: Services) -> None:
     path = home / ".config" / "b2" / "account_info"
     path.parent.mkdir(parents=True)
     with sqlite3.connect(path) as database:
-        database.execute("CREATE TABLE account (account_id_or_app_key_id TEXT, application_key TEXT)")
+        database.execute(
+            "CREATE TABLE account (account_id_or_app_key_id TEXT, application_key TEXT)"
+        )
         database.execute("INSERT INTO account VALUES (?, ?)", (KEY_ID, STORE_KEY))
     database.close()
     assert (ask(there)["b2"]["token"], ask(there)["b2"]["state"]) == ("file", "ok")
@@ -109,16 +143,26 @@ def test_nothing_there_is_absent_and_asks_nobody(home: Path, there: Services) ->
 
 
 def test_no_network_is_unknown(home: Path) -> None:
-    with socket.socket() as nobody:  # bound and not listening: refused, and no other test can get the port
+    with (
+        socket.socket() as nobody
+    ):  # bound and not listening: refused, and no other test can get the port
         nobody.bind(("127.0.0.1", 0))
         all_credentials(home)
         url = f"http://127.0.0.1:{nobody.getsockname()[1]}"
         answer = service_script.ask(
-            {"urls": {"hub": url, "wandb": url, "b2": url}, "model": "owner/small", "b2_file": str(home / "b2.json")}
+            {
+                "urls": {"hub": url, "wandb": url, "b2": url},
+                "model": "owner/small",
+                "b2_file": str(home / "b2.json"),
+            }
         )
     assert {answer[name]["state"] for name in ("hub", "wandb", "b2")} == {"unknown"}
     assert "refused" in answer["hub"]["detail"]
-    assert (answer["model"]["status"], answer["model"]["cached"], answer["clock"]) == (None, False, None)
+    assert (answer["model"]["status"], answer["model"]["cached"], answer["clock"]) == (
+        None,
+        False,
+        None,
+    )
 
 
 def test_a_broken_service_is_unknown_and_no_fault_of_the_key(home: Path, there: Services) -> None:
@@ -127,7 +171,9 @@ def test_a_broken_service_is_unknown_and_no_fault_of_the_key(home: Path, there: 
     assert ask(there)["hub"] == {"token": "file", "state": "unknown", "detail": "HTTP 503"}
 
 
-def test_offline_modes_ask_nobody(home: Path, there: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_offline_modes_ask_nobody(
+    home: Path, there: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
     all_credentials(home)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("WANDB_MODE", "offline")
@@ -147,10 +193,24 @@ def test_gated_models_are_described_to_all_and_read_by_few(home: Path, there: Se
 
 def test_a_model_that_is_not_there_and_one_in_the_cache(home: Path, there: Services) -> None:
     assert ask(there, "owner/none")["model"]["status"] == 404
-    config = home / ".cache" / "huggingface" / "hub" / "models--owner--kept" / "snapshots" / "a1" / "config.json"
-    write(config, json.dumps({"architectures": ["LlamaForCausalLM"], "vision_config": {"depth": 3}}))
+    config = (
+        home
+        / ".cache"
+        / "huggingface"
+        / "hub"
+        / "models--owner--kept"
+        / "snapshots"
+        / "a1"
+        / "config.json"
+    )
+    write(
+        config, json.dumps({"architectures": ["LlamaForCausalLM"], "vision_config": {"depth": 3}})
+    )
     answer = ask(there, "owner/kept")["model"]
-    assert (answer["cached"], answer["config"]) == (True, {"architectures": ["LlamaForCausalLM"], "vision_config": True})
+    assert (answer["cached"], answer["config"]) == (
+        True,
+        {"architectures": ["LlamaForCausalLM"], "vision_config": True},
+    )
 
 
 @pytest.mark.parametrize("model", ["", "/models/own", "./own", "own"])
@@ -159,11 +219,15 @@ def test_what_is_no_id_of_the_hub_is_not_asked(home: Path, there: Services, mode
     assert there.asked == []
 
 
-def test_a_download_that_is_redirected_elsewhere_does_not_take_the_token_along(home: Path, there: Services) -> None:
+def test_a_download_that_is_redirected_elsewhere_does_not_take_the_token_along(
+    home: Path, there: Services
+) -> None:
     all_credentials(home)
     with serving("127.0.0.2") as other:
         other.models = there.models
-        there.redirect["/owner/small/resolve/main/config.json"] = f"{other.url}/owner/small/resolve/main/config.json"
+        there.redirect["/owner/small/resolve/main/config.json"] = (
+            f"{other.url}/owner/small/resolve/main/config.json"
+        )
         assert ask(there, "owner/small")["model"]["status"] == 200
         assert other.asked == [("/owner/small/resolve/main/config.json", "")]
 

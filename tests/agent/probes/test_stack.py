@@ -15,7 +15,18 @@ from bs4_agent.probes import stack
 from tests.support.interpreters import find
 from tests.support.pod import NotHere
 
-KEYS = {"python", "torch", "vllm", "sglang", "ray", "prime_rl", "verl", "verifiers", "flash_attn", "cuda"}
+KEYS = {
+    "python",
+    "torch",
+    "vllm",
+    "sglang",
+    "ray",
+    "prime_rl",
+    "verl",
+    "verifiers",
+    "flash_attn",
+    "cuda",
+}
 
 
 @pytest.fixture
@@ -55,7 +66,9 @@ def test_versions_without_importing_anything(environment: Path) -> None:
 
 
 def test_cuda_is_what_torch_says_itself(environment: Path) -> None:
-    (environment / "torch" / "version.py").write_text("__version__ = '2.9.1'\ncuda: Optional[str] = '13.0'\nhip = None\n")
+    (environment / "torch" / "version.py").write_text(
+        "__version__ = '2.9.1'\ncuda: Optional[str] = '13.0'\nhip = None\n"
+    )
     assert stack.probe(sys.executable)["cuda"] == "13.0"
 
 
@@ -81,12 +94,18 @@ def test_other_interpreters(environment: Path, version: str) -> None:
 
 def test_the_script_leaves_nothing_behind(environment: Path) -> None:
     before = set(Path(stack.__file__).parent.rglob("*"))
-    done = subprocess.run([sys.executable, "-B", stack.__file__], capture_output=True, check=True, timeout=20)
+    done = subprocess.run(
+        [sys.executable, "-B", stack.__file__], capture_output=True, check=True, timeout=20
+    )
     assert set(json.loads(done.stdout)) == KEYS
     assert set(Path(stack.__file__).parent.rglob("*")) == before
 
 
-@pytest.mark.parametrize("body", ["exec sleep 60", "echo nonsense", "exit 3", None], ids=["hangs", "nonsense", "fails", "missing"])
+@pytest.mark.parametrize(
+    "body",
+    ["exec sleep 60", "echo nonsense", "exit 3", None],
+    ids=["hangs", "nonsense", "fails", "missing"],
+)
 def test_an_interpreter_that_is_none(tmp_path: Path, body: str | None) -> None:
     python = tmp_path / "python"
     if body is not None:

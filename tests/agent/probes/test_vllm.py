@@ -16,7 +16,14 @@ import psutil
 import pytest
 
 from bs4_agent.errors import Refused
-from bs4_agent.probes.vllm import ProbeFailed, health, metrics, one_token, own_address, parse_metrics
+from bs4_agent.probes.vllm import (
+    ProbeFailed,
+    health,
+    metrics,
+    one_token,
+    own_address,
+    parse_metrics,
+)
 
 CORPUS = Path(__file__).resolve().parents[3] / "../shared/corpus/vllm/metrics.txt"
 
@@ -35,7 +42,9 @@ vllm:num_requests_waiting
 
 
 class Server:
-    """`answers`: path -> (status, body) or a callable that gets the handler. `asked`: what came in, in order."""
+    """`answers`: path -> (status, body) or a callable that gets the handler. `asked`: what came in,
+    in order.
+    """
 
     def __init__(self) -> None:
         self.answers: dict[str, Any] = {
@@ -63,7 +72,8 @@ class Server:
 
             do_POST = do_GET  # noqa: N815  http.server's own names
 
-            def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the base class names it
+            # The base class names it.
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002
                 return
 
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
@@ -125,7 +135,10 @@ def test_a_healthy_server(server: Server) -> None:
 
 def test_one_token_asks_for_one_token_of_the_served_model(server: Server) -> None:
     assert one_token(server.url, 20.0).ok
-    assert [entry[:2] for entry in server.asked] == [("GET", "/v1/models"), ("POST", "/v1/completions")]
+    assert [entry[:2] for entry in server.asked] == [
+        ("GET", "/v1/models"),
+        ("POST", "/v1/completions"),
+    ]
     request = server.asked[1][2]
     assert (request["model"], request["max_tokens"]) == ("Qwen/Qwen3-0.6B", 1)
     server.asked.clear()
@@ -186,7 +199,9 @@ def test_nobody_listens() -> None:
         ((200, b'{"choices": []}'), 200, "bad-answer"),
     ],
 )
-def test_an_answer_that_is_none(server: Server, answer: tuple[int, bytes], status: int, error: str) -> None:
+def test_an_answer_that_is_none(
+    server: Server, answer: tuple[int, bytes], status: int, error: str
+) -> None:
     server.answers["/v1/completions"] = answer
     probe = one_token(server.url, 2.0)
     assert (probe.ok, probe.status, probe.error) == (False, status, error)
@@ -212,7 +227,18 @@ def test_a_server_without_models(server: Server, body: bytes) -> None:
         (b"HTTP/1.1 yes\r\n\r\n", "bad-answer"),
         (b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 20_000, "bad-answer"),
     ],
-    ids=["closed at once", "in the middle", "not HTTP", "endless", "in a chunk", "huge chunk", "no size", "length", "no status", "headers"],
+    ids=[
+        "closed at once",
+        "in the middle",
+        "not HTTP",
+        "endless",
+        "in a chunk",
+        "huge chunk",
+        "no size",
+        "length",
+        "no status",
+        "headers",
+    ],
 )
 def test_what_is_no_server_of_ours(raw: Any, sent: bytes, error: str) -> None:
     def say(connection: socket.socket) -> None:
@@ -230,7 +256,10 @@ def test_what_is_no_server_of_ours(raw: Any, sent: bytes, error: str) -> None:
     [
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
         b"1c;name=x\r\nvllm:num_requests_running 2\n\r\n1\r\n\n\r\n0\r\nTrailer: x\r\n\r\n",
-        b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length:28\r\n\r\nvllm:num_requests_running 2\nand more",
+        (
+            b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length:28\r\n\r\n"
+            b"vllm:num_requests_running 2\nand more"
+        ),
         b"HTTP/1.0 200 OK\r\n\r\nvllm:num_requests_running 2\n",
     ],
     ids=["in chunks", "after a 100", "until it closes"],
@@ -306,17 +335,29 @@ def test_our_own_addresses_may_be_asked(server: Server) -> None:
         assert health(server.url.replace("127.0.0.1", host), 2.0).ok
     assert own_address("::") == "::1"
     assert own_address("127.0.0.5") == "127.0.0.5"
-    own = [entry.address for entries in psutil.net_if_addrs().values() for entry in entries if entry.family == socket.AF_INET]
+    own = [
+        entry.address
+        for entries in psutil.net_if_addrs().values()
+        for entry in entries
+        if entry.family == socket.AF_INET
+    ]
     assert [own_address(address) for address in own] == own
     ours = own_address(socket.gethostname())
     assert ours in own or ours.startswith("127.") or ":" in ours
 
 
 def test_the_agent_carries_no_http_client(server: Server) -> None:
-    """http.client with its e-mail parser would be a twentieth of the memory that an agent may use."""
+    """http.client with its e-mail parser would be a twentieth of the memory that an agent may
+    use.
+    """
     import subprocess
     import sys
 
-    program = f"import sys; from bs4_agent.probes.vllm import health; print(health({server.url!r}, 5.0).ok, 'http.client' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, timeout=20)
+    program = (
+        f"import sys; from bs4_agent.probes.vllm import health; print(health({server.url!r}, "
+        "5.0).ok, 'http.client' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, check=True, timeout=20
+    )
     assert done.stdout == b"True False\n"

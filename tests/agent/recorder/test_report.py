@@ -29,14 +29,20 @@ use_token = true
     cleaned = without_secrets(config)
     assert b"canary" not in cleaned
     assert cleaned.count(b'"(left out)"') == 4
-    for kept in (b"max_tokens = 128\n", b'project = "keyboard"\n', b"use_token = true\n", b"[wandb]\n"):
+    for kept in (
+        b"max_tokens = 128\n",
+        b'project = "keyboard"\n',
+        b"use_token = true\n",
+        b"[wandb]\n",
+    ):
         assert kept in cleaned
 
 
 def test_the_kernels_own_lines_are_told_as_dmesg_does(tmp_path: Path) -> None:
     records = b"".join(b"6,%d,%d,-;line %d\n" % (n, n * 1_000_001, n) for n in range(LINES + 5))
     (tmp_path / "kmsg").write_bytes(
-        records + b"30,9,5,-;a daemon's line\n SUBSYSTEM=pci\n3,9001,7000000,-;NVRM: Xid (PCI:0000:01:00): 79\n"
+        records + b"30,9,5,-;a daemon's line\n SUBSYSTEM=pci\n3,9001,7000000,-;NVRM: Xid "
+        b"(PCI:0000:01:00): 79\n"
     )
     lines = (kernel_lines(tmp_path) or b"").splitlines()
     assert len(lines) == LINES

@@ -1,4 +1,6 @@
-"""Real processes for tests of runs: attempts under a real shim, a small trainer, and a condition instead of a sleep."""
+"""Real processes for tests of runs: attempts under a real shim, a small trainer, and a condition
+instead of a sleep.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,23 @@ from bs4_agent.paths import Home
 from bs4_agent.runs.registry import Runs
 from bs4_agent.scope import Scope
 from bs4_agent.telemetry.processes import ProcessTable
-from bs4_agent.trainers.base import Checkpoint, Event, LaunchSpec, LogLine, LogSource, RunLayout, StopPolicy
+from bs4_agent.trainers.base import (
+    Checkpoint,
+    Event,
+    LaunchSpec,
+    LogLine,
+    LogSource,
+    RunLayout,
+    StopPolicy,
+)
 
 T = TypeVar("T")
 
 AGENTS = Path(__file__).resolve().parents[3] / "agents"
-SHIM = "import sys; sys.path.insert(0, sys.argv.pop(1)); from bs4_agent.shim import main; sys.exit(main(sys.argv[1:]))"
+SHIM = (
+    "import sys; sys.path.insert(0, sys.argv.pop(1)); from bs4_agent.shim import main; "
+    "sys.exit(main(sys.argv[1:]))"
+)
 
 
 def until(condition: Callable[[], T | None], seconds: float = 60.0) -> T:
@@ -51,7 +64,16 @@ def shell(script: str) -> list[str]:
 
 def prepare(directory: Path, argv: Sequence[str], **more: Any) -> Path:
     directory.mkdir(parents=True, exist_ok=True)
-    spec = {"argv": list(argv), "cwd": "/", "env": {}, "run": "practice", "attempt": 1, "agent_restart": None, "home": None, **more}
+    spec = {
+        "argv": list(argv),
+        "cwd": "/",
+        "env": {},
+        "run": "practice",
+        "attempt": 1,
+        "agent_restart": None,
+        "home": None,
+        **more,
+    }
     (directory / "spec.json").write_text(json.dumps(spec))
     return directory
 
@@ -59,7 +81,9 @@ def prepare(directory: Path, argv: Sequence[str], **more: Any) -> Path:
 def start_shim(directory: Path, env: Mapping[str, str] | None = None) -> int:
     """As launch does; returns the exit status of who was called."""
     argv = [sys.executable, "-IS", "-c", SHIM, str(AGENTS), "--attempt", str(directory)]
-    return subprocess.run(argv, env={**os.environ, **(env or {})}, check=False, timeout=60).returncode
+    return subprocess.run(
+        argv, env={**os.environ, **(env or {})}, check=False, timeout=60
+    ).returncode
 
 
 def identity(directory: Path, who: str) -> Identity:
@@ -70,7 +94,9 @@ def identity(directory: Path, who: str) -> Identity:
 
 def tree(name: str = "launcher", **what: Any) -> str:
     """A shell command that becomes the process tree of tree.py."""
-    return "exec " + shlex.join([sys.executable, "-IS", str(Path(__file__).with_name("tree.py")), name, json.dumps(what)])
+    return "exec " + shlex.join(
+        [sys.executable, "-IS", str(Path(__file__).with_name("tree.py")), name, json.dumps(what)]
+    )
 
 
 @dataclass
@@ -94,7 +120,9 @@ class ListJournal:
 
 @dataclass
 class PracticeTrainer:
-    """The smallest trainer: a program of ours in the place of `rl`. `program` is run by sh with the output directory as $1."""
+    """The smallest trainer: a program of ours in the place of `rl`. `program` is run by sh with the
+    output directory as $1.
+    """
 
     program: str
     target: str = "tree"
@@ -122,10 +150,21 @@ class PracticeTrainer:
     def layout(self, spec: LaunchSpec) -> RunLayout:
         out = spec.output_dir
         run = out / "run_default"
-        return RunLayout(out, run, out / "checkpoints", run / "checkpoints", run / "broadcasts", out / "rollouts", None)
+        return RunLayout(
+            out,
+            run,
+            out / "checkpoints",
+            run / "checkpoints",
+            run / "broadcasts",
+            out / "rollouts",
+            None,
+        )
 
     def log_sources(self, spec: LaunchSpec) -> list[LogSource]:
-        return [LogSource(name, spec.output_dir / "logs" / f"{name}.stdout") for name in ("trainer", "orchestrator")]
+        return [
+            LogSource(name, spec.output_dir / "logs" / f"{name}.stdout")
+            for name in ("trainer", "orchestrator")
+        ]
 
     def parse_line(self, source: str, raw: bytes) -> LogLine:
         return LogLine(raw.decode().strip())
@@ -150,7 +189,9 @@ class PracticeTrainer:
 
     def checkpoints(self, spec: LaunchSpec) -> list[Checkpoint]:
         root = spec.output_dir / "checkpoints"
-        return [Checkpoint(n, {"trainer": root / f"step_{n}"}, (), True, 0, 0.0) for n in self.complete]
+        return [
+            Checkpoint(n, {"trainer": root / f"step_{n}"}, (), True, 0, 0.0) for n in self.complete
+        ]
 
     def resume_requested(self, spec: LaunchSpec) -> int | None:
         return spec.resume
@@ -168,7 +209,9 @@ class PracticeTrainer:
         return 10
 
     def good_end(self, events: Sequence[Event]) -> bool:
-        return {"trainer", "orchestrator"} <= {event.side for event in events if event.kind == "finished"}
+        return {"trainer", "orchestrator"} <= {
+            event.side for event in events if event.kind == "finished"
+        }
 
 
 @dataclass
@@ -202,7 +245,9 @@ class Pod:
 
     def spec(self, name: str = "alpha", **more: Any) -> LaunchSpec:
         work = self.root / "work"
-        return LaunchSpec(name, "practice", Path("config.toml"), work, more.pop("output_dir", work / name), **more)
+        return LaunchSpec(
+            name, "practice", Path("config.toml"), work, more.pop("output_dir", work / name), **more
+        )
 
     def attempt(self, name: str = "alpha", number: int = 1) -> Path:
         return self.home.attempt(name, number)
@@ -217,7 +262,9 @@ def ended(runs: Runs, name: str = "alpha", number: int = 1) -> Any:
 
     def look() -> Any:
         runs.poll()
-        return next((attempt.end for attempt in runs.get(name).attempts if attempt.number == number), None)
+        return next(
+            (attempt.end for attempt in runs.get(name).attempts if attempt.number == number), None
+        )
 
     return until(look)
 
@@ -227,7 +274,11 @@ def components(runs: Runs, *wanted: str, name: str = "alpha") -> dict[str, Ident
 
     def look() -> dict[str, Identity] | None:
         runs.poll()
-        found = {member.component: member.identity for member in runs.members(name) if member.alive and member.component}
+        found = {
+            member.component: member.identity
+            for member in runs.members(name)
+            if member.alive and member.component
+        }
         return found if set(wanted) <= found.keys() else None
 
     found = until(look)

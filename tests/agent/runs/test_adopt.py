@@ -20,14 +20,22 @@ from tests.agent.runs.practice import Pod, components, ended, kill, tree, until
 
 def by_hand(pod: Pod, program: str) -> subprocess.Popen[bytes]:
     """`rl` as a person types it, from the work directory, without a shim."""
-    return subprocess.Popen(["/bin/sh", "-c", program, "rl", "outputs", "None"], cwd=pod.root / "work")
+    return subprocess.Popen(
+        ["/bin/sh", "-c", program, "rl", "outputs", "None"], cwd=pod.root / "work"
+    )
 
 
 def look(runs: Runs, pod: Pod) -> list[Candidate]:
     """With the practice trainer's eyes: of each process alone, the topmost first."""
 
-    def recognise(table: Sequence[tuple[int, int, Sequence[str], Path]], environ: object) -> list[tuple[int, LaunchSpec]]:
-        own = {pid: spec for pid, _, cmdline, cwd in table if cwd == pod.root / "work" and (spec := pod.trainer.recognise(cmdline, cwd))}
+    def recognise(
+        table: Sequence[tuple[int, int, Sequence[str], Path]], environ: object
+    ) -> list[tuple[int, LaunchSpec]]:
+        own = {
+            pid: spec
+            for pid, _, cmdline, cwd in table
+            if cwd == pod.root / "work" and (spec := pod.trainer.recognise(cmdline, cwd))
+        }
         return [(pid, own[pid]) for pid, parent, *_ in table if pid in own and parent not in own]
 
     return candidates(runs, runs.table.refresh(), recognise=recognise)
@@ -38,14 +46,22 @@ def found(runs: Runs, pod: Pod) -> list[int]:
 
 
 def test_a_run_started_by_hand_is_found_watched_and_stopped(pod: Pod) -> None:
-    root = by_hand(pod, tree(children={"trainer": {}, "engine": {"setsid": True}}).removeprefix("exec ") + "; :")
+    root = by_hand(
+        pod,
+        tree(children={"trainer": {}, "engine": {"setsid": True}}).removeprefix("exec ") + "; :",
+    )
     try:
         runs = pod.runs()
         until(lambda: found(runs, pod) == [root.pid])
         (candidate,) = look(runs, pod)
         attempt = adopt(runs, candidate, "manual").attempt
         assert attempt is not None
-        assert (attempt.adopted, attempt.shim, attempt.launcher, attempt.state) == (True, None, candidate.root, "running")
+        assert (attempt.adopted, attempt.shim, attempt.launcher, attempt.state) == (
+            True,
+            None,
+            candidate.root,
+            "running",
+        )
         assert runs.get("manual").spec.output_dir == pod.root / "work/outputs"
         members = components(runs, "trainer", "engine", name="manual")
         assert {member.proof for member in runs.members("manual")} == {"observed"}
@@ -67,7 +83,9 @@ def test_a_run_started_by_hand_is_found_watched_and_stopped(pod: Pod) -> None:
         root.wait()
 
 
-def test_what_outlives_an_adopted_root_is_a_leftover_and_the_next_attempt_is_launched(pod: Pod) -> None:
+def test_what_outlives_an_adopted_root_is_a_leftover_and_the_next_attempt_is_launched(
+    pod: Pod,
+) -> None:
     root = by_hand(pod, tree(children={"engine": {}}).removeprefix("exec ") + " & wait")
     try:
         runs = pod.runs()
@@ -116,7 +134,11 @@ def test_a_run_that_goes_on_by_hand_is_the_same_run_whatever_it_is_called_there(
         (candidate,) = until(lambda: look(runs, pod))
         assert candidate.spec.run == "by-hand"
         run = adopt(runs, candidate)
-        assert (run.name, run.adopted, [attempt.number for attempt in run.attempts]) == ("alpha", True, [1, 2])
+        assert (run.name, run.adopted, [attempt.number for attempt in run.attempts]) == (
+            "alpha",
+            True,
+            [1, 2],
+        )
         assert [one.name for one in runs.all()] == ["alpha"]
     finally:
         end(runs, root)

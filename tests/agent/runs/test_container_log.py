@@ -1,4 +1,6 @@
-"""What a container prints, asked of a stand-in for Docker's daemon: whose lines they are, and what they cost of memory, disk and time."""
+"""What a container prints, asked of a stand-in for Docker's daemon: whose lines they are, and what
+they cost of memory, disk and time.
+"""
 
 from __future__ import annotations
 
@@ -87,7 +89,9 @@ def test_lines_of_the_containers_next_life_are_not_the_attempts(bench: Bench) ->
     assert (bench.kept(), log.problem) == (["mine", "my last word"], "")
 
 
-def test_what_is_printed_after_the_end_is_not_the_attempts_for_the_next_agent_either(bench: Bench) -> None:
+def test_what_is_printed_after_the_end_is_not_the_attempts_for_the_next_agent_either(
+    bench: Bench,
+) -> None:
     bench.box.say("mine")
     bench.printed(1)
     assert bench.log().finish(30)
@@ -98,12 +102,21 @@ def test_what_is_printed_after_the_end_is_not_the_attempts_for_the_next_agent_ei
     assert (bench.kept(), len(bench.docker.asked)) == (["mine"], asked)
 
 
-def test_an_end_that_was_found_is_kept_by_who_asks_next(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_end_that_was_found_is_kept_by_who_asks_next(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The agent dies between the end and the lines before it."""
     bench.box.say("mine")
     bench.printed(1)
     first = bench.log()
-    until(lambda: first.poll(ended=True) and any(words[0] == "inspect" for words in bench.docker.asked) and first._until, 30)
+    until(
+        lambda: (
+            first.poll(ended=True)
+            and any(words[0] == "inspect" for words in bench.docker.asked)
+            and first._until
+        ),
+        30,
+    )
     bench.box.say("not mine")
     bench.printed(2)
     assert bench.log().finish(30)
@@ -126,7 +139,9 @@ def test_a_long_answer_is_never_in_memory_as_a_whole(bench: Bench) -> None:
     assert bench.kept() == lines
 
 
-def test_its_file_is_rotated_and_nothing_is_missing_or_twice(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_its_file_is_rotated_and_nothing_is_missing_or_twice(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(container_log, "FULL", 3000)
     log = bench.log()
     bench.box.say(*(f"first {number:04d} {'x' * 20}" for number in range(120)))
@@ -152,7 +167,9 @@ def test_a_full_disk_is_said_and_loses_and_doubles_nothing(bench: Bench) -> None
     assert (bench.kept(), log.problem) == (["one", "two"], "")
 
 
-def test_a_daemon_that_hangs_holds_nobody_up_and_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_daemon_that_hangs_holds_nobody_up_and_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(container_log, "ASK_S", 1.0)
     client = tmp_path / "docker"
     client.write_text("#!/bin/sh\nexec sleep 600\n")
@@ -164,7 +181,9 @@ def test_a_daemon_that_hangs_holds_nobody_up_and_is_said(tmp_path: Path, monkeyp
     assert time.monotonic() - began < 1.0
     assert log.finish(30)
     assert "docker logs gave no" in log.problem
-    assert ContainerLog("trainer", tmp_path, 0.0).finish(0), "what could not be had is not asked for again"
+    assert ContainerLog("trainer", tmp_path, 0.0).finish(0), (
+        "what could not be had is not asked for again"
+    )
 
 
 @pytest.mark.parametrize(
@@ -179,7 +198,9 @@ def test_a_daemon_that_hangs_holds_nobody_up_and_is_said(tmp_path: Path, monkeyp
     ],
 )
 def test_moments_as_docker_and_podman_write_them(said: str, expected: float | None) -> None:
-    assert container_log._moment(said) == (None if expected is None else pytest.approx(expected, abs=1e-5))
+    assert container_log._moment(said) == (
+        None if expected is None else pytest.approx(expected, abs=1e-5)
+    )
 
 
 def _ns(stamp: str) -> float:

@@ -1,4 +1,6 @@
-"""A look before a start in a container: Python, limits and credentials are asked in there, GPUs and disks on the machine."""
+"""A look before a start in a container: Python, limits and credentials are asked in there, GPUs and
+disks on the machine.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,15 @@ OWN = {"HF_TOKEN": TOKEN, "VLLM_USE_V1": "1", "HF_HOME": "/tmp/hub"}
 
 @pytest.fixture
 def boxed(no_process_left: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Boxed]:
-    for name in ("HF_TOKEN", "HF_HOME", "HF_HUB_OFFLINE", "WANDB_API_KEY", "VLLM_USE_V1", "http_proxy", "https_proxy"):
+    for name in (
+        "HF_TOKEN",
+        "HF_HOME",
+        "HF_HUB_OFFLINE",
+        "WANDB_API_KEY",
+        "VLLM_USE_V1",
+        "http_proxy",
+        "https_proxy",
+    ):
         monkeypatch.delenv(name, raising=False)
     with tempfile.TemporaryDirectory(prefix="bs4-") as short:
         try:
@@ -58,7 +68,11 @@ def boxed(no_process_left: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bo
 
 def words(boxed: Boxed) -> list[list[str]]:
     """What Docker was asked to run; the script itself, which is a word too, is left out."""
-    return [[word for word in argv if "\n" not in word] for argv in cast(Any, boxed).docker.asked if argv[0] == "exec"]
+    return [
+        [word for word in argv if "\n" not in word]
+        for argv in cast(Any, boxed).docker.asked
+        if argv[0] == "exec"
+    ]
 
 
 def make_inside(boxed: Boxed, name: str, text: str) -> None:
@@ -76,10 +90,17 @@ def test_the_environment_is_the_containers_by_its_own_paths(boxed: Boxed) -> Non
     make_inside(boxed, "only_inside", "x = 1\n")
     more = {"PYTHONPATH": f"{boxed.project}/none:/tmp/own"}
     found = stack.look_inside(box, boxed.project, ["verl", "only_inside", "nowhere"], more, python)
-    assert (found["python"], found["container"], found["versions"]["verl"]) == (PYTHON, "trainer", "0.6.1")
+    assert (found["python"], found["container"], found["versions"]["verl"]) == (
+        PYTHON,
+        "trainer",
+        "0.6.1",
+    )
     assert (found["imports"]["verl"], found["imports"]["only_inside"]) == (None, None)
     assert "nowhere" in found["imports"]["nowhere"]
-    assert stack.look(boxed.project, ["only_inside"], more, python)["imports"]["only_inside"] is not None, "it is not the machine's"
+    assert (
+        stack.look(boxed.project, ["only_inside"], more, python)["imports"]["only_inside"]
+        is not None
+    ), "it is not the machine's"
     versions, modules = words(boxed)
     assert versions == ["exec", "-i", "trainer", PYTHON, "-B", "-c", *versions[6:7], "20"]
     assert modules[:4] == ["exec", "-i", "-w", INSIDE]
@@ -112,17 +133,35 @@ def test_what_hangs_in_there_ends_there_and_what_crashes_is_told(boxed: Boxed) -
     found = imports.probe("python3", ["json", "crashing"], 60.0, str(boxed.project), more, box.ask)
     assert found == {"json": None, "crashing": "the interpreter died while importing it (signal 9)"}
     until(
-        lambda: not [p for p in boxed.runs.table.snapshot(max_age=0.0).values() if "/bs4-probe/" in " ".join(p.cmdline) and not p.ended], 60
+        lambda: (
+            not [
+                p
+                for p in boxed.runs.table.snapshot(max_age=0.0).values()
+                if "/bs4-probe/" in " ".join(p.cmdline) and not p.ended
+            ]
+        ),
+        60,
     )
     make_inside(boxed, "torch", TORCH)
-    assert cuda.probe("python3", 60.0, more, box.ask) == {"torch": "2.8.0", "cuda": "12.8", "available": True, "devices": 2, "error": None}
+    assert cuda.probe("python3", 60.0, more, box.ask) == {
+        "torch": "2.8.0",
+        "cuda": "12.8",
+        "available": True,
+        "devices": 2,
+        "error": None,
+    }
 
 
 def whole(boxed: Boxed, monkeypatch: pytest.MonkeyPatch, body: dict[str, Any]) -> dict[str, Any]:
     """All parts of one look, on a machine without GPUs."""
     monkeypatch.setattr(look, "_gpus", lambda pod: {"state": "absent"})
     monkeypatch.setattr(planned, "findings", lambda *_: [])
-    pod = SimpleNamespace(runs=boxed.runs, look=lambda: None, shared_memory=lambda: boxed.root, port_openers=lambda wanted: [])
+    pod = SimpleNamespace(
+        runs=boxed.runs,
+        look=lambda: None,
+        shared_memory=lambda: boxed.root,
+        port_openers=lambda wanted: [],
+    )
     preflights = Preflights(cast(Pod, pod), cast(Library, None))
     answer = preflights.ask("look", body)
     deadline = time.monotonic() + 120
@@ -133,17 +172,30 @@ def whole(boxed: Boxed, monkeypatch: pytest.MonkeyPatch, body: dict[str, Any]) -
 
 
 @pytest.mark.long
-def test_a_whole_look_says_which_side_was_asked(boxed: Boxed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_whole_look_says_which_side_was_asked(
+    boxed: Boxed, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with serving() as services:
         start = {
-            "run": "demo", "trainer": "verl", "config": "verl.toml", "cwd": str(boxed.project), "output_dir": "outputs", "resume": "auto",
-            "component": "rl", "overrides": ["actor_rollout_ref.model.path=/tmp/own/model"], "container": "trainer",
-        }  # fmt: skip
+            "run": "demo",
+            "trainer": "verl",
+            "config": "verl.toml",
+            "cwd": str(boxed.project),
+            "output_dir": "outputs",
+            "resume": "auto",
+            "component": "rl",
+            "overrides": ["actor_rollout_ref.model.path=/tmp/own/model"],
+            "container": "trainer",
+        }
         make_inside(boxed, "model", "")
         boxed.box.start(["mkdir", "/tmp/own/model"], env={}).wait(60)
         facts = whole(boxed, monkeypatch, {**start, "urls": services.urls})
     pod, run = facts["pod"], facts["run"]
-    assert (pod["container"], pod["gpus"], pod["environment"]["VLLM_USE_V1"]) == ("trainer", {"state": "absent"}, "1")
+    assert (pod["container"], pod["gpus"], pod["environment"]["VLLM_USE_V1"]) == (
+        "trainer",
+        {"state": "absent"},
+        "1",
+    )
     assert pod["nofile"]["soft"] > 0
     assert pod["shm"]["path"] == "/dev/shm"
     assert pod["shm"]["total"] > 0
@@ -154,26 +206,52 @@ def test_a_whole_look_says_which_side_was_asked(boxed: Boxed, monkeypatch: pytes
     assert (facts["stack"]["container"], facts["stack"]["versions"]["verl"]) == ("trainer", "0.6.1")
     services_part = facts["services"]
     assert services_part["container"] == "trainer"
-    assert (services_part["hub"]["token"], services_part["hub"]["state"]) == ("environment", "ok"), "the token that only the container has"
+    assert (services_part["hub"]["token"], services_part["hub"]["state"]) == (
+        "environment",
+        "ok",
+    ), "the token that only the container has"
     assert services_part["b2"]["state"] == "absent"
     assert services_part["model"] is None, "it lies in the container"
     assert TOKEN not in str(facts)
     assert TOKEN not in str(cast(Any, boxed).docker.asked)
 
 
-def test_a_machine_for_verl_is_looked_at_through_the_container(boxed: Boxed, monkeypatch: pytest.MonkeyPatch) -> None:
-    facts = whole(boxed, monkeypatch, {"trainer": "verl", "cwd": str(boxed.project), "container": "trainer", "urls": {}})
-    assert (facts["host"]["container"], facts["host"]["project"], facts["host"]["verl"]) == ("trainer", INSIDE, "0.6")
+def test_a_machine_for_verl_is_looked_at_through_the_container(
+    boxed: Boxed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    facts = whole(
+        boxed,
+        monkeypatch,
+        {"trainer": "verl", "cwd": str(boxed.project), "container": "trainer", "urls": {}},
+    )
+    assert (facts["host"]["container"], facts["host"]["project"], facts["host"]["verl"]) == (
+        "trainer",
+        INSIDE,
+        "0.6",
+    )
     assert facts["host"]["memory"]["total"] > 0
     assert "No module named 'torch'" in facts["host"]["cuda"]["error"]
     assert facts["stack"]["python"] == PYTHON
 
 
-def test_of_a_container_that_does_not_run_nothing_is_made_up(boxed: Boxed, monkeypatch: pytest.MonkeyPatch) -> None:
-    start = {"run": "demo", "trainer": "verl", "config": "verl.toml", "cwd": str(boxed.project), "container": "other", "urls": {}}
+def test_of_a_container_that_does_not_run_nothing_is_made_up(
+    boxed: Boxed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = {
+        "run": "demo",
+        "trainer": "verl",
+        "config": "verl.toml",
+        "cwd": str(boxed.project),
+        "container": "other",
+        "urls": {},
+    }
     facts = whole(boxed, monkeypatch, start)
     assert "No such container: other" in facts["pod"]["container"]["unknown"]
-    assert (facts["pod"]["nofile"], facts["pod"]["shm"], facts["pod"]["gpus"]) == (None, None, {"state": "absent"})
+    assert (facts["pod"]["nofile"], facts["pod"]["shm"], facts["pod"]["gpus"]) == (
+        None,
+        None,
+        {"state": "absent"},
+    )
     assert "No such container" in facts["run"]["refused"]["message"]
     assert "No such container" in facts["stack"]["unknown"]
     assert "No such container" in facts["services"]["unknown"]

@@ -23,9 +23,11 @@ from bs4_agent.streams.segments import SegmentStream
 from bs4_agent.trainers.base import LogLine
 from tests.agent.runs.practice import AGENTS, Pod, ended, identity, kill, lines, until
 
-#: Makes both logs, then writes what it finds in the file `say` to them, line by line, and ends when it finds `end`.
+#: Makes both logs, then writes what it finds in the file `say` to them, line by line, and ends when
+#: it finds `end`.
 WRITER = """
-mkdir -p "$1/logs"; rm -f "$1"/logs/*; : > "$1/logs/orchestrator.stdout"; echo hello from the launcher
+mkdir -p "$1/logs"; rm -f "$1"/logs/*; : > "$1/logs/orchestrator.stdout"
+echo hello from the launcher
 exec 3>>"$1/logs/trainer.stdout"; echo 'starting' >&3; exec sleep 60
 """
 
@@ -38,9 +40,19 @@ class Agent:
         self.streams = Streams()
         self.seen: list[tuple[int, str, str]] = []
         self.faults: list[str] = []
-        self.follower = RunFollower(self.streams, self.runs, on_line=self._line, on_fault=self.faults.append)
+        self.follower = RunFollower(
+            self.streams, self.runs, on_line=self._line, on_fault=self.faults.append
+        )
 
-    def _line(self, run: str, attempt: int, trainer: str, source: str, line: LogLine, place: Mapping[str, Any]) -> None:
+    def _line(
+        self,
+        run: str,
+        attempt: int,
+        trainer: str,
+        source: str,
+        line: LogLine,
+        place: Mapping[str, Any],
+    ) -> None:
         if line.text == "poison":
             raise ZeroDivisionError("a defect of ours")
         self.seen.append((attempt, source, line.text))
@@ -85,29 +97,58 @@ def test_logs_become_streams_and_step_lines_records(pod: Pod, log: Path) -> None
     agent.until(lambda: len(agent.steps()) == 3)
     assert sorted(agent.steps()) == [(1, "orchestrator", 0), (1, "trainer", 0), (1, "trainer", 1)]
     agent.until(lambda: (1, "launcher", "hello from the launcher") in agent.seen)
-    assert agent.streams.names() == ["log/alpha/launcher", "log/alpha/orchestrator", "log/alpha/trainer", "steps/alpha"]
+    assert agent.streams.names() == [
+        "log/alpha/launcher",
+        "log/alpha/orchestrator",
+        "log/alpha/trainer",
+        "steps/alpha",
+    ]
     assert agent.streams.read("log/alpha/trainer", "start").data == log.read_bytes()
     recent = agent.follower.recent("alpha", 1)
-    assert (recent.side("trainer").last_step, recent.side("trainer").steps, recent.side("orchestrator").last_step) == (1, 2, 0)
+    assert (
+        recent.side("trainer").last_step,
+        recent.side("trainer").steps,
+        recent.side("orchestrator").last_step,
+    ) == (1, 2, 0)
     assert abs((recent.sides["trainer"].last_step_t or 0) - time.time()) < 10
-    last = [event for event in recent.events if event.event.kind == "step" and event.event.side == "trainer"][-1]
-    assert (last.source, last.stream, last.file, last.line, last.text) == ("trainer", "log/alpha/trainer", str(log), 4, "step 1 0.25")
+    last = [
+        event
+        for event in recent.events
+        if event.event.kind == "step" and event.event.side == "trainer"
+    ][-1]
+    assert (last.source, last.stream, last.file, last.line, last.text) == (
+        "trainer",
+        "log/alpha/trainer",
+        str(log),
+        4,
+        "step 1 0.25",
+    )
     assert last.offset == log.read_bytes().index(b"step 1")
     assert last.cursor.endswith(f":{last.offset}")
     assert list(agent.records()[0])[:3] == ["t", "m", "b"]
     agent.close()
 
 
-def test_a_line_that_cannot_be_read_is_reported_once_and_stops_neither_its_run_nor_another(pod: Pod, log: Path) -> None:
+def test_a_line_that_cannot_be_read_is_reported_once_and_stops_neither_its_run_nor_another(
+    pod: Pod, log: Path
+) -> None:
     agent = Agent(pod)
     launch(agent.runs, pod.spec(), key="k1")
     launch(agent.runs, pod.spec("beta"), key="k2")
     other = pod.root / "work/beta/logs/trainer.stdout"
-    agent.until(lambda: "starting" in log.read_text() and "starting" in other.read_text() if log.exists() and other.exists() else False)
+    agent.until(
+        lambda: (
+            "starting" in log.read_text() and "starting" in other.read_text()
+            if log.exists() and other.exists()
+            else False
+        )
+    )
     say(log, "step 0 0.5", "poison", "step 1 0.5", "poison")
     agent.until(lambda: len(agent.steps()) == 2)
     say(other, "step 0 0.5")
-    agent.until(lambda: (1, "trainer", "step 0 0.5") in agent.seen and "steps/beta" in agent.streams.names())
+    agent.until(
+        lambda: (1, "trainer", "step 0 0.5") in agent.seen and "steps/beta" in agent.streams.names()
+    )
     say(log, "poison", "step 2 0.5")
     agent.until(lambda: len(agent.steps()) == 3)
     assert agent.faults == ["alpha cannot be followed: ZeroDivisionError: a defect of ours"]
@@ -131,7 +172,10 @@ def test_a_restart_goes_on_where_it_was(pod: Pod, log: Path) -> None:
     assert (1, "trainer", "step 0 0.5") not in second.seen
     recent = second.follower.recent("alpha")
     assert (recent.side("trainer").last_step, recent.side("trainer").steps) == (1, 2)
-    assert [event.text for event in recent.events if event.event.kind == "step"] == ["step 0 0.5", "step 1 0.5"]
+    assert [event.text for event in recent.events if event.event.kind == "step"] == [
+        "step 0 0.5",
+        "step 1 0.5",
+    ]
     assert [event.line for event in recent.events if event.event.kind == "step"] == [2, 3]
     second.close()
 
@@ -153,11 +197,15 @@ def test_no_step_is_doubled_or_lost_by_kill_9(pod: Pod, log: Path) -> None:
     )
     for round_ in range(3):
         dying = subprocess.Popen(
-            [sys.executable, "-c", program, str(AGENTS), str(AGENTS.parent), str(pod.root)], stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", program, str(AGENTS), str(AGENTS.parent), str(pod.root)],
+            stdout=subprocess.PIPE,
+            text=True,
         )
         assert dying.stdout is not None
         say(log, "noise")
-        _read_until(dying.stdout, 1)  # what was read by now is on disk, and is written again 5 s later
+        _read_until(
+            dying.stdout, 1
+        )  # what was read by now is on disk, and is written again 5 s later
         for step in range(round_ * 50, round_ * 50 + 50):
             say(log, f"step {step} 0.5", "noise")
         _read_until(dying.stdout, 60)
@@ -172,8 +220,13 @@ def test_no_step_is_doubled_or_lost_by_kill_9(pod: Pod, log: Path) -> None:
 
 
 def test_an_attempts_lines_are_its_own(pod: Pod) -> None:
-    """The log of the attempt before lies there until the trainer has cleaned up: its steps do not become the new attempt's."""
-    pod.trainer.program = 'sleep 0.3; rm -rf "$1/logs"; mkdir -p "$1/logs"; echo "step $2 0.5" > "$1/logs/trainer.stdout"'
+    """The log of the attempt before lies there until the trainer has cleaned up: its steps do not
+    become the new attempt's.
+    """
+    pod.trainer.program = (
+        'sleep 0.3; rm -rf "$1/logs"; mkdir -p "$1/logs"; echo "step $2 0.5" > '
+        '"$1/logs/trainer.stdout"'
+    )
     agent = Agent(pod)
     launch(agent.runs, pod.spec(resume=7), key="k1")
     ended(agent.runs)
@@ -185,14 +238,22 @@ def test_an_attempts_lines_are_its_own(pod: Pod) -> None:
     agent.until(lambda: len(agent.steps()) == 2)
     assert agent.steps() == [(1, "trainer", 7), (2, "trainer", 9)]
     assert agent.follower.recent("alpha", 2).side("trainer").last_step == 9
-    assert agent.follower.recent("alpha", 1).side("trainer").last_step is None, "only the newest attempt is kept in memory"
+    assert agent.follower.recent("alpha", 1).side("trainer").last_step is None, (
+        "only the newest attempt is kept in memory"
+    )
     data = b"".join(iter(_reader(agent.streams, "log/alpha/trainer"), b""))
-    assert data == b"step 7 0.5\nstep 9 0.5\n", "one stream spans the attempts; what was deleted is still there"
+    assert data == b"step 7 0.5\nstep 9 0.5\n", (
+        "one stream spans the attempts; what was deleted is still there"
+    )
     agent.close()
 
 
-def test_a_log_that_lies_there_from_before_our_time_is_not_this_attempts(pod: Pod, log: Path) -> None:
-    """A run of somebody else in the same directory, whose log the trainer removes when it gets that far."""
+def test_a_log_that_lies_there_from_before_our_time_is_not_this_attempts(
+    pod: Pod, log: Path
+) -> None:
+    """A run of somebody else in the same directory, whose log the trainer removes when it gets that
+    far.
+    """
     log.parent.mkdir(parents=True)
     log.write_text("step 99 0.5\n")
     os.utime(log, (1_700_000_000, 1_700_000_000))
@@ -228,7 +289,9 @@ def test_a_full_spool_loses_no_step(pod: Pod, log: Path, monkeypatch: pytest.Mon
 
 
 def test_a_gap_in_a_log_is_journalled(pod: Pod, log: Path) -> None:
-    """Truncated in place: what was there is gone. The link does not help, the stream says so, and the journal gets it."""
+    """Truncated in place: what was there is gone. The link does not help, the stream says so, and
+    the journal gets it.
+    """
     agent = Agent(pod)
     launch(agent.runs, pod.spec(), key="k1")
     agent.until(lambda: log.exists() and "starting" in log.read_text())
@@ -244,9 +307,13 @@ def test_a_gap_in_a_log_is_journalled(pod: Pod, log: Path) -> None:
     agent.close()
 
 
-def test_a_huge_backlog_is_passed_over_and_that_is_known(pod: Pod, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_huge_backlog_is_passed_over_and_that_is_known(
+    pod: Pod, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(followed, "_OTHER_BACKLOG", 400_000)
-    pod.trainer.program = "head -c 3000000 /dev/zero | tr '\\0' 'x' | fold -w 99; echo; echo the end; exec sleep 60"
+    pod.trainer.program = (
+        "head -c 3000000 /dev/zero | tr '\\0' 'x' | fold -w 99; echo; echo the end; exec sleep 60"
+    )
     agent = Agent(pod)
     launch(agent.runs, pod.spec(), key="k1")
     launcher = pod.attempt() / "launcher.log"
@@ -258,7 +325,9 @@ def test_a_huge_backlog_is_passed_over_and_that_is_known(pod: Pod, log: Path, mo
     agent.close()
 
 
-def test_an_ended_run_rests_and_stays_readable(pod: Pod, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_ended_run_rests_and_stays_readable(
+    pod: Pod, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     agent = Agent(pod)
     launch(agent.runs, pod.spec(), key="k1")
     agent.until(lambda: log.exists() and "starting" in log.read_text())

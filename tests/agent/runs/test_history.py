@@ -1,4 +1,6 @@
-"""What a run's log remembers for the detectors: the numbers of steps, and since when a heartbeat has said the same."""
+"""What a run's log remembers for the detectors: the numbers of steps, and since when a heartbeat
+has said the same.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +14,15 @@ from bs4_agent.trainers.base import Event
 
 
 def beat(m: float, have: int) -> LogEvent:
-    return LogEvent(Event("heartbeat", "orchestrator", {"have": have}), m, f"Train batch {have}", "orchestrator")
+    return LogEvent(
+        Event("heartbeat", "orchestrator", {"have": have}), m, f"Train batch {have}", "orchestrator"
+    )
 
 
 def test_an_hour_of_equal_heartbeats_keeps_its_first_and_its_last() -> None:
-    """Forty are kept of a kind: with one every ten seconds the first equal one would be forgotten after seven minutes."""
+    """Forty are kept of a kind: with one every ten seconds the first equal one would be forgotten
+    after seven minutes.
+    """
     log = RunLog("demo", 1)
     log.add(beat(0.0, 5))
     for n in range(360):
@@ -32,7 +38,13 @@ def test_heartbeats_that_move_are_all_kept() -> None:
 
 
 def record(step: int, **values: Any) -> dict[str, Any]:
-    return {"side": "trainer", "step": step, "attempt": 1, "at": {"stream": "log/demo/trainer", "cursor": "1:0"}, **values}
+    return {
+        "side": "trainer",
+        "step": step,
+        "attempt": 1,
+        "at": {"stream": "log/demo/trainer", "cursor": "1:0"},
+        **values,
+    }
 
 
 def test_the_runs_log_hands_its_records_to_the_history() -> None:
@@ -56,7 +68,14 @@ def test_a_full_history_is_small() -> None:
     history = History()
     for step in range(KEPT):
         history.add(
-            record(step, **dict.fromkeys(("loss", "entropy", "mismatch_kl", "grad_norm", "time_s", "throughput"), float(step))), 1.0
+            record(
+                step,
+                **dict.fromkeys(
+                    ("loss", "entropy", "mismatch_kl", "grad_norm", "time_s", "throughput"),
+                    float(step),
+                ),
+            ),
+            1.0,
         )
     rows = history._sides["trainer"].values()
     assert sum(sys.getsizeof(row) for row in rows) < 100_000

@@ -1,4 +1,6 @@
-"""The plan of a launch: which step and why, what is in the way, whose the name and the directory are, and a hash that means just that."""
+"""The plan of a launch: which step and why, what is in the way, whose the name and the directory
+are, and a hash that means just that.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,10 @@ from tests.agent.runs.practice import ListJournal
 
 OLD, NEW = "prime-rl-2026-01", "prime-rl"
 CONFIGS = {
-    OLD: 'max_steps = 100\n[model]\nname = "org/model"\n[ckpt]\ninterval = 5\n[orchestrator]\nlora_name = "a"\n[wandb]\nproject = "p"\n',
+    OLD: (
+        'max_steps = 100\n[model]\nname = "org/model"\n[ckpt]\ninterval = 5\n[orchestrator]\n'
+        'lora_name = "a"\n[wandb]\nproject = "p"\n'
+    ),
     NEW: 'max_steps = 100\n[model]\nname = "org/model"\n[ckpt]\ninterval = 5\n',
 }
 
@@ -42,7 +47,9 @@ class Bench:
 
     def open(self) -> Runs:
         table = ProcessTable(Scope.from_environment())
-        return Runs(self.home, Scope.from_environment(), ListJournal(self.home.root / "journal"), table)
+        return Runs(
+            self.home, Scope.from_environment(), ListJournal(self.home.root / "journal"), table
+        )
 
     @property
     def out(self) -> Path:
@@ -54,18 +61,26 @@ class Bench:
     def save(self, step: int, *parts: str, run: str = "demo") -> None:
         """Parts of a checkpoint, each with its last-written marker and something in it."""
         base = self.run_dir(run)
-        trainer = (self.out if self.trainer == OLD else base) / "checkpoints" / f"step_{step}" / "trainer"
+        trainer = (
+            (self.out if self.trainer == OLD else base) / "checkpoints" / f"step_{step}" / "trainer"
+        )
         places = {
             "trainer": [trainer / ".metadata", trainer / "__0_0.distcp"],
             "orchestrator": [
-                base / "checkpoints" / f"step_{step}" / "orchestrator" / name for name in ("progress.pt", "buffer/rollout_buffer.jsonl")
+                base / "checkpoints" / f"step_{step}" / "orchestrator" / name
+                for name in ("progress.pt", "buffer/rollout_buffer.jsonl")
             ],
-            "broadcast": [base / "broadcasts" / f"step_{step}" / name for name in ("STABLE", "model.safetensors")],
+            "broadcast": [
+                base / "broadcasts" / f"step_{step}" / name
+                for name in ("STABLE", "model.safetensors")
+            ],
         }
         for part in parts or tuple(places):
             for path in places[part]:
                 path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(b"\x02" + bytes(7) + b"{}" if path.suffix == ".safetensors" else b"x" * 64)
+                path.write_bytes(
+                    b"\x02" + bytes(7) + b"{}" if path.suffix == ".safetensors" else b"x" * 64
+                )
 
     def ended(self, run: str = "demo", **more: Any) -> None:
         """The run as an agent knows it that has seen one attempt of it end."""
@@ -73,16 +88,38 @@ class Bench:
         directory = self.home.attempt(run, 1)
         directory.mkdir(parents=True)
         stamp = {"t": 1.0, "m": 1.0, "b": "x"}
-        (self.home.run(run) / "run.json").write_text(json.dumps({"spec": spec_as_dict(spec), "adopted": False}))
-        (directory / "spec.json").write_text(json.dumps({"launch": spec_as_dict(spec), "argv": ["uv"], "key": "K"}))
-        (directory / "shim.json").write_text(json.dumps({**stamp, "exec_t": 1.0, "shim": None, "launcher": None}))
+        (self.home.run(run) / "run.json").write_text(
+            json.dumps({"spec": spec_as_dict(spec), "adopted": False})
+        )
+        (directory / "spec.json").write_text(
+            json.dumps({"launch": spec_as_dict(spec), "argv": ["uv"], "key": "K"})
+        )
+        (directory / "shim.json").write_text(
+            json.dumps({**stamp, "exec_t": 1.0, "shim": None, "launcher": None})
+        )
         (directory / "outcome.json").write_text(
-            json.dumps({"state": "ended", "code": 1, "signal": None, "t": 2.0, "good": False, "detail": "x"})
+            json.dumps(
+                {
+                    "state": "ended",
+                    "code": 1,
+                    "signal": None,
+                    "t": 2.0,
+                    "good": False,
+                    "detail": "x",
+                }
+            )
         )
         self.runs = self.open()
 
     def plan(self, run: str = "demo", tries: int = 0, **more: Any) -> launch_plan.LaunchPlan:
-        asked = {"run": run, "trainer": self.trainer, "config": "configs/rl.toml", "cwd": str(self.cwd), "output_dir": "outputs", **more}
+        asked = {
+            "run": run,
+            "trainer": self.trainer,
+            "config": "configs/rl.toml",
+            "cwd": str(self.cwd),
+            "output_dir": "outputs",
+            **more,
+        }
         return launch_plan.make(self.runs, asked, tries=tries)
 
 
@@ -134,7 +171,9 @@ def test_where_nothing_is_complete_a_silent_fresh_start_is_refused(bench: Bench)
     plan = bench.plan(fresh=True)
     assert plan.spec.resume is None
     assert plan.typed_name
-    assert bench.run_dir().relative_to(bench.out).parts[0] in {name.split("/")[0] for name in below(bench, plan)}
+    assert bench.run_dir().relative_to(bench.out).parts[0] in {
+        name.split("/")[0] for name in below(bench, plan)
+    }
     assert bench.run_dir().exists(), "a plan moves nothing"
 
 
@@ -161,11 +200,17 @@ def test_a_run_that_has_done_its_last_step_is_not_started_for_nothing(bench: Ben
 def test_a_name_that_is_taken_says_by_which_and_the_next_free_one(bench: Bench) -> None:
     bench.ended()
     bench.ended("demo-2")
-    with pytest.raises(RunExists, match=r"The name demo is taken: by rl of .*outputs\. Start this one as demo-3"):
+    with pytest.raises(
+        RunExists, match=r"The name demo is taken: by rl of .*outputs\. Start this one as demo-3"
+    ):
         bench.plan(output_dir="elsewhere")
     with pytest.raises(RunExists, match=rf"or continue that one with --output-dir {bench.out}\."):
         bench.plan(output_dir="elsewhere")
-    with pytest.raises(RunExists, match=r"demo-3, or continue that one with `bs4-console playbook run resume-run --run demo`\."):
+    with pytest.raises(
+        RunExists,
+        match=r"demo-3, or continue that one with `bs4-console playbook run resume-run --run "
+        r"demo`\.",
+    ):
         bench.plan(component="sft")
 
 
@@ -189,11 +234,17 @@ def test_nothing_is_started_where_another_run_trains(bench: Bench, asked: dict[s
     if bench.trainer == NEW:
         bench.save(5, run="other")
         bench.save(10, run="other")
-        assert bool(bench.plan("other", **asked).moves) == (asked != {"resume": 10}), "each run has a directory of its own"
+        assert bool(bench.plan("other", **asked).moves) == (asked != {"resume": 10}), (
+            "each run has a directory of its own"
+        )
         return
-    with pytest.raises(Refused, match=r"other and demo, which is running, both write to .*Stop demo first"):
+    with pytest.raises(
+        Refused, match=r"other and demo, which is running, both write to .*Stop demo first"
+    ):
         bench.plan("other", **asked)
-    bench.runs.get("demo").spec = dataclasses.replace(bench.runs.get("demo").spec, component="inference")
+    bench.runs.get("demo").spec = dataclasses.replace(
+        bench.runs.get("demo").spec, component="inference"
+    )
     assert bench.plan("other", **asked).spec.run == "other", "an engine that serves it"
 
 
@@ -210,7 +261,10 @@ def test_tracking_goes_on_under_the_same_id_and_begins_anew_afresh(bench: Bench)
     def ids(plan: launch_plan.LaunchPlan) -> list[str]:
         if bench.trainer == NEW:
             return [plan.environment["PRL_RUN_ID"]]
-        return [plan.argv[plan.argv.index(f"--{side}.wandb.id") + 1] for side in ("trainer", "orchestrator")]
+        return [
+            plan.argv[plan.argv.index(f"--{side}.wandb.id") + 1]
+            for side in ("trainer", "orchestrator")
+        ]
 
     first = bench.plan()
     assert len(set(ids(first))) == len(ids(first))
@@ -224,7 +278,9 @@ def test_tracking_goes_on_under_the_same_id_and_begins_anew_afresh(bench: Bench)
 
 def test_an_id_that_the_config_names_stands(bench: Bench) -> None:
     if bench.trainer == OLD:
-        (bench.cwd / "configs" / "rl.toml").write_text(CONFIGS[OLD] + '[trainer.wandb]\nid = "mine"\n')
+        (bench.cwd / "configs" / "rl.toml").write_text(
+            CONFIGS[OLD] + '[trainer.wandb]\nid = "mine"\n'
+        )
         assert "--trainer.wandb.id" not in bench.plan().argv
         assert "--orchestrator.wandb.id" in bench.plan().argv
     else:
@@ -241,14 +297,18 @@ def test_arguments_that_were_left_out_are_said(bench: Bench) -> None:
 def test_leaving_the_container_of_the_attempt_before_is_said(bench: Bench) -> None:
     bench.ended(container="trainer")
     bench.save(5)
-    assert bench.plan().notes == ["The attempt before ran in container trainer; this one starts on the machine itself."]
+    assert bench.plan().notes == [
+        "The attempt before ran in container trainer; this one starts on the machine itself."
+    ]
 
 
 def test_the_config_is_named_by_version_and_parent(bench: Bench) -> None:
     values = bench.plan().config["values"]
     versions = {"v1": {"digest": "other"}, "v2": {"digest": values, "based_on": "rl.toml:v1"}}
     registry = bench.cwd / "configs" / "registry.json"
-    registry.write_text(json.dumps({"configs": {"rl.toml": {"current_version": "v2", "versions": versions}}}))
+    registry.write_text(
+        json.dumps({"configs": {"rl.toml": {"current_version": "v2", "versions": versions}}})
+    )
     config = bench.plan().config
     assert (config["version"], config["based_on"]) == ("v2", "rl.toml:v1")
     for damaged in ("{", "[]", '{"configs": {"rl.toml": 3}}'):
@@ -260,11 +320,16 @@ def test_secrets_do_not_go_into_what_is_written_down(bench: Bench) -> None:
     for name in ("WANDB_API_KEY", "HF_TOKEN", "B2_APPLICATION_KEY", "my_secret", "DB_PASSWORD"):
         with pytest.raises(BadRequest, match="looks like a secret"):
             bench.plan(env={name: "x"})
-    assert bench.plan(env={"TOKENIZERS_PARALLELISM": "false"}).environment["TOKENIZERS_PARALLELISM"] == "false"
+    assert (
+        bench.plan(env={"TOKENIZERS_PARALLELISM": "false"}).environment["TOKENIZERS_PARALLELISM"]
+        == "false"
+    )
 
 
 @pytest.mark.parametrize("component", ["inference", "orchestrator", "trainer", "sft", "eval"])
-def test_parts_and_programs_of_their_own_are_started_by_their_real_command(bench: Bench, component: str) -> None:
+def test_parts_and_programs_of_their_own_are_started_by_their_real_command(
+    bench: Bench, component: str
+) -> None:
     plan = bench.plan("part", component=component)
     script = "evals" if component == "eval" and bench.trainer == NEW else component
     assert list(plan.argv[:5]) == ["uv", "run", script, "@", "configs/rl.toml"]
@@ -274,8 +339,15 @@ def test_parts_and_programs_of_their_own_are_started_by_their_real_command(bench
     if component == "trainer":
         several = bench.plan("part", component="trainer", processes=4)
         assert list(several.argv[:8]) == [
-            "uv", "run", "torchrun", "--nproc-per-node", "4", "-m", "prime_rl.trainer.rl.train", "@",
-        ]  # fmt: skip
+            "uv",
+            "run",
+            "torchrun",
+            "--nproc-per-node",
+            "4",
+            "-m",
+            "prime_rl.trainer.rl.train",
+            "@",
+        ]
 
 
 def test_an_attempts_overrides_are_in_the_journal(bench: Bench) -> None:

@@ -19,7 +19,10 @@ from bs4_agent.scope import Scope
 from bs4_agent.telemetry.processes import Proc, ProcessTable, Snapshot
 from tests.agent.runs.practice import Pod, components, identity, kill, read, until
 
-DAEMON = f"{sys.executable} -c 'import os, time; os.fork() and os._exit(0); os.setsid(); os.fork() and os._exit(0); time.sleep(60)' engine"
+DAEMON = (
+    f"{sys.executable} -c 'import os, time; os.fork() and os._exit(0); os.setsid(); os.fork() "
+    "and os._exit(0); time.sleep(60)' engine"
+)
 
 
 def test_a_daemon_that_left_session_group_and_parent_is_still_ours(pod: Pod) -> None:
@@ -29,11 +32,18 @@ def test_a_daemon_that_left_session_group_and_parent_is_still_ours(pod: Pod) -> 
     engine = components(runs, "engine")["engine"]
     assert runs.membership.owner_of(engine) == ("alpha", "engine")
     (member,) = [one for one in runs.members("alpha") if one.identity == engine]
-    assert (member.proof, member.alive, member.attempt, member.component) == ("descent", True, 1, "engine")
+    assert (member.proof, member.alive, member.attempt, member.component) == (
+        "descent",
+        True,
+        1,
+        "engine",
+    )
 
 
 def test_descent_stays_provable_after_the_shim_and_the_agent_have_died(pod: Pod) -> None:
-    """The shim's own record bridges the time without an agent: the daemon is born when nobody but the shim is there."""
+    """The shim's own record bridges the time without an agent: the daemon is born when nobody but
+    the shim is there.
+    """
     pod.trainer.program = f"sleep 0.3; {DAEMON}; exec sleep 60"
     launch(pod.runs(), pod.spec(), key="k1")
     engine = until(lambda: _daemon(pod.attempt()))
@@ -65,7 +75,14 @@ def test_another_process_with_a_members_pid_is_a_stranger(tmp_path: Path) -> Non
         now = Identity.of(stranger.pid)
         assert now is not None
         before = replace(now, start_ticks=now.start_ticks - 1)
-        entries = [{"identity": before.as_dict(), "comm": "sleep", "cmdline": ["sleep", "60"], "component": "engine"}]
+        entries = [
+            {
+                "identity": before.as_dict(),
+                "comm": "sleep",
+                "cmdline": ["sleep", "60"],
+                "component": "engine",
+            }
+        ]
         (tmp_path / "members.json").write_text(json.dumps({"members": entries}))
         members = AttemptMembers(tmp_path, 1, before, lambda cmdline, comm: "engine", adopted=False)
         assert [(m.identity, m.alive) for m in members.members()] == [(before, False)]
@@ -82,7 +99,9 @@ def test_the_agent_itself_is_never_a_member(tmp_path: Path) -> None:
     child = subprocess.Popen(["sleep", "60"])
     try:
         membership = Membership()
-        membership.track("alpha", AttemptMembers(tmp_path, 1, parent, lambda cmdline, comm: None, adopted=True))
+        membership.track(
+            "alpha", AttemptMembers(tmp_path, 1, parent, lambda cmdline, comm: None, adopted=True)
+        )
         membership.observe(ProcessTable(Scope.from_environment()).snapshot(max_age=0))
         identities = {member.identity for member in membership.members("alpha")}
         assert me not in identities
@@ -92,14 +111,18 @@ def test_the_agent_itself_is_never_a_member(tmp_path: Path) -> None:
         child.wait()
 
 
-def test_members_are_written_once_a_second_at_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_members_are_written_once_a_second_at_most(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     clock = [100.0]
     monkeypatch.setattr("bs4_agent.runs.membership.time.monotonic", lambda: clock[0])
     root = Identity.of(os.getpid())
     assert root is not None
 
     def look(*titles: str) -> int:
-        """A snapshot in which the root has children with these titles; the inode of members.json after it."""
+        """A snapshot in which the root has children with these titles; the inode of members.json
+        after it.
+        """
         snapshot = Snapshot({root.pid: Proc(root, 1, "S", "root", ("root",), 0, 0, None, 0.0)})
         for number, title in enumerate(titles):
             child = replace(root, pid=10_000_000 + number)
@@ -117,7 +140,10 @@ def test_members_are_written_once_a_second_at_most(tmp_path: Path, monkeypatch: 
     clock[0] += 2
     assert look("engine", "trainer") == second, "nothing changed"
     assert look("engine") != second
-    saved = {entry["comm"]: entry["alive"] for entry in (read(tmp_path / "members.json") or {})["members"]}
+    saved = {
+        entry["comm"]: entry["alive"]
+        for entry in (read(tmp_path / "members.json") or {})["members"]
+    }
     assert saved == {"engine": True, "trainer": False}
 
 
@@ -150,9 +176,16 @@ def _engine_only(cmdline: Sequence[str], comm: str) -> str | None:
 
 
 def _daemon(attempt: Path) -> Identity | None:
-    """The daemon itself, in the shim's record: its two forefathers have ended and the shim is its parent."""
+    """The daemon itself, in the shim's record: its two forefathers have ended and the shim is its
+    parent.
+    """
     for entry in (read(attempt / "descendants.json") or {"members": []})["members"]:
         found, fields = Identity.from_dict(entry["identity"]), stat_fields(entry["identity"]["pid"])
-        if entry["cmdline"].endswith("engine") and found.alive() and fields and int(fields[1]) == identity(attempt, "shim").pid:
+        if (
+            entry["cmdline"].endswith("engine")
+            and found.alive()
+            and fields
+            and int(fields[1]) == identity(attempt, "shim").pid
+        ):
             return found
     return None

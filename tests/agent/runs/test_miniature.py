@@ -1,4 +1,6 @@
-"""The practice trainer of both generations under the real shim: launched, followed, stopped, and to its good end."""
+"""The practice trainer of both generations under the real shim: launched, followed, stopped, and to
+its good end.
+"""
 
 from __future__ import annotations
 
@@ -34,14 +36,23 @@ class Place:
         self.home.create()
         self.journal = ListJournal(root / "journal.ndjson")
         scope = Scope.from_environment()
-        self.runs = Runs(self.home, scope, self.journal, ProcessTable(scope), settle_s=0.5, snapshot_age_s=0.1)
+        self.runs = Runs(
+            self.home, scope, self.journal, ProcessTable(scope), settle_s=0.5, snapshot_age_s=0.1
+        )
         self.streams = Streams()
         self.follower = RunFollower(self.streams, self.runs)
         self.trainer = TRAINERS[generation]
 
     def spec(self, *overrides: str) -> LaunchSpec:
         project = self.work.project
-        return LaunchSpec("practice", self.trainer, Path("configs/rl.toml"), project, project / "outputs", overrides=overrides)
+        return LaunchSpec(
+            "practice",
+            self.trainer,
+            Path("configs/rl.toml"),
+            project,
+            project / "outputs",
+            overrides=overrides,
+        )
 
     def poll(self) -> None:
         self.runs.poll()
@@ -52,10 +63,14 @@ class Place:
 
 
 @pytest.fixture
-def place(generation: str, no_process_left: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+def place(
+    generation: str, no_process_left: None, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Place]:
     with tempfile.TemporaryDirectory(prefix="bs4-") as short:
         place = Place(Path(short), generation)
-        quick = workspace.environment(place.work, step_seconds=0.05, engine_seconds=0.1, pace=0.05, scope_root=os.getpid())
+        quick = workspace.environment(
+            place.work, step_seconds=0.05, engine_seconds=0.1, pace=0.05, scope_root=os.getpid()
+        )
         for name, value in quick.items():
             if not name.startswith("BS4_SCOPE"):
                 monkeypatch.setenv(name, value)
@@ -68,13 +83,31 @@ def place(generation: str, no_process_left: None, monkeypatch: pytest.MonkeyPatc
 def test_a_run_is_launched_followed_and_stopped(place: Place, generation: str) -> None:
     attempt = launch(place.runs, place.spec(), key="k1")
     recent = lambda: place.follower.recent("practice")  # noqa: E731
-    place.until(lambda: (recent().side("trainer").last_step or 0) >= 2 and recent().side("orchestrator").last_step is not None)
-    components(place.runs, "launcher", "inference", "engine", "orchestrator", "trainer", "rank", name="practice")
+    place.until(
+        lambda: (
+            (recent().side("trainer").last_step or 0) >= 2
+            and recent().side("orchestrator").last_step is not None
+        )
+    )
+    components(
+        place.runs,
+        "launcher",
+        "inference",
+        "engine",
+        "orchestrator",
+        "trainer",
+        "rank",
+        name="practice",
+    )
     report = StopRun(place.runs, "practice", scale=0.2).execute()
     assert report.ok
     first = report.sent[0]
     if generation == "current":
-        (launcher,) = [m for m in place.runs.members("practice") if m.component == "launcher" and m.identity == first.identity]
+        (launcher,) = [
+            m
+            for m in place.runs.members("practice")
+            if m.component == "launcher" and m.identity == first.identity
+        ]
         assert first.signal == "SIGTERM"
         assert attempt.launcher != launcher.identity, "the Python launcher, not the uv around it"
     else:
@@ -86,7 +119,9 @@ def test_a_run_is_launched_followed_and_stopped(place: Place, generation: str) -
     assert not place.runs.leftovers("practice")
 
 
-def test_a_run_that_finishes_has_a_good_end_and_every_step_once(place: Place, generation: str) -> None:
+def test_a_run_that_finishes_has_a_good_end_and_every_step_once(
+    place: Place, generation: str
+) -> None:
     launch(place.runs, place.spec("--max-steps", "3"), key="k1")
     place.until(lambda: place.runs.get("practice").attempt.end)  # type: ignore[union-attr]
     end = place.runs.get("practice").attempt.end  # type: ignore[union-attr]

@@ -33,9 +33,13 @@ def test_a_new_agent_finds_everything_on_disk(pod: Pod) -> None:
 
 
 @pytest.mark.parametrize(("code", "said"), [(0, True), (0, False), (1, True), (1, False)])
-def test_a_good_end_is_proved_by_both_final_lines_and_by_nothing_else(pod: Pod, code: int, said: bool) -> None:
+def test_a_good_end_is_proved_by_both_final_lines_and_by_nothing_else(
+    pod: Pod, code: int, said: bool
+) -> None:
     both = 'echo finished > "$1/logs/trainer.stdout"; echo finished > "$1/logs/orchestrator.stdout"'
-    one = 'echo finished > "$1/logs/trainer.stdout"; echo step 3 0.5 > "$1/logs/orchestrator.stdout"'
+    one = (
+        'echo finished > "$1/logs/trainer.stdout"; echo step 3 0.5 > "$1/logs/orchestrator.stdout"'
+    )
     pod.trainer.program = f'mkdir -p "$1/logs"; {both if said else one}; exit {code}'
     runs = pod.runs()
     launch(runs, pod.spec(), key="k1")
@@ -80,7 +84,9 @@ def test_a_record_is_not_doubled_when_the_agent_died_before_it_could_mark_it(pod
     assert pod.journal.events() == [("alpha", None, "registered"), ("alpha", 1, "attempt-started")]
 
 
-def test_a_full_spool_delays_a_record_and_loses_none(pod: Pod, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_spool_delays_a_record_and_loses_none(
+    pod: Pod, monkeypatch: pytest.MonkeyPatch
+) -> None:
     runs = pod.runs()
     with monkeypatch.context() as full:
 
@@ -95,7 +101,9 @@ def test_a_full_spool_delays_a_record_and_loses_none(pod: Pod, monkeypatch: pyte
 
 
 def test_training_that_goes_on_without_its_launcher_is_a_live_run(pod: Pod) -> None:
-    """2026-01 on SIGTERM: the launcher goes at once, nobody else. When orchestrator and trainer go too it is over; the engine is left."""
+    """2026-01 on SIGTERM: the launcher goes at once, nobody else. When orchestrator and trainer go
+    too it is over; the engine is left.
+    """
     pod.trainer.program = tree(children={"orchestrator": {}, "trainer": {}, "engine": {}})
     runs = pod.runs()
     attempt = launch(runs, pod.spec(), key="k1")
@@ -106,7 +114,9 @@ def test_training_that_goes_on_without_its_launcher_is_a_live_run(pod: Pod) -> N
     for _ in range(3):
         runs.poll()
     assert runs.get("alpha").live
-    assert [(e.identity, e.code, e.signal) for e in runs.exits("alpha", 1)] == [(attempt.launcher, None, 15)]
+    assert [(e.identity, e.code, e.signal) for e in runs.exits("alpha", 1)] == [
+        (attempt.launcher, None, 15)
+    ]
     assert runs.membership.owner_of(named["engine"]) == ("alpha", "engine")
     for name in ("trainer", "orchestrator"):
         kill(named[name])

@@ -1,4 +1,6 @@
-"""A dead agent is started again by the shim of a live run: three times an hour, never against a person's will, never as part of the run."""
+"""A dead agent is started again by the shim of a live run: three times an hour, never against a
+person's will, never as part of the run.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +19,18 @@ from tests.agent.runs.practice import identity, kill, lines, prepare, read, shel
 
 pytestmark = pytest.mark.usefixtures("no_process_left")
 
-#: An agent that writes its record as the real one does, notes its start, and lives as long as it is told.
+#: An agent that writes its record as the real one does, notes its start, and lives as long as it is
+#: told.
 AGENT = """
 import json, os, sys, time
 home, lasts = sys.argv[1:]
 stat = open(f"/proc/{os.getpid()}/stat").read().rpartition(")")[2].split()
-me = {"pid": os.getpid(), "start_ticks": int(stat[19]), "boot_id": open("/proc/sys/kernel/random/boot_id").read().strip(), "pidns": 0}
+boot_id = open("/proc/sys/kernel/random/boot_id").read().strip()
+me = {"pid": os.getpid(), "start_ticks": int(stat[19]), "boot_id": boot_id, "pidns": 0}
 with open(f"{home}/starts", "a") as starts:
-    starts.write(json.dumps({"ppid": int(stat[1]), "sid": os.getsid(0), "home": os.environ.get("BS4_HOME"), **me}) + "\\n")
+    home = os.environ.get("BS4_HOME")
+    row = {"ppid": int(stat[1]), "sid": os.getsid(0), "home": home, **me}
+    starts.write(json.dumps(row) + "\\n")
 with open(f"{home}/agent.json.new", "w") as record:
     json.dump({"event": "started", "identity": me}, record)
 os.rename(f"{home}/agent.json.new", f"{home}/agent.json")
@@ -89,7 +95,9 @@ def test_a_dead_agent_is_started_and_is_no_descendant_of_the_run(home: Path) -> 
 
 @pytest.mark.long
 def test_it_is_started_at_most_three_times(home: Path) -> None:
-    """An agent that dies at once. The window is shortened, so that after it there is a fourth start."""
+    """An agent that dies at once. The window is shortened, so that after it there is a fourth
+    start.
+    """
     dead_agent(home)
     attempt = run(home, lasts=0, window_s=8.0)
     until(lambda: "the agent died 3 times within 8 s" in (attempt / "shim.log").read_text())
@@ -109,12 +117,20 @@ def test_an_agent_that_was_stopped_on_purpose_stays_stopped(home: Path) -> None:
 
 
 def test_the_newest_agents_own_command_is_preferred(home: Path) -> None:
-    """The run may be older than the agent: its shim knows the command of a bundle that has been replaced."""
+    """The run may be older than the agent: its shim knows the command of a bundle that has been
+    replaced.
+    """
     dead_agent(home)
     record = json.loads((home / "agent.json").read_text())
     command = [sys.executable, str(home / "agent.py"), str(home), "60"]
     (home / "agent.json").write_text(json.dumps({**record, "restart": command}))
-    directory = prepare(home.parent / "old", shell("exec sleep 60"), home=str(home), agent_restart=["/no/such/bundle"], agent_check_s=0.1)
+    directory = prepare(
+        home.parent / "old",
+        shell("exec sleep 60"),
+        home=str(home),
+        agent_restart=["/no/such/bundle"],
+        agent_check_s=0.1,
+    )
     assert start_shim(directory) == 0
     until(lambda: starts(home))
 

@@ -1,4 +1,6 @@
-"""Stopping real trees: by the generation's rules, then by descent, never a stranger, and again after a kill -9 in the middle."""
+"""Stopping real trees: by the generation's rules, then by descent, never a stranger, and again
+after a kill -9 in the middle.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ def test_a_tree_is_told_at_once_and_ends(family: Pod) -> None:
     assert StopRun(runs, "alpha").execute().sent == [], "a second stop finds nothing to do"
 
 
-def test_a_stop_is_done_when_the_shim_has_written_the_end_so_that_a_start_may_follow_at_once(family: Pod) -> None:
+def test_a_stop_is_done_when_the_shim_has_written_the_end_so_that_a_start_may_follow_at_once(
+    family: Pod,
+) -> None:
     runs = family.runs()
     launch(runs, family.spec(), key="k1")
     components(runs, "trainer", "engine", "launcher")
@@ -69,16 +73,27 @@ def test_whoever_ignores_int_and_term_is_killed(pod: Pod) -> None:
     launch(runs, pod.spec(), key="k1")
     up(pod, 2)
     report = StopRun(runs, "alpha").execute()
-    assert list(dict.fromkeys(one.signal for one in report.sent)) == ["SIGINT", "SIGTERM", "SIGKILL"]
+    assert list(dict.fromkeys(one.signal for one in report.sent)) == [
+        "SIGINT",
+        "SIGTERM",
+        "SIGKILL",
+    ]
     assert not [member for member in runs.members("alpha") if member.alive]
     heard = (pod.attempt() / "launcher.log").read_text()
-    for said in ("launcher heard SIGINT", "launcher heard SIGTERM", "trainer heard SIGINT", "trainer heard SIGTERM"):
+    for said in (
+        "launcher heard SIGINT",
+        "launcher heard SIGTERM",
+        "trainer heard SIGINT",
+        "trainer heard SIGTERM",
+    ):
         assert said in heard
     assert (until(lambda: read(pod.attempt() / "end.json")) or {})["signal"] == 9
 
 
 def test_the_launcher_alone_is_told_where_it_cleans_up_itself(pod: Pod) -> None:
-    """Current: SIGTERM to the Python launcher, not to the `uv` around it; what it leaves is ended by descent."""
+    """Current: SIGTERM to the Python launcher, not to the `uv` around it; what it leaves is ended
+    by descent.
+    """
     pod.trainer.target, pod.trainer.signals = "launcher", (("SIGTERM", 90.0),)
     # The shell in front stands for `uv run`: it is the shim's child, and waits.
     children = {"trainer": {}, "engine": {"setsid": True, "children": {"inference": {}}}}
@@ -93,7 +108,9 @@ def test_the_launcher_alone_is_told_where_it_cleans_up_itself(pod: Pod) -> None:
     report = StopRun(runs, "alpha", scale=0.1).execute()
     first = report.sent[0]
     assert (first.signal, first.identity) == ("SIGTERM", found["launcher"])
-    assert {one.identity for one in report.sent[1:]} == {found["inference"]}, "the orphan was swept; the launcher ended the others itself"
+    assert {one.identity for one in report.sent[1:]} == {found["inference"]}, (
+        "the orphan was swept; the launcher ended the others itself"
+    )
     assert (until(lambda: read(pod.attempt() / "end.json")) or {})["code"] == 1
 
 
@@ -112,7 +129,9 @@ def test_stopped_processes_are_ended_too(pod: Pod) -> None:
 
 
 def test_a_decoy_is_never_touched(family: Pod) -> None:
-    """The same argv, title, environment and working directory, and the tester's own child: no descendant of the shim."""
+    """The same argv, title, environment and working directory, and the tester's own child: no
+    descendant of the shim.
+    """
     runs = family.runs()
     launch(runs, family.spec(), key="k1")
     components(runs, "trainer", "engine")
@@ -170,7 +189,9 @@ def test_gpus_must_be_free_before_a_stop_has_worked(family: Pod) -> None:
 
 
 def test_a_stop_broken_off_by_kill_9_goes_on_where_it_was(pod: Pod) -> None:
-    """The first agent sends INT and dies while it waits; the second does not send it again, waits for the rest of the time, and goes on."""
+    """The first agent sends INT and dies while it waits; the second does not send it again, waits
+    for the rest of the time, and goes on.
+    """
     pod.trainer.program = tree(deaf=True)
     pod.trainer.signals = (("SIGINT", 1.2), ("SIGKILL", 5.0))
     launch(pod.runs(), pod.spec(), key="k1")
@@ -180,18 +201,25 @@ def test_a_stop_broken_off_by_kill_9_goes_on_where_it_was(pod: Pod) -> None:
         "from pathlib import Path\n"
         "from bs4_agent.runs import stop\n"
         "from tests.agent.runs.practice import Pod, PracticeTrainer\n"
-        "pod = Pod(Path(sys.argv[3]), PracticeTrainer('', signals=(('SIGINT', 1.2), ('SIGKILL', 5.0))))\n"
+        "pod = Pod(Path(sys.argv[3]), PracticeTrainer('', signals=(('SIGINT', 1.2), ('SIGKILL', "
+        "5.0))))\n"
         "runs = pod.runs(); runs.poll()\n"
         "stop.StopRun._wait = lambda *a: os.kill(os.getpid(), 9)\n"
         "stop.StopRun(runs, 'alpha').execute()\n"
     )
-    died = subprocess.run([sys.executable, "-c", agent, str(AGENTS), str(AGENTS.parent), str(pod.root)], check=False, timeout=30)
+    died = subprocess.run(
+        [sys.executable, "-c", agent, str(AGENTS), str(AGENTS.parent), str(pod.root)],
+        check=False,
+        timeout=30,
+    )
     assert died.returncode == -signal.SIGKILL
     sent = (read(pod.attempt() / "stop.json") or {})["steps"]
     assert [(step["signal"], step["sent"]) for step in sent] == [("SIGINT", True)]
     runs = pod.runs()
     report = StopRun(runs, "alpha").execute()
-    assert [one.signal for one in report.sent if one.identity == identity(pod.attempt(), "launcher")] == ["SIGKILL"]
+    assert [
+        one.signal for one in report.sent if one.identity == identity(pod.attempt(), "launcher")
+    ] == ["SIGKILL"]
     assert (pod.attempt() / "launcher.log").read_text().count("heard SIGINT") == 1
     assert time.monotonic() - sent[0]["m"] >= 1.2, "the first signal had its time"
 
@@ -210,8 +238,12 @@ def test_waiting_ends_when_the_last_has_ended() -> None:
     assert ending.end(identities) == ([], set())
 
 
-def test_a_process_of_another_user_is_reported_and_not_fought(pod: Pod, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a user: root's processes. As root there is no such process, so the kernel's answer is given by hand."""
+def test_a_process_of_another_user_is_reported_and_not_fought(
+    pod: Pod, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a user: root's processes. As root there is no such process, so the kernel's answer is
+    given by hand.
+    """
     runs = pod.runs()
     launch(runs, pod.spec(), key="k1")
     launcher = identity(pod.attempt(), "launcher")

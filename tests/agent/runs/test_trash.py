@@ -1,4 +1,6 @@
-"""Moving aside: one rename, only what is the run's own, never the newest complete checkpoint, and back again."""
+"""Moving aside: one rename, only what is the run's own, never the newest complete checkpoint, and
+back again.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +22,15 @@ from tests.agent.runs.practice import Pod
 
 @pytest.fixture
 def out(pod: Pod) -> Path:
-    """Checkpoints 20 and 40, of which 20 is complete, and a stranger's directory beside the run's."""
+    """Checkpoints 20 and 40, of which 20 is complete, and a stranger's directory beside the
+    run's.
+    """
     out = pod.root / "work/alpha"
     for step in (20, 40):
-        for part in (out / f"checkpoints/step_{step}", out / f"run_default/checkpoints/step_{step}/orchestrator"):
+        for part in (
+            out / f"checkpoints/step_{step}",
+            out / f"run_default/checkpoints/step_{step}/orchestrator",
+        ):
             part.mkdir(parents=True)
             (part / "data").write_text(f"step {step}")
     (out / "other").mkdir()
@@ -104,8 +111,12 @@ def test_links_do_not_lead_out_of_the_run(runs: Runs, out: Path) -> None:
     assert (beta / "step_40").is_dir()
 
 
-def test_a_link_that_is_put_in_the_way_at_the_last_moment_leads_nowhere(runs: Runs, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between the check and the rename the parent directory is replaced by a link to a stranger's."""
+def test_a_link_that_is_put_in_the_way_at_the_last_moment_leads_nowhere(
+    runs: Runs, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the check and the rename the parent directory is replaced by a link to a
+    stranger's.
+    """
     parent, beta = out / "checkpoints", out.parent / "beta/checkpoints"
     original = module.write_json
 
@@ -150,7 +161,9 @@ def test_a_rename_that_is_refused_leaves_no_directory_open(tmp_path: Path) -> No
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
-def test_another_filesystem_is_refused_and_not_copied(pod: Pod, runs: Runs, out: Path, other_disk: Path) -> None:
+def test_another_filesystem_is_refused_and_not_copied(
+    pod: Pod, runs: Runs, out: Path, other_disk: Path
+) -> None:
     elsewhere = out / "checkpoints/step_80"
     elsewhere.mkdir()
     subprocess.run(["mount", "--bind", str(other_disk), str(elsewhere)], check=True)
@@ -164,4 +177,8 @@ def test_another_filesystem_is_refused_and_not_copied(pod: Pod, runs: Runs, out:
 
 
 def _tree(root: Path) -> list[str]:
-    return sorted(os.path.join(parent, name) for parent, directories, files in os.walk(root) for name in [*directories, *files])
+    return sorted(
+        os.path.join(parent, name)
+        for parent, directories, files in os.walk(root)
+        for name in [*directories, *files]
+    )

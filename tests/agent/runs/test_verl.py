@@ -1,4 +1,6 @@
-"""verl's processes under the real shim: launched, followed, killed in their several ways, stopped by descent, resumed, adopted."""
+"""verl's processes under the real shim: launched, followed, killed in their several ways, stopped
+by descent, resumed, adopted.
+"""
 
 from __future__ import annotations
 
@@ -62,12 +64,21 @@ class Place:
         self.home.create()
         self.journal = ListJournal(root / "journal.ndjson")
         scope = Scope.from_environment()
-        self.runs = Runs(self.home, scope, self.journal, ProcessTable(scope), settle_s=0.5, snapshot_age_s=0.1)
+        self.runs = Runs(
+            self.home, scope, self.journal, ProcessTable(scope), settle_s=0.5, snapshot_age_s=0.1
+        )
         self.streams = Streams()
         self.follower = RunFollower(self.streams, self.runs)
 
     def spec(self, *overrides: str) -> LaunchSpec:
-        return LaunchSpec("demo", "verl", Path("verl.toml"), self.project, self.project / "outputs", overrides=overrides)
+        return LaunchSpec(
+            "demo",
+            "verl",
+            Path("verl.toml"),
+            self.project,
+            self.project / "outputs",
+            overrides=overrides,
+        )
 
     def until(self, condition: Callable[[], Any], seconds: float = 90.0) -> Any:
         def looked() -> Any:
@@ -105,8 +116,12 @@ def place(no_process_left: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pl
 def test_a_run_is_launched_followed_and_stopped_by_descent(place: Place) -> None:
     attempt = launch(place.runs, place.spec(), key="k1")
     found = components(place.runs, "launcher", "trainer", "worker", "ray", name="demo")
-    assert os.getsid(found["worker"].pid) == os.getsid(attempt.launcher.pid if attempt.launcher else 0)
-    assert os.getpgid(found["worker"].pid) == found["worker"].pid  # a signal to the driver's group would not reach it
+    assert os.getsid(found["worker"].pid) == os.getsid(
+        attempt.launcher.pid if attempt.launcher else 0
+    )
+    assert (
+        os.getpgid(found["worker"].pid) == found["worker"].pid
+    )  # a signal to the driver's group would not reach it
     place.until(lambda: place.step() >= 6 and place.whole() == 5)
     records = place.records()
     trained = {r["step"]: r for r in records if r["side"] == "trainer"}
@@ -144,7 +159,9 @@ def test_a_good_end_is_its_final_line_and_ray_leaves_its_agents(place: Place) ->
 
 
 @pytest.mark.parametrize("who", ["launcher", "worker"])
-def test_killed_and_resumed_without_a_step_lost_above_the_last_whole_checkpoint(place: Place, who: str) -> None:
+def test_killed_and_resumed_without_a_step_lost_above_the_last_whole_checkpoint(
+    place: Place, who: str
+) -> None:
     launch(place.runs, place.spec(), key="k1")
     found = components(place.runs, "launcher", "trainer", "worker", name="demo")
     place.until(lambda: place.step() >= 7)
@@ -153,27 +170,44 @@ def test_killed_and_resumed_without_a_step_lost_above_the_last_whole_checkpoint(
     assert not end.good
     until(lambda: not found["trainer"].alive())
     if who == "worker":
-        place.until(lambda: any("ActorDiedError" in e.text for e in place.follower.recent("demo").errors) or _said(place, "ActorDiedError"))
+        place.until(
+            lambda: (
+                any("ActorDiedError" in e.text for e in place.follower.recent("demo").errors)
+                or _said(place, "ActorDiedError")
+            )
+        )
     whole = place.whole()
     assert whole >= 5
     StopRun(place.runs, "demo", scale=0.2).execute()
     attempt = launch(place.runs, replace(place.spec(), resume=whole), key="k2")
-    assert f"trainer.resume_from_path={place.project}/outputs/demo/checkpoints/global_step_{whole}" in attempt.argv
+    assert (
+        f"trainer.resume_from_path={place.project}/outputs/demo/checkpoints/global_step_{whole}"
+        in attempt.argv
+    )
     place.until(lambda: place.follower.recent("demo").attempt == 2 and place.step() >= whole + 2)
-    steps = sorted(r["step"] for r in place.records() if r["attempt"] == 2 and r["side"] == "trainer")
+    steps = sorted(
+        r["step"] for r in place.records() if r["attempt"] == 2 and r["side"] == "trainer"
+    )
     assert steps[0] == whole + 1
     run = place.project / "outputs/demo"
-    assert sorted(path.name for path in run.glob("metrics.*")) == ["metrics.1.jsonl", "metrics.2.jsonl"]
+    assert sorted(path.name for path in run.glob("metrics.*")) == [
+        "metrics.1.jsonl",
+        "metrics.2.jsonl",
+    ]
 
 
 def phase_of(place: Place) -> str:
-    """Return the phase that the titles name now, as the stall detector names it, or "" if no title does.
+    """Return the phase that the titles name now, as the stall detector names it, or "" if no title
+    does.
 
-    Titles are read from /proc here. The process table reads a title again only every 60 s once a process is 10 s old and its
-    15-character name is unchanged (all of `ray::WorkerDict.*` share one), so on a slow machine it would miss phases of 40 ms.
+    Titles are read from /proc here. The process table reads a title again only every 60 s once a
+    process is 10 s old and its 15-character name is unchanged (all of `ray::WorkerDict.*` share
+    one), so on a slow machine it would miss phases of 40 ms.
     """
     pids = [member.identity.pid for member in place.runs.members("demo") if member.alive]
-    return verl_processes.phase(Path(f"/proc/{pid}/cmdline").read_text().partition("\0")[0] for pid in pids)
+    return verl_processes.phase(
+        Path(f"/proc/{pid}/cmdline").read_text().partition("\0")[0] for pid in pids
+    )
 
 
 def _said(place: Place, text: str) -> bool:
@@ -200,22 +234,46 @@ def test_only_the_task_runner_says_that_a_run_is_alive(place: Place) -> None:
 
 
 def test_a_run_that_somebody_started_is_adopted_from_its_log(place: Place) -> None:
-    words = ["trainer.project_name=p", "trainer.experiment_name=e", "trainer.n_gpus_per_node=1", "trainer.save_freq=2",
-             "data.train_batch_size=4", "trainer.logger=[console]", "trainer.val_before_train=False"]  # fmt: skip
+    words = [
+        "trainer.project_name=p",
+        "trainer.experiment_name=e",
+        "trainer.n_gpus_per_node=1",
+        "trainer.save_freq=2",
+        "data.train_batch_size=4",
+        "trainer.logger=[console]",
+        "trainer.val_before_train=False",
+    ]
     with open(place.project / "training.log", "wb") as output:
         by_hand = subprocess.Popen(
             [str(place.project / ".venv/bin/python3"), "-u", "-m", "verl.trainer.main_ppo", *words],
-            cwd=place.project, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
-        )  # fmt: skip
+            cwd=place.project,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
     try:
         table = place.runs.table
-        (candidate,) = until(lambda: [c for c in candidates(place.runs, table.snapshot(max_age=0.0)) if c.spec.cwd == place.project])
+        (candidate,) = until(
+            lambda: [
+                c
+                for c in candidates(place.runs, table.snapshot(max_age=0.0))
+                if c.spec.cwd == place.project
+            ]
+        )
         assert adopt(place.runs, candidate).name == "e"
         place.until(lambda: place.step("e") >= 3)
         layout = place.runs.trainer(place.runs.get("e")).layout(place.runs.get("e").spec)
         assert layout.trainer_checkpoints == place.project / "checkpoints/p/e"
         # The tracker is written a moment after the directory.
-        place.until(lambda: any(c.complete for c in place.runs.trainer(place.runs.get("e")).checkpoints(place.runs.get("e").spec)))
+        place.until(
+            lambda: any(
+                c.complete
+                for c in place.runs.trainer(place.runs.get("e")).checkpoints(
+                    place.runs.get("e").spec
+                )
+            )
+        )
         StopRun(place.runs, "e", scale=0.2).execute()
         assert not [m for m in place.runs.members("e") if m.alive]
     finally:
@@ -229,14 +287,35 @@ def test_the_command_typed_again_goes_on_with_the_run_and_its_directories(place:
     StopRun(place.runs, "demo", scale=0.2).execute()
     ended(place.runs, "demo")
     layout = place.runs.trainer(place.spec()).layout(place.runs.get("demo").spec)
-    words = [word for word in attempt.argv if word != "env" and not word.startswith(("VERL_", "trainer.resume_"))]
+    words = [
+        word
+        for word in attempt.argv
+        if word != "env" and not word.startswith(("VERL_", "trainer.resume_"))
+    ]
     with open(place.project / "training.log", "wb") as output:
-        by_hand = subprocess.Popen(words, cwd=place.project, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True)
+        by_hand = subprocess.Popen(
+            words,
+            cwd=place.project,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
     try:
         table = place.runs.table
-        (candidate,) = until(lambda: [c for c in candidates(place.runs, table.snapshot(max_age=0.0)) if c.spec.cwd == place.project])
+        (candidate,) = until(
+            lambda: [
+                c
+                for c in candidates(place.runs, table.snapshot(max_age=0.0))
+                if c.spec.cwd == place.project
+            ]
+        )
         run = adopt(place.runs, candidate)
-        assert (run.name, run.adopted, [one.name for one in place.runs.all()]) == ("demo", True, ["demo"])
+        assert (run.name, run.adopted, [one.name for one in place.runs.all()]) == (
+            "demo",
+            True,
+            ["demo"],
+        )
         assert place.runs.trainer(run).layout(run.spec) == layout
         place.until(lambda: place.follower.recent("demo").attempt == 2 and place.step() >= 7)
         StopRun(place.runs, "demo", scale=0.2).execute()
@@ -249,23 +328,46 @@ def test_the_command_typed_again_goes_on_with_the_run_and_its_directories(place:
 @pytest.mark.parametrize(
     ("title", "component"),
     [
-        ("ray::TaskRunner.run", "trainer"), ("ray::TaskRunner", "trainer"), ("ray::TaskRunnerV1.run", "trainer"),
+        ("ray::TaskRunner.run", "trainer"),
+        ("ray::TaskRunner", "trainer"),
+        ("ray::TaskRunnerV1.run", "trainer"),
         ("ray::main_task", "trainer"),
-        ("ray::WorkerDict", "worker"), ("ray::WorkerDict.actor_rollout_update_actor", "worker"), ("ray::CheckpointEngineWorker", "worker"),
-        ("ray::vLLMHttpServer", "inference"), ("ray::AsyncvLLMServer", "inference"), ("ray::SGLangHttpServer.launch", "inference"),
-        ("ray::AgentLoopWorker", "env-server"), ("ray::RewardLoopWorker", "env-server"), ("VLLM::EngineCore", "engine"),
-        ("ray::DashboardAgent", "ray"), ("ray::RuntimeEnvAgent", "ray"), ("/x/ray/core/src/ray/raylet/raylet", "ray"),
-        ("/x/ray/core/src/ray/gcs/gcs_server", "ray"), ("bash", None),
+        ("ray::WorkerDict", "worker"),
+        ("ray::WorkerDict.actor_rollout_update_actor", "worker"),
+        ("ray::CheckpointEngineWorker", "worker"),
+        ("ray::vLLMHttpServer", "inference"),
+        ("ray::AsyncvLLMServer", "inference"),
+        ("ray::SGLangHttpServer.launch", "inference"),
+        ("ray::AgentLoopWorker", "env-server"),
+        ("ray::RewardLoopWorker", "env-server"),
+        ("VLLM::EngineCore", "engine"),
+        ("ray::DashboardAgent", "ray"),
+        ("ray::RuntimeEnvAgent", "ray"),
+        ("/x/ray/core/src/ray/raylet/raylet", "ray"),
+        ("/x/ray/core/src/ray/gcs/gcs_server", "ray"),
+        ("bash", None),
     ],
-)  # fmt: skip
+)
 def test_what_a_process_is_by_its_title(title: str, component: str | None) -> None:
     assert verl_processes.component([title], "") == component
 
 
 def test_programs_of_ray_by_their_path() -> None:
-    for name in ("dashboard/dashboard.py", "_private/log_monitor.py", "autoscaler/_private/monitor.py"):
-        assert verl_processes.component(["/usr/bin/python3", f"/x/site-packages/ray/{name}", "--port=8265"], "python3") == "ray"
-    assert verl_processes.component(["/usr/bin/python3", "/home/someone/monitor.py"], "python3") is None
+    for name in (
+        "dashboard/dashboard.py",
+        "_private/log_monitor.py",
+        "autoscaler/_private/monitor.py",
+    ):
+        assert (
+            verl_processes.component(
+                ["/usr/bin/python3", f"/x/site-packages/ray/{name}", "--port=8265"], "python3"
+            )
+            == "ray"
+        )
+    assert (
+        verl_processes.component(["/usr/bin/python3", "/home/someone/monitor.py"], "python3")
+        is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -275,7 +377,10 @@ def test_programs_of_ray_by_their_path() -> None:
         (["ray::WorkerDict.actor_rollout_update_actor", "ray::WorkerDict"], "train"),
         (["ray::WorkerDict.actor_rollout_generate_sequences"], "rollout"),
         (["ray::WorkerDict.actor_rollout_compute_log_prob"], "train"),
-        (["ray::WorkerDict.save_checkpoint", "ray::WorkerDict.actor_rollout_update_actor"], "checkpoint"),
+        (
+            ["ray::WorkerDict.save_checkpoint", "ray::WorkerDict.actor_rollout_update_actor"],
+            "checkpoint",
+        ),
         (["ray::WorkerDict.init_model"], "start-up"),
     ],
 )

@@ -1,4 +1,6 @@
-"""verl in a container and the agent on the host: found, followed, stopped, adopted, and started there through `docker exec`."""
+"""verl in a container and the agent on the host: found, followed, stopped, adopted, and started
+there through `docker exec`.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +33,14 @@ from tests.support.pod import NotHere
 
 INSIDE = "/mnt/rl-project"
 WORDS = (
-    "trainer.project_name=p", "trainer.experiment_name=e", "trainer.n_gpus_per_node=1", "trainer.save_freq=2", "data.train_batch_size=4",
-    "trainer.logger=[console,file]", "trainer.val_before_train=False",
-)  # fmt: skip
+    "trainer.project_name=p",
+    "trainer.experiment_name=e",
+    "trainer.n_gpus_per_node=1",
+    "trainer.save_freq=2",
+    "data.train_batch_size=4",
+    "trainer.logger=[console,file]",
+    "trainer.val_before_train=False",
+)
 
 
 class Boxed(Place):
@@ -42,18 +49,28 @@ class Boxed(Place):
     def __init__(self, root: Path, env: Mapping[str, str] | None = None) -> None:
         super().__init__(root)
         self.box = Container(root / "box", {INSIDE: self.project}, env)
-        self.environment = {name: os.environ[name] for name in ("BS4_TEST_MARK", "BS4_MINIATURE_STEP_SECONDS") if name in os.environ} | {
-            "RAY_TMPDIR": "/tmp/ray"
-        }
+        self.environment = {
+            name: os.environ[name]
+            for name in ("BS4_TEST_MARK", "BS4_MINIATURE_STEP_SECONDS")
+            if name in os.environ
+        } | {"RAY_TMPDIR": "/tmp/ray"}
 
     def by_hand(self, *words: str, log: str = "train/run.log", **environment: str) -> None:
-        """As `docker exec -d` and a script do it: in the container's directory, its output in a file that lies there."""
+        """As `docker exec -d` and a script do it: in the container's directory, its output in a
+        file that lies there.
+        """
         (self.project / "train").mkdir(exist_ok=True)
         script = f'exec .venv/bin/python3 -u -m verl.trainer.main_ppo "$@" > {log} 2>&1'
-        self.box.start(["sh", "-c", script, "run", *words], cwd=INSIDE, env={**self.environment, **environment})
+        self.box.start(
+            ["sh", "-c", script, "run", *words], cwd=INSIDE, env={**self.environment, **environment}
+        )
 
     def found(self) -> list[Candidate]:
-        return [c for c in candidates(self.runs, self.runs.table.snapshot(max_age=0.0)) if c.spec.trainer == "verl"]
+        return [
+            c
+            for c in candidates(self.runs, self.runs.table.snapshot(max_age=0.0))
+            if c.spec.trainer == "verl"
+        ]
 
 
 @pytest.fixture
@@ -79,7 +96,11 @@ def docker(boxed: Boxed, monkeypatch: pytest.MonkeyPatch) -> Iterator[Docker]:
 
 @pytest.mark.long
 def test_a_run_in_a_container_is_adopted_followed_and_stopped(boxed: Boxed) -> None:
-    boxed.by_hand(*WORDS, "trainer.default_local_dir=/mnt/rl-project/train/ckpt/e", VERL_FILE_LOGGER_PATH=f"{INSIDE}/train/metrics.jsonl")
+    boxed.by_hand(
+        *WORDS,
+        "trainer.default_local_dir=/mnt/rl-project/train/ckpt/e",
+        VERL_FILE_LOGGER_PATH=f"{INSIDE}/train/metrics.jsonl",
+    )
     (candidate,) = until(boxed.found, 60)
     assert candidate.spec.cwd == boxed.project
     assert candidate.inner not in (0, candidate.root.pid)
@@ -90,7 +111,12 @@ def test_a_run_in_a_container_is_adopted_followed_and_stopped(boxed: Boxed) -> N
     assert layout.trainer_checkpoints == boxed.project / "train/ckpt/e"
     boxed.until(lambda: boxed.step("e") >= 3, 60)
     # Both logs, which the container calls by other names.
-    boxed.until(lambda: {r["at"]["stream"] for r in boxed.records("e")} == {"log/e/trainer", "log/e/metrics"}, 60)
+    boxed.until(
+        lambda: (
+            {r["at"]["stream"] for r in boxed.records("e")} == {"log/e/trainer", "log/e/metrics"}
+        ),
+        60,
+    )
     boxed.until(lambda: any(c.complete for c in boxed.runs.trainer(run).checkpoints(run.spec)), 60)
     components(boxed.runs, "launcher", "trainer", "worker", "ray", name="e")
     assert boxed.found() == []
@@ -123,8 +149,14 @@ def test_a_checkpoint_that_a_container_has_open_is_in_use(boxed: Boxed) -> None:
     for directory in (step, other):
         directory.mkdir(parents=True)
         (directory / "model.pt").write_bytes(b"x")
-    boxed.box.start(["sh", "-c", "exec sleep 600 < ckpt/global_step_5/model.pt"], cwd=INSIDE, env=boxed.environment)
-    assert until(lambda: readers([step, other], boxed.runs.table.snapshot(max_age=0.0)), 60).keys() == {step}
+    boxed.box.start(
+        ["sh", "-c", "exec sleep 600 < ckpt/global_step_5/model.pt"],
+        cwd=INSIDE,
+        env=boxed.environment,
+    )
+    assert until(
+        lambda: readers([step, other], boxed.runs.table.snapshot(max_age=0.0)), 60
+    ).keys() == {step}
 
 
 def spec(boxed: Boxed, *overrides: str) -> LaunchSpec:
@@ -132,11 +164,19 @@ def spec(boxed: Boxed, *overrides: str) -> LaunchSpec:
 
 
 @pytest.mark.long
-def test_a_launch_into_a_container_and_its_resume(boxed: Boxed, docker: Docker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_launch_into_a_container_and_its_resume(
+    boxed: Boxed, docker: Docker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HF_TOKEN", "hf_of_nobody_but_this_test")
-    attempt = launch(boxed.runs, replace(spec(boxed), env={"NCCL_DEBUG": "INFO", "HF_HOME": str(boxed.project / "hf")}), key="k1")
+    attempt = launch(
+        boxed.runs,
+        replace(spec(boxed), env={"NCCL_DEBUG": "INFO", "HF_HOME": str(boxed.project / "hf")}),
+        key="k1",
+    )
     assert attempt.argv[:4] == ("docker", "exec", "-w", INSIDE)
-    assert not any(str(boxed.root) in word for word in attempt.argv), "every path is the container's"
+    assert not any(str(boxed.root) in word for word in attempt.argv), (
+        "every path is the container's"
+    )
     assert attempt.argv[4:11] == ("-e", "HF_HOME", "-e", "NCCL_DEBUG", "-e", MARK, "trainer")
     boxed.until(lambda: boxed.step() >= 1, 60)
     found = components(boxed.runs, "launcher", "trainer", "worker", "ray", name="demo")
@@ -149,7 +189,9 @@ def test_a_launch_into_a_container_and_its_resume(boxed: Boxed, docker: Docker, 
     # The client's end is not the run's: Docker's daemon may be restarted.
     assert attempt.launcher is not None
     kill(attempt.launcher)
-    boxed.until(lambda: (read(boxed.home.attempt("demo", 1) / "end.json") or {}).get("signal") == 9, 60)
+    boxed.until(
+        lambda: (read(boxed.home.attempt("demo", 1) / "end.json") or {}).get("signal") == 9, 60
+    )
     boxed.runs.poll()
     assert boxed.runs.get("demo").live
     again = boxed.step()
@@ -161,15 +203,29 @@ def test_a_launch_into_a_container_and_its_resume(boxed: Boxed, docker: Docker, 
     assert [record["container"] for record in told] == ["trainer"]
     whole = boxed.whole()
     second = launch(boxed.runs, replace(spec(boxed), resume=whole), key="k2")
-    assert f"trainer.resume_from_path={INSIDE}/outputs/demo/checkpoints/global_step_{whole}" in second.argv
-    boxed.until(lambda: boxed.follower.recent("demo").attempt == 2 and boxed.step() >= whole + 2, 60)
-    steps = sorted(r["step"] for r in boxed.records() if r["attempt"] == 2 and r["side"] == "trainer")
+    assert (
+        f"trainer.resume_from_path={INSIDE}/outputs/demo/checkpoints/global_step_{whole}"
+        in second.argv
+    )
+    boxed.until(
+        lambda: boxed.follower.recent("demo").attempt == 2 and boxed.step() >= whole + 2, 60
+    )
+    steps = sorted(
+        r["step"] for r in boxed.records() if r["attempt"] == 2 and r["side"] == "trainer"
+    )
     assert steps[0] == whole + 1
     StopRun(boxed.runs, "demo", scale=0.2).execute()
-    assert [words[0] for words in docker.asked if words[0] != "logs"] == ["inspect", "exec", "inspect", "exec"]
+    assert [words[0] for words in docker.asked if words[0] != "logs"] == [
+        "inspect",
+        "exec",
+        "inspect",
+        "exec",
+    ]
 
 
-def test_a_driver_that_refuses_its_words_ends_with_its_own_code(boxed: Boxed, docker: Docker) -> None:
+def test_a_driver_that_refuses_its_words_ends_with_its_own_code(
+    boxed: Boxed, docker: Docker
+) -> None:
     launch(boxed.runs, spec(boxed, "nonsense.key=1"), key="k1")
     boxed.until(lambda: not boxed.runs.get("demo").live, 60)
     end = ended(boxed.runs, "demo")
@@ -177,7 +233,9 @@ def test_a_driver_that_refuses_its_words_ends_with_its_own_code(boxed: Boxed, do
     assert "Could not override" in (boxed.home.attempt("demo", 1) / "launcher.log").read_text()
 
 
-def test_starts_that_cannot_be(boxed: Boxed, docker: Docker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_starts_that_cannot_be(
+    boxed: Boxed, docker: Docker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(LaunchFailed, match="No such container: other"):
         launch(boxed.runs, replace(spec(boxed), container="other"), key="k1")
     with pytest.raises(LaunchFailed, match="--container NAME"):
@@ -205,7 +263,9 @@ def container_log(boxed: Boxed, name: str, number: int = 1) -> str:
 
 
 @pytest.mark.long
-def test_what_the_entry_point_prints_is_a_log_of_the_run(boxed: Boxed, docker: Docker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_entry_point_prints_is_a_log_of_the_run(
+    boxed: Boxed, docker: Docker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(container_logs, "EVERY_S", 0.2)
     launch(boxed.runs, spec(boxed), key="k1")
     boxed.until(lambda: boxed.step() >= 1, 60)
@@ -216,13 +276,18 @@ def test_what_the_entry_point_prints_is_a_log_of_the_run(boxed: Boxed, docker: D
         printing.write(b"and this, twice\nand this, twice\n")
         boxed.until(lambda: container_log(boxed, "demo").count("and this, twice\n") == 2, 60)
     stream = boxed.streams.get("log/demo/container")
-    boxed.until(lambda: b"== the entry point says this ==\nand this" in stream.read(START, 1 << 16).data, 60)
-    # Another agent takes up where this one stood, also when it died between the lines and the note of them.
+    boxed.until(
+        lambda: b"== the entry point says this ==\nand this" in stream.read(START, 1 << 16).data, 60
+    )
+    # Another agent takes up where this one stood, also when it died between the lines and the note
+    # of them.
     attempt = boxed.runs.get("demo").attempts[0]
     directory = boxed.home.attempt("demo", 1)
     state = read(directory / "container-log.json")
     assert state is not None
-    (directory / "container-log.json").write_text(json.dumps({**state, "since": f"{attempt.started_t:.9f}", "same": 0, "size": 0}))
+    (directory / "container-log.json").write_text(
+        json.dumps({**state, "since": f"{attempt.started_t:.9f}", "same": 0, "size": 0})
+    )
     heir = ContainerLog("trainer", directory, attempt.started_t)
     heir.finish()
     assert container_log(boxed, "demo").count("and this, twice\n") == 2
@@ -231,7 +296,11 @@ def test_what_the_entry_point_prints_is_a_log_of_the_run(boxed: Boxed, docker: D
     docker.containers.clear()
 
     def gaps() -> list[dict[str, Any]]:
-        return [record for record in boxed.journal.records() if record["type"] == "gap" and record["stream"] == "log/demo/container"]
+        return [
+            record
+            for record in boxed.journal.records()
+            if record["type"] == "gap" and record["stream"] == "log/demo/container"
+        ]
 
     boxed.until(gaps, 60)
     refused, step = len(docker.asked), boxed.step()
@@ -248,9 +317,13 @@ def test_what_the_entry_point_prints_is_a_log_of_the_run(boxed: Boxed, docker: D
 def test_a_driver_that_prints_where_only_docker_keeps_it_is_followed_through_docker(
     boxed: Boxed, docker: Docker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`docker run IMAGE script`: no file has the driver's output. The good end is read there too."""
+    """`docker run IMAGE script`: no file has the driver's output. The good end is read there
+    too.
+    """
     monkeypatch.setattr(container_logs, "EVERY_S", 0.2)
-    monkeypatch.setattr(containers, "name_of", lambda pid: "trainer")  # there is no control group of Docker's here
+    monkeypatch.setattr(
+        containers, "name_of", lambda pid: "trainer"
+    )  # there is no control group of Docker's here
     words = [
         *WORDS,
         "trainer.default_local_dir=/mnt/rl-project/train/ckpt/e",
@@ -262,7 +335,9 @@ def test_a_driver_that_prints_where_only_docker_keeps_it_is_followed_through_doc
         boxed.box.start(argv, cwd=INSIDE, env=boxed.environment, stdout=printing, stderr=printing)
     (candidate,) = until(boxed.found, 60)
     assert containers.first_of(candidate.root.pid) in (0, boxed.box.init)
-    monkeypatch.setattr(containers, "first_of", lambda pid: boxed.box.init)  # nsenter is its parent here, in Docker the first process is
+    monkeypatch.setattr(
+        containers, "first_of", lambda pid: boxed.box.init
+    )  # nsenter is its parent here, in Docker the first process is
     assert adopt(boxed.runs, candidate).name == "e"
     boxed.until(lambda: boxed.step("e") >= 3, 60)
     assert {r["at"]["stream"] for r in boxed.records("e")} == {"log/e/trainer"}
@@ -270,7 +345,9 @@ def test_a_driver_that_prints_where_only_docker_keeps_it_is_followed_through_doc
     assert end.good, end.detail
 
 
-def test_a_container_that_docker_does_not_know_is_said_once_and_stops_nothing(boxed: Boxed, docker: Docker, tmp_path: Path) -> None:
+def test_a_container_that_docker_does_not_know_is_said_once_and_stops_nothing(
+    boxed: Boxed, docker: Docker, tmp_path: Path
+) -> None:
     log = ContainerLog("nobody", tmp_path, 0.0)
     log.finish()
     assert "No such container: nobody" in log.problem
@@ -281,7 +358,9 @@ def test_a_container_that_docker_does_not_know_is_said_once_and_stops_nothing(bo
     assert len(docker.asked) == asked
 
 
-def test_without_a_docker_program_its_log_is_said_to_be_out_of_reach(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_docker_program_its_log_is_said_to_be_out_of_reach(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     log = ContainerLog("trainer", tmp_path, 0.0)
     assert not log.poll(ended=True), "nothing is waited for"

@@ -1,4 +1,6 @@
-"""The plan of a verl launch: the same guided path as prime-rl's, by Hydra's words and verl's files."""
+"""The plan of a verl launch: the same guided path as prime-rl's, by Hydra's words and verl's
+files.
+"""
 
 from __future__ import annotations
 
@@ -75,16 +77,36 @@ class Bench:
         spec = LaunchSpec("demo", "verl", Path("rl.toml"), self.cwd, self.cwd / "outputs", **more)
         directory = self.home.attempt("demo", 1)
         directory.mkdir(parents=True)
-        (self.home.run("demo") / "run.json").write_text(json.dumps({"spec": spec_as_dict(spec), "adopted": False}))
-        (directory / "spec.json").write_text(json.dumps({"launch": spec_as_dict(spec), "argv": ["python3"], "key": "K"}))
+        (self.home.run("demo") / "run.json").write_text(
+            json.dumps({"spec": spec_as_dict(spec), "adopted": False})
+        )
+        (directory / "spec.json").write_text(
+            json.dumps({"launch": spec_as_dict(spec), "argv": ["python3"], "key": "K"})
+        )
         stamp = {"t": 1.0, "m": 1.0, "b": "x"}
-        (directory / "shim.json").write_text(json.dumps({**stamp, "exec_t": 1.0, "shim": None, "launcher": None}))
-        outcome = {"state": "ended", "code": 1, "signal": None, "t": 2.0, "good": False, "detail": "x"}
+        (directory / "shim.json").write_text(
+            json.dumps({**stamp, "exec_t": 1.0, "shim": None, "launcher": None})
+        )
+        outcome = {
+            "state": "ended",
+            "code": 1,
+            "signal": None,
+            "t": 2.0,
+            "good": False,
+            "detail": "x",
+        }
         (directory / "outcome.json").write_text(json.dumps(outcome))
         self.runs = self.open()
 
     def plan(self, **more: Any) -> launch_plan.LaunchPlan:
-        asked = {"run": "demo", "trainer": "verl", "config": "rl.toml", "cwd": str(self.cwd), "output_dir": "outputs", **more}
+        asked = {
+            "run": "demo",
+            "trainer": "verl",
+            "config": "rl.toml",
+            "cwd": str(self.cwd),
+            "output_dir": "outputs",
+            **more,
+        }
         return launch_plan.make(self.runs, asked)
 
 
@@ -95,18 +117,36 @@ def bench(tmp_path: Path) -> Bench:
 
 def test_a_first_start_has_its_command_environment_and_model(bench: Bench) -> None:
     plan = bench.plan(env={"OMP_NUM_THREADS": "1"}, overrides=["data.train_batch_size=8"])
-    assert (plan.spec.resume, plan.why, list(plan.moves), plan.typed_name) == (None, "nothing was saved here yet", [], False)
-    assert {"trainer.resume_mode=disable", "data.train_batch_size=8", "trainer.experiment_name=demo"} <= set(plan.argv)
+    assert (plan.spec.resume, plan.why, list(plan.moves), plan.typed_name) == (
+        None,
+        "nothing was saved here yet",
+        [],
+        False,
+    )
+    assert {
+        "trainer.resume_mode=disable",
+        "data.train_batch_size=8",
+        "trainer.experiment_name=demo",
+    } <= set(plan.argv)
     assert plan.environment["VLLM_ATTENTION_BACKEND"] == "FLASH_ATTN"
     assert plan.environment["OMP_NUM_THREADS"] == "1"
     assert plan.config["model"] == "Qwen/Qwen2.5-0.5B-Instruct"
     assert [step["kind"] for step in plan.as_dict()["steps"]] == ["start", "first_step"]
-    assert plan.hash == bench.plan(env={"OMP_NUM_THREADS": "1"}, overrides=["data.train_batch_size=8"]).hash
-    assert plan.hash != bench.plan(env={"OMP_NUM_THREADS": "1"}, overrides=["data.train_batch_size=9"]).hash
+    assert (
+        plan.hash
+        == bench.plan(env={"OMP_NUM_THREADS": "1"}, overrides=["data.train_batch_size=8"]).hash
+    )
+    assert (
+        plan.hash
+        != bench.plan(env={"OMP_NUM_THREADS": "1"}, overrides=["data.train_batch_size=9"]).hash
+    )
 
 
 def test_what_was_said_wins_over_the_configs_environment(bench: Bench) -> None:
-    assert bench.plan(env={"VLLM_ATTENTION_BACKEND": "XFORMERS"}).environment["VLLM_ATTENTION_BACKEND"] == "XFORMERS"
+    assert (
+        bench.plan(env={"VLLM_ATTENTION_BACKEND": "XFORMERS"}).environment["VLLM_ATTENTION_BACKEND"]
+        == "XFORMERS"
+    )
 
 
 def test_a_secret_in_the_configs_environment_is_refused(bench: Bench) -> None:

@@ -1,4 +1,6 @@
-"""A pod of files for set-up steps: a home directory, and commands that run at once instead of under a shim."""
+"""A pod of files for set-up steps: a home directory, and commands that run at once instead of under
+a shim.
+"""
 
 from __future__ import annotations
 
@@ -37,11 +39,28 @@ class Direct:
     def find(self, key: str, argv: Sequence[str]) -> Path | None:
         return None
 
-    def run(self, key: str, argv: Sequence[str], cwd: Path, environment: Mapping[str, str], say: Callable[[str], None]) -> None:
+    def run(
+        self,
+        key: str,
+        argv: Sequence[str],
+        cwd: Path,
+        environment: Mapping[str, str],
+        say: Callable[[str], None],
+    ) -> None:
         self.ran.append(list(argv))
-        done = subprocess.run(list(argv), cwd=cwd, env={**os.environ, **environment}, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            list(argv),
+            cwd=cwd,
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         if done.returncode != 0:
-            raise StepFailed(f"`{' '.join(argv)}` ended with exit code {done.returncode}: {done.stdout}{done.stderr}.")
+            raise StepFailed(
+                f"`{' '.join(argv)}` ended with exit code {done.returncode}: "
+                f"{done.stdout}{done.stderr}."
+            )
 
 
 def place(user: Path, hard: int = 65536) -> Place:
@@ -55,12 +74,16 @@ def context(where: Place, recipe: Recipe, key: str = KEY) -> SetupContext:
 
 
 def carry_out(step: Any, at: SetupContext) -> list[str]:
-    """Plans the step and does what is not done; what it said. Afterwards every part of it is done, and a new plan says so."""
+    """Plans the step and does what is not done; what it said. Afterwards every part of it is done,
+    and a new plan says so.
+    """
     said = []
     for planned in step.plan(at):
         assert planned.shown["done"] == step.done(at, planned)
         if not step.done(at, planned):
             said.append(step.act(at, planned, step.check(at, planned), lambda text: None))
         assert step.done(at, planned)
-    assert all(planned.shown["done"] for planned in step.plan(at) if not planned.parameters.get("given"))
+    assert all(
+        planned.shown["done"] for planned in step.plan(at) if not planned.parameters.get("given")
+    )
     return said

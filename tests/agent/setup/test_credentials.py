@@ -31,7 +31,11 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-VALUES = {"wandb": {"key": "k" * 40}, "huggingface": {"token": 'hf_"\\token'}, "b2": {"key_id": "id/1234", "key": 'K"\\/+'}}
+VALUES = {
+    "wandb": {"key": "k" * 40},
+    "huggingface": {"token": 'hf_"\\token'},
+    "b2": {"key_id": "id/1234", "key": 'K"\\/+'},
+}
 
 
 @pytest.mark.parametrize("name", list(VALUES))
@@ -52,8 +56,10 @@ def test_what_is_stored_is_found_again_and_private(name: str, home: Home) -> Non
 def test_other_machines_stay_in_netrc(home: Home, tmp_path: Path) -> None:
     path = tmp_path / ".netrc"
     path.write_text(
-        "machine example.org login me password mine\nmachine api.wandb.ai\n  login user\n  password old\n"
-        "machine api.wandb.ai.example.org\n  login a\n  password b\n\ndefault login anonymous password x\n"
+        "machine example.org login me password mine\nmachine api.wandb.ai\n  login user\n  "
+        "password old\n"
+        "machine api.wandb.ai.example.org\n  login a\n  password b\n\ndefault login anonymous "
+        "password x\n"
     )
     path.chmod(0o644)
     credentials.store("wandb", {"key": "new-key"}, home)
@@ -92,7 +98,9 @@ def test_a_link_is_followed_and_stays_one(home: Home, tmp_path: Path) -> None:
         (b"", ("wandb",)),
     ],
 )
-def test_what_did_not_come_right_is_refused_without_a_word_of_it(payload: bytes, expected: tuple[str, ...]) -> None:
+def test_what_did_not_come_right_is_refused_without_a_word_of_it(
+    payload: bytes, expected: tuple[str, ...]
+) -> None:
     with pytest.raises(BadRequest) as refused:
         credentials.parse(payload, expected)
     assert "secret" not in refused.value.message

@@ -63,20 +63,34 @@ def test_a_command_runs_once_for_its_action(home: Home, tmp_path: Path) -> None:
 
 
 def test_a_failure_says_its_last_words(home: Home, tmp_path: Path) -> None:
-    argv = ["sh", "-c", r"echo first; printf '\033[31merror: \033[0mno such\rerror: no such revision\n'; exit 3"]
+    argv = [
+        "sh",
+        "-c",
+        r"echo first; printf '\033[31merror: \033[0mno such\rerror: no such revision\n'; exit 3",
+    ]
     for _ in range(2):
-        with pytest.raises(StepFailed, match=r"exit code 3: first / error: no such / error: no such revision\. "):
+        with pytest.raises(
+            StepFailed, match=r"exit code 3: first / error: no such / error: no such revision\. "
+        ):
             jobs(home).run(KEY, argv, tmp_path, {}, quiet)
     assert len(numbers(home.setup)) == 1
 
 
-def test_what_runs_is_waited_for_and_what_died_with_its_shim_is_run_again(home: Home, tmp_path: Path) -> None:
+def test_what_runs_is_waited_for_and_what_died_with_its_shim_is_run_again(
+    home: Home, tmp_path: Path
+) -> None:
     gate = tmp_path / "gate"
     os.mkfifo(gate)
-    argv = [sys.executable, "-c", f"open({str(tmp_path / 'out')!r}, 'a').write('x'); open({str(gate)!r}).read()"]
+    argv = [
+        sys.executable,
+        "-c",
+        f"open({str(tmp_path / 'out')!r}, 'a').write('x'); open({str(gate)!r}).read()",
+    ]
     own = jobs(home)
     directory = own._prepare(KEY, argv, tmp_path, {})
-    assert own.find(KEY, argv) == directory  # prepared, and the agent died before its shim was there
+    assert (
+        own.find(KEY, argv) == directory
+    )  # prepared, and the agent died before its shim was there
     start_shim(directory)
     until(lambda: (tmp_path / "out").exists())
     assert own.find(KEY, argv) == directory
@@ -127,7 +141,9 @@ def test_a_command_that_hangs_is_ended_with_everything_below_it(home: Home, tmp_
     assert "ended with" in failed[0]
 
 
-def test_only_the_newest_commands_are_kept(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_newest_commands_are_kept(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("bs4_agent.setup.jobs.KEPT", 2)
     own = jobs(home)
     for _ in range(5):

@@ -1,4 +1,6 @@
-"""Recipes: what is taken, and that nothing of one can become an option, a secret in a process list, or somebody else's path."""
+"""Recipes: what is taken, and that nothing of one can become an option, a secret in a process list,
+or somebody else's path.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,12 @@ def test_a_recipe_comes_back_as_it_went(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert recipe.directory == tmp_path / "prime-rl"
     assert read(recipe.as_dict()) == recipe
     (found,) = recipe.environments
-    assert (found.package, found.module, found.version, found.from_hub) == ("some-env", "some_env", "0.2.0", True)
+    assert (found.package, found.module, found.version, found.from_hub) == (
+        "some-env",
+        "some_env",
+        "0.2.0",
+        True,
+    )
 
 
 @pytest.mark.parametrize(
@@ -48,7 +55,12 @@ def test_what_cannot_be_is_named(field: str, value: object, word: str) -> None:
 
 def test_an_environment_on_the_pod_says_its_own_name(tmp_path: Path) -> None:
     wheel = environment(str(tmp_path / "my_env-1.2.0-py3-none-any.whl"))
-    assert (wheel.package, wheel.module, wheel.version, wheel.from_hub) == ("my-env", "my_env", "1.2.0", False)
+    assert (wheel.package, wheel.module, wheel.version, wheel.from_hub) == (
+        "my-env",
+        "my_env",
+        "1.2.0",
+        False,
+    )
     tree = tmp_path / "tree"
     tree.mkdir()
     with pytest.raises(BadRequest, match="pyproject"):

@@ -1,4 +1,6 @@
-"""The steps of a set-up on real files and with the real git: each is done once, and half of it is never taken for the whole."""
+"""The steps of a set-up on real files and with the real git: each is done once, and half of it is
+never taken for the whole.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,13 @@ def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     home.mkdir()
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("GIT_CONFIG_SYSTEM", os.devnull)
-    for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_CONFIG_GLOBAL", "XDG_CONFIG_HOME"):
+    for name in (
+        "GIT_DIR",
+        "GIT_WORK_TREE",
+        "GIT_INDEX_FILE",
+        "GIT_CONFIG_GLOBAL",
+        "XDG_CONFIG_HOME",
+    ):
         monkeypatch.delenv(name, raising=False)
     return home
 
@@ -69,9 +77,19 @@ def test_a_shell_takes_the_profile_in_and_finds_uv(user: Path) -> None:
     carry_out(Profile(), there)
     program(user, "uv", "echo uv 9\n")
     told = subprocess.run(
-        ["sh", "-ec", '. "$HOME/.profile"; . "$HOME/.profile"; uv; echo $VLLM_WORKER_MULTIPROC_METHOD; echo "$PATH"'],
-        env={"HOME": str(user), "PATH": "/usr/bin:/bin"}, capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        [
+            "sh",
+            "-ec",
+            (
+                '. "$HOME/.profile"; . "$HOME/.profile"; uv; echo $VLLM_WORKER_MULTIPROC_METHOD; '
+                'echo "$PATH"'
+            ),
+        ],
+        env={"HOME": str(user), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert told.stdout.splitlines() == ["uv 9", "spawn", f"{user}/.local/bin:/usr/bin:/bin"]
     assert told.stderr == ""
 
@@ -85,7 +103,10 @@ def test_limits_are_an_order_and_say_what_the_machine_allows(user: Path) -> None
 
 
 def test_uv_is_installed_from_a_whole_script_only(user: Path) -> None:
-    install = "mkdir -p $UV_INSTALL_DIR; printf '#!/bin/sh\\necho uv 0.9.18\\n' > $UV_INSTALL_DIR/uv; chmod 755 $UV_INSTALL_DIR/uv"
+    install = (
+        "mkdir -p $UV_INSTALL_DIR; printf '#!/bin/sh\\necho uv 0.9.18\\n' > $UV_INSTALL_DIR/uv; "
+        "chmod 755 $UV_INSTALL_DIR/uv"
+    )
     program(user, "curl", f"""for w; do out=$w; done; cat > "$out" <<'END'\n{install}\nEND\n""")
     assert carry_out(Uv(), at(user)) == ["uv 0.9.18"]
     assert carry_out(Uv(), at(user)) == []
@@ -96,7 +117,9 @@ def test_uv_is_installed_from_a_whole_script_only(user: Path) -> None:
         carry_out(Uv(), at(user))
 
 
-def test_what_cannot_be_installed_is_said_by_name(user: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_installed_is_said_by_name(
+    user: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", str(user / "nothing"))
     there = at(user)
     (planned,) = Tools().plan(there)
@@ -116,13 +139,20 @@ def test_apt_brings_what_is_missing(user: Path, monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(StepFailed, match="still not on the PATH"):
         carry_out(Tools(), there)
     body = "#!/bin/sh\\n"
-    program(user, "apt-get", f'for p in git curl; do f=$HOME/.local/bin/$p; printf "{body}" > $f; /bin/chmod 755 $f; done\n')
+    program(
+        user,
+        "apt-get",
+        f'for p in git curl; do f=$HOME/.local/bin/$p; printf "{body}" > $f; /bin/chmod 755 '
+        "$f; done\n",
+    )
     assert carry_out(Tools(), there) == ["installed"]
 
 
 def git(directory: Path, *words: str) -> str:
     nobody = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
-    return subprocess.run(["git", *nobody, *words], cwd=directory, capture_output=True, text=True, check=True).stdout.strip()
+    return subprocess.run(
+        ["git", *nobody, *words], cwd=directory, capture_output=True, text=True, check=True
+    ).stdout.strip()
 
 
 @pytest.fixture
@@ -154,27 +184,37 @@ def test_a_clone_is_whole_or_not_there(user: Path, remote: tuple[Path, str, str]
 
 
 @needs_git
-def test_submodules_come_without_a_key_and_survive_the_rename(user: Path, remote: tuple[Path, str, str], tmp_path: Path) -> None:
+def test_submodules_come_without_a_key_and_survive_the_rename(
+    user: Path, remote: tuple[Path, str, str], tmp_path: Path
+) -> None:
     directory, _, _ = remote
     part = tmp_path / "hub" / "someone" / "part.git"
     part.mkdir(parents=True)
     git(part, "init", "--quiet", "--initial-branch", "main")
     git(part, "commit", "--quiet", "--allow-empty", "--message", "part")
     held = git(part, "rev-parse", "HEAD")
-    (directory / ".gitmodules").write_text('[submodule "part"]\n\tpath = deps/part\n\turl = git@github.com:someone/part.git\n')
+    (directory / ".gitmodules").write_text(
+        '[submodule "part"]\n\tpath = deps/part\n\turl = git@github.com:someone/part.git\n'
+    )
     git(directory, "update-index", "--add", "--cacheinfo", f"160000,{held},deps/part")
     git(directory, "add", ".gitmodules")
     git(directory, "commit", "--quiet", "--message", "with a part")
     # Where https leads to here.
     (user / ".gitconfig").write_text(
-        f'[url "file://{tmp_path}/hub/"]\n\tinsteadOf = https://github.com/\n[protocol "file"]\n\tallow = always\n'
+        f'[url "file://{tmp_path}/hub/"]\n\tinsteadOf = https://github.com/\n[protocol '
+        '"file"]\n\tallow = always\n'
     )
-    carry_out(Checkout(), at(user, repository=str(directory), revision=git(directory, "rev-parse", "HEAD")))
+    carry_out(
+        Checkout(),
+        at(user, repository=str(directory), revision=git(directory, "rev-parse", "HEAD")),
+    )
     assert git(user / "prime-rl" / "deps" / "part", "rev-parse", "HEAD") == held
 
 
 @needs_git
-def test_a_clone_that_fails_leaves_nothing_that_could_be_used(user: Path, remote: tuple[Path, str, str]) -> None:
+def test_a_clone_that_fails_leaves_nothing_that_could_be_used(
+    user: Path, remote: tuple[Path, str, str]
+) -> None:
     directory, _, _ = remote
     there = at(user, repository=str(directory), revision="feedfacefeed")
     with pytest.raises(StepFailed, match="checkout"):
@@ -183,7 +223,9 @@ def test_a_clone_that_fails_leaves_nothing_that_could_be_used(user: Path, remote
 
 
 @needs_git
-def test_a_checkout_moves_to_the_revision_and_somebodys_work_stays(user: Path, remote: tuple[Path, str, str]) -> None:
+def test_a_checkout_moves_to_the_revision_and_somebodys_work_stays(
+    user: Path, remote: tuple[Path, str, str]
+) -> None:
     directory, old, new = remote
     carry_out(Checkout(), at(user, repository=str(directory), revision=old))
     there = at(user, repository=str(directory), revision=new)
@@ -194,7 +236,9 @@ def test_a_checkout_moves_to_the_revision_and_somebodys_work_stays(user: Path, r
         Checkout().plan(there)
     with pytest.raises(PlanChanged, match="changed files"):
         Checkout().check(there, planned)
-    assert carry_out(Checkout(), at(user, repository=str(directory), revision=old)) == []  # at its own revision it may be edited
+    assert (
+        carry_out(Checkout(), at(user, repository=str(directory), revision=old)) == []
+    )  # at its own revision it may be edited
     git(tree, "checkout", "--quiet", "--", "file")
     (tree / "notes.txt").write_text("untracked")
     carry_out(Checkout(), there)
@@ -202,7 +246,9 @@ def test_a_checkout_moves_to_the_revision_and_somebodys_work_stays(user: Path, r
 
 
 @needs_git
-def test_what_appeared_since_the_plan_is_not_touched(user: Path, remote: tuple[Path, str, str]) -> None:
+def test_what_appeared_since_the_plan_is_not_touched(
+    user: Path, remote: tuple[Path, str, str]
+) -> None:
     directory, old, _ = remote
     there = at(user, repository=str(directory), revision=old)
     (planned,) = Checkout().plan(there)
@@ -247,7 +293,10 @@ def test_a_sync_that_did_not_end_is_not_taken_for_one(user: Path) -> None:
 def test_an_environment_counts_when_it_can_be_imported(user: Path) -> None:
     there = at(user, environments=["owner/some-env"])
     assert "no training environment" in Environments().plan(there)[0].shown["now"]
-    answer, packages = user / "answer", user / "prime-rl" / ".venv" / "lib" / "python3.12" / "site-packages"
+    answer, packages = (
+        user / "answer",
+        user / "prime-rl" / ".venv" / "lib" / "python3.12" / "site-packages",
+    )
     python = venv(user) / "python"
     python.unlink()
     python.write_text(f"#!/bin/sh\ncat {answer}\n")
@@ -259,6 +308,14 @@ def test_an_environment_counts_when_it_can_be_imported(user: Path) -> None:
     done = f"""echo '["some_env", null]' > {answer}; mkdir -p {packages}/some_env-0.1.0.dist-info"""
     program(user, "uv", f"""echo "$@ in $VIRTUAL_ENV" > {user}/asked; {done}\n""")
     assert carry_out(Environments(), there) == ["some-env 0.1.0 loads"]
-    assert (user / "asked").read_text() == f"tool run prime env install owner/some-env in {user}/prime-rl/.venv\n"
-    assert there.place.jobs.ran == [[str(uv), "tool", "run", "prime", "env", "install", "owner/some-env"]] * 2  # type: ignore[attr-defined]
-    assert "0.1.0 is installed, not 2.0" in Environments().plan(at(user, environments=["owner/some-env@2.0"]))[0].shown["now"]
+    assert (
+        user / "asked"
+    ).read_text() == f"tool run prime env install owner/some-env in {user}/prime-rl/.venv\n"
+    assert (
+        there.place.jobs.ran
+        == [[str(uv), "tool", "run", "prime", "env", "install", "owner/some-env"]] * 2
+    )  # type: ignore[attr-defined]
+    assert (
+        "0.1.0 is installed, not 2.0"
+        in Environments().plan(at(user, environments=["owner/some-env@2.0"]))[0].shown["now"]
+    )

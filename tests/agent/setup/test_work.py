@@ -1,4 +1,6 @@
-"""Set-ups as actions: what may be confirmed, what a dead agent leaves, and where no secret may be."""
+"""Set-ups as actions: what may be confirmed, what a dead agent leaves, and where no secret may
+be.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,14 @@ class Pod:
         self.stream = SegmentStream(home.state / "journal", 1 << 20)
         self.book = Book(Journal(self.stream))
         self.ups = SetUps(
-            home, open_setup_log(home), self.book, self.book.ledger, boot or boot_id(), lambda: 65536, [], contextlib.nullcontext
+            home,
+            open_setup_log(home),
+            self.book,
+            self.book.ledger,
+            boot or boot_id(),
+            lambda: 65536,
+            [],
+            contextlib.nullcontext,
         )
 
     def plan(self, **changes: Any) -> str:
@@ -44,7 +53,15 @@ class Pod:
     def accept(self, key: str, plan_hash: str, payload: bytes = b"") -> Any:
         body = {"kind": "setup", "key": key, "plan_hash": plan_hash}
         plan = self.ups.confirmed(key, body, payload)
-        self.book("action", action=key, kind="setup", who="t", run="", event="accepted", body={**body, "plan": plan.as_dict()})
+        self.book(
+            "action",
+            action=key,
+            kind="setup",
+            who="t",
+            run="",
+            event="accepted",
+            body={**body, "plan": plan.as_dict()},
+        )
         return plan
 
     def journal(self) -> str:
@@ -73,7 +90,9 @@ def test_a_plan_is_confirmed_carried_out_and_leaves_no_secret_behind(pod: Pod) -
     assert standing(pod.home, Path.home() / "elsewhere") == {}
 
 
-def test_only_a_living_plan_with_all_its_secrets_is_confirmed(pod: Pod, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_a_living_plan_with_all_its_secrets_is_confirmed(
+    pod: Pod, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plan_hash = pod.plan(secrets=["b2"])
     with pytest.raises(BadRequest, match="no JSON"):
         pod.accept("K1", plan_hash)
@@ -92,7 +111,9 @@ def test_only_a_living_plan_with_all_its_secrets_is_confirmed(pod: Pod, monkeypa
         after_a_reboot.accept("K1", plan_hash, SECRET)
 
 
-def test_another_agent_goes_on_where_this_one_died(pod: Pod, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_agent_goes_on_where_this_one_died(
+    pod: Pod, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plan = pod.accept("K1", pod.plan(secrets=["b2"]), SECRET)
 
     class Died(BaseException):
@@ -103,7 +124,9 @@ def test_another_agent_goes_on_where_this_one_died(pod: Pod, monkeypatch: pytest
 
     with monkeypatch.context() as dying:
         dying.setattr(STEPS["credential"], "act", dies)
-        dying.setattr(pod.ups, "forget", lambda key: None)  # a killed process forgets nothing either
+        dying.setattr(
+            pod.ups, "forget", lambda key: None
+        )  # a killed process forgets nothing either
         with pytest.raises(Died):
             pod.ups.carry_out("K1", plan)
     heir = Pod(pod.home)
@@ -116,7 +139,9 @@ def test_another_agent_goes_on_where_this_one_died(pod: Pod, monkeypatch: pytest
 
 
 def test_what_was_never_accepted_is_forgotten(pod: Pod) -> None:
-    pod.ups.confirmed("K9", {"plan_hash": pod.plan(secrets=["b2"])}, SECRET)  # and the agent dies before it is journalled
+    pod.ups.confirmed(
+        "K9", {"plan_hash": pod.plan(secrets=["b2"])}, SECRET
+    )  # and the agent dies before it is journalled
     assert len(list((pod.home.credentials / "incoming").iterdir())) == 1
     Pod(pod.home).ups.forget_ended()
     assert list((pod.home.credentials / "incoming").iterdir()) == []
@@ -138,7 +163,9 @@ def test_a_step_that_does_not_last_is_no_success(pod: Pod, monkeypatch: pytest.M
     assert "profile" in action.detail
 
 
-def test_a_full_disk_ends_the_action_with_a_sentence(pod: Pod, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_ends_the_action_with_a_sentence(
+    pod: Pod, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plan = pod.accept("K1", pod.plan())
 
     def full(*_: object) -> str:

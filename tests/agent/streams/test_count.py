@@ -1,4 +1,6 @@
-"""How many lines hold a text: the same number as a loop over the lines finds, whatever the lines are like."""
+"""How many lines hold a text: the same number as a loop over the lines finds, whatever the lines
+are like.
+"""
 
 from __future__ import annotations
 
@@ -41,17 +43,25 @@ def lines_of(kind: str) -> list[bytes]:
         "crowded": lambda n: b"step %d loss 0.%d loss again" % (n, chance.randrange(1000)),
         "once in each": lambda n: b"step %d loss 0.%d" % (n, chance.randrange(1000)),
         "once, but for one": lambda n: b"step %d loss%s" % (n, b" loss" if n == 1777 else b""),
-        "sparse": lambda n: b"step %d %s" % (n, b"loss 0.5" if n % 97 == 0 else b"x" * chance.randrange(90)),
+        "sparse": lambda n: (
+            b"step %d %s" % (n, b"loss 0.5" if n % 97 == 0 else b"x" * chance.randrange(90))
+        ),
         "mixed": lambda n: b"LOSS Loss loss"[: chance.randrange(15)] + b" %d" % n,
-        "coloured": lambda n: b"\x1b[32mstep\x1b[0m %d lo\x1b[1mss\x1b[0m" % n if n % 3 else b"plain loss %d" % n,
+        "coloured": lambda n: (
+            b"\x1b[32mstep\x1b[0m %d lo\x1b[1mss\x1b[0m" % n if n % 3 else b"plain loss %d" % n
+        ),
         "long": lambda n: b"y" * (5000 if n % 50 == 0 else 20) + b" loss" * (n % 4 == 0),
     }
     return [some[kind](n) for n in range(2000)]
 
 
-@pytest.mark.parametrize("kind", ["crowded", "once in each", "once, but for one", "sparse", "mixed", "coloured", "long"])
+@pytest.mark.parametrize(
+    "kind", ["crowded", "once in each", "once, but for one", "sparse", "mixed", "coloured", "long"]
+)
 @pytest.mark.parametrize("ignore_case", [False, True])
-def test_as_many_as_a_loop_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, ignore_case: bool) -> None:
+def test_as_many_as_a_loop_finds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, ignore_case: bool
+) -> None:
     monkeypatch.setattr(blocks, "BLOCK", 4096)  # shorter than some lines, and many of them
     lines = lines_of(kind)
     stream = stream_of(tmp_path, b"\n".join(lines) + b"\nloss without an end")

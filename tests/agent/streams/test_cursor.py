@@ -6,14 +6,33 @@ from bs4_agent.errors import BadCursor
 from bs4_agent.streams.cursor import Chunk, Cursor
 
 
-@pytest.mark.parametrize("text", ["1:0", "0:0", "12:345678901234567", "999999999999:999999999999999999"])
+@pytest.mark.parametrize(
+    "text", ["1:0", "0:0", "12:345678901234567", "999999999999:999999999999999999"]
+)
 def test_a_cursor_is_its_text(text: str) -> None:
     assert str(Cursor.parse(text)) == text
 
 
 @pytest.mark.parametrize(
     "text",
-    ["", ":", "1", "1:", ":1", "-1:0", "1:-1", "1:0 ", " 1:0", "1_0:0", "1:0x", "\u0661:\u0660", "1:0\n", "start", "end", "9" * 99 + ":0"],
+    [
+        "",
+        ":",
+        "1",
+        "1:",
+        ":1",
+        "-1:0",
+        "1:-1",
+        "1:0 ",
+        " 1:0",
+        "1_0:0",
+        "1:0x",
+        "\u0661:\u0660",
+        "1:0\n",
+        "start",
+        "end",
+        "9" * 99 + ":0",
+    ],
 )
 def test_anything_else_is_a_bad_cursor(text: str) -> None:
     with pytest.raises(BadCursor, match="is no cursor; use"):

@@ -1,4 +1,6 @@
-"""A log written at 5,000 lines a second, read through the socket of an agent that is killed in between."""
+"""A log written at 5,000 lines a second, read through the socket of an agent that is killed in
+between.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ class Reader:
     def read_to(self, last: int, seconds: float) -> None:
         deadline = time.monotonic() + seconds
         while not self.numbers or self.numbers[-1] != last:
-            assert time.monotonic() < deadline, f"{len(self.numbers)} lines in {seconds} s, the last {self.numbers[-1:]}"
+            assert time.monotonic() < deadline, (
+                f"{len(self.numbers)} lines in {seconds} s, the last {self.numbers[-1:]}"
+            )
             try:
                 if self._client is None:
                     self._client = self.home.client()
@@ -54,18 +58,24 @@ class Reader:
 
 
 def serve(tiny: TinyHome, path: Path) -> None:
-    tiny.settings(logs={"log/r/t": {"path": str(path), "attempt": 1, "archive": str(path.parent / "archive")}})
+    tiny.settings(
+        logs={"log/r/t": {"path": str(path), "attempt": 1, "archive": str(path.parent / "archive")}}
+    )
 
 
 def write(path: Path, lines: int, rotate_every: int, how: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, str(WRITER), str(path), str(lines), str(RATE), str(rotate_every), how])
+    return subprocess.Popen(
+        [sys.executable, str(WRITER), str(path), str(lines), str(RATE), str(rotate_every), how]
+    )
 
 
 def kill_and_start(
     tiny: TinyHome, agent: subprocess.Popen[bytes], writer: subprocess.Popen[bytes], dead_s: float
 ) -> subprocess.Popen[bytes]:
-    """kill -9; the log goes on, and is rotated, while no agent is there. It is held while the next one starts, which takes as long as it
-    takes: the writer keeps three files that were rotated, and no agent can read a fourth."""
+    """kill -9; the log goes on, and is rotated, while no agent is there. It is held while the next
+    one starts, which takes as long as it takes: the writer keeps three files that were rotated, and
+    no agent can read a fourth.
+    """
     agent.send_signal(signal.SIGKILL)
     agent.wait()
     time.sleep(dead_s)
@@ -86,32 +96,44 @@ def test_every_line_once_through_rotation_and_kill_9(tiny: TinyHome, tmp_path: P
         reading = threading.Thread(target=reader.read_to, args=(lines - 1, 90.0))
         reading.start()
         for share in (0.2, 0.5):
-            until(lambda share=share: len(reader.numbers) >= share * lines, f"{share:.0%} of the lines")
+            until(
+                lambda share=share: len(reader.numbers) >= share * lines,
+                f"{share:.0%} of the lines",
+            )
             agent = kill_and_start(tiny, agent, writer, 0.3)
         reading.join()
         assert writer.wait() == 0
     assert reader.numbers == list(range(lines))
     assert reader.gaps == []
     assert reader.reconnects >= 2
-    generations = tiny.client().call("query", stream="log/r/t", op="stat").header["result"]["generations"]
+    generations = (
+        tiny.client().call("query", stream="log/r/t", op="stat").header["result"]["generations"]
+    )
     assert len(generations) >= 5
     assert all(generation["linked"] for generation in generations)
     agent.terminate()
     assert agent.wait(60) == 0
 
 
-def test_truncation_at_full_rate_loses_only_what_a_gap_shows(tiny: TinyHome, tmp_path: Path) -> None:
+def test_truncation_at_full_rate_loses_only_what_a_gap_shows(
+    tiny: TinyHome, tmp_path: Path
+) -> None:
     lines = 5 * RATE
     path = tmp_path / "trainer.log"
     serve(tiny, path)
     agent = tiny.start()
     reader = Reader(tiny, "log/r/t")
-    # A fifth may be lost: a third of a second at each of the three truncations, on a machine where a look takes place ten times a second.
+    # A fifth may be lost: a third of a second at each of the three truncations, on a machine where
+    # a look takes place ten times a second.
     with write(path, lines, 8000, "copytruncate"):
         reader.read_to(lines - 1, 90.0)
     assert reader.numbers == sorted(set(reader.numbers))
     assert 1 <= len(reader.gaps) <= 3
-    jumps = [index for index in range(1, len(reader.numbers)) if reader.numbers[index] != reader.numbers[index - 1] + 1]
+    jumps = [
+        index
+        for index in range(1, len(reader.numbers))
+        if reader.numbers[index] != reader.numbers[index - 1] + 1
+    ]
     assert set(jumps) <= {index for index, _ in reader.gaps}
     assert len(reader.numbers) > lines * 0.8
     agent.terminate()
@@ -121,7 +143,8 @@ def test_truncation_at_full_rate_loses_only_what_a_gap_shows(tiny: TinyHome, tmp
 def test_truncated_unread_and_unlinked_unread(tiny: TinyHome, tmp_path: Path) -> None:
     path, other = tmp_path / "trainer.log", tmp_path / "orchestrator.log"
     logs = {
-        name: {"path": str(p), "attempt": 1, "archive": str(tmp_path / "a" / name)} for name, p in (("log/r/t", path), ("log/r/o", other))
+        name: {"path": str(p), "attempt": 1, "archive": str(tmp_path / "a" / name)}
+        for name, p in (("log/r/t", path), ("log/r/o", other))
     }
     tiny.settings(logs=logs)
     path.write_text("000000001 lost\n")

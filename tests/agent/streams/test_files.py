@@ -1,4 +1,6 @@
-"""Any file of the pod as a stream: opened by asking, followed, closed again; one with secrets is not opened at all."""
+"""Any file of the pod as a stream: opened by asking, followed, closed again; one with secrets is
+not opened at all.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def streams(home: Home) -> Iterator[Streams]:
     streams.close()
 
 
-def test_a_file_is_read_followed_and_searched_and_in_no_list(streams: Streams, home: Home, tmp_path: Path) -> None:
+def test_a_file_is_read_followed_and_searched_and_in_no_list(
+    streams: Streams, home: Home, tmp_path: Path
+) -> None:
     path = tmp_path / "judge.log"
     path.write_text("one\ntwo\n")
     name = f"file/{path}"
@@ -45,7 +49,9 @@ def test_a_file_is_read_followed_and_searched_and_in_no_list(streams: Streams, h
     assert not list(home.state.iterdir()), "it left a trace"
 
 
-def test_from_the_home_directory(streams: Streams, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_from_the_home_directory(
+    streams: Streams, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "a.txt").write_text("here\n")
     assert streams.read("file/~/a.txt", "start").data == b"here\n"
@@ -65,15 +71,37 @@ def test_a_file_that_is_set_aside_goes_on_as_a_log_does(streams: Streams, tmp_pa
 
 
 SECRET = (
-    ".wandb_api_key", "passwords.txt",
-    ".netrc", "_netrc", ".ssh/config", "id_ed25519", "deep/id_rsa", ".cache/huggingface/token", "wandb_token", ".git-credentials",
-    ".aws/config", "credentials.json", "key.pem", "server.key", ".env", ".env.local", "kaggle.json", ".docker/config.json", ".npmrc",
-    "shadow", "client_secret.json", "secrets.yaml", "bs4/credentials/b2.json", "bs4/environment/prime-rl.env",
-)  # fmt: skip
+    ".wandb_api_key",
+    "passwords.txt",
+    ".netrc",
+    "_netrc",
+    ".ssh/config",
+    "id_ed25519",
+    "deep/id_rsa",
+    ".cache/huggingface/token",
+    "wandb_token",
+    ".git-credentials",
+    ".aws/config",
+    "credentials.json",
+    "key.pem",
+    "server.key",
+    ".env",
+    ".env.local",
+    "kaggle.json",
+    ".docker/config.json",
+    ".npmrc",
+    "shadow",
+    "client_secret.json",
+    "secrets.yaml",
+    "bs4/credentials/b2.json",
+    "bs4/environment/prime-rl.env",
+)
 
 
 @pytest.mark.parametrize("name", SECRET)
-def test_what_may_hold_credentials_is_not_opened(streams: Streams, tmp_path: Path, name: str) -> None:
+def test_what_may_hold_credentials_is_not_opened(
+    streams: Streams, tmp_path: Path, name: str
+) -> None:
     path = tmp_path / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("xyzzy\n")
@@ -85,7 +113,16 @@ def test_what_may_hold_credentials_is_not_opened(streams: Streams, tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    "name", ["tokens.log", "tokenizer.json", "secretary.log", "environment.yml", "trainer.stdout", "credit.csv", "id_map.txt"]
+    "name",
+    [
+        "tokens.log",
+        "tokenizer.json",
+        "secretary.log",
+        "environment.yml",
+        "trainer.stdout",
+        "credit.csv",
+        "id_map.txt",
+    ],
 )
 def test_names_that_only_sound_like_it(streams: Streams, tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("plain\n")
@@ -112,14 +149,18 @@ def test_a_private_key_is_known_by_its_beginning(streams: Streams, tmp_path: Pat
         ("{}/loop", UnknownStream, "cannot be opened"),
     ],
 )
-def test_what_is_no_file_to_read(streams: Streams, tmp_path: Path, path: str, error: type[AgentError], says: str) -> None:
+def test_what_is_no_file_to_read(
+    streams: Streams, tmp_path: Path, path: str, error: type[AgentError], says: str
+) -> None:
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     with pytest.raises(error, match=says):
         streams.read(f"file/{path.format(tmp_path)}", "start")
 
 
-def test_only_so_many_are_open_and_the_longest_unused_goes(streams: Streams, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_so_many_are_open_and_the_longest_unused_goes(
+    streams: Streams, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(registry, "OPENED", 3)
     names = []
     for number in range(5):
@@ -132,7 +173,9 @@ def test_only_so_many_are_open_and_the_longest_unused_goes(streams: Streams, tmp
     assert streams.read(names[1], "start").data == b"1\n"
 
 
-def test_a_cursor_from_before_never_means_other_bytes(streams: Streams, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cursor_from_before_never_means_other_bytes(
+    streams: Streams, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "a.log"
     path.write_text("one\ntwo\n")
     earlier = streams.read(f"file/{path}", "start", limit=4)

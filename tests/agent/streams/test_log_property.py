@@ -1,4 +1,6 @@
-"""Whatever is done to a log's files, a reader gets every whole line once and in order, as long as nothing was truncated."""
+"""Whatever is done to a log's files, a reader gets every whole line once and in order, as long as
+nothing was truncated.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,10 @@ class World:
 
     def write(self, count: int) -> None:
         for _ in range(count):
-            line = self.open_line + b"line %d %s" % (len(self.written), b"x" * (len(self.written) % 17))
+            line = self.open_line + b"line %d %s" % (
+                len(self.written),
+                b"x" * (len(self.written) % 17),
+            )
             self.append(line[len(self.open_line) :] + b"\n")
             self.written.append(line)
             self.open_line = b""
@@ -61,7 +66,9 @@ class World:
         self.open_line += b"~" * length
 
     def replace(self, how: str) -> None:
-        """The agent sees a file before it is taken away: what it never saw it cannot have linked."""
+        """The agent sees a file before it is taken away: what it never saw it cannot have
+        linked.
+        """
         if self.path.exists():
             self.stream.poll()
             if how == "rename":
@@ -77,13 +84,20 @@ class World:
         while True:
             chunk = self.stream.read(self.cursor, limit)
             assert chunk.gap is None
-            if ":" in self.cursor and Cursor.parse(chunk.start).generation != Cursor.parse(self.cursor).generation and self.held:
+            if (
+                ":" in self.cursor
+                and Cursor.parse(chunk.start).generation != Cursor.parse(self.cursor).generation
+                and self.held
+            ):
                 self.read_lines.append(self.held)  # its file ended without LF
                 self.held = b""
             moved = chunk.next != self.cursor
             self.cursor = chunk.next
             if chunk.data and not chunk.repeats:
-                assert Cursor.parse(chunk.start).offset + len(chunk.data) == Cursor.parse(chunk.next).offset
+                assert (
+                    Cursor.parse(chunk.start).offset + len(chunk.data)
+                    == Cursor.parse(chunk.next).offset
+                )
                 *lines, self.held = (self.held + chunk.data).split(b"\n")
                 self.read_lines += lines
             if not (everything and moved):
@@ -93,7 +107,11 @@ class World:
 @settings(max_examples=80, deadline=None)
 @given(operations)
 def test_every_line_once_and_in_order(steps: list[tuple[str, int]]) -> None:
-    with tempfile.TemporaryDirectory() as root, patch.object(chain, "QUIET_S", 0.0), patch.object(chain, "write_json", quick_write):
+    with (
+        tempfile.TemporaryDirectory() as root,
+        patch.object(chain, "QUIET_S", 0.0),
+        patch.object(chain, "write_json", quick_write),
+    ):
         world = World(Path(root))
         for kind, number in steps:
             if kind in ("rename", "unlink"):

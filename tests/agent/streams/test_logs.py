@@ -32,7 +32,12 @@ class Follower:
         self.stream.follow(self.path, 1)
 
     def open(self) -> LogStream:
-        return LogStream("log/r/trainer", self.archive, self.root / "state" / "trainer.json", on_gap=self.told.append)
+        return LogStream(
+            "log/r/trainer",
+            self.archive,
+            self.root / "state" / "trainer.json",
+            on_gap=self.told.append,
+        )
 
     def restart(self) -> None:
         kill(self.stream)
@@ -58,7 +63,9 @@ class Follower:
             self.cursor = chunk.next
 
     def read_until(self, last: bytes) -> list[bytes]:
-        """Read on until a line comes, which may take the second that a replaced file must be quiet."""
+        """Read on until a line comes, which may take the second that a replaced file must be
+        quiet.
+        """
         count = len(self.lines)
         until(lambda: self.read() is not None and last in self.lines[count:], f"the line {last!r}")
         return self.lines[count:]
@@ -112,7 +119,10 @@ def test_rename_and_recreate(log: Follower, at_once: None) -> None:
     assert log.read() == [b"a3", b"b1"]
     assert log.gaps == []
     described = log.stream.stat()["generations"]
-    assert [(g["generation"], g["state"], g["linked"]) for g in described] == [(1, "finished", True), (2, "live", True)]
+    assert [(g["generation"], g["state"], g["linked"]) for g in described] == [
+        (1, "finished", True),
+        (2, "live", True),
+    ]
 
 
 def test_a_writer_that_still_holds_the_renamed_file_loses_nothing(log: Follower) -> None:
@@ -140,7 +150,9 @@ def test_late_writes_are_told_and_can_still_be_read(log: Follower, at_once: None
     assert raw(log.stream, "1:3").data == b"late\n"
 
 
-def test_unlink_before_it_was_read_loses_nothing_even_over_a_restart(log: Follower, at_once: None) -> None:
+def test_unlink_before_it_was_read_loses_nothing_even_over_a_restart(
+    log: Follower, at_once: None
+) -> None:
     log.write("a1", "a2")
     log.stream.poll()
     log.path.unlink()
@@ -164,7 +176,9 @@ def test_the_archive_holds_a_hard_link_and_costs_no_space(log: Follower) -> None
     assert link.samefile(log.path)
 
 
-def test_without_links_a_deleted_file_stays_readable_while_the_agent_lives(unlinked: Follower, at_once: None) -> None:
+def test_without_links_a_deleted_file_stays_readable_while_the_agent_lives(
+    unlinked: Follower, at_once: None
+) -> None:
     unlinked.write("a1", "a2")
     unlinked.stream.poll()
     unlinked.path.unlink()
@@ -189,7 +203,9 @@ def test_without_links_a_file_deleted_while_no_agent_lived_is_a_gap(unlinked: Fo
     assert len(unlinked.told) == 1
 
 
-def test_without_links_a_finished_file_that_goes_is_a_gap_with_both_bounds(unlinked: Follower, at_once: None) -> None:
+def test_without_links_a_finished_file_that_goes_is_a_gap_with_both_bounds(
+    unlinked: Follower, at_once: None
+) -> None:
     unlinked.write("a1", "a2")
     unlinked.stream.poll()
     aside = unlinked.path.with_suffix(".log.1")
@@ -201,7 +217,12 @@ def test_without_links_a_finished_file_that_goes_is_a_gap_with_both_bounds(unlin
     # Found again under its rotated name, by what it is.
     assert raw(unlinked.stream, "1:0").data == b"a1\na2\n"
     aside.unlink()
-    assert raw(unlinked.stream, "1:3").gap == {"generation": 1, "from": 3, "to": 6, "reason": "the file was deleted"}
+    assert raw(unlinked.stream, "1:3").gap == {
+        "generation": 1,
+        "from": 3,
+        "to": 6,
+        "reason": "the file was deleted",
+    }
     # Who had read all of it misses nothing.
     assert raw(unlinked.stream, "1:6").data == b"b1\n"
 
@@ -213,7 +234,12 @@ def test_truncation_before_reading_is_a_gap(log: Follower) -> None:
     log.write("b1")
     assert log.read() == [b"b1"]
     (gap,) = log.gaps
-    assert gap == {"generation": 1, "from": 0, "to": None, "reason": "the file was truncated or rewritten in place"}
+    assert gap == {
+        "generation": 1,
+        "from": 0,
+        "to": None,
+        "reason": "the file was truncated or rewritten in place",
+    }
     assert log.told == [gap]
 
 
@@ -231,7 +257,9 @@ def test_truncation_after_reading_says_that_something_may_be_missing(log: Follow
 
 
 @pytest.mark.parametrize("content", ["b" * 600 + "\n" + "c1\n" * 50, "a1\nX2\n", "X1\na2\na3\n"])
-def test_a_file_rewritten_in_place_is_never_taken_for_the_old_one(log: Follower, content: str) -> None:
+def test_a_file_rewritten_in_place_is_never_taken_for_the_old_one(
+    log: Follower, content: str
+) -> None:
     log.write("a1", "a2")
     log.read()
     inode = log.path.stat().st_ino
@@ -269,7 +297,9 @@ def test_a_rewrite_while_no_agent_lived_is_noticed(log: Follower) -> None:
     assert [gap["generation"] for gap in log.gaps] == [1]
 
 
-def test_a_rewrite_in_the_very_moment_of_reading_is_noticed(log: Follower, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rewrite_in_the_very_moment_of_reading_is_noticed(
+    log: Follower, monkeypatch: pytest.MonkeyPatch
+) -> None:
     log.write("a1", "a2", "a3" * 500)
     log.stream.poll()
     content = "b1\n" * 2000
@@ -291,7 +321,9 @@ def test_a_rewrite_in_the_very_moment_of_reading_is_noticed(log: Follower, monke
 
 
 @pytest.mark.parametrize(("boot", "found"), [(None, False), ("another-boot", True)])
-def test_device_numbers_mean_something_within_one_boot_only(log: Follower, boot: str | None, found: bool) -> None:
+def test_device_numbers_mean_something_within_one_boot_only(
+    log: Follower, boot: str | None, found: bool
+) -> None:
     log.write("one")
     log.read()
     state = log.root / "state" / "trainer.json"
@@ -357,7 +389,10 @@ def test_each_attempt_is_a_further_generation(log: Follower, at_once: None, tmp_
     log.stream.follow(log.path, 1)  # replayed after a restart: an earlier attempt changes nothing
     stat = log.stream.stat()
     assert (stat["path"], stat["attempt"]) == (str(second), 2)
-    assert [(g["attempt"], g["path"]) for g in stat["generations"]] == [(1, str(log.path)), (2, str(second))]
+    assert [(g["attempt"], g["path"]) for g in stat["generations"]] == [
+        (1, str(log.path)),
+        (2, str(second)),
+    ]
 
 
 def test_an_inode_that_is_used_again_is_another_file(unlinked: Follower, at_once: None) -> None:
@@ -365,7 +400,8 @@ def test_an_inode_that_is_used_again_is_another_file(unlinked: Follower, at_once
     unlinked.read()
     unlinked.path.unlink()
     unlinked.write("b1")
-    # Whether a filesystem gives the number out again at once is its own affair (ext4 does): make it so.
+    # Whether a filesystem gives the number out again at once is its own affair (ext4 does): make it
+    # so.
     state = unlinked.root / "state" / "trainer.json"
     saved = json.loads(state.read_text())
     saved["generations"][0]["inode"] = unlinked.path.stat().st_ino
@@ -439,14 +475,22 @@ def test_a_line_longer_than_the_limit_comes_in_pieces(log: Follower) -> None:
     assert [piece.partial for piece in pieces] == [True, True, True, False]
 
 
-def test_a_file_that_ends_without_lf_gives_its_last_line_marked(log: Follower, at_once: None) -> None:
+def test_a_file_that_ends_without_lf_gives_its_last_line_marked(
+    log: Follower, at_once: None
+) -> None:
     log.path.write_text("one\nlast words")
     log.read()
     log.path.rename(log.path.with_suffix(".log.1"))
     log.write("b1")
     log.stream.poll()
     chunk = raw(log.stream, log.cursor)
-    assert (chunk.data, chunk.partial, chunk.start, chunk.next, chunk.more) == (b"last words", True, "1:4", "1:14", True)
+    assert (chunk.data, chunk.partial, chunk.start, chunk.next, chunk.more) == (
+        b"last words",
+        True,
+        "1:4",
+        "1:14",
+        True,
+    )
     assert raw(log.stream, chunk.next).data == b"b1\n"
 
 
@@ -541,7 +585,9 @@ def test_a_hundred_gigabytes_are_nothing_special(log: Follower) -> None:
     assert time.monotonic() - began < 20, "read through, it would take minutes"
 
 
-def test_nothing_is_held_open_for_finished_files_that_are_linked(log: Follower, at_once: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_held_open_for_finished_files_that_are_linked(
+    log: Follower, at_once: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(chain, "LATE_S", 0.0)
     before = len(list(Path("/proc/self/fd").iterdir()))
     for n in range(40):
@@ -556,7 +602,9 @@ def test_nothing_is_held_open_for_finished_files_that_are_linked(log: Follower, 
     assert log.read() == [*(f"line {n}".encode() for n in range(40)), b"end"]
 
 
-def test_the_chain_is_bounded(log: Follower, at_once: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_chain_is_bounded(
+    log: Follower, at_once: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(chain, "MAX_GENERATIONS", 5)
     for n in range(12):
         log.write(f"line {n}")

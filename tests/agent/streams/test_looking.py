@@ -1,4 +1,6 @@
-"""Counting, filtering and moving by the clock on the pod: each against the plain way of doing it over the same bytes."""
+"""Counting, filtering and moving by the clock on the pod: each against the plain way of doing it
+over the same bytes.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ class Log:
 
 
 def written(seed: int, count: int, clock: int) -> bytes:
-    """Lines with levels, tracebacks, colours, progress bars, and a clock that runs over midnight."""
+    """Lines with levels, tracebacks, colours, progress bars, and a clock that runs over
+    midnight.
+    """
     chance = random.Random(seed)
     lines = []
     for n in range(count):
@@ -56,9 +60,16 @@ def written(seed: int, count: int, clock: int) -> bytes:
         stamp = f"{clock // 3600 % 24:02}:{clock // 60 % 60:02}:{clock % 60:02}"
         level = chance.choice(("DEBUG", "INFO", "INFO", "INFO", "WARNING", "ERROR"))
         colour = ("\x1b[31m", "\x1b[0m") if n % 11 == 0 else ("", "")
-        lines.append(f"{stamp} {colour[0]}{level:>7}{colour[1]} Step {n} | Loss: 0.{chance.randrange(10**5):05}")
+        lines.append(
+            f"{stamp} {colour[0]}{level:>7}{colour[1]} Step {n} | Loss: "
+            f"0.{chance.randrange(10**5):05}"
+        )
         if n % 37 == 0:
-            lines += ["Traceback (most recent call last):", '  File "x.py", line 3', "ValueError: timeout of Worker"]
+            lines += [
+                "Traceback (most recent call last):",
+                '  File "x.py", line 3',
+                "ValueError: timeout of Worker",
+            ]
         if n % 53 == 0:
             lines.append(f"10%|# |\r50%|##|\r100%|###| {n}/99")
     return "\n".join(lines).encode() + b"\n"
@@ -97,22 +108,38 @@ def inside(cursor: str, stretch: list[int]) -> bool:
         (r"\AValue", False, True),
     ],
 )
-def test_a_count_is_that_of_the_lines_one_by_one(log: Log, pattern: str, ignore_case: bool, regex: bool) -> None:
+def test_a_count_is_that_of_the_lines_one_by_one(
+    log: Log, pattern: str, ignore_case: bool, regex: bool
+) -> None:
     flags = re.IGNORECASE if ignore_case else 0
     matcher = re.compile((pattern if regex else re.escape(pattern)).encode(), flags)
-    expected = [cursor for cursor, line in log.lines if matcher.search(plain(line) if regex else re.sub(rb"\x1b\[[0-9]*m", b"", line))]
+    expected = [
+        cursor
+        for cursor, line in log.lines
+        if matcher.search(plain(line) if regex else re.sub(rb"\x1b\[[0-9]*m", b"", line))
+    ]
     stretches = log.all("count", "stretches", pattern=pattern, ignore_case=ignore_case, regex=regex)
     assert sum(stretch[3] for stretch in stretches) == len(expected)
     for stretch in stretches:
         assert stretch[3] == sum(inside(cursor, stretch) for cursor in expected)
     for backwards in (False, True):
-        hits = log.all("search", "hits", pattern=pattern, ignore_case=ignore_case, regex=regex, backwards=backwards, limit=7)
+        hits = log.all(
+            "search",
+            "hits",
+            pattern=pattern,
+            ignore_case=ignore_case,
+            regex=regex,
+            backwards=backwards,
+            limit=7,
+        )
         assert [hit["cursor"] for hit in hits] == (expected[::-1] if backwards else expected)
 
 
 def test_a_search_backwards_starts_where_it_is_told(log: Log) -> None:
     cursors = [cursor for cursor, line in log.lines if b"Step 7" in line]
-    answer = log.queries.run("search", {"pattern": "Step 7", "backwards": True, "cursor": cursors[5], "limit": 2})
+    answer = log.queries.run(
+        "search", {"pattern": "Step 7", "backwards": True, "cursor": cursors[5], "limit": 2}
+    )
     assert [hit["cursor"] for hit in answer["hits"]] == cursors[4:2:-1]
     assert answer["next"] is not None
 
@@ -120,7 +147,11 @@ def test_a_search_backwards_starts_where_it_is_told(log: Log) -> None:
 def test_a_count_goes_on_when_the_log_has_grown(tmp_path: Path) -> None:
     log = Log(tmp_path, b"needle one\nno\nneedle unfinish")
     first = log.queries.run("count", {"pattern": "needle"})
-    assert (sum(s[3] for s in first["stretches"]), first["cursor"], first["next"]) == (1, "1:14", None)
+    assert (sum(s[3] for s in first["stretches"]), first["cursor"], first["next"]) == (
+        1,
+        "1:14",
+        None,
+    )
     with (tmp_path / "attempt1.log").open("ab") as handle:
         handle.write(b"ed\nneedle three\n")
     second = log.queries.run("count", {"pattern": "needle", "cursor": first["cursor"]})
@@ -141,14 +172,23 @@ def test_a_count_goes_on_when_the_log_has_grown(tmp_path: Path) -> None:
         ([{"pattern": "10%"}], 0),
     ],
 )
-def test_a_filter_gives_the_lines_that_pass(log: Log, terms: list[dict[str, Any]], floor: int, backwards: bool) -> None:
+def test_a_filter_gives_the_lines_that_pass(
+    log: Log, terms: list[dict[str, Any]], floor: int, backwards: bool
+) -> None:
     expected, level = [], 0
     for cursor, line in log.lines:
         text = plain(line)
-        own = next((LEVELS[word] for word in LEVELS if re.search(rb"\b%s\b" % word.encode(), text[:90])), None)
+        own = next(
+            (LEVELS[word] for word in LEVELS if re.search(rb"\b%s\b" % word.encode(), text[:90])),
+            None,
+        )
         level = level if own is None else own
         passes = all(
-            bool(re.search(t["pattern"].encode(), text, re.IGNORECASE if t.get("ignore_case") else 0)) != t.get("out", False) for t in terms
+            bool(
+                re.search(t["pattern"].encode(), text, re.IGNORECASE if t.get("ignore_case") else 0)
+            )
+            != t.get("out", False)
+            for t in terms
         )
         if level >= floor and passes:
             expected.append([cursor, text.decode(), len(text)])
@@ -192,9 +232,15 @@ def test_moving_by_the_clock_over_midnight_and_files(log: Log) -> None:
         answer = log.queries.run("seek-clock", {"cursor": cursor, "seconds": seconds})["cursor"]
         wall = {c: t for t, c in clocks}
         assert wall[answer] == wall[first], (here, there)
-    assert log.queries.run("seek-clock", {"cursor": clocks[3][1], "seconds": -10 * 86400})["cursor"] == clocks[0][1]
+    assert (
+        log.queries.run("seek-clock", {"cursor": clocks[3][1], "seconds": -10 * 86400})["cursor"]
+        == clocks[0][1]
+    )
     end = str(log.queries.run("stat", {})["end"])
-    assert log.queries.run("seek-clock", {"cursor": clocks[3][1], "seconds": 10 * 86400})["cursor"] == end
+    assert (
+        log.queries.run("seek-clock", {"cursor": clocks[3][1], "seconds": 10 * 86400})["cursor"]
+        == end
+    )
 
 
 def test_a_log_without_a_clock_says_so(tmp_path: Path) -> None:
@@ -212,7 +258,9 @@ def test_a_line_longer_than_a_block_is_found_and_counted(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("regex", [False, True])
-def test_a_hit_far_inside_a_line_says_where_the_line_begins_and_how_far_in_it_is(tmp_path: Path, regex: bool) -> None:
+def test_a_hit_far_inside_a_line_says_where_the_line_begins_and_how_far_in_it_is(
+    tmp_path: Path, regex: bool
+) -> None:
     far = 3 * blocks.BLOCK - 3  # over the edge of two blocks
     long = b"x" * far + b"needle" + b"y" * blocks.BLOCK + b"needle\n"
     log = Log(tmp_path, b"first\n" + long + b"last\n")
@@ -225,24 +273,41 @@ def test_a_hit_far_inside_a_line_says_where_the_line_begins_and_how_far_in_it_is
     assert sum(s[3] for s in log.all("count", "stretches", pattern="needle")) == 1
 
 
-def test_lines_longer_than_a_block_are_counted_once_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_longer_than_a_block_are_counted_once_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(blocks, "BLOCK", 64)
     chance = random.Random(3)
-    lines = [b"".join(chance.choices([b"x" * 20, b"lo", b"ss", b"loss", b"y"], k=chance.randrange(1, 40))) for _ in range(400)]
+    lines = [
+        b"".join(
+            chance.choices([b"x" * 20, b"lo", b"ss", b"loss", b"y"], k=chance.randrange(1, 40))
+        )
+        for _ in range(400)
+    ]
     log = Log(tmp_path, b"\n".join(lines) + b"\n")
     for ignore_case in (False, True):
-        found = sum(s[3] for s in log.all("count", "stretches", pattern="loss", ignore_case=ignore_case))
+        found = sum(
+            s[3] for s in log.all("count", "stretches", pattern="loss", ignore_case=ignore_case)
+        )
         assert found == sum(b"loss" in line for line in lines)
     starts = [sum(len(line) + 1 for line in lines[:n]) for n in range(len(lines))]
     expected = [f"1:{at}" for at, line in zip(starts, lines, strict=True) if b"loss" in line]
     for backwards in (False, True):
-        hits = [hit["cursor"] for hit in log.all("search", "hits", pattern="loss", backwards=backwards, limit=500)]
+        hits = [
+            hit["cursor"]
+            for hit in log.all("search", "hits", pattern="loss", backwards=backwards, limit=500)
+        ]
         assert hits == (expected[::-1] if backwards else expected)
 
 
-def test_a_filter_finds_a_text_in_the_whole_of_a_line_and_an_expression_in_its_beginning(tmp_path: Path) -> None:
+def test_a_filter_finds_a_text_in_the_whole_of_a_line_and_an_expression_in_its_beginning(
+    tmp_path: Path,
+) -> None:
     log = Log(tmp_path, b"x" * 20_000 + b" needle\nneedle\n")
-    assert [size for _, _, size in log.all("sift", "lines", terms=[{"pattern": "needle"}])] == [20_007, 6]
+    assert [size for _, _, size in log.all("sift", "lines", terms=[{"pattern": "needle"}])] == [
+        20_007,
+        6,
+    ]
     assert [size for _, _, size in log.all("sift", "lines", terms=[{"pattern": "needl[e]"}])] == [6]
 
 
@@ -252,10 +317,15 @@ def test_the_way_back_ends_where_its_room_does(tmp_path: Path) -> None:
     assert whole == {"cursor": "1:1000037", "next": None}
     before = log.queries.run("seek-line", {"line": -500, "room": 100_000})
     assert before == {"cursor": "1:1000007", "next": None, "cut": True, "within": False}
-    inside = log.queries.run("seek-line", {"line": -500, "room": 100_000, "cursor": before["cursor"]})
+    inside = log.queries.run(
+        "seek-line", {"line": -500, "room": 100_000, "cursor": before["cursor"]}
+    )
     assert (inside["cut"], inside["within"]) == (True, True)
     assert 100_000 <= 1_000_007 - int(inside["cursor"][2:]) < 100_000 + 2 * 65536
-    assert log.queries.run("seek-line", {"line": -500, "room": 5_000_000}) == {"cursor": "1:0", "next": None}
+    assert log.queries.run("seek-line", {"line": -500, "room": 5_000_000}) == {
+        "cursor": "1:0",
+        "next": None,
+    }
 
 
 @pytest.mark.parametrize(

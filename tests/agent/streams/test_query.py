@@ -40,9 +40,13 @@ def text_line(n: int) -> bytes:
 
 
 class Log:
-    def __init__(self, root: Path, timestamp: Callable[[bytes], float | None] | None = log_time) -> None:
+    def __init__(
+        self, root: Path, timestamp: Callable[[bytes], float | None] | None = log_time
+    ) -> None:
         self.path = root / "t.log"
-        self.stream = LogStream("log/r/t", root / "archive", root / "state.json", timestamp=timestamp)
+        self.stream = LogStream(
+            "log/r/t", root / "archive", root / "state.json", timestamp=timestamp
+        )
         self.stream.follow(self.path, 1)
         self.queries = Queries(self.stream)
 
@@ -96,7 +100,9 @@ def test_seek_line_from_both_ends(log: Log) -> None:
     assert log.ask("seek-line", line=-3, cursor=lines[5000][0])["cursor"] == lines[4997][0]
 
 
-def test_the_index_is_small_and_right_when_its_stride_has_doubled(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_index_is_small_and_right_when_its_stride_has_doubled(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(lines_module, "MAX_COUNTS", 4)
     lines = log.lines()
     for line in (3, 9000, 26000, 39000, 17):
@@ -104,11 +110,17 @@ def test_the_index_is_small_and_right_when_its_stride_has_doubled(log: Log, monk
     assert all(len(index._counts) < 4 for index in log.queries._indexes.values())
 
 
-def test_every_line_where_strides_cut_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_line_where_strides_cut_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(lines_module, "STRIDE", 64)
     log = Log(tmp_path)
     random_lengths = random.Random(3)
-    log.path.write_bytes(b"".join(b"x" * random_lengths.choice((0, 1, 30, 63, 64, 65, 200)) + b"\n" for _ in range(400)))
+    log.path.write_bytes(
+        b"".join(
+            b"x" * random_lengths.choice((0, 1, 30, 63, 64, 65, 200)) + b"\n" for _ in range(400)
+        )
+    )
     log.stream.poll()
     lines = log.lines()
     assert len(lines) == 400
@@ -119,7 +131,9 @@ def test_every_line_where_strides_cut_lines(tmp_path: Path, monkeypatch: pytest.
 
 def test_seeking_goes_on_where_the_slice_ended(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = log.lines()
-    monkeypatch.setattr(Budget, "spent", property(lambda self: random.Random(id(self)).random() < 0.9))
+    monkeypatch.setattr(
+        Budget, "spent", property(lambda self: random.Random(id(self)).random() < 0.9)
+    )
     for line in (39999, -39000, -5, 12345):
         asked = 0
         arguments: dict[str, Any] = {"line": line}
@@ -134,13 +148,27 @@ def test_lines_without_an_end_count(tmp_path: Path) -> None:
     log = Log(tmp_path)
     log.path.write_bytes(b"one\ntwo\nunfinished")
     log.stream.poll()
-    assert [log.ask("seek-line", line=n)["cursor"] for n in (0, 1, 2, 3)] == ["1:0", "1:4", "1:8", "1:18"]
-    assert [log.ask("seek-line", line=n)["cursor"] for n in (-1, -2, -3, -4)] == ["1:8", "1:4", "1:0", "1:0"]
+    assert [log.ask("seek-line", line=n)["cursor"] for n in (0, 1, 2, 3)] == [
+        "1:0",
+        "1:4",
+        "1:8",
+        "1:18",
+    ]
+    assert [log.ask("seek-line", line=n)["cursor"] for n in (-1, -2, -3, -4)] == [
+        "1:8",
+        "1:4",
+        "1:0",
+        "1:0",
+    ]
 
 
 def test_an_empty_stream(tmp_path: Path) -> None:
     log = Log(tmp_path)
-    for op, arguments in {"seek-line": {"line": -1}, "seek-time": {"t": 1.0}, "search": {"pattern": "x"}}.items():
+    for op, arguments in {
+        "seek-line": {"line": -1},
+        "seek-time": {"t": 1.0},
+        "search": {"pattern": "x"},
+    }.items():
         assert log.ask(op, **arguments).get("cursor", "1:0") == "1:0"
     assert log.ask("stat")["end"] == "1:0"
 
@@ -150,7 +178,11 @@ def test_seek_time_by_the_lines(log: Log) -> None:
     cursors = {time: cursor for cursor, line in lines if (time := log_time(line)) is not None}
     for n in (1, 2, 500, 19999, 20000, 20001, 23999, *random.Random(2).sample(range(24000), 40)):
         answer = log.ask("seek-time", t=BASE + n - 0.5)
-        assert (answer["cursor"], answer["t"], answer["exact"]) == (cursors[BASE + n], BASE + n, True)
+        assert (answer["cursor"], answer["t"], answer["exact"]) == (
+            cursors[BASE + n],
+            BASE + n,
+            True,
+        )
     assert log.ask("seek-time", t=0)["cursor"] == "1:0"
     after = log.ask("seek-time", t=BASE + 10**6)
     assert after["exact"] is False
@@ -177,10 +209,21 @@ def test_search_finds_each_line_once(log: Log) -> None:
     lines = log.lines()
     for pattern in ("step 777 ", "loss 0.99", "raise", "nowhere"):
         expected = [cursor for cursor, line in lines if pattern.encode() in line]
-        assert [hit["cursor"] for hit in log.ask("search", pattern=pattern, limit=50)["hits"]] == expected
+        assert [
+            hit["cursor"] for hit in log.ask("search", pattern=pattern, limit=50)["hits"]
+        ] == expected
     first = log.queries.run("search", {"pattern": "loss", "limit": 3})
-    assert [hit["text"][26:38] for hit in first["hits"]] == [" INFO step 0", " INFO step 1", " INFO step 2"]
-    assert log.queries.run("search", {"pattern": "loss", "limit": 1, "cursor": first["next"]["cursor"]})["hits"][0]["text"][36:38] == " 3"
+    assert [hit["text"][26:38] for hit in first["hits"]] == [
+        " INFO step 0",
+        " INFO step 1",
+        " INFO step 2",
+    ]
+    assert (
+        log.queries.run(
+            "search", {"pattern": "loss", "limit": 1, "cursor": first["next"]["cursor"]}
+        )["hits"][0]["text"][36:38]
+        == " 3"
+    )
 
 
 def test_search_by_regular_expression(log: Log) -> None:
@@ -224,7 +267,10 @@ def test_a_search_is_cancelled(tmp_path: Path) -> None:
     stop.set()
     began = time.monotonic()
     assert log.queries.run("search", {"pattern": "nowhere"}, stop)["next"] is not None
-    assert log.queries.run("search", {"pattern": "(a+)+$", "regex": True}, stop) == {"hits": [], "next": {"cursor": "0:0"}}
+    assert log.queries.run("search", {"pattern": "(a+)+$", "regex": True}, stop) == {
+        "hits": [],
+        "next": {"cursor": "0:0"},
+    }
     assert time.monotonic() - began < 20
 
 
@@ -258,13 +304,19 @@ def test_record_streams_are_asked_the_same_way(tmp_path: Path) -> None:
     stream = SegmentStream(tmp_path, 1 << 24, segment_bytes=5000)
     cursors = ["1:0"]
     for n in range(500):
-        cursors.append(stream.append({"t": BASE + n, "m": float(n), "b": boot_id(), "n": n, "text": f"entry <{n}>"}))
+        cursors.append(
+            stream.append(
+                {"t": BASE + n, "m": float(n), "b": boot_id(), "n": n, "text": f"entry <{n}>"}
+            )
+        )
     queries = Queries(stream)
 
     def number_at(cursor: str) -> int:
         return int(stream.read(cursor, 1).data.split(b'"n":')[1].split(b",")[0])
 
-    assert [number_at(queries.run("seek-line", {"line": n})["cursor"]) for n in (0, 250, -1, -120)] == [0, 250, 499, 380]
+    assert [
+        number_at(queries.run("seek-line", {"line": n})["cursor"]) for n in (0, 250, -1, -120)
+    ] == [0, 250, 499, 380]
     for n in (1, 17, 250, 499):
         assert number_at(queries.run("seek-time", {"t": BASE + n - 0.5})["cursor"]) == n
     assert number_at(queries.run("seek-time", {"t": 0})["cursor"]) == 0

@@ -52,7 +52,9 @@ def test_names_and_unknown_names(streams: Streams, tmp_path: Path) -> None:
     assert "journal" not in streams.names()
 
 
-def test_a_read_waits_for_an_append(streams: Streams, tmp_path: Path, later: Callable[..., Future[Chunk]]) -> None:
+def test_a_read_waits_for_an_append(
+    streams: Streams, tmp_path: Path, later: Callable[..., Future[Chunk]]
+) -> None:
     stream = SegmentStream(tmp_path, 1 << 20)
     streams.add("telemetry", stream)
     waiting = [later(streams.read, "telemetry", "end", 262144, 20.0) for _ in range(5)]
@@ -87,7 +89,9 @@ def test_appends_while_reading_are_never_slept_through(streams: Streams, tmp_pat
     writer.join()
 
 
-def test_stop_and_remove_end_a_wait(streams: Streams, tmp_path: Path, later: Callable[..., Future[Chunk]]) -> None:
+def test_stop_and_remove_end_a_wait(
+    streams: Streams, tmp_path: Path, later: Callable[..., Future[Chunk]]
+) -> None:
     streams.add("telemetry", SegmentStream(tmp_path / "a", 1 << 20))
     streams.add("journal", SegmentStream(tmp_path / "b", 1 << 20))
     stop = threading.Event()
@@ -102,7 +106,9 @@ def test_stop_and_remove_end_a_wait(streams: Streams, tmp_path: Path, later: Cal
         removed.result(15)
 
 
-def test_log_lines_come_within_a_moment(streams: Streams, tmp_path: Path, later: Callable[..., Future[Chunk]]) -> None:
+def test_log_lines_come_within_a_moment(
+    streams: Streams, tmp_path: Path, later: Callable[..., Future[Chunk]]
+) -> None:
     path = add_log(streams, tmp_path)
     took: list[float] = []
     # Looked at ten times a second: the machine may be busy once, not each time.
@@ -158,7 +164,9 @@ def test_an_unfinished_line_comes_once_to_who_says_what_he_has(
     assert waiting.result(9).data == b"unfinished\n"
 
 
-def test_a_reader_that_never_says_what_it_has_gets_the_line_once_a_second(streams: Streams, tmp_path: Path) -> None:
+def test_a_reader_that_never_says_what_it_has_gets_the_line_once_a_second(
+    streams: Streams, tmp_path: Path
+) -> None:
     path = add_log(streams, tmp_path)
     path.write_text("unfin")
     reads, until = 0, time.monotonic() + 1.5
@@ -191,7 +199,10 @@ def test_looking_at_quiet_logs_is_cheap(streams: Streams, tmp_path: Path) -> Non
         streams.read(f"log/r/{n}", "start", wait=5.0)
     with ThreadPoolExecutor(20) as pool:
         stop = threading.Event()
-        readers = [pool.submit(lambda n=n: streams.read(f"log/r/{n}", "end", wait=30.0, stop=stop)) for n in range(20)]
+        readers = [
+            pool.submit(lambda n=n: streams.read(f"log/r/{n}", "end", wait=30.0, stop=stop))
+            for n in range(20)
+        ]
         time.sleep(0.5)
         shares: list[float] = []
         # What else this process has to do may fall into one second, not into each.
@@ -199,11 +210,15 @@ def test_looking_at_quiet_logs_is_cheap(streams: Streams, tmp_path: Path) -> Non
             before, began = resource.getrusage(resource.RUSAGE_SELF), time.monotonic()
             time.sleep(2.0)
             after = resource.getrusage(resource.RUSAGE_SELF)
-            shares.append((after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) / (time.monotonic() - began))
+            shares.append(
+                (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+                / (time.monotonic() - began)
+            )
         stop.set()
         for n in range(20):
             streams.notify(f"log/r/{n}")
         assert all(reader.result(20).data == b"" for reader in readers)
     print(f"20 quiet logs with a waiting reader each: {min(shares):.2%} of a core")
-    # Measured 0.3 %; the tests share the machine, and looking without the short way or out of step costs 2.4 %.
+    # Measured 0.3 %; the tests share the machine, and looking without the short way or out of step
+    # costs 2.4 %.
     assert min(shares) < 0.018

@@ -21,7 +21,9 @@ def record(n: int, **fields: Any) -> dict[str, Any]:
     return {**stamp(), "n": n, **fields}
 
 
-def read_all(stream: SegmentStream, cursor: str = "start", limit: int = 1000) -> tuple[list[dict[str, Any]], list[Chunk]]:
+def read_all(
+    stream: SegmentStream, cursor: str = "start", limit: int = 1000
+) -> tuple[list[dict[str, Any]], list[Chunk]]:
     records, chunks = [], []
     while True:
         chunk = stream.read(cursor, limit)
@@ -101,7 +103,12 @@ def test_the_cap_takes_the_oldest_and_leaves_a_gap(tmp_path: Path) -> None:
         stream.append(record(n))
     assert sum(path.stat().st_size for _, path in segments(tmp_path)) <= 10_000
     chunk = stream.read(first, 1000)
-    assert chunk.gap == {"generation": 1, "from": int(first.split(":")[1]), "to": None, "reason": "aged out before it was read"}
+    assert chunk.gap == {
+        "generation": 1,
+        "from": int(first.split(":")[1]),
+        "to": None,
+        "reason": "aged out before it was read",
+    }
     assert chunk.data == b""
     kept = numbers(read_all(stream, chunk.next)[0])
     assert kept == list(range(kept[0], 500))
@@ -116,7 +123,8 @@ def test_a_journal_at_its_cap_waits_for_a_console(tmp_path: Path) -> None:
         for written in range(1000):
             stream.append(record(written))
     assert numbers(list(stream.records())) == list(range(written))
-    # A console has read to the middle of the third segment: the first two may go, one at a time, when they have to.
+    # A console has read to the middle of the third segment: the first two may go, one at a time,
+    # when they have to.
     stream.release("3:100")
     assert stream.releasable_before == 3
     stream.append(record(written))
@@ -137,7 +145,12 @@ def test_a_torn_last_line_is_cut_off_and_reported(tmp_path: Path) -> None:
         handle.write(b'{"t":1,"n":')
     again = SegmentStream(tmp_path, 1 << 20)
     offset = int(end.split(":")[1])
-    assert again.repaired == {"generation": 1, "from": offset, "to": offset + 11, "reason": "a torn last record was cut off"}
+    assert again.repaired == {
+        "generation": 1,
+        "from": offset,
+        "to": offset + 11,
+        "reason": "a torn last record was cut off",
+    }
     again.append(record(3))
     assert numbers(read_all(again, end)[0]) == [3]
     assert SegmentStream(tmp_path, 1 << 20).repaired is None
@@ -195,7 +208,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A filesystem of 1 MiB that really fills up."""
     mount = tmp_path / "disk"
     mount.mkdir()
-    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", mount], capture_output=True, check=False)
+    made = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "none", mount], capture_output=True, check=False
+    )
     if made.returncode:
         pytest.skip("no tmpfs can be mounted here (needs root)")
     yield mount
@@ -230,7 +245,9 @@ def test_a_full_disk_is_said_and_leaves_no_torn_record(small_disk: Path) -> None
 
 def test_on_a_full_disk_telemetry_goes_first(small_disk: Path) -> None:
     telemetry = SegmentStream(small_disk / "telemetry", 1 << 24, segment_bytes=20_000)
-    journal = SegmentStream(small_disk / "journal", 1 << 24, keep_unreleased=True, relief=telemetry.shed)
+    journal = SegmentStream(
+        small_disk / "journal", 1 << 24, keep_unreleased=True, relief=telemetry.shed
+    )
     for n in range(1000):
         telemetry.append(record(n, text="x" * 300))
     fill(small_disk)
@@ -242,7 +259,9 @@ def test_on_a_full_disk_telemetry_goes_first(small_disk: Path) -> None:
     assert kept[0] > 0
 
 
-def test_only_what_was_synced_is_claimed_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_what_was_synced_is_claimed_to_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     synced: list[int] = []
     monkeypatch.setattr(os, "fdatasync", synced.append)
     stream = SegmentStream(tmp_path, 1 << 20)
@@ -268,7 +287,9 @@ while True:
 
 
 def test_a_writer_killed_with_9_loses_nothing_it_had_appended(tmp_path: Path) -> None:
-    with subprocess.Popen([sys.executable, "-c", KILLED_WRITER, str(tmp_path)], stdout=subprocess.PIPE) as writer:
+    with subprocess.Popen(
+        [sys.executable, "-c", KILLED_WRITER, str(tmp_path)], stdout=subprocess.PIPE
+    ) as writer:
         assert writer.stdout is not None
         for _ in range(30):
             said = int(writer.stdout.readline())

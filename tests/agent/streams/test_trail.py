@@ -7,7 +7,13 @@ def test_the_last_size_before_a_time() -> None:
     trail = Trail()
     for n in range(100):
         trail.add(1000.0 + 2 * n, n * 10)
-    assert [trail.size_at(t) for t in (999.9, 1000.0, 1001.9, 1002.0, 5000.0)] == [None, 0, 0, 10, 990]
+    assert [trail.size_at(t) for t in (999.9, 1000.0, 1001.9, 1002.0, 5000.0)] == [
+        None,
+        0,
+        0,
+        10,
+        990,
+    ]
 
 
 def test_at_most_one_a_second_and_none_while_the_clock_is_set_back() -> None:

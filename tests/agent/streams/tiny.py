@@ -1,4 +1,6 @@
-"""A home for tiny agents, and a client that reads from them as the console does, without asyncio."""
+"""A home for tiny agents, and a client that reads from them as the console does, without
+asyncio.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def until(condition: Callable[[], Any], what: str, seconds: float = 60.0) -> Any
 
 
 def kill(stream: LogStream) -> None:
-    """What kill -9 of the agent does to a stream: its descriptors are closed and nothing is saved."""
+    """What kill -9 of the agent does to a stream: its descriptors are closed and nothing is
+    saved.
+    """
     for watch in stream._chain._watches.values():
         watch.close()
     stream._chain._watches.clear()
@@ -60,7 +64,14 @@ class TinyHome:
     def attach(self, *arguments: str, **environment: str) -> subprocess.Popen[bytes]:
         argv = [sys.executable, str(SCRIPT), "attach", *arguments]
         pipe = subprocess.PIPE
-        return subprocess.Popen(argv, env={**self.environment, **environment}, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0)
+        return subprocess.Popen(
+            argv,
+            env={**self.environment, **environment},
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            bufsize=0,
+        )
 
     def listens(self) -> bool:
         connection = live(self.home)
@@ -114,7 +125,9 @@ class Client:
         assert frame.header["id"] == self._number
         return frame
 
-    def read(self, stream: str, cursor: str, limit: int = 262144, wait: float = 0.0, **fields: Any) -> Frame:
+    def read(
+        self, stream: str, cursor: str, limit: int = 262144, wait: float = 0.0, **fields: Any
+    ) -> Frame:
         return self.call("read", stream=stream, cursor=cursor, limit=limit, wait=wait, **fields)
 
     def close(self) -> None:

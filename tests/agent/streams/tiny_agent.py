@@ -1,8 +1,10 @@
-"""An agent with nothing but streams and the socket, for tests that kill it: `python tiny_agent.py attach [--start] | daemon`.
+"""An agent with nothing but streams and the socket, for tests that kill it: `python tiny_agent.py
+attach [--start] | daemon`.
 
-BS4_HOME/tiny.json says what it serves: {"logs": {stream: {"path", "attempt", "archive": directory or null}}, "version", "build"}.
-Actions: `handover` makes it leave (refused with `busy` when tiny.json says "busy"; after so many seconds when it says "leave_after", as one
-does that carries out a step), `note` writes to the journal.
+BS4_HOME/tiny.json says what it serves: {"logs": {stream: {"path", "attempt", "archive": directory
+or null}}, "version", "build"}. Actions: `handover` makes it leave (refused with `busy` when
+tiny.json says "busy"; after so many seconds when it says "leave_after", as one does that carries
+out a step), `note` writes to the journal.
 """
 
 from __future__ import annotations
@@ -64,7 +66,13 @@ def daemon(home: Home) -> int:
         return {"action": action["key"], "state": "accepted"}
 
     def hello() -> dict[str, Any]:
-        return {"agent": build.version, "bundle": build.bundle, "pid": os.getpid(), "boot_id": boot_id(), **stamp()}
+        return {
+            "agent": build.version,
+            "bundle": build.bundle,
+            "pid": os.getpid(),
+            "boot_id": boot_id(),
+            **stamp(),
+        }
 
     server = Server(home.socket(build.bundle), streams, submit, hello)
     server.bind()

@@ -1,7 +1,9 @@
-"""Writes numbered lines to a log at a steady rate and does to the file what programs and log rotation do. What it is late by, on a busy
-machine or because it was stopped, it does not make up for: several rotations in one moment would be another case.
+"""Writes numbered lines to a log at a steady rate and does to the file what programs and log
+rotation do. What it is late by, on a busy machine or because it was stopped, it does not make up
+for: several rotations in one moment would be another case.
 
-`python writer.py PATH LINES PER_SECOND ROTATE_EVERY how`, how: rename (keeps PATH.1, PATH.2, ... and unlinks all but three), copytruncate.
+`python writer.py PATH LINES PER_SECOND ROTATE_EVERY how`, how: rename (keeps PATH.1, PATH.2, ...
+and unlinks all but three), copytruncate.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ def main() -> None:
     due = time.monotonic()
     rotations = 0
     for first in range(0, lines, BATCH):
-        handle.write(b"".join(b"%09d %s\n" % (n, b"x" * (n % 150)) for n in range(first, first + BATCH)))
+        handle.write(
+            b"".join(b"%09d %s\n" % (n, b"x" * (n % 150)) for n in range(first, first + BATCH))
+        )
         if (first + BATCH) % rotate_every == 0:
             rotations += 1
             if how == "rename":

@@ -57,7 +57,9 @@ class Child:
 
 @pytest.fixture
 def spawn() -> Iterator[Callable[..., Child]]:
-    """Start processes from Python source (`print("up", flush=True)` first, then wait on stdin) or, with `argv`, any program."""
+    """Start processes from Python source (`print("up", flush=True)` first, then wait on stdin) or,
+    with `argv`, any program.
+    """
     children: list[Child] = []
 
     def start(source: str = "", *arguments: str, argv: Sequence[str] = ()) -> Child:
@@ -75,7 +77,10 @@ def hold(spawn: Callable[..., Child]) -> Callable[..., Child]:
     """Start a process that has these files open."""
 
     def start(*paths: Path) -> Child:
-        source = "import sys; held = [open(path) for path in sys.argv[1:]]; print('up', flush=True); sys.stdin.read()"
+        source = (
+            "import sys; held = [open(path) for path in sys.argv[1:]]; print('up', flush=True); "
+            "sys.stdin.read()"
+        )
         return spawn(argv=[sys.executable, "-S", "-E", "-c", source, *map(str, paths)])
 
     return start
@@ -86,7 +91,15 @@ def dev(tmp_path: Path) -> Path:
     """A directory with the device nodes of four GPUs, as plain files."""
     directory = tmp_path / "dev"
     directory.mkdir()
-    for name in ("nvidia0", "nvidia1", "nvidia2", "nvidia3", "nvidiactl", "nvidia-uvm", "nvidia-modeset"):
+    for name in (
+        "nvidia0",
+        "nvidia1",
+        "nvidia2",
+        "nvidia3",
+        "nvidiactl",
+        "nvidia-uvm",
+        "nvidia-modeset",
+    ):
         (directory / name).touch()
     return directory
 
@@ -101,17 +114,28 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     if fake_nvml.compiler() is None:
         pytest.skip("no C compiler here, so no NVML can be built to ask")
     directory = tmp_path_factory.mktemp("nvml")
-    return {"new": fake_nvml.build(directory / "new"), "old": fake_nvml.build(directory / "old", "-DOLD_DRIVER")}
+    return {
+        "new": fake_nvml.build(directory / "new"),
+        "old": fake_nvml.build(directory / "old", "-DOLD_DRIVER"),
+    }
 
 
 @pytest.fixture
-def nvml(request: pytest.FixtureRequest, libraries: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> fake_nvml.State:
-    """Four GPUs behind the real pynvml. `@pytest.mark.parametrize("nvml", ["old"], indirect=True)` for a driver before 510."""
+def nvml(
+    request: pytest.FixtureRequest,
+    libraries: dict[str, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> fake_nvml.State:
+    """Four GPUs behind the real pynvml. `@pytest.mark.parametrize("nvml", ["old"], indirect=True)`
+    for a driver before 510.
+    """
     import pynvml
 
     from bs4_agent.telemetry import xids
 
-    # A copy is a library of its own to the loader: whatever an earlier test left hanging in its copy stays there.
+    # A copy is a library of its own to the loader: whatever an earlier test left hanging in its
+    # copy stays there.
     library = str(shutil.copy(libraries[getattr(request, "param", "new")], tmp_path))
     state = fake_nvml.state(tmp_path / "nvml.state", 4)
     monkeypatch.setenv("FAKE_NVML", str(tmp_path / "nvml.state"))

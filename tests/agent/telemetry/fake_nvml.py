@@ -1,4 +1,6 @@
-"""Builds fake_nvml.c and holds the file it answers from: a test writes a field, and the library sees it at once."""
+"""Builds fake_nvml.c and holds the file it answers from: a test writes a field, and the library
+sees it at once.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,11 @@ _SOURCE = Path(__file__).with_name("fake_nvml.c")
 
 
 class Process(ctypes.Structure):
-    _fields_ = [("pid", ctypes.c_uint32), ("reserved", ctypes.c_uint32), ("memory", ctypes.c_uint64)]
+    _fields_ = [
+        ("pid", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint32),
+        ("memory", ctypes.c_uint64),
+    ]
 
 
 class Gpu(ctypes.Structure):
@@ -22,10 +28,27 @@ class Gpu(ctypes.Structure):
         ("name", ctypes.c_char * 64),
         ("uuid", ctypes.c_char * 64),
         *[(name, ctypes.c_uint64) for name in ("total", "used", "reserved", "throttle", "ecc")],
-        *[(name, ctypes.c_uint32) for name in ("util", "mem_util", "temp", "power", "power_limit", "sm_clock", "mem_clock")],
-        *[(name, ctypes.c_uint32) for name in ("minor", "result", "hang", "xid", "xid_count", "events")],
+        *[
+            (name, ctypes.c_uint32)
+            for name in (
+                "util",
+                "mem_util",
+                "temp",
+                "power",
+                "power_limit",
+                "sm_clock",
+                "mem_clock",
+            )
+        ],
+        *[
+            (name, ctypes.c_uint32)
+            for name in ("minor", "result", "hang", "xid", "xid_count", "events")
+        ],
         *[(name, ctypes.c_uint32) for name in ("power_result", "process_count", "handle_result")],
-        *[(name, ctypes.c_uint32) for name in ("pcie_width", "pcie_result", "links", "links_up", "link_errors")],
+        *[
+            (name, ctypes.c_uint32)
+            for name in ("pcie_width", "pcie_result", "links", "links_up", "link_errors")
+        ],
         ("processes", Process * 8),
     ]
 
@@ -59,7 +82,11 @@ def build(directory: Path, *flags: str) -> Path:
     assert found is not None
     directory.mkdir(parents=True, exist_ok=True)
     library = directory / "libnvidia-ml.so.1"
-    subprocess.run([found, "-shared", "-fPIC", "-O1", "-Wall", "-Werror", *flags, "-o", library, _SOURCE], check=True, timeout=60)
+    subprocess.run(
+        [found, "-shared", "-fPIC", "-O1", "-Wall", "-Werror", *flags, "-o", library, _SOURCE],
+        check=True,
+        timeout=60,
+    )
     return library
 
 
@@ -72,7 +99,13 @@ def state(path: Path, count: int) -> State:
     for index, gpu in enumerate(mapped.gpus[:count]):
         gpu.name, gpu.uuid = b"NVIDIA H100 80GB HBM3", f"GPU-{index:08x}".encode()
         gpu.total, gpu.used, gpu.reserved = 80 * GIB, GIB, GIB // 2
-        gpu.util, gpu.mem_util, gpu.temp, gpu.power, gpu.power_limit = 90 + index, 30, 55 + index, 400_500, 700_000
+        gpu.util, gpu.mem_util, gpu.temp, gpu.power, gpu.power_limit = (
+            90 + index,
+            30,
+            55 + index,
+            400_500,
+            700_000,
+        )
         gpu.sm_clock, gpu.mem_clock, gpu.minor, gpu.events = 1980, 2619, index, 8
         gpu.pcie_width, gpu.links, gpu.links_up = 16, 18, 18
     return mapped

@@ -27,11 +27,17 @@ def guarded(nvml: State, monkeypatch: pytest.MonkeyPatch) -> Iterator[GuardedGpu
     gpus.close()
 
 
-def test_a_hang_blocks_nobody_is_named_and_ends(nvml: State, guarded: GuardedGpus, until: Callable[..., None]) -> None:
+def test_a_hang_blocks_nobody_is_named_and_ends(
+    nvml: State, guarded: GuardedGpus, until: Callable[..., None]
+) -> None:
     assert guarded.wait_first(30)
     until(lambda: guarded.latest()["state"] == "ok")
     nvml.gpus[2].hang = 1
-    until(lambda: (now := guarded.latest())["state"] == "stale" and now["detail"].startswith("hung in"))
+    until(
+        lambda: (
+            (now := guarded.latest())["state"] == "stale" and now["detail"].startswith("hung in")
+        )
+    )
     start = time.monotonic()
     sample = guarded.latest()
     assert time.monotonic() - start < 5, "who asks the driver hangs for as long as it does"
@@ -43,12 +49,18 @@ def test_a_hang_blocks_nobody_is_named_and_ends(nvml: State, guarded: GuardedGpu
     until(lambda: (now := guarded.latest())["state"] == "ok" and now["age_s"] < 0.3)
 
 
-def test_a_hang_before_the_first_sample(nvml: State, monkeypatch: pytest.MonkeyPatch, until: Callable[..., None]) -> None:
+def test_a_hang_before_the_first_sample(
+    nvml: State, monkeypatch: pytest.MonkeyPatch, until: Callable[..., None]
+) -> None:
     monkeypatch.setattr(guard, "STALE_S", 0.1)
     nvml.gpus[0].hang = 1
     gpus = GuardedGpus(NvmlGpus(), interval=0.02)
     sample = gpus.latest()
-    assert (sample["state"], sample["detail"], sample["age_s"]) == ("stale", "waiting for the first sample", None)
+    assert (sample["state"], sample["detail"], sample["age_s"]) == (
+        "stale",
+        "waiting for the first sample",
+        None,
+    )
     until(lambda: "hung in" in gpus.latest()["detail"])
     start = time.monotonic()
     gpus.close()
@@ -57,7 +69,9 @@ def test_a_hang_before_the_first_sample(nvml: State, monkeypatch: pytest.MonkeyP
     until(lambda: not gpus._background.alive)
 
 
-def test_a_hang_costs_one_thread_only(nvml: State, guarded: GuardedGpus, until: Callable[..., None]) -> None:
+def test_a_hang_costs_one_thread_only(
+    nvml: State, guarded: GuardedGpus, until: Callable[..., None]
+) -> None:
     assert guarded.wait_first(30)
     threads = threading.active_count()
     nvml.gpus[0].hang = 1
@@ -81,16 +95,22 @@ def test_background_keeps_its_pace(until: Callable[..., None]) -> None:
     background = Background("test", lambda: times.append(time.monotonic()), 0.05)
 
     def seven() -> float:
-        """The shortest time of seven turns; they take 0.35 s. A busy machine may be late for some, not for all, and never early."""
+        """The shortest time of seven turns; they take 0.35 s. A busy machine may be late for some,
+        not for all, and never early.
+        """
         known = list(times)
-        return min((later - earlier for earlier, later in zip(known, known[7:], strict=False)), default=9.9)
+        return min(
+            (later - earlier for earlier, later in zip(known, known[7:], strict=False)), default=9.9
+        )
 
     until(lambda: len(times) >= 20 and seven() < 0.45)
     assert background.stop()
     assert seven() > 0.25
 
 
-def test_the_xid_of_a_gpu_that_hangs_is_told_while_it_hangs(nvml: State, guarded: GuardedGpus, until: Callable[..., None]) -> None:
+def test_the_xid_of_a_gpu_that_hangs_is_told_while_it_hangs(
+    nvml: State, guarded: GuardedGpus, until: Callable[..., None]
+) -> None:
     until(lambda: guarded.xid_events)
     nvml.gpus[2].hang = 1
     until(lambda: guarded.latest()["state"] == "stale")

@@ -25,7 +25,9 @@ def test_minor_numbers_by_open_files(scope: Scope, dev: Path, hold: Callable[...
     assert nothing.pid not in found
 
 
-def test_a_device_directory_behind_a_link(scope: Scope, dev: Path, tmp_path: Path, hold: Callable[..., Child]) -> None:
+def test_a_device_directory_behind_a_link(
+    scope: Scope, dev: Path, tmp_path: Path, hold: Callable[..., Child]
+) -> None:
     (tmp_path / "linked").symlink_to(dev)
     child = hold(dev / "nvidia1")
     table = ProcessTable(scope)
@@ -33,7 +35,9 @@ def test_a_device_directory_behind_a_link(scope: Scope, dev: Path, tmp_path: Pat
     assert table.holders(tmp_path / "linked") == {child.pid: {1}}
 
 
-def test_a_holder_that_ends_is_gone_at_once(scope: Scope, dev: Path, hold: Callable[..., Child]) -> None:
+def test_a_holder_that_ends_is_gone_at_once(
+    scope: Scope, dev: Path, hold: Callable[..., Child]
+) -> None:
     child = hold(dev / "nvidia1")
     table = ProcessTable(scope)
     table.refresh()
@@ -43,9 +47,12 @@ def test_a_holder_that_ends_is_gone_at_once(scope: Scope, dev: Path, hold: Calla
     assert table.holders(dev) == {}
 
 
-def test_opened_and_closed_later(scope: Scope, dev: Path, spawn: Callable[..., Child], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_opened_and_closed_later(
+    scope: Scope, dev: Path, spawn: Callable[..., Child], monkeypatch: pytest.MonkeyPatch
+) -> None:
     child = spawn(
-        "import sys; print('up', flush=True); sys.stdin.readline(); held = open(sys.argv[1]); print('open', flush=True)\n"
+        "import sys; print('up', flush=True); sys.stdin.readline(); held = open(sys.argv[1]); "
+        "print('open', flush=True)\n"
         "sys.stdin.readline(); held.close(); print('closed', flush=True); sys.stdin.read()",
         str(dev / "nvidia3"),
     )
@@ -55,7 +62,9 @@ def test_opened_and_closed_later(scope: Scope, dev: Path, spawn: Callable[..., C
     assert child.say() == "open"
     assert table.holders(dev) == {}, "looked at less than 5 s ago"
     monkeypatch.setattr(holders, "_URGENT_S", 0.0)
-    assert table.holders(dev, urgent={child.pid}) == {child.pid: {3}}, "a pid that NVML names is looked at now"
+    assert table.holders(dev, urgent={child.pid}) == {child.pid: {3}}, (
+        "a pid that NVML names is looked at now"
+    )
     assert child.say() == "closed"
     assert table.holders(dev) == {child.pid: {3}}
     monkeypatch.setattr(holders, "_CONFIRM_S", 0.0)
@@ -93,7 +102,9 @@ def test_who_only_watches(scope: Scope, dev: Path, hold: Callable[..., Child]) -
         assert table.monitors(dev) == {nvtop.pid, os.getpid()}
 
 
-def test_without_nvidia_uvm_nobody_is_taken_for_a_watcher(scope: Scope, dev: Path, hold: Callable[..., Child]) -> None:
+def test_without_nvidia_uvm_nobody_is_taken_for_a_watcher(
+    scope: Scope, dev: Path, hold: Callable[..., Child]
+) -> None:
     child = hold(dev / "nvidia0")
     with (dev / "nvidia0").open():
         table = ProcessTable(scope)
@@ -102,7 +113,9 @@ def test_without_nvidia_uvm_nobody_is_taken_for_a_watcher(scope: Scope, dev: Pat
         assert table.monitors(dev) == {os.getpid()}, "but this agent"
 
 
-def test_files_that_may_not_be_seen_are_counted(scope: Scope, dev: Path, hold: Callable[..., Child]) -> None:
+def test_files_that_may_not_be_seen_are_counted(
+    scope: Scope, dev: Path, hold: Callable[..., Child]
+) -> None:
     if os.getuid() != 0:
         pytest.skip("needs root to become somebody else")
     hold(dev / "nvidia0")

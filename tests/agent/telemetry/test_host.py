@@ -50,7 +50,10 @@ def test_the_first_sample_has_no_rates_and_the_second_has(host: HostSampler) -> 
 def test_loopback_is_no_network(host: HostSampler) -> None:
     host.sample()
     start = time.monotonic()
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
+    with (
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver,
+    ):
         receiver.bind(("127.0.0.1", 0))
         for _ in range(2000):
             sender.sendto(bytes(8000), receiver.getsockname())
@@ -62,7 +65,10 @@ def test_loopback_is_no_network(host: HostSampler) -> None:
 
 def test_disks_are_counted_once_a_filesystem(tmp_path: Path, host: HostSampler) -> None:
     missing = tmp_path / "not" / "yet" / "there"
-    assert one_per_device([missing, tmp_path, Path("/dev/shm/x"), Path("/dev/shm")]) == [missing, Path("/dev/shm/x")]
+    assert one_per_device([missing, tmp_path, Path("/dev/shm/x"), Path("/dev/shm")]) == [
+        missing,
+        Path("/dev/shm/x"),
+    ]
     assert host.wait_first(30)
     (disk,) = host.sample()["disks"]
     truth = shutil.disk_usage(tmp_path)
@@ -75,18 +81,33 @@ def test_disks_are_counted_once_a_filesystem(tmp_path: Path, host: HostSampler) 
 def test_a_read_only_filesystem_is_told(tmp_path: Path) -> None:
     if os.getuid() != 0 or shutil.which("unshare") is None:
         pytest.skip("needs root and unshare to mount a filesystem of its own")
-    program = f"import json; from bs4_agent.telemetry.host import *; print(json.dumps(disk_usage(Path({str(tmp_path)!r}))))"
+    program = (
+        "import json; from bs4_agent.telemetry.host import *; "
+        f"print(json.dumps(disk_usage(Path({str(tmp_path)!r}))))"
+    )
     script = 'mount -t tmpfs -o ro,size=5m none "$1" && exec "$2" -c "$3"'
-    done = subprocess.run(["unshare", "-m", "sh", "-c", script, "sh", tmp_path, sys.executable, program], capture_output=True, timeout=20)
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", script, "sh", tmp_path, sys.executable, program],
+        capture_output=True,
+        timeout=20,
+    )
     if done.returncode:
         pytest.skip(f"no mount here: {done.stderr.decode().strip()}")
-    assert json.loads(done.stdout) == {"path": str(tmp_path), "used": 0, "total": 5 * MIB, "free": 5 * MIB, "read_only": True}
+    assert json.loads(done.stdout) == {
+        "path": str(tmp_path),
+        "used": 0,
+        "total": 5 * MIB,
+        "free": 5 * MIB,
+        "read_only": True,
+    }
 
 
 def test_a_disk_that_does_not_answer_is_unknown_and_blocks_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, until: Callable[..., None]
 ) -> None:
-    """statvfs of a dead network volume cannot be had in a test, so the look at it is made to hang."""
+    """statvfs of a dead network volume cannot be had in a test, so the look at it is made to
+    hang.
+    """
     hang = threading.Event()
     real = host_module.disk_usage
     looks: list[Path] = []
@@ -102,7 +123,20 @@ def test_a_disk_that_does_not_answer_is_unknown_and_blocks_nobody(
     monkeypatch.setattr(host_module, "_DISKS_S", 0.01)
     monkeypatch.setattr(host_module, "_DISKS_STALE_S", 0.1)
     host = HostSampler(lambda: [tmp_path])
-    until(lambda: host.sample()["disks"] == [{"path": str(tmp_path), "used": None, "total": None, "free": None, "read_only": None}])
+    until(
+        lambda: (
+            host.sample()["disks"]
+            == [
+                {
+                    "path": str(tmp_path),
+                    "used": None,
+                    "total": None,
+                    "free": None,
+                    "read_only": None,
+                }
+            ]
+        )
+    )
     start = time.monotonic()
     host.sample()
     assert time.monotonic() - start < 20, "the look itself hangs for 30 s"
@@ -121,16 +155,26 @@ def test_a_disk_that_may_not_be_looked_at_is_unknown(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("version", "membership", "files"),
     [
-        (1, "4:memory:/job/task\n0::/\n", ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")),
+        (
+            1,
+            "4:memory:/job/task\n0::/\n",
+            ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+        ),
         (2, "0::/job/task\n", ("memory.max", "memory.current", "inactive_file")),
     ],
 )
-def test_the_narrowest_control_group_above_us_counts(tmp_path: Path, version: int, membership: str, files: tuple[str, str, str]) -> None:
+def test_the_narrowest_control_group_above_us_counts(
+    tmp_path: Path, version: int, membership: str, files: tuple[str, str, str]
+) -> None:
     mount = tmp_path / "cgroup"
     base = mount / "memory" if version == 1 else mount
     unlimited = "9223372036854771712" if version == 1 else "max"
     limit, usage, inactive = files
-    for place, text in ((base, unlimited), (base / "job", str(64 * MIB)), (base / "job/task", unlimited)):
+    for place, text in (
+        (base, unlimited),
+        (base / "job", str(64 * MIB)),
+        (base / "job/task", unlimited),
+    ):
         place.mkdir(parents=True)
         (place / limit).write_text(text + "\n")
         (place / usage).write_text(f"{40 * MIB}\n")
@@ -139,17 +183,24 @@ def test_the_narrowest_control_group_above_us_counts(tmp_path: Path, version: in
     meter = MemoryMeter(mount, tmp_path / "own")
     assert meter.used_and_total() == (30 * MIB, 64 * MIB)
     (base / "job" / usage).unlink()
-    assert meter.used_and_total()[1] == psutil.virtual_memory().total, "a group that is gone says nothing"
+    assert meter.used_and_total()[1] == psutil.virtual_memory().total, (
+        "a group that is gone says nothing"
+    )
 
 
 def test_the_path_of_the_host_inside_a_container(tmp_path: Path) -> None:
-    """/proc/self/cgroup may name a path that exists only outside; the mount's root is then our own group."""
+    """/proc/self/cgroup may name a path that exists only outside; the mount's root is then our own
+    group.
+    """
     mount = tmp_path / "cgroup" / "memory"
     mount.mkdir(parents=True)
     (mount / "memory.limit_in_bytes").write_text(f"{64 * MIB}\n")
     (mount / "memory.usage_in_bytes").write_text(f"{8 * MIB}\n")
     (tmp_path / "own").write_text("4:memory:/docker/0123abcd\n")
-    assert MemoryMeter(tmp_path / "cgroup", tmp_path / "own").used_and_total() == (8 * MIB, 64 * MIB)
+    assert MemoryMeter(tmp_path / "cgroup", tmp_path / "own").used_and_total() == (
+        8 * MIB,
+        64 * MIB,
+    )
 
 
 def test_without_control_groups_it_is_the_machine(tmp_path: Path) -> None:
@@ -162,7 +213,14 @@ def test_without_control_groups_it_is_the_machine(tmp_path: Path) -> None:
 @pytest.fixture
 def memory_group() -> Iterator[Path]:
     """A real control group of 64 MiB."""
-    own = next((line.split(":", 2)[2] for line in Path("/proc/self/cgroup").read_text().splitlines() if ":memory:" in line), None)
+    own = next(
+        (
+            line.split(":", 2)[2]
+            for line in Path("/proc/self/cgroup").read_text().splitlines()
+            if ":memory:" in line
+        ),
+        None,
+    )
     group = Path("/sys/fs/cgroup/memory") / f"bs4-test-{os.getpid()}"
     if own is None or os.getuid() != 0:
         pytest.skip("needs root and the memory controller of cgroup v1")
@@ -185,7 +243,9 @@ def test_a_real_control_group(memory_group: Path) -> None:
         "before = MemoryMeter().used_and_total(); ballast = bytearray(20 << 20)\n"
         "print(json.dumps([before, MemoryMeter().used_and_total()]))"
     )
-    done = subprocess.run([sys.executable, "-c", program, memory_group], capture_output=True, check=True, timeout=20)
+    done = subprocess.run(
+        [sys.executable, "-c", program, memory_group], capture_output=True, check=True, timeout=20
+    )
     before, after = json.loads(done.stdout)
     assert before[1] == after[1] == 64 * MIB
     assert 19 * MIB < after[0] - before[0] < 24 * MIB
@@ -197,12 +257,19 @@ def test_a_real_oom_kill_is_read_from_the_kernel_log(memory_group: Path) -> None
     log = KernelLog(Path("/dev"))
     if log.state == "hidden":
         pytest.skip(f"the kernel log may not be read here: {log.detail}")
-    program = "import sys; open(sys.argv[1] + '/cgroup.procs', 'w').write('0'); print('in', flush=True); bytearray(500 << 20)"
+    program = (
+        "import sys; open(sys.argv[1] + '/cgroup.procs', 'w').write('0'); print('in', "
+        "flush=True); bytearray(500 << 20)"
+    )
     victim = subprocess.Popen([sys.executable, "-c", program, memory_group], stdout=subprocess.PIPE)
     assert victim.wait(20) == -9
     assert victim.stdout is not None
     victim.stdout.close()
     # By name, not by pid: in a container the kernel's log has the host's numbers.
-    kills = [line for line in log.read() if b"ut of memory: Killed process" in line and b"(python" in line]
+    kills = [
+        line
+        for line in log.read()
+        if b"ut of memory: Killed process" in line and b"(python" in line
+    ]
     log.close()
     assert kills

@@ -1,4 +1,6 @@
-"""The real pynvml against a compiled NVML: fields, missing fields, lost GPUs, a driver that comes and goes, Xid events."""
+"""The real pynvml against a compiled NVML: fields, missing fields, lost GPUs, a driver that comes
+and goes, Xid events.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,12 @@ def test_every_field(nvml: State, gpus: NvmlGpus) -> None:
     nvml.gpus[2].throttle = 0x1 | 0x4 | 0x20
     nvml.gpus[2].ecc = 7
     sample = gpus.sample()
-    assert (sample["state"], sample["driver"], sample["pids"], sample["xids"]) == ("ok", "580.65.06", "unknown", [])
+    assert (sample["state"], sample["driver"], sample["pids"], sample["xids"]) == (
+        "ok",
+        "580.65.06",
+        "unknown",
+        [],
+    )
     assert len(sample["devices"]) == 4
     assert sample["devices"][2] == {
         "index": 2,
@@ -87,7 +94,12 @@ def test_a_lost_gpu_and_its_return(nvml: State, gpus: NvmlGpus, until: Callable[
     nvml.gpus[1].result = LOST
     sample = gpus.sample()
     assert sample["state"] == "ok"
-    assert [device["error"] for device in sample["devices"]] == [None, "GPU is lost (nvmlDeviceGetUtilizationRates)", None, None]
+    assert [device["error"] for device in sample["devices"]] == [
+        None,
+        "GPU is lost (nvmlDeviceGetUtilizationRates)",
+        None,
+        None,
+    ]
     assert (sample["devices"][1]["util"], sample["devices"][1]["mem_used"]) == (None, None)
     assert sample["devices"][2]["util"] == 92
     nvml.gpus[1].result = 0
@@ -106,7 +118,9 @@ def test_a_lost_gpu_is_asked_one_thing_only(nvml: State) -> None:
     gpus.close()
 
 
-def test_a_gpu_without_a_handle_keeps_its_name(nvml: State, gpus: NvmlGpus, until: Callable[..., None]) -> None:
+def test_a_gpu_without_a_handle_keeps_its_name(
+    nvml: State, gpus: NvmlGpus, until: Callable[..., None]
+) -> None:
     gpus.sample()
     nvml.gpus[1].result = nvml.gpus[1].handle_result = LOST
     until(lambda: "HandleByIndex" in str(gpus.sample()["devices"][1]["error"]))
@@ -114,7 +128,9 @@ def test_a_gpu_without_a_handle_keeps_its_name(nvml: State, gpus: NvmlGpus, unti
     assert (device["index"], device["uuid"], device["util"]) == (1, "GPU-00000001", None)
 
 
-def test_a_gpu_that_left_the_list_is_still_shown(nvml: State, gpus: NvmlGpus, until: Callable[..., None]) -> None:
+def test_a_gpu_that_left_the_list_is_still_shown(
+    nvml: State, gpus: NvmlGpus, until: Callable[..., None]
+) -> None:
     gpus.sample()
     nvml.driver_result = UNINITIALIZED
     gpus.sample()
@@ -126,8 +142,12 @@ def test_a_gpu_that_left_the_list_is_still_shown(nvml: State, gpus: NvmlGpus, un
     assert "does not list this GPU any more" in devices[3]["error"]
 
 
-@pytest.mark.parametrize(("code", "state"), [(UNINITIALIZED, "error"), (NO_DRIVER, "absent"), (MISMATCH, "error")])
-def test_a_driver_that_goes_and_comes_back(nvml: State, gpus: NvmlGpus, until: Callable[..., None], code: int, state: str) -> None:
+@pytest.mark.parametrize(
+    ("code", "state"), [(UNINITIALIZED, "error"), (NO_DRIVER, "absent"), (MISMATCH, "error")]
+)
+def test_a_driver_that_goes_and_comes_back(
+    nvml: State, gpus: NvmlGpus, until: Callable[..., None], code: int, state: str
+) -> None:
     assert gpus.sample()["state"] == "ok"
     nvml.driver_result = nvml.init_result = code
     gone = gpus.sample()
@@ -179,17 +199,26 @@ def test_gpus_without_xid_events(nvml: State, gpus: NvmlGpus, until: Callable[..
 def test_without_the_library_the_state_is_absent(scope: Scope, tmp_path: Any) -> None:
     """In a process of its own: a library stays loaded once it was."""
     program = (
-        "import json, sys; from bs4_agent.scope import Scope; from bs4_agent.telemetry.gpus import open_gpus\n"
+        "import json, sys; from bs4_agent.scope import Scope; from bs4_agent.telemetry.gpus "
+        "import open_gpus\n"
         "print(json.dumps(open_gpus(Scope.from_environment()).sample()))"
     )
     if os.path.exists("/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1"):  # noqa: PTH110
         pytest.skip("this machine has a real NVML")
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, timeout=20)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, check=True, timeout=20
+    )
     sample = json.loads(done.stdout)
-    assert (sample["state"], sample["detail"], sample["devices"]) == ("absent", "NVML: NVML Shared Library Not Found", [])
+    assert (sample["state"], sample["detail"], sample["devices"]) == (
+        "absent",
+        "NVML: NVML Shared Library Not Found",
+        [],
+    )
 
 
-def test_without_the_binding_the_state_is_absent(scope: Scope, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_binding_the_state_is_absent(
+    scope: Scope, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delitem(sys.modules, "bs4_agent.telemetry.nvml", raising=False)
     monkeypatch.setitem(sys.modules, "pynvml", None)
     for name in ("nvml", "nvml_calls", "xids"):

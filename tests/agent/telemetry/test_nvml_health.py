@@ -1,4 +1,6 @@
-"""What the driver says of a GPU's memory and of what it needs: told only where there is something, never an error of its own."""
+"""What the driver says of a GPU's memory and of what it needs: told only where there is something,
+never an error of its own.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,12 @@ def row(reading: Any, **answers: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("rows", "expected"),
-    [((0, 0, 0, 0), {}), ((3, 1, 0, 0), {}), ((0, 1, 1, 0), {"remap": "pending"}), ((0, 9, 1, 1), {"remap": "failed"})],
+    [
+        ((0, 0, 0, 0), {}),
+        ((3, 1, 0, 0), {}),
+        ((0, 1, 1, 0), {"remap": "pending"}),
+        ((0, 9, 1, 1), {"remap": "failed"}),
+    ],
 )
 def test_row_remapping(rows: tuple[int, ...], expected: dict[str, str]) -> None:
     assert row(remapping, nvmlDeviceGetRemappedRows=rows) == expected
@@ -46,7 +53,9 @@ def test_older_cards_retire_pages() -> None:
 
 
 def test_a_reading_that_fails_is_unknown_and_a_lost_gpu_is_an_error() -> None:
-    assert row(remapping, nvmlDeviceGetRemappedRows=pynvml.NVMLError(pynvml.NVML_ERROR_UNKNOWN)) == {}
+    assert (
+        row(remapping, nvmlDeviceGetRemappedRows=pynvml.NVMLError(pynvml.NVML_ERROR_UNKNOWN)) == {}
+    )
     with pytest.raises(pynvml.NVMLError):
         row(remapping, nvmlDeviceGetRemappedRows=pynvml.NVMLError(pynvml.NVML_ERROR_GPU_IS_LOST))
 

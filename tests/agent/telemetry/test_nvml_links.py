@@ -1,4 +1,6 @@
-"""PCIe and NVLink: read seldom, one GPU a sample, told for a moment; what is not told is null, and no GPU looks broken by it."""
+"""PCIe and NVLink: read seldom, one GPU a sample, told for a moment; what is not told is null, and
+no GPU looks broken by it.
+"""
 
 from __future__ import annotations
 
@@ -80,10 +82,23 @@ def test_a_call_that_fails_leaves_its_field_unknown(nvml: State, clock: Clock) -
 
 def test_what_is_known_of_half_of_them() -> None:
     only_width = row(pcie, nvmlDeviceGetCurrPcieLinkWidth=4)
-    assert only_width == {"pcie": {"gen": None, "gen_max": None, "width": 4, "width_max": None, "tx": None, "rx": None}}
-    assert row(nvlink, nvmlDeviceGetNvLinkState=pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)) == {"nvlink": None}
+    assert only_width == {
+        "pcie": {
+            "gen": None,
+            "gen_max": None,
+            "width": 4,
+            "width_max": None,
+            "tx": None,
+            "rx": None,
+        }
+    }
+    assert row(
+        nvlink, nvmlDeviceGetNvLinkState=pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+    ) == {"nvlink": None}
     without_counters = row(nvlink, nvmlDeviceGetNvLinkState=1)["nvlink"]
-    assert without_counters == {"active": 36, "links": 36, "errors": None}, "no counter is not no error"
+    assert without_counters == {"active": 36, "links": 36, "errors": None}, (
+        "no counter is not no error"
+    )
 
 
 @pytest.mark.parametrize("reading", [pcie, nvlink])

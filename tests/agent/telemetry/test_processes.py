@@ -16,7 +16,8 @@ from bs4_agent.telemetry import processes
 from bs4_agent.telemetry.processes import ProcessTable
 from tests.agent.telemetry.conftest import Child
 
-# A root with a child and a grandchild. The root is a subreaper when told so; all three end when the test closes the root's input.
+# A root with a child and a grandchild. The root is a subreaper when told so; all three end when the
+# test closes the root's input.
 TREE = """
 import ctypes, os, sys
 if "reap" in sys.argv: ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
@@ -49,7 +50,9 @@ def test_a_process_is_what_it_is(scope: Scope, spawn: Callable[..., Child]) -> N
 
 def test_kernel_threads_are_no_processes_of_ours(scope: Scope) -> None:
     kernel = [
-        int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit() and _stat(entry) and int(_stat(entry)[6]) & 0x00200000
+        int(entry.name)
+        for entry in Path("/proc").iterdir()
+        if entry.name.isdigit() and _stat(entry) and int(_stat(entry)[6]) & 0x00200000
     ]
     if not kernel:
         pytest.skip("no kernel threads are visible here (a container)")
@@ -65,7 +68,9 @@ def _stat(entry: Path) -> list[str]:
         return []
 
 
-def test_cpu_is_percent_of_one_core_since_the_last_look(scope: Scope, spawn: Callable[..., Child]) -> None:
+def test_cpu_is_percent_of_one_core_since_the_last_look(
+    scope: Scope, spawn: Callable[..., Child]
+) -> None:
     busy = spawn("print('up', flush=True)\nwhile True: pass")
     idle = spawn("import sys; print('up', flush=True); sys.stdin.read()")
     table = ProcessTable(scope)
@@ -74,10 +79,14 @@ def test_cpu_is_percent_of_one_core_since_the_last_look(scope: Scope, spawn: Cal
     while time.monotonic() - start < 2.0:
         time.sleep(0.05)
     snapshot = table.refresh()
-    real = 100 * (_cpu_ticks(busy.pid) - ticks) / os.sysconf("SC_CLK_TCK") / (time.monotonic() - start)
+    real = (
+        100 * (_cpu_ticks(busy.pid) - ticks) / os.sysconf("SC_CLK_TCK") / (time.monotonic() - start)
+    )
     assert snapshot[busy.pid].cpu == pytest.approx(real, abs=8)
     assert snapshot[idle.pid].cpu == pytest.approx(0, abs=5)
-    assert table.refresh()[busy.pid].cpu == snapshot[busy.pid].cpu, "a second look at once has nothing to measure"
+    assert table.refresh()[busy.pid].cpu == snapshot[busy.pid].cpu, (
+        "a second look at once has nothing to measure"
+    )
     busy.kill()
 
 
@@ -90,11 +99,16 @@ def test_descendants_and_children(scope: Scope, spawn: Callable[..., Child]) -> 
     root = spawn(TREE)
     child, grandchild = map(int, root.answer.split())
     snapshot = ProcessTable(scope).refresh()
-    assert [proc.identity.pid for proc in snapshot.descendants(root.identity)] == [child, grandchild]
+    assert [proc.identity.pid for proc in snapshot.descendants(root.identity)] == [
+        child,
+        grandchild,
+    ]
     assert [proc.identity.pid for proc in snapshot.children(root.identity)] == [child]
 
 
-def test_another_process_with_the_same_pid_is_nobody(scope: Scope, spawn: Callable[..., Child]) -> None:
+def test_another_process_with_the_same_pid_is_nobody(
+    scope: Scope, spawn: Callable[..., Child]
+) -> None:
     root = spawn(TREE)
     snapshot = ProcessTable(scope).refresh()
     earlier = dataclasses.replace(root.identity, start_ticks=root.identity.start_ticks - 500)
@@ -104,7 +118,9 @@ def test_another_process_with_the_same_pid_is_nobody(scope: Scope, spawn: Callab
     assert snapshot.children(earlier) == []
 
 
-def test_who_is_younger_than_its_child_is_not_its_parent(scope: Scope, spawn: Callable[..., Child]) -> None:
+def test_who_is_younger_than_its_child_is_not_its_parent(
+    scope: Scope, spawn: Callable[..., Child]
+) -> None:
     root = spawn(TREE)
     snapshot = ProcessTable(scope).refresh()
     reused = dataclasses.replace(root.identity, start_ticks=root.identity.start_ticks + 100_000)
@@ -112,7 +128,9 @@ def test_who_is_younger_than_its_child_is_not_its_parent(scope: Scope, spawn: Ca
     assert snapshot.descendants(reused) == []
 
 
-def test_a_pid_taken_by_another_process_counts_as_an_exit(scope: Scope, spawn: Callable[..., Child]) -> None:
+def test_a_pid_taken_by_another_process_counts_as_an_exit(
+    scope: Scope, spawn: Callable[..., Child]
+) -> None:
     child = spawn("import sys; print('up', flush=True); sys.stdin.read()")
     table = ProcessTable(scope)
     table.refresh()
@@ -123,7 +141,9 @@ def test_a_pid_taken_by_another_process_counts_as_an_exit(scope: Scope, spawn: C
     assert child.identity not in table.exit_seen
 
 
-def test_exits_are_seen_zombies_included(scope: Scope, spawn: Callable[..., Child], until: Callable[..., None]) -> None:
+def test_exits_are_seen_zombies_included(
+    scope: Scope, spawn: Callable[..., Child], until: Callable[..., None]
+) -> None:
     source = "import sys; print('up', flush=True); sys.stdin.read()"
     reaped, zombie = spawn(source), spawn(source)
     table = ProcessTable(scope)
@@ -137,7 +157,9 @@ def test_exits_are_seen_zombies_included(scope: Scope, spawn: Callable[..., Chil
     assert snapshot[zombie.pid].cmdline == name, "a zombie keeps the name it had"
 
 
-def test_a_partial_look_reads_only_whom_it_was_asked_for(scope: Scope, spawn: Callable[..., Child]) -> None:
+def test_a_partial_look_reads_only_whom_it_was_asked_for(
+    scope: Scope, spawn: Callable[..., Child]
+) -> None:
     source = "import sys; print('up', flush=True); sys.stdin.read()"
     member, other = spawn(source), spawn(source)
     table = ProcessTable(scope)
@@ -156,13 +178,18 @@ def test_a_partial_look_reads_only_whom_it_was_asked_for(scope: Scope, spawn: Ca
     assert later.pid in full
 
 
-@pytest.mark.parametrize("young_s", [10.0, 0.0], ids=["in its first seconds", "long after its start"])
-def test_a_title_that_is_set_late(scope: Scope, spawn: Callable[..., Child], monkeypatch: pytest.MonkeyPatch, young_s: float) -> None:
+@pytest.mark.parametrize(
+    "young_s", [10.0, 0.0], ids=["in its first seconds", "long after its start"]
+)
+def test_a_title_that_is_set_late(
+    scope: Scope, spawn: Callable[..., Child], monkeypatch: pytest.MonkeyPatch, young_s: float
+) -> None:
     pytest.importorskip("setproctitle")
     monkeypatch.setattr(processes, "_YOUNG_S", young_s)
     child = spawn(
         "import sys, setproctitle; print('up', flush=True); sys.stdin.readline()\n"
-        "setproctitle.setproctitle('VLLM::EngineCore'); print('titled', flush=True); sys.stdin.read()"
+        "setproctitle.setproctitle('VLLM::EngineCore'); print('titled', flush=True); "
+        "sys.stdin.read()"
     )
     table = ProcessTable(scope)
     assert "VLLM" not in table.refresh()[child.pid].cmdline[0]
@@ -173,8 +200,14 @@ def test_a_title_that_is_set_late(scope: Scope, spawn: Callable[..., Child], mon
 
 
 @pytest.mark.parametrize("name", ["a) R 1 (", "(((", "two words", "ümlaut"])
-def test_a_command_name_may_be_anything(scope: Scope, spawn: Callable[..., Child], name: str) -> None:
-    child = spawn("import sys; open('/proc/self/comm', 'w').write(sys.argv[1]); print('up', flush=True); sys.stdin.read()", name)
+def test_a_command_name_may_be_anything(
+    scope: Scope, spawn: Callable[..., Child], name: str
+) -> None:
+    child = spawn(
+        "import sys; open('/proc/self/comm', 'w').write(sys.argv[1]); print('up', "
+        "flush=True); sys.stdin.read()",
+        name,
+    )
     proc = ProcessTable(scope).refresh()[child.pid]
     assert proc.comm == name
     assert proc.ppid == os.getpid()
@@ -191,8 +224,12 @@ def test_with_a_root_only_its_subtree_exists(scope: Scope, spawn: Callable[..., 
 
 
 @pytest.mark.parametrize("how", ["reap", "orphan"])
-def test_an_orphan_stays_in_its_scope(scope: Scope, spawn: Callable[..., Child], until: Callable[..., None], how: str) -> None:
-    """With a subreaper by descent; without one because it was seen inside while its parent lived."""
+def test_an_orphan_stays_in_its_scope(
+    scope: Scope, spawn: Callable[..., Child], until: Callable[..., None], how: str
+) -> None:
+    """With a subreaper by descent; without one because it was seen inside while its parent
+    lived.
+    """
     root = spawn(TREE, how)
     child, grandchild = map(int, root.answer.split())
     table = ProcessTable(dataclasses.replace(scope, root=root.identity))
@@ -204,10 +241,14 @@ def test_an_orphan_stays_in_its_scope(scope: Scope, spawn: Callable[..., Child],
     snapshot = table.refresh()
     assert grandchild in snapshot
     assert (snapshot[grandchild].ppid == root.pid) == (how == "reap")
-    assert bool([proc for proc in snapshot.descendants(root.identity) if proc.identity.pid == grandchild]) == (how == "reap")
+    assert bool(
+        [proc for proc in snapshot.descendants(root.identity) if proc.identity.pid == grandchild]
+    ) == (how == "reap")
 
 
-def test_a_scope_whose_root_is_another_process_now_is_empty(scope: Scope, spawn: Callable[..., Child]) -> None:
+def test_a_scope_whose_root_is_another_process_now_is_empty(
+    scope: Scope, spawn: Callable[..., Child]
+) -> None:
     root = spawn(TREE)
     earlier = dataclasses.replace(root.identity, start_ticks=root.identity.start_ticks - 500)
     assert ProcessTable(dataclasses.replace(scope, root=earlier)).refresh() == {}

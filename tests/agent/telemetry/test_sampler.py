@@ -33,10 +33,19 @@ DEVICE_KEYS = {*BLANK_DEVICE, "procs", "unaccounted"} - {"minor"}
 def make(scope: Scope, tmp_path: Path) -> Iterator[Make]:
     made: list[tuple[Sampler, GuardedGpus]] = []
 
-    def build(source: Any, append: Callable[[dict[str, Any]], object] = lambda record: None, runs: Sequence[RunMembers] = ()) -> Sampler:
+    def build(
+        source: Any,
+        append: Callable[[dict[str, Any]], object] = lambda record: None,
+        runs: Sequence[RunMembers] = (),
+    ) -> Sampler:
         gpus = GuardedGpus(source, interval=0.05)
         gpus.wait_first(5)
-        made.append((Sampler(scope, gpus, ProcessTable(scope), append, lambda: runs, lambda: [tmp_path]), gpus))
+        made.append(
+            (
+                Sampler(scope, gpus, ProcessTable(scope), append, lambda: runs, lambda: [tmp_path]),
+                gpus,
+            )
+        )
         return made[-1][0]
 
     yield build
@@ -50,7 +59,10 @@ def test_a_whole_record(make: Make, nvml: State, dev: Path, hold: Callable[..., 
     nvml.gpus[1].hold([(engine.pid, 60 * GIB)])
     nvml.gpus[2].hold([(other.pid, 5 * GIB)])
     members = [(engine.identity, "engine"), (dead.identity, "orchestrator")]
-    sampler = make(NvmlGpus(), runs=[RunMembers("run-1", 3, members), RunMembers("run-2", 1, [(dead.identity, None)])])
+    sampler = make(
+        NvmlGpus(),
+        runs=[RunMembers("run-1", 3, members), RunMembers("run-2", 1, [(dead.identity, None)])],
+    )
     dead.kill()
     record = sampler.tick()
     assert list(record) == ["t", "m", "b", "gpus", "host", "runs", "coverage"]
@@ -59,13 +71,32 @@ def test_a_whole_record(make: Make, nvml: State, dev: Path, hold: Callable[..., 
     gpus = record["gpus"]
     assert set(gpus) == {"state", "detail", "age_s", "driver", "pids", "devices", "xids"}
     assert (gpus["state"], gpus["pids"]) == ("ok", "local")
-    assert all(set(device) - {"pcie", "nvlink"} == DEVICE_KEYS for device in gpus["devices"]), "those two are told now and then"
+    assert all(set(device) - {"pcie", "nvlink"} == DEVICE_KEYS for device in gpus["devices"]), (
+        "those two are told now and then"
+    )
     ours, theirs = gpus["devices"][1], gpus["devices"][2]
-    assert ours["procs"] == [{"pid": engine.pid, "mem": 60 * GIB, "visible": True, "run": "run-1", "component": "engine"}]
-    assert theirs["procs"] == [{"pid": other.pid, "mem": 5 * GIB, "visible": True, "run": None, "component": None}]
+    assert ours["procs"] == [
+        {"pid": engine.pid, "mem": 60 * GIB, "visible": True, "run": "run-1", "component": "engine"}
+    ]
+    assert theirs["procs"] == [
+        {"pid": other.pid, "mem": 5 * GIB, "visible": True, "run": None, "component": None}
+    ]
     assert (ours["unaccounted"], gpus["devices"][0]["unaccounted"]) == (GIB, GIB)
-    assert set(record["host"]) == {"cpu", "cores", "load1", "mem_used", "mem_total", "shm_used", "shm_total", "disks", "net"}
-    assert [(run["run"], run["attempt"], run["alive"]) for run in record["runs"]] == [("run-1", 3, True), ("run-2", 1, False)]
+    assert set(record["host"]) == {
+        "cpu",
+        "cores",
+        "load1",
+        "mem_used",
+        "mem_total",
+        "shm_used",
+        "shm_total",
+        "disks",
+        "net",
+    }
+    assert [(run["run"], run["attempt"], run["alive"]) for run in record["runs"]] == [
+        ("run-1", 3, True),
+        ("run-2", 1, False),
+    ]
     (component,) = record["runs"][0]["components"]
     assert component["rss"] > 1 << 20
     assert {**component, "rss": 0} == {
@@ -81,28 +112,43 @@ def test_a_whole_record(make: Make, nvml: State, dev: Path, hold: Callable[..., 
     json.dumps(record, allow_nan=False)
 
 
-def test_foreign_pids_are_told_in_the_coverage(make: Make, nvml: State, dev: Path, hold: Callable[..., Child]) -> None:
+def test_foreign_pids_are_told_in_the_coverage(
+    make: Make, nvml: State, dev: Path, hold: Callable[..., Child]
+) -> None:
     engine = hold(dev / "nvidia1")
     nvml.gpus[1].hold([(4_000_001, 60 * GIB)])
     record = make(NvmlGpus(), runs=[RunMembers("run-1", 1, [(engine.identity, "engine")])]).tick()
-    assert (record["gpus"]["pids"], record["coverage"]["gpu_processes"]) == ("foreign", "by-open-device")
+    assert (record["gpus"]["pids"], record["coverage"]["gpu_processes"]) == (
+        "foreign",
+        "by-open-device",
+    )
     procs = record["gpus"]["devices"][1]["procs"]
-    assert procs == [{"pid": engine.pid, "mem": None, "visible": True, "run": "run-1", "component": "engine"}]
+    assert procs == [
+        {"pid": engine.pid, "mem": None, "visible": True, "run": "run-1", "component": "engine"}
+    ]
 
 
 def test_a_process_that_takes_a_gpu_is_its_owner_in_the_next_records(
     make: Make, nvml: State, dev: Path, spawn: Callable[..., Child], until: Callable[..., None]
 ) -> None:
-    """Its files were looked at a moment ago and are not due for 5 s, but the driver names it, so they are with the next snapshot."""
+    """Its files were looked at a moment ago and are not due for 5 s, but the driver names it, so
+    they are with the next snapshot.
+    """
     source = (
-        "import sys; print('up', flush=True); sys.stdin.readline(); held = open(sys.argv[1]); print('open', flush=True); sys.stdin.read()"
+        "import sys; print('up', flush=True); sys.stdin.readline(); held = open(sys.argv[1]); "
+        "print('open', flush=True); sys.stdin.read()"
     )
     child = spawn(source, str(dev / "nvidia0"))
     sampler = make(NvmlGpus())
     sampler.tick()
     child.say()
     nvml.gpus[0].hold([(child.pid, GIB)])
-    until(lambda: [proc["visible"] for proc in sampler.tick()["gpus"]["devices"][0]["procs"]] == [True], timeout=4.0)
+    until(
+        lambda: (
+            [proc["visible"] for proc in sampler.tick()["gpus"]["devices"][0]["procs"]] == [True]
+        ),
+        timeout=4.0,
+    )
 
 
 def test_a_numbering_once_proved_outlives_an_empty_sample(
@@ -117,7 +163,9 @@ def test_a_numbering_once_proved_outlives_an_empty_sample(
     assert sampler.tick()["gpus"]["pids"] == "local"
 
 
-def test_xids_are_in_one_record_whoever_else_looks_at_the_gpus(make: Make, nvml: State, until: Callable[..., None]) -> None:
+def test_xids_are_in_one_record_whoever_else_looks_at_the_gpus(
+    make: Make, nvml: State, until: Callable[..., None]
+) -> None:
     sampler = make(NvmlGpus())
     until(lambda: sampler.tick()["coverage"]["xid_events"] == "visible")
     nvml.gpus[2].fail(48)
@@ -135,12 +183,18 @@ def test_xids_are_in_one_record_whoever_else_looks_at_the_gpus(make: Make, nvml:
 
 def test_without_gpus(make: Make) -> None:
     record = make(AbsentGpus("no driver")).tick()
-    assert (record["gpus"]["state"], record["gpus"]["detail"], record["gpus"]["devices"]) == ("absent", "no driver", [])
+    assert (record["gpus"]["state"], record["gpus"]["detail"], record["gpus"]["devices"]) == (
+        "absent",
+        "no driver",
+        [],
+    )
     assert record["coverage"]["gpu_processes"] == "unknown"
     assert record["coverage"]["xid_events"] == "hidden"
 
 
-def test_members_started_later_are_seen_with_the_next_full_pass(make: Make, hold: Callable[..., Child]) -> None:
+def test_members_started_later_are_seen_with_the_next_full_pass(
+    make: Make, hold: Callable[..., Child]
+) -> None:
     runs: list[RunMembers] = []
     sampler = make(AbsentGpus(""), runs=runs)
     sampler.tick()
@@ -176,7 +230,9 @@ def _run(sampler: Sampler, writer: Writer, count: int, until: Callable[..., None
     assert not thread.is_alive()
 
 
-def test_the_pace_neither_drifts_nor_bursts(make: Make, monkeypatch: pytest.MonkeyPatch, until: Callable[..., None]) -> None:
+def test_the_pace_neither_drifts_nor_bursts(
+    make: Make, monkeypatch: pytest.MonkeyPatch, until: Callable[..., None]
+) -> None:
     # Long enough for a busy machine to be late by 0.18 s.
     monkeypatch.setattr(sampler_module, "_INTERVAL_S", 0.4)
     writer = Writer(slow=1.36)
@@ -188,7 +244,10 @@ def test_the_pace_neither_drifts_nor_bursts(make: Make, monkeypatch: pytest.Monk
     assert min(steps) >= 1, "and not caught up"
 
 
-@pytest.mark.parametrize("error", [SpoolFull("the disk is full; free some space."), OSError(28, "No space left on device")])
+@pytest.mark.parametrize(
+    "error",
+    [SpoolFull("the disk is full; free some space."), OSError(28, "No space left on device")],
+)
 def test_a_full_disk_costs_records_and_nothing_else(
     make: Make, monkeypatch: pytest.MonkeyPatch, until: Callable[..., None], error: Exception
 ) -> None:

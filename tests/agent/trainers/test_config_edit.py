@@ -34,16 +34,27 @@ def config(tmp_path: Path) -> Path:
 
 
 def test_values_change_and_everything_else_stays(config: Path) -> None:
-    target, changes = edit(config, {"trainer.model.seq_len": 1024, "orchestrator.env.0.args.split": "test"})
+    target, changes = edit(
+        config, {"trainer.model.seq_len": 1024, "orchestrator.env.0.args.split": "test"}
+    )
     assert target == config.with_name("rl.bs4-1.toml")
     assert config.read_text() == ORIGINAL
     assert target.read_text() == ORIGINAL.replace("2048", "1024").replace('"train"', '"test"')
-    assert changes == [Change("trainer.model.seq_len", 2048, 1024), Change("orchestrator.env.0.args.split", "train", "test")]
+    assert changes == [
+        Change("trainer.model.seq_len", 2048, 1024),
+        Change("orchestrator.env.0.args.split", "train", "test"),
+    ]
     assert str(changes[0]) == "set trainer.model.seq_len = 1024 (was 2048)"
 
 
 def test_new_keys_and_tables(config: Path) -> None:
-    values = {"ckpt.interval": 5, "seed": 1, "trainer.model.ac.freq": 1, "a.b.c.d": [1, 2], "max_steps": 30}
+    values = {
+        "ckpt.interval": 5,
+        "seed": 1,
+        "trainer.model.ac.freq": 1,
+        "a.b.c.d": [1, 2],
+        "max_steps": 30,
+    }
     target, changes = edit(config, values)
     plain = tomlkit.parse(target.read_text()).unwrap()
     assert plain["ckpt"] == {"interval": 5}
@@ -55,7 +66,11 @@ def test_new_keys_and_tables(config: Path) -> None:
 
 
 def test_unset(config: Path) -> None:
-    target, changes = edit(config, {}, ["trainer.model.seq_len", "orchestrator.env.0", "no.such.key", "max_steps.deeper"])
+    target, changes = edit(
+        config,
+        {},
+        ["trainer.model.seq_len", "orchestrator.env.0", "no.such.key", "max_steps.deeper"],
+    )
     plain = tomlkit.parse(target.read_text()).unwrap()
     assert "seq_len" not in plain["trainer"]["model"]
     assert plain["orchestrator"]["env"] == []
@@ -71,7 +86,11 @@ def test_edits_are_numbered_and_never_written_over(config: Path) -> None:
     first, _ = edit(config, {"max_steps": 1})
     second, _ = edit(config, {"max_steps": 2})
     third, _ = edit(second, {"seed": 3})
-    assert [path.name for path in (first, second, third)] == ["rl.bs4-1.toml", "rl.bs4-2.toml", "rl.bs4-3.toml"]
+    assert [path.name for path in (first, second, third)] == [
+        "rl.bs4-1.toml",
+        "rl.bs4-2.toml",
+        "rl.bs4-3.toml",
+    ]
     assert tomlkit.parse(first.read_text()).unwrap()["max_steps"] == 1
     assert tomlkit.parse(third.read_text()).unwrap()["max_steps"] == 2
 
@@ -109,11 +128,16 @@ def test_dotted_and_inline_tables(tmp_path: Path) -> None:
     path = tmp_path / "x.toml"
     path.write_text('ckpt.interval = 5 # dotted\nmodel = { name = "m" }\n')
     target, _ = edit(path, {"ckpt.interval": 7, "model.name": "n", "ckpt.keep_last": 2})
-    assert tomlkit.parse(target.read_text()).unwrap() == {"ckpt": {"interval": 7, "keep_last": 2}, "model": {"name": "n"}}
+    assert tomlkit.parse(target.read_text()).unwrap() == {
+        "ckpt": {"interval": 7, "keep_last": 2},
+        "model": {"name": "n"},
+    }
     assert "# dotted" in target.read_text()
 
 
-def test_a_full_disk_leaves_nothing_half_done(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_nothing_half_done(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 

@@ -14,9 +14,13 @@ from bs4_agent.trainers.base import LaunchSpec, Trainer
 OLD, NEW = registry.get("prime-rl-2026-01"), registry.get("prime-rl")
 
 
-def spec(tmp_path: Path, toml: str = "", *overrides: str, trainer: str = "prime-rl", run: str = "demo") -> LaunchSpec:
+def spec(
+    tmp_path: Path, toml: str = "", *overrides: str, trainer: str = "prime-rl", run: str = "demo"
+) -> LaunchSpec:
     (tmp_path / "rl.toml").write_text(toml)
-    return LaunchSpec(run, trainer, Path("rl.toml"), tmp_path, tmp_path / "outputs", overrides=overrides)
+    return LaunchSpec(
+        run, trainer, Path("rl.toml"), tmp_path, tmp_path / "outputs", overrides=overrides
+    )
 
 
 def write(path: Path, text: str = "") -> Path:
@@ -28,12 +32,21 @@ def write(path: Path, text: str = "") -> Path:
 def test_2026_01_spreads_over_the_output_directory(tmp_path: Path) -> None:
     out = tmp_path / "outputs"
     layout = OLD.layout(spec(tmp_path))
-    assert (layout.run_dir, layout.trainer_checkpoints, layout.weights) == (out / "run_default", out / "checkpoints", out / "weights")
+    assert (layout.run_dir, layout.trainer_checkpoints, layout.weights) == (
+        out / "run_default",
+        out / "checkpoints",
+        out / "weights",
+    )
     assert layout.orchestrator_checkpoints == out / "run_default" / "checkpoints"
-    assert (layout.broadcasts, layout.rollouts) == (out / "run_default" / "broadcasts", out / "run_default" / "rollouts")
+    assert (layout.broadcasts, layout.rollouts) == (
+        out / "run_default" / "broadcasts",
+        out / "run_default" / "rollouts",
+    )
 
 
-def test_the_current_run_directory_is_named_after_the_run_unless_something_else_is_said(tmp_path: Path) -> None:
+def test_the_current_run_directory_is_named_after_the_run_unless_something_else_is_said(
+    tmp_path: Path,
+) -> None:
     out = tmp_path / "outputs"
     assert NEW.layout(spec(tmp_path)).run_dir == out / "demo"
     assert NEW.layout(spec(tmp_path, '[run]\ndir = "x"')).run_dir == out / "x"
@@ -43,12 +56,18 @@ def test_the_current_run_directory_is_named_after_the_run_unless_something_else_
 
 
 def test_checkpoints_elsewhere_are_the_trainers_alone(tmp_path: Path) -> None:
-    for toml, overrides in (('[ckpt]\noutput_dir = "/big/disk"', ()), ("", ("--ckpt.output-dir", "/big/disk"))):
+    for toml, overrides in (
+        ('[ckpt]\noutput_dir = "/big/disk"', ()),
+        ("", ("--ckpt.output-dir", "/big/disk")),
+    ):
         layout = NEW.layout(spec(tmp_path, toml, *overrides))
         assert layout.trainer_checkpoints == Path("/big/disk/checkpoints")
         assert layout.orchestrator_checkpoints == tmp_path / "outputs" / "demo" / "checkpoints"
     # What the launcher resolved is what the run does, whatever became of the file since.
-    write(tmp_path / "outputs/demo/configs/trainer.json", json.dumps({"ckpt": {"output_dir": "/other"}}))
+    write(
+        tmp_path / "outputs/demo/configs/trainer.json",
+        json.dumps({"ckpt": {"output_dir": "/other"}}),
+    )
     assert NEW.layout(spec(tmp_path)).trainer_checkpoints == Path("/other/checkpoints")
 
 
@@ -115,11 +134,17 @@ def test_a_link_that_leads_elsewhere_is_not_followed(tmp_path: Path) -> None:
         ("[inference]", ("--inference.server.port", "9001"), "http://127.0.0.1:9001"),
         ('[inference.server]\nhost = "0.0.0.0"', (), "http://127.0.0.1:8000"),
         ('[inference.server]\nhost = "192.0.2.7"', (), "http://192.0.2.7:8000"),
-        ('[orchestrator.client]\nbase_url = ["http://192.0.2.9:7000/v1"]', (), "http://192.0.2.9:7000"),
+        (
+            '[orchestrator.client]\nbase_url = ["http://192.0.2.9:7000/v1"]',
+            (),
+            "http://192.0.2.9:7000",
+        ),
         ("", (), "http://127.0.0.1:8000"),
     ],
 )
-def test_2026_01_engine_address(tmp_path: Path, toml: str, overrides: tuple[str, ...], url: str) -> None:
+def test_2026_01_engine_address(
+    tmp_path: Path, toml: str, overrides: tuple[str, ...], url: str
+) -> None:
     assert OLD.inference_url(spec(tmp_path, toml, *overrides)) == url
 
 
@@ -129,26 +154,49 @@ def test_2026_01_engine_address(tmp_path: Path, toml: str, overrides: tuple[str,
         ("[inference]", (), "http://127.0.0.1:8100"),
         ("[inference.server]\nport = 9000", (), "http://127.0.0.1:9100"),
         ("[inference]\nbackend_port = 8555", (), "http://127.0.0.1:8555"),
-        ('[inference]\nrouter = "None"\n[inference.server]\nport = 9000', (), "http://127.0.0.1:9000"),
+        (
+            '[inference]\nrouter = "None"\n[inference.server]\nport = 9000',
+            (),
+            "http://127.0.0.1:9000",
+        ),
         ("[inference]", ("--no-inference.router",), "http://127.0.0.1:8000"),
         ("[inference]", ("--inference.router", "None"), "http://127.0.0.1:8000"),
-        ('[orchestrator.model.client]\nbase_url = "http://192.0.2.9:7000/v1"', (), "http://192.0.2.9:7000"),
         (
-            '[orchestrator.model.client]\nbase_url = "http://192.0.2.9:7000/v1"\nadmin_base_url = ["http://192.0.2.9:7100/v1"]',
+            '[orchestrator.model.client]\nbase_url = "http://192.0.2.9:7000/v1"',
+            (),
+            "http://192.0.2.9:7000",
+        ),
+        (
+            (
+                '[orchestrator.model.client]\nbase_url = "http://192.0.2.9:7000/v1"\n'
+                'admin_base_url = ["http://192.0.2.9:7100/v1"]'
+            ),
             (),
             "http://192.0.2.9:7100",
         ),
     ],
 )
-def test_current_engine_address_is_behind_the_router(tmp_path: Path, toml: str, overrides: tuple[str, ...], url: str) -> None:
+def test_current_engine_address_is_behind_the_router(
+    tmp_path: Path, toml: str, overrides: tuple[str, ...], url: str
+) -> None:
     assert NEW.inference_url(spec(tmp_path, toml, *overrides)) == url
 
 
 @pytest.mark.parametrize(
     ("written", "url"),
     [
-        ({"server": {"host": None, "port": 8000}, "backend_port": 8177, "router": {"type": "vllm-router"}}, "http://127.0.0.1:8177"),
-        ({"server": {"host": None, "port": 8044}, "backend_port": 8100, "router": None}, "http://127.0.0.1:8044"),
+        (
+            {
+                "server": {"host": None, "port": 8000},
+                "backend_port": 8177,
+                "router": {"type": "vllm-router"},
+            },
+            "http://127.0.0.1:8177",
+        ),
+        (
+            {"server": {"host": None, "port": 8044}, "backend_port": 8100, "router": None},
+            "http://127.0.0.1:8044",
+        ),
     ],
 )
 def test_the_resolved_config_wins(tmp_path: Path, written: dict[str, object], url: str) -> None:
@@ -179,7 +227,10 @@ def test_what_is_asked_to_resume(tmp_path: Path) -> None:
 def test_metrics_file(tmp_path: Path) -> None:
     assert OLD.metrics_path(spec(tmp_path)) is None
     assert NEW.metrics_path(spec(tmp_path)) == tmp_path / "outputs/demo/metrics.jsonl"
-    assert NEW.metrics_path(spec(tmp_path, '[monitors.file]\npath = "m.jsonl"')) == tmp_path / "outputs/demo/m.jsonl"
+    assert (
+        NEW.metrics_path(spec(tmp_path, '[monitors.file]\npath = "m.jsonl"'))
+        == tmp_path / "outputs/demo/m.jsonl"
+    )
 
 
 def test_unknown_trainer() -> None:

@@ -30,43 +30,86 @@ OOM = "Out of memory: Killed process 7 (python)"
 )
 def test_a_kernel_line_without_its_prefixes(raw, timestamp):
     line = parse("kernel", raw.encode())
-    assert (line.text, line.level, line.timestamp) == (OOM, "", pytest.approx(timestamp) if timestamp else None)
+    assert (line.text, line.level, line.timestamp) == (
+        OOM,
+        "",
+        pytest.approx(timestamp) if timestamp else None,
+    )
 
 
 @pytest.mark.parametrize(
     ("raw", "expected"),
     [
-        ("2026-11-20 21:25:48,123 - verifiers.env - WARNING - slow", ("WARNING", "verifiers.env", "slow", "21:25:48")),
+        (
+            "2026-11-20 21:25:48,123 - verifiers.env - WARNING - slow",
+            ("WARNING", "verifiers.env", "slow", "21:25:48"),
+        ),
         ("2026-11-20 21:25:48,123 - ERROR - gone", ("ERROR", "", "gone", "21:25:48")),
         (
             "2026-11-20 21:25:48,123 INFO    MainThread:17 [wandb_setup.py:_flush():81] Loading",
             ("INFO", "wandb_setup", "Loading", "21:25:48"),
         ),
-        ("2026-11-20 21:25:48,123\tERROR worker.py:409 -- died", ("ERROR", "worker", "died", "21:25:48")),
-        ("[2026-11-20 21:25:48,123][main][ERROR] - bad override", ("ERROR", "main", "bad override", "21:25:48")),
-        ("2026-11-20 21:25:48.123 | SUCCESS  | prime_rl.utils:<module>:57 - done", ("SUCCESS", "prime_rl.utils", "done", "21:25:48")),
-        ("2026-11-20 21:25:48 [CRITICAL] b2sdk.raw: gone", ("CRITICAL", "b2sdk.raw", "gone", "21:25:48")),
+        (
+            "2026-11-20 21:25:48,123\tERROR worker.py:409 -- died",
+            ("ERROR", "worker", "died", "21:25:48"),
+        ),
+        (
+            "[2026-11-20 21:25:48,123][main][ERROR] - bad override",
+            ("ERROR", "main", "bad override", "21:25:48"),
+        ),
+        (
+            "2026-11-20 21:25:48.123 | SUCCESS  | prime_rl.utils:<module>:57 - done",
+            ("SUCCESS", "prime_rl.utils", "done", "21:25:48"),
+        ),
+        (
+            "2026-11-20 21:25:48 [CRITICAL] b2sdk.raw: gone",
+            ("CRITICAL", "b2sdk.raw", "gone", "21:25:48"),
+        ),
         ("WARNING:root:low", ("WARNING", "root", "low", None)),
         (
             '{"time":"2026-11-20T21:25:48.1Z","level":"ERROR","msg":"failed","error":"no route"}',
             ("ERROR", "wandb-core", "failed\nno route", "21:25:48"),
         ),
-        ("ERROR 07-15 09:12:01 engine.py:139] it broke", ("ERROR", "engine", "it broke", "09:12:01")),
-        ("(WorkerDict pid=12, ip=10.0.0.1) Traceback (most recent call last):", ("", "", "Traceback (most recent call last):", None)),
+        (
+            "ERROR 07-15 09:12:01 engine.py:139] it broke",
+            ("ERROR", "engine", "it broke", "09:12:01"),
+        ),
+        (
+            "(WorkerDict pid=12, ip=10.0.0.1) Traceback (most recent call last):",
+            ("", "", "Traceback (most recent call last):", None),
+        ),
     ],
-)  # fmt: skip
+)
 def test_other_loggers(raw, expected):
     line = parse("trainer", raw.encode())
     assert (line.level, line.logger, line.text, line.clock) == expected
 
 
 def test_lines_of_torchs_own_part_keep_their_header_and_tell_their_time():
-    line = parse("trainer", b"[rank1]:[E1118 03:14:07.447712782 ProcessGroupNCCL.cpp:683] [Rank 1] Watchdog caught")
-    assert (line.level, line.clock, line.rank, line.logger) == ("", "03:14:07", 1, "ProcessGroupNCCL.cpp")
+    line = parse(
+        "trainer",
+        b"[rank1]:[E1118 03:14:07.447712782 ProcessGroupNCCL.cpp:683] [Rank 1] Watchdog caught",
+    )
+    assert (line.level, line.clock, line.rank, line.logger) == (
+        "",
+        "03:14:07",
+        1,
+        "ProcessGroupNCCL.cpp",
+    )
     assert line.text.startswith("[E1118 ")
 
 
-@pytest.mark.parametrize("raw", ["2026-11-20 we met", "ERROR:", "INFO: hello", "{not json", '{"level": "ERROR"}', "[2 of 3] done"])
+@pytest.mark.parametrize(
+    "raw",
+    [
+        "2026-11-20 we met",
+        "ERROR:",
+        "INFO: hello",
+        "{not json",
+        '{"level": "ERROR"}',
+        "[2 of 3] done",
+    ],
+)
 def test_what_only_looks_like_one_is_left_alone(raw):
     line = parse("trainer", raw.encode())
     assert (line.text, line.level) == (raw, "")
@@ -115,7 +158,9 @@ def test_what_only_looks_like_a_wrapper_stays(raw):
 
 def test_a_kernel_log_keeps_the_name_of_a_user_process():
     """What a process says in the journal must not look like the kernel's."""
-    assert parse("kernel", b"May 12 10:12:13 node7 python3[2201]: NVRM: Xid (PCI:0000:41:00): 79").text.startswith("May 12")
+    assert parse(
+        "kernel", b"May 12 10:12:13 node7 python3[2201]: NVRM: Xid (PCI:0000:41:00): 79"
+    ).text.startswith("May 12")
 
 
 @pytest.mark.parametrize(
@@ -123,14 +168,23 @@ def test_a_kernel_log_keeps_the_name_of_a_user_process():
     [
         ("    | ValueError: no", "ValueError: no"),
         ('  |   File "train.py", line 3, in train', '  File "train.py", line 3, in train'),
-        ("  + Exception Group Traceback (most recent call last):", "  + Exception Group Traceback (most recent call last):"),
+        (
+            "  + Exception Group Traceback (most recent call last):",
+            "  + Exception Group Traceback (most recent call last):",
+        ),
         ("| ValueError: no |", "| ValueError: no |"),
         ("(WorkerDict pid=12) ValueError: no [repeated 7x across cluster]", "ValueError: no"),
         (
-            "(pid=12, ip=10.0.0.1) ValueError: no [repeated 7x across cluster] (Ray deduplicates logs by default. Set RAY_DEDUP_LOGS=0)",
+            (
+                "(pid=12, ip=10.0.0.1) ValueError: no [repeated 7x across cluster] (Ray "
+                "deduplicates logs by default. Set RAY_DEDUP_LOGS=0)"
+            ),
             "ValueError: no",
         ),
-        ("ValueError: no [repeated 7x across cluster]", "ValueError: no [repeated 7x across cluster]"),
+        (
+            "ValueError: no [repeated 7x across cluster]",
+            "ValueError: no [repeated 7x across cluster]",
+        ),
         ("(VllmWorker rank=1 pid=5120) ValueError: no", "ValueError: no"),
         ("(VllmWorker TP1 PP0 pid=5120) ValueError: no", "ValueError: no"),
     ],

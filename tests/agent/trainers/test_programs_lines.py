@@ -1,4 +1,6 @@
-"""`sft` and `eval` of both generations: the lines of their own format strings, and RL's beside them as before."""
+"""`sft` and `eval` of both generations: the lines of their own format strings, and RL's beside them
+as before.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,11 @@ def event(trainer: str, source: str, level: str, text: str) -> Event | None:
 
 
 STEPS = {
-    OLD: "Step 3 | Time: 31.27s | Loss: 1.2000 | Grad. Norm: 0.1420 | LR: 3.00e-06 | Throughput: 20311 tokens/s | MFU: 12.3%"
+    OLD: "Step 3 | Time: 31.27s | Loss: 1.2000 | Grad. Norm: 0.1420 | LR: 3.00e-06 | Throughput: "
+    "20311 tokens/s | MFU: 12.3%"
     " | Peak Mem.: 41.2/79.1 GiB (52.1%)",
-    NEW: "Step 3 |   31.3s | Loss 1.2000 | Grad. Norm 0.1420 | LR 3.00e-06 | Throughput 20311 tokens/s | MFU 12.3%"
+    NEW: "Step 3 |   31.3s | Loss 1.2000 | Grad. Norm 0.1420 | LR 3.00e-06 | Throughput 20311 "
+    "tokens/s | MFU 12.3%"
     " | Peak Mem. 41.2/79.1 GiB (52.1%)",
 }
 MOE = {OLD: " | Max Vio: 0.1234", NEW: " | Max Vio 0.1234 | Routing Conf. 0.7700"}
@@ -30,17 +34,27 @@ def test_a_step(trainer: str) -> None:
         found = event(trainer, "trainer", "SUCCESS", text)
         assert found is not None
         assert (found.kind, found.side, found.step) == ("step", "trainer", 3)
-        assert {key: found.values[key] for key in ("loss", "grad_norm", "throughput", "peak_mem_gib")} == {
-            "loss": 1.2, "grad_norm": 0.142, "throughput": 20311, "peak_mem_gib": 41.2,
-        }  # fmt: skip
+        assert {
+            key: found.values[key] for key in ("loss", "grad_norm", "throughput", "peak_mem_gib")
+        } == {
+            "loss": 1.2,
+            "grad_norm": 0.142,
+            "throughput": 20311,
+            "peak_mem_gib": 41.2,
+        }
     # Without clipping the current generation has no norm to tell.
-    assert event(NEW, "trainer", "SUCCESS", STEPS[NEW].replace(" | Grad. Norm 0.1420", "")) is not None
+    assert (
+        event(NEW, "trainer", "SUCCESS", STEPS[NEW].replace(" | Grad. Norm 0.1420", "")) is not None
+    )
     assert event(trainer, "trainer", "SUCCESS", STEPS[trainer].replace("Loss", "Lost")) is None
 
 
 @pytest.mark.parametrize("trainer", [OLD, NEW])
 def test_where_it_begins_and_how_it_ends(trainer: str) -> None:
-    text = "Starting from step 20 (total_tokens=400, total_samples=8, dataset_state={'step': 20, 'epoch': 0})"
+    text = (
+        "Starting from step 20 (total_tokens=400, total_samples=8, dataset_state={'step': 20, "
+        "'epoch': 0})"
+    )
     begun = event(trainer, "trainer", "INFO", text)
     assert begun is not None
     assert (begun.kind, begun.step, begun.values["what"]) == ("starting", 20, "position")
@@ -50,9 +64,13 @@ def test_where_it_begins_and_how_it_ends(trainer: str) -> None:
 
 
 EVALUATED = {
-    OLD: "Evaluated reverse-text in 12.40s (Avg@4=0.3100, Pass@1: 0.2000, Pass@4: 0.5000, Completion Length: 120.50"
+    OLD: "Evaluated reverse-text in 12.40s (Avg@4=0.3100, Pass@1: 0.2000, Pass@4: 0.5000, "
+    "Completion Length: 120.50"
     " (±30.25, ∈[10.00, 400.00]), Truncated: 3.1%)",
-    NEW: "Evaluated reverse-text (Step 0) |   3m 3s | Reward 0.3750 | Turns 1.0 | Branches 1.0 | Error 0.8% | Truncation 1.6%",
+    NEW: (
+        "Evaluated reverse-text (Step 0) |   3m 3s | Reward 0.3750 | Turns 1.0 | Branches 1.0 | "
+        "Error 0.8% | Truncation 1.6%"
+    ),
 }
 
 
@@ -62,7 +80,10 @@ def test_an_evaluation(trainer: str) -> None:
     assert found is not None
     assert (found.kind, found.side, found.values["env"]) == ("eval", "eval", "reverse-text")
     assert found.values["reward"] in (0.31, 0.375)
-    failed = {OLD: "An error has been caught in function 'eval', process 'MainProcess' (7), thread", NEW: "Fatal error in run_evals"}
+    failed = {
+        OLD: "An error has been caught in function 'eval', process 'MainProcess' (7), thread",
+        NEW: "Fatal error in run_evals",
+    }
     fatal = event(trainer, "eval", "ERROR", failed[trainer])
     assert fatal is not None
     assert fatal.kind == "fatal"

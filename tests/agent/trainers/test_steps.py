@@ -13,8 +13,12 @@ from tests.agent.trainers.samples import MEANINGS, PRIME_RL, coloured, plain
 START = datetime(2026, 1, 7, 23, 50, tzinfo=UTC).timestamp()
 
 
-def step_line(trainer: str, side: str, step: int, clock: str = "21:36:59", *, colours: bool = False) -> bytes:
-    message = next(m for (s, _, m), e in MEANINGS[trainer].items() if s == side and e and e[0] == "step")
+def step_line(
+    trainer: str, side: str, step: int, clock: str = "21:36:59", *, colours: bool = False
+) -> bytes:
+    message = next(
+        m for (s, _, m), e in MEANINGS[trainer].items() if s == side and e and e[0] == "step"
+    )
     message = f"Step {step} | " + message.partition(" | ")[2]
     return (coloured if colours else plain)("SUCCESS", message, clock)
 
@@ -25,7 +29,9 @@ def test_a_record_has_the_shape_of_the_steps_stream(trainer: str, side: str) -> 
     reader = StepReader(registry.get(trainer), "demo", tz=0)
     reader.anchor(3, START)
     [record] = reader.feed(side, step_line(trainer, side, 4, "23:59:59", colours=True), "7:120", 3)
-    expected = next(e for (s, _, _), e in MEANINGS[trainer].items() if s == side and e and e[0] == "step")
+    expected = next(
+        e for (s, _, _), e in MEANINGS[trainer].items() if s == side and e and e[0] == "step"
+    )
     assert record == {
         "attempt": 3,
         "side": side,
@@ -75,7 +81,12 @@ def test_the_same_line_in_a_second_file_says_nothing_new() -> None:
 
 def test_of_several_ranks_the_lowest_counts() -> None:
     reader = StepReader(registry.get("prime-rl"), "demo")
-    for rank, loss, expected in ((1, b"0.0100", [0.01]), (2, b"0.0200", []), (0, b"0.0300", [0.03]), (1, b"0.0400", [])):
+    for rank, loss, expected in (
+        (1, b"0.0100", [0.01]),
+        (2, b"0.0200", []),
+        (0, b"0.0300", [0.03]),
+        (1, b"0.0400", []),
+    ):
         line = b"[trainer%d]:" % rank + step_line("prime-rl", "trainer", 1).replace(b"0.0012", loss)
         assert [record["loss"] for record in reader.feed("trainer", line, "1:0", 1)] == expected
 
@@ -100,9 +111,19 @@ def test_quoted_steps_are_no_steps() -> None:
 # metrics.jsonl of the current generation
 
 TRAINER_ROWS: list[dict[str, Any]] = [
-    {"perf/throughput": 20311.25, "perf/throughput_per_gpu": 1.0, "perf/mfu": 12.34, "perf/peak_memory": 41.21},
+    {
+        "perf/throughput": 20311.25,
+        "perf/throughput_per_gpu": 1.0,
+        "perf/mfu": 12.34,
+        "perf/peak_memory": 41.21,
+    },
     {"optim/lr": 3e-6, "optim/grad_norm": 0.14203},
-    {"loss/mean": 0.00123, "entropy/all/mean": 0.43101, "mismatch_kl/all/mean": 0.00071, "kl_ent_ratio/mean": 0.1},
+    {
+        "loss/mean": 0.00123,
+        "entropy/all/mean": 0.43101,
+        "mismatch_kl/all/mean": 0.00071,
+        "kl_ent_ratio/mean": 0.1,
+    },
     {"time/step": 31.3125, "time/wait_for_batch": 2.0, "time/forward_backward": 20.0},
 ]
 ORCHESTRATOR_ROW: dict[str, Any] = {
@@ -127,22 +148,47 @@ def test_metrics_rows_make_the_same_record() -> None:
     assert yielded[:3] == [[], [], []]
     assert yielded[3] == [
         {
-            "attempt": 1, "side": "trainer", "step": 1, "log_t": 1000.5, "time_s": 31.3125, "loss": 0.00123, "entropy": 0.43101,
-            "mismatch_kl": 0.00071, "grad_norm": 0.14203, "lr": 3e-6, "throughput": 20311.25, "mfu": 12.34, "peak_mem_gib": 41.21,
-            "wait_s": 2.0, "compute_s": 20.0,
+            "attempt": 1,
+            "side": "trainer",
+            "step": 1,
+            "log_t": 1000.5,
+            "time_s": 31.3125,
+            "loss": 0.00123,
+            "entropy": 0.43101,
+            "mismatch_kl": 0.00071,
+            "grad_norm": 0.14203,
+            "lr": 3e-6,
+            "throughput": 20311.25,
+            "mfu": 12.34,
+            "peak_mem_gib": 41.21,
+            "wait_s": 2.0,
+            "compute_s": 20.0,
         }
-    ]  # fmt: skip
+    ]
     [record] = reader.feed_metrics(row(3, ORCHESTRATOR_ROW), 1)
     assert record == {
-        "attempt": 1, "side": "orchestrator", "step": 3, "log_t": 1000.5, "time_s": 42.51, "reward": 0.37512, "off_policy": 1.0,
-        "error": pytest.approx(0.78), "truncation": pytest.approx(1.56), "trainable": 75.0,
-    }  # fmt: skip
+        "attempt": 1,
+        "side": "orchestrator",
+        "step": 3,
+        "log_t": 1000.5,
+        "time_s": 42.51,
+        "reward": 0.37512,
+        "off_policy": 1.0,
+        "error": pytest.approx(0.78),
+        "truncation": pytest.approx(1.56),
+        "trainable": 75.0,
+    }
 
 
 def test_metrics_refine_the_line_and_leave_its_nan() -> None:
     reader = StepReader(registry.get("prime-rl"), "demo", tz=0)
     reader.anchor(1, START)
-    [line] = reader.feed("trainer", step_line("prime-rl", "trainer", 1, "23:59:59").replace(b"Loss 0.0012", b"Loss nan"), "1:0", 1)
+    [line] = reader.feed(
+        "trainer",
+        step_line("prime-rl", "trainer", 1, "23:59:59").replace(b"Loss 0.0012", b"Loss nan"),
+        "1:0",
+        1,
+    )
     assert line["loss"] == "nan"
     for values in TRAINER_ROWS[:2]:
         assert reader.feed_metrics(row(1, values), 1) == []
@@ -170,9 +216,18 @@ def test_metrics_may_come_before_the_line() -> None:
 
 @pytest.mark.parametrize(
     "raw",
-    [b"", b"{", b"[]", b"{}", b'{"step": 1}', b'{"step": true, "time": 1, "optim/lr": 1}', b'{"step": 1, "time": 2, "eval/x": 3}',
-     b'{"step": 1, "time": 2, "system/x": 3}', b'{"a":' * 50_000],
-)  # fmt: skip
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"{}",
+        b'{"step": 1}',
+        b'{"step": true, "time": 1, "optim/lr": 1}',
+        b'{"step": 1, "time": 2, "eval/x": 3}',
+        b'{"step": 1, "time": 2, "system/x": 3}',
+        b'{"a":' * 50_000,
+    ],
+)
 def test_other_rows_are_passed_over(raw: bytes) -> None:
     assert StepReader(registry.get("prime-rl"), "demo").feed_metrics(raw, 1) == []
 
@@ -184,7 +239,12 @@ def test_rewards_of_several_agents_are_not_one_number() -> None:
 
 
 def test_2026_01_has_no_metrics_file() -> None:
-    assert StepReader(registry.get("prime-rl-2026-01"), "demo").feed_metrics(row(1, TRAINER_ROWS[3]), 1) == []
+    assert (
+        StepReader(registry.get("prime-rl-2026-01"), "demo").feed_metrics(
+            row(1, TRAINER_ROWS[3]), 1
+        )
+        == []
+    )
 
 
 def test_memory_is_bounded() -> None:
@@ -196,10 +256,20 @@ def test_memory_is_bounded() -> None:
 
 def test_an_evaluation_that_names_its_step_is_a_point_of_its_environment() -> None:
     """prime-rl of January 2026 names none, so nothing is known of when it was."""
-    line = "Evaluated aime25 (Step 20) | Policy v19 |   3m 3s | Reward 0.3750 | Turns 1.0 | Branches 1.0 | Error 0.8% | Truncation 1.6%"
+    line = (
+        "Evaluated aime25 (Step 20) | Policy v19 |   3m 3s | Reward 0.3750 | Turns 1.0 | "
+        "Branches 1.0 | Error 0.8% | Truncation 1.6%"
+    )
     reader = StepReader(registry.get("prime-rl"), "demo", tz=0)
     reader.anchor(1, START)
     [point] = reader.feed("orchestrator", plain("SUCCESS", line, "23:59:59"), "1:0", 1)
     at = {"stream": "log/demo/orchestrator", "cursor": "1:0"}
-    assert point == {"attempt": 1, "side": "eval:aime25", "step": 20, "val": 0.375, "log_t": START + 599, "at": at}
+    assert point == {
+        "attempt": 1,
+        "side": "eval:aime25",
+        "step": 20,
+        "val": 0.375,
+        "log_t": START + 599,
+        "at": at,
+    }
     assert reader.feed("orchestrator", plain("SUCCESS", line, "23:59:59"), "1:9", 1) == []

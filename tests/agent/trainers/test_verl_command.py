@@ -46,10 +46,23 @@ OMP_NUM_THREADS = 1
 
 
 def spec(
-    tmp_path: Path, toml: str = TOML, *overrides: str, resume: int | None = None, component: str = "rl", processes: int = 1
+    tmp_path: Path,
+    toml: str = TOML,
+    *overrides: str,
+    resume: int | None = None,
+    component: str = "rl",
+    processes: int = 1,
 ) -> LaunchSpec:
     (tmp_path / "verl.toml").write_text(toml)
-    made = LaunchSpec("demo", "verl", Path("verl.toml"), tmp_path, tmp_path / "out", resume=resume, overrides=overrides)
+    made = LaunchSpec(
+        "demo",
+        "verl",
+        Path("verl.toml"),
+        tmp_path,
+        tmp_path / "out",
+        resume=resume,
+        overrides=overrides,
+    )
     return dataclasses.replace(made, component=component, processes=processes)
 
 
@@ -89,14 +102,18 @@ PLANNED = "[plan]\nsteps = 25\n[trainer]\nsave_freq = 5\n"
 
 def test_what_was_planned_is_known_here_and_not_told_to_hydra(tmp_path: Path) -> None:
     start = spec(tmp_path, PLANNED)
-    assert [word for word in VERL.command(start) if word.startswith("plan") or word.endswith("=25")] == []
+    assert [
+        word for word in VERL.command(start) if word.startswith("plan") or word.endswith("=25")
+    ] == []
     assert VERL.max_steps(start) == 25
     assert (around.flat_settings(start) or {})["plan.steps"] == 25
     assert VERL.max_steps(spec(tmp_path, PLANNED, "trainer.total_training_steps=40")) == 40
 
 
 @pytest.mark.parametrize("steps", ["0", "-3", "true", '"many"', "2.5"])
-def test_a_plan_that_is_no_number_is_refused_at_a_launch_and_harmless_to_who_watches(tmp_path: Path, steps: str) -> None:
+def test_a_plan_that_is_no_number_is_refused_at_a_launch_and_harmless_to_who_watches(
+    tmp_path: Path, steps: str
+) -> None:
     start = spec(tmp_path, PLANNED.replace("25", steps))
     with pytest.raises(BadConfig, match="whole number above 0"):
         VERL.command(start)
@@ -104,7 +121,9 @@ def test_a_plan_that_is_no_number_is_refused_at_a_launch_and_harmless_to_who_wat
 
 
 def test_a_resume_names_its_step_whatever_was_said(tmp_path: Path) -> None:
-    words = VERL.command(spec(tmp_path, TOML, "trainer.resume_mode=auto", "trainer.save_freq=7", resume=20))
+    words = VERL.command(
+        spec(tmp_path, TOML, "trainer.resume_mode=auto", "trainer.save_freq=7", resume=20)
+    )
     assert [w for w in words if w.startswith("trainer.resume")] == [
         "trainer.resume_mode=resume_path",
         f"trainer.resume_from_path={tmp_path}/out/demo/checkpoints/global_step_20",
@@ -129,7 +148,9 @@ def test_every_attempt_has_files_of_its_own(tmp_path: Path) -> None:
         assert words[1] == f"VERL_FILE_LOGGER_PATH={run}/metrics.{number}.jsonl"
         assert words[-1] == f"hydra.run.dir={run}/hydra/{number}"
         (run / f"metrics.{number}.jsonl").write_text("")
-        assert [(s.source, s.path.name) for s in VERL.log_sources(start)] == [("metrics", f"metrics.{number}.jsonl")]
+        assert [(s.source, s.path.name) for s in VERL.log_sources(start)] == [
+            ("metrics", f"metrics.{number}.jsonl")
+        ]
     (run / "hydra/7").mkdir(parents=True)
     assert VERL.command(start)[-1].endswith("/8")
 
@@ -145,10 +166,14 @@ def test_every_attempt_has_files_of_its_own(tmp_path: Path) -> None:
         (None, None, None),
     ],
 )
-def test_the_file_logger_where_the_release_has_one(tmp_path: Path, version: str | None, given: str | None, loggers: str | None) -> None:
+def test_the_file_logger_where_the_release_has_one(
+    tmp_path: Path, version: str | None, given: str | None, loggers: str | None
+) -> None:
     if version is not None:
         release(tmp_path, version)
-    words = VERL.command(spec(tmp_path, "[trainer]\nsave_freq = 5\n" + (f"logger = {given}" if given else "")))
+    words = VERL.command(
+        spec(tmp_path, "[trainer]\nsave_freq = 5\n" + (f"logger = {given}" if given else ""))
+    )
     assert [w for w in words if w.startswith("trainer.logger")] == ([loggers] if loggers else [])
 
 
@@ -157,16 +182,28 @@ def test_saving_is_switched_on_where_nobody_says_how_often(tmp_path: Path) -> No
     assert "trainer.save_freq=-1" in VERL.command(spec(tmp_path, "[trainer]\nsave_freq = -1"))
 
 
-@pytest.mark.parametrize(("version", "module"), [("0.5.0", "fsdp_sft_trainer"), ("0.8.0", "fsdp_sft_trainer"), ("0.9.1", "sft_trainer")])
+@pytest.mark.parametrize(
+    ("version", "module"),
+    [("0.5.0", "fsdp_sft_trainer"), ("0.8.0", "fsdp_sft_trainer"), ("0.9.1", "sft_trainer")],
+)
 def test_sft_goes_through_torchrun(tmp_path: Path, version: str, module: str) -> None:
     release(tmp_path, version)
     words = VERL.command(spec(tmp_path, SFT, component="sft", processes=4))
     assert words[3:11] == [
-        "-u", "-m", "torch.distributed.run", "--standalone", "--nnodes=1", "--nproc_per_node=4", "-m", f"verl.trainer.{module}",
-    ]  # fmt: skip
+        "-u",
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nnodes=1",
+        "--nproc_per_node=4",
+        "-m",
+        f"verl.trainer.{module}",
+    ]
 
 
-def test_one_rank_for_each_gpu_that_the_config_names_unless_a_number_is_said(tmp_path: Path) -> None:
+def test_one_rank_for_each_gpu_that_the_config_names_unless_a_number_is_said(
+    tmp_path: Path,
+) -> None:
     release(tmp_path, "0.6.1")
     assert "--nproc_per_node=2" in VERL.command(spec(tmp_path, SFT, component="sft"))
     assert "--nproc_per_node=3" in VERL.command(spec(tmp_path, SFT, component="sft", processes=3))
@@ -175,7 +212,9 @@ def test_one_rank_for_each_gpu_that_the_config_names_unless_a_number_is_said(tmp
 def test_an_sft_resumes_from_the_release_on_that_can(tmp_path: Path) -> None:
     release(tmp_path, "0.5.0")
     words = VERL.command(spec(tmp_path, SFT, component="sft"))
-    assert [word for word in words if word.startswith("trainer.resume")] == []  # its config has no such key
+    assert [
+        word for word in words if word.startswith("trainer.resume")
+    ] == []  # its config has no such key
     with pytest.raises(NotApplicable, match=r"verl 0\.5 cannot resume.*--fresh"):
         VERL.command(spec(tmp_path, SFT, component="sft", resume=50))
     release(tmp_path, "0.6.1")
@@ -184,7 +223,9 @@ def test_an_sft_resumes_from_the_release_on_that_can(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("toml", "component", "other"), [(SFT, "rl", "sft"), (TOML, "sft", "rl")])
-def test_settings_of_the_other_trainer_are_refused(tmp_path: Path, toml: str, component: str, other: str) -> None:
+def test_settings_of_the_other_trainer_are_refused(
+    tmp_path: Path, toml: str, component: str, other: str
+) -> None:
     release(tmp_path, "0.6.1")
     with pytest.raises(BadConfig, match=f"settings of {other}.*--component {other}"):
         VERL.command(spec(tmp_path, toml, component=component))
@@ -198,8 +239,12 @@ def test_a_run_has_a_name_of_its_own_unless_somebody_gives_one(tmp_path: Path) -
 
 
 def test_what_the_file_adds_and_a_word_takes_away_was_never_there(tmp_path: Path) -> None:
-    words = VERL.command(spec(tmp_path, TOML, "~actor_rollout_ref.model.override_config", "~data.train_files"))
-    assert [word for word in words if "override_config" in word or "train_files" in word] == ["~data.train_files"]
+    words = VERL.command(
+        spec(tmp_path, TOML, "~actor_rollout_ref.model.override_config", "~data.train_files")
+    )
+    assert [word for word in words if "override_config" in word or "train_files" in word] == [
+        "~data.train_files"
+    ]
 
 
 def test_the_environment_is_the_files_and_no_word_of_hydras(tmp_path: Path) -> None:
@@ -208,7 +253,10 @@ def test_the_environment_is_the_files_and_no_word_of_hydras(tmp_path: Path) -> N
     release(tmp_path / "train/verl", "0.6.1")
     assert not any("OMP" in word for word in VERL.command(start))
     # A submodule is found by the path that its own scripts set.
-    assert VERL.environment(start) == {"OMP_NUM_THREADS": "1", "PYTHONPATH": f"{tmp_path}/train/verl"}
+    assert VERL.environment(start) == {
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": f"{tmp_path}/train/verl",
+    }
     with pytest.raises(BadConfig, match="names and plain values"):
         VERL.environment(spec(tmp_path, "[environment]\nA = [1]\n"))
 
@@ -216,17 +264,50 @@ def test_the_environment_is_the_files_and_no_word_of_hydras(tmp_path: Path) -> N
 def test_what_a_look_before_the_start_needs(tmp_path: Path) -> None:
     release(tmp_path, "0.6.1")
     rl = (
-        "[trainer]\nn_gpus_per_node = 4\nsave_freq = 7\nmax_actor_ckpt_to_keep = 2\ntotal_training_steps = 9\nlogger = ['console', 'wandb']"
+        "[trainer]\nn_gpus_per_node = 4\nsave_freq = 7\nmax_actor_ckpt_to_keep = 2\n"
+        "total_training_steps = 9\nlogger = ['console', 'wandb']"
     )
-    needs = VERL.needs(spec(tmp_path, rl + "\n[actor_rollout_ref]\nmodel.path = 'a/b'\nmodel.lora_rank = 8\nrollout.name = 'sglang'\n"))
-    assert {key: needs[key] for key in ("gpu_ids", "interval", "keep_last", "max_steps", "wandb", "model", "engine", "bytes_each")} == {
-        "gpu_ids": [0, 1, 2, 3], "interval": 7, "keep_last": 2, "max_steps": 9, "wandb": True, "model": "a/b", "engine": "sglang",
+    needs = VERL.needs(
+        spec(
+            tmp_path,
+            rl + "\n[actor_rollout_ref]\nmodel.path = 'a/b'\nmodel.lora_rank = 8\nrollout.name = "
+            "'sglang'\n",
+        )
+    )
+    assert {
+        key: needs[key]
+        for key in (
+            "gpu_ids",
+            "interval",
+            "keep_last",
+            "max_steps",
+            "wandb",
+            "model",
+            "engine",
+            "bytes_each",
+        )
+    } == {
+        "gpu_ids": [0, 1, 2, 3],
+        "interval": 7,
+        "keep_last": 2,
+        "max_steps": 9,
+        "wandb": True,
+        "model": "a/b",
+        "engine": "sglang",
         "bytes_each": 4.0,
-    }  # fmt: skip
-    assert VERL.needs(spec(tmp_path, rl + "\n[environment]\nWANDB_MODE = 'offline'"))["wandb"] is False
+    }
+    assert (
+        VERL.needs(spec(tmp_path, rl + "\n[environment]\nWANDB_MODE = 'offline'"))["wandb"] is False
+    )
     sft = VERL.needs(spec(tmp_path, SFT, component="sft"))
-    # verl's own default asks W&B; a launch from here leaves that out where it knows a better logger.
-    assert (sft["gpu_ids"], sft["engine"], sft["wandb"], sft["bytes_each"]) == ([0, 1], None, False, 12.0)
+    # verl's own default asks W&B; a launch from here leaves that out where it knows a better
+    # logger.
+    assert (sft["gpu_ids"], sft["engine"], sft["wandb"], sft["bytes_each"]) == (
+        [0, 1],
+        None,
+        False,
+        12.0,
+    )
 
 
 def test_what_is_not_started_from_here(tmp_path: Path) -> None:
@@ -245,7 +326,9 @@ def test_examples_say_what_the_rules_ask_for(path: Path, tmp_path: Path) -> None
     release(tmp_path, "0.6.1")
     known = verl_settings.flat(LaunchSpec("demo", "verl", path, tmp_path, tmp_path / "out"))
     sft = verl_settings.component_of(known) == "sft"
-    start = LaunchSpec("demo", "verl", path, tmp_path, tmp_path / "out", component="sft" if sft else "rl")
+    start = LaunchSpec(
+        "demo", "verl", path, tmp_path, tmp_path / "out", component="sft" if sft else "rl"
+    )
     assert known["trainer.total_epochs"] if sft else VERL.max_steps(start)
     assert known["trainer.save_freq"] > 0
     assert known["trainer.max_ckpt_to_keep" if sft else "trainer.max_actor_ckpt_to_keep"] >= 2
@@ -253,32 +336,51 @@ def test_examples_say_what_the_rules_ask_for(path: Path, tmp_path: Path) -> None
     assert f"trainer.experiment_name={start.run}" in words or "trainer.experiment_name" in known
     assert launching.environment(VERL.environment(start)) == VERL.environment(start)
     # Hydra has one word for each key, and quotes around what it would not read.
-    keys = [word.partition("=")[0].lstrip("+") for word in words if "=" in word and not word.startswith(("env", "VERL", "--"))]
+    keys = [
+        word.partition("=")[0].lstrip("+")
+        for word in words
+        if "=" in word and not word.startswith(("env", "VERL", "--"))
+    ]
     assert len(keys) == len(set(keys))
 
 
 @pytest.mark.parametrize(
     ("words", "found"),
     [
-        (["a.b=1", "+c=x", "++d=[a,b]", "e='x y'", "f=null", "g=1e-6", "h=True"],
-         {"a.b": 1, "c": "x", "d": ["a", "b"], "e": "x y", "f": None, "g": 1e-06, "h": True}),
+        (
+            ["a.b=1", "+c=x", "++d=[a,b]", "e='x y'", "f=null", "g=1e-6", "h=True"],
+            {"a.b": 1, "c": "x", "d": ["a", "b"], "e": "x y", "f": None, "g": 1e-06, "h": True},
+        ),
         (["a=1", "a=2"], {"a": 2}),
         (["a=1", "~a"], {}),
         (["--config-name", "x", "plain", "-m"], {}),
         (["trainer.resume_mode=off"], {"trainer.resume_mode": "off"}),
     ],
-)  # fmt: skip
+)
 def test_hydras_words(words: list[str], found: object) -> None:
     assert verl_settings.overrides(words) == found
 
 
-DRIVER = ["python3", "-u", "-m", "verl.trainer.main_ppo", "trainer.project_name=p", "trainer.experiment_name=e one", "trainer.save_freq=20"]
+DRIVER = [
+    "python3",
+    "-u",
+    "-m",
+    "verl.trainer.main_ppo",
+    "trainer.project_name=p",
+    "trainer.experiment_name=e one",
+    "trainer.save_freq=20",
+]
 
 
 def test_a_driver_that_somebody_started_tells_its_run(tmp_path: Path) -> None:
     found = registry.recognise(DRIVER, tmp_path)
     assert found is not None
-    assert (found.run, found.trainer, found.component, found.config) == ("e-one", "verl", "rl", UNKNOWN_CONFIG)
+    assert (found.run, found.trainer, found.component, found.config) == (
+        "e-one",
+        "verl",
+        "rl",
+        UNKNOWN_CONFIG,
+    )
     # verl's default, relative to where it was started.
     assert VERL.layout(found).trainer_checkpoints == tmp_path / "checkpoints/p/e one"
     config = around.flat_settings(found, DRIVER)
@@ -293,17 +395,77 @@ def test_a_driver_that_somebody_started_tells_its_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("argv", "component", "place", "resume"),
     [
-        (["python3", "-m", "verl.trainer.main_ppo", "trainer.checkpoints_dir=/data/ckpt"], "rl", "/data/ckpt", -1),
-        (["/opt/env/bin/python3.10", "verl/trainer/main_ppo.py", "trainer.default_local_dir=/data/c"], "rl", "/data/c", -1),
-        (["python3", "-m", "verl.trainer.main_ppo_v0", "trainer.default_local_dir=/d", "trainer.resume_mode=disable"], "rl", "/d", None),
-        (["python3", "-m", "verl.trainer.main_ppo", "trainer.default_local_dir=/d", "trainer.resume_mode=resume_path",
-          "trainer.resume_from_path=/d/global_step_20"], "rl", "/d", 20),
-        (["python3", "/usr/bin/torchrun", "--nproc_per_node=2", "-m", "verl.trainer.fsdp_sft_trainer", "trainer.default_local_dir=/s"],
-         "sft", "/s", -1),
-        (["torchrun", "--standalone", "-m", "verl.trainer.sft_trainer", "trainer.default_local_dir=/s"], "sft", "/s", -1),
+        (
+            ["python3", "-m", "verl.trainer.main_ppo", "trainer.checkpoints_dir=/data/ckpt"],
+            "rl",
+            "/data/ckpt",
+            -1,
+        ),
+        (
+            [
+                "/opt/env/bin/python3.10",
+                "verl/trainer/main_ppo.py",
+                "trainer.default_local_dir=/data/c",
+            ],
+            "rl",
+            "/data/c",
+            -1,
+        ),
+        (
+            [
+                "python3",
+                "-m",
+                "verl.trainer.main_ppo_v0",
+                "trainer.default_local_dir=/d",
+                "trainer.resume_mode=disable",
+            ],
+            "rl",
+            "/d",
+            None,
+        ),
+        (
+            [
+                "python3",
+                "-m",
+                "verl.trainer.main_ppo",
+                "trainer.default_local_dir=/d",
+                "trainer.resume_mode=resume_path",
+                "trainer.resume_from_path=/d/global_step_20",
+            ],
+            "rl",
+            "/d",
+            20,
+        ),
+        (
+            [
+                "python3",
+                "/usr/bin/torchrun",
+                "--nproc_per_node=2",
+                "-m",
+                "verl.trainer.fsdp_sft_trainer",
+                "trainer.default_local_dir=/s",
+            ],
+            "sft",
+            "/s",
+            -1,
+        ),
+        (
+            [
+                "torchrun",
+                "--standalone",
+                "-m",
+                "verl.trainer.sft_trainer",
+                "trainer.default_local_dir=/s",
+            ],
+            "sft",
+            "/s",
+            -1,
+        ),
     ],
-)  # fmt: skip
-def test_other_starts(argv: list[str], component: str, place: str, resume: int | None, tmp_path: Path) -> None:
+)
+def test_other_starts(
+    argv: list[str], component: str, place: str, resume: int | None, tmp_path: Path
+) -> None:
     found = registry.recognise(argv, tmp_path)
     assert found is not None
     assert found.component == component
@@ -329,13 +491,27 @@ def test_what_only_mentions_it_is_none(argv: list[str], tmp_path: Path) -> None:
 
 
 def test_one_run_in_a_tree_of_processes(tmp_path: Path) -> None:
-    rank = ["/usr/bin/python3", "-u", "-m", "verl.trainer.fsdp_sft_trainer", "trainer.default_local_dir=/s"]
+    rank = [
+        "/usr/bin/python3",
+        "-u",
+        "-m",
+        "verl.trainer.fsdp_sft_trainer",
+        "trainer.default_local_dir=/s",
+    ]
     torchrun = ["/usr/bin/python3", "/usr/bin/torchrun", "--nproc_per_node=2", "-m", *rank[3:]]
     procs = [
-        (10, 1, ["bash", "run.sh"], tmp_path), (11, 10, torchrun, tmp_path), (12, 11, rank, tmp_path), (13, 11, rank, tmp_path),
-        (20, 1, DRIVER, tmp_path), (21, 20, DRIVER, tmp_path), (22, 20, ["ray::TaskRunner.run"], tmp_path),
-    ]  # fmt: skip
-    assert [(pid, found.component) for pid, found in recognise_tree(procs)] == [(11, "sft"), (20, "rl")]
+        (10, 1, ["bash", "run.sh"], tmp_path),
+        (11, 10, torchrun, tmp_path),
+        (12, 11, rank, tmp_path),
+        (13, 11, rank, tmp_path),
+        (20, 1, DRIVER, tmp_path),
+        (21, 20, DRIVER, tmp_path),
+        (22, 20, ["ray::TaskRunner.run"], tmp_path),
+    ]
+    assert [(pid, found.component) for pid, found in recognise_tree(procs)] == [
+        (11, "sft"),
+        (20, "rl"),
+    ]
 
 
 def test_the_words_that_hydra_wrote_down(tmp_path: Path) -> None:
@@ -343,9 +519,12 @@ def test_the_words_that_hydra_wrote_down(tmp_path: Path) -> None:
         kept = tmp_path / f"hydra/{number}/.hydra"
         kept.mkdir(parents=True)
         (kept / "overrides.yaml").write_text(
-            f"- trainer.save_freq={step}\n- 'data.train_files=''a b.parquet'''\n- trainer.logger=[console,file]\n"
+            f"- trainer.save_freq={step}\n- 'data.train_files=''a b.parquet'''\n- "
+            "trainer.logger=[console,file]\n"
         )
     assert verl_settings.overrides(verl_settings.recorded(tmp_path)) == {
-        "trainer.save_freq": 7, "data.train_files": "a b.parquet", "trainer.logger": ["console", "file"],
-    }  # fmt: skip
+        "trainer.save_freq": 7,
+        "data.train_files": "a b.parquet",
+        "trainer.logger": ["console", "file"],
+    }
     assert verl_settings.recorded(tmp_path / "nowhere") == []

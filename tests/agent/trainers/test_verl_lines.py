@@ -25,38 +25,72 @@ def meaning(line: str, source: str = "trainer") -> Event | None:
 STEPS: list[tuple[str, str, int, dict[str, Any]]] = [
     (
         "0.2 to 0.4 prints three decimals",
-        "(TaskRunner pid=16292) step:2 - global_seqlen/min:538646.000 - actor/kl_loss:0.001 - actor/entropy_loss:0.554 - "
-        "actor/grad_norm:0.069 - perf/mfu/actor:1.018 - timing_s/step:96.551",
+        "(TaskRunner pid=16292) step:2 - global_seqlen/min:538646.000 - actor/kl_loss:0.001 - "
+        "actor/entropy_loss:0.554 - actor/grad_norm:0.069 - perf/mfu/actor:1.018 - "
+        "timing_s/step:96.551",
         2,
         {"entropy": 0.554, "grad_norm": 0.069, "mfu": pytest.approx(101.8), "time_s": 96.551},
     ),
     (
         "0.5 and later print what pprint prints",
-        "(TaskRunner pid=222265) step:34 - global_seqlen/min:419336 - global_seqlen/max:497506 - actor/entropy:0.22266578674316406 - "
-        "perf/mfu/actor_infer:0.0 - actor/ppo_kl:-8.163164312320433e-06 - actor/grad_norm:0.129638671875 - actor/lr:2e-06 - "
-        "perf/mfu/actor:0.0 - training/global_step:34 - training/epoch:0 - critic/score/mean:-0.0182796623557806 - "
-        "prompt_length/mean:100.0 - response_length/mean:911.5 - response_length/clip_ratio:0.25",
+        "(TaskRunner pid=222265) step:34 - global_seqlen/min:419336 - global_seqlen/max:497506 - "
+        "actor/entropy:0.22266578674316406 - perf/mfu/actor_infer:0.0 - "
+        "actor/ppo_kl:-8.163164312320433e-06 - actor/grad_norm:0.129638671875 - actor/lr:2e-06 - "
+        "perf/mfu/actor:0.0 - training/global_step:34 - training/epoch:0 - "
+        "critic/score/mean:-0.0182796623557806 - prompt_length/mean:100.0 - "
+        "response_length/mean:911.5 - response_length/clip_ratio:0.25",
         34,
         {
-            "entropy": 0.22266578674316406, "grad_norm": 0.129638671875, "lr": 2e-06, "mfu": 0.0, "reward": -0.0182796623557806,
-            "seq_len": 1011.5, "truncation": 25.0,
+            "entropy": 0.22266578674316406,
+            "grad_norm": 0.129638671875,
+            "lr": 2e-06,
+            "mfu": 0.0,
+            "reward": -0.0182796623557806,
+            "seq_len": 1011.5,
+            "truncation": 25.0,
         },
     ),
     (
         "numpy 2 scalars, colours, nan and inf",
-        f"{ESC} step:1 - actor/entropy:0.3227 - actor/grad_norm:np.float64(0.15000000000000002) - actor/lr:np.float64(1e-06) - "
-        "global_seqlen/min:484245 - num_turns/min:np.int32(2) - critic/score/mean:nan - x:inf - "
-        "val-core/openai/gsm8k/acc/mean@1:np.float64(0.5) - timing_s/step:97.13",
+        f"{ESC} step:1 - actor/entropy:0.3227 - actor/grad_norm:np.float64(0.15000000000000002) - "
+        "actor/lr:np.float64(1e-06) - global_seqlen/min:484245 - num_turns/min:np.int32(2) - "
+        "critic/score/mean:nan - x:inf - val-core/openai/gsm8k/acc/mean@1:np.float64(0.5) - "
+        "timing_s/step:97.13",
         1,
         {
-            "entropy": 0.3227, "grad_norm": 0.15000000000000002, "lr": 1e-06, "reward": "nan", "time_s": 97.13,
-            "not_finite": "critic/score/mean", "validation": {"openai/gsm8k/acc/mean@1": 0.5},
+            "entropy": 0.3227,
+            "grad_norm": 0.15000000000000002,
+            "lr": 1e-06,
+            "reward": "nan",
+            "time_s": 97.13,
+            "not_finite": "critic/score/mean",
+            "validation": {"openai/gsm8k/acc/mean@1": 0.5},
         },
     ),
-    ("a worker on another node", "(WorkerDict pid=1, ip=10.0.0.2) step:3 - actor/pg_loss:-0.01", 3, {"loss": -0.01}),
-    ("-inf", f"{RAY} step:4 - actor/grad_norm:-inf - actor/pg_loss:inf", 4, {"grad_norm": "-inf", "loss": "inf"}),
-    ("np.float64(nan)", f"{RAY} step:4 - actor/grad_norm:np.float64(nan)", 4, {"grad_norm": "nan", "not_finite": "actor/grad_norm"}),
-    ("0.9 puts the actor's numbers below it", f"{RAY} step:5 - actor/loss:0.5 - actor/mfu:0.3", 5, {"loss": 0.5, "mfu": 30.0}),
+    (
+        "a worker on another node",
+        "(WorkerDict pid=1, ip=10.0.0.2) step:3 - actor/pg_loss:-0.01",
+        3,
+        {"loss": -0.01},
+    ),
+    (
+        "-inf",
+        f"{RAY} step:4 - actor/grad_norm:-inf - actor/pg_loss:inf",
+        4,
+        {"grad_norm": "-inf", "loss": "inf"},
+    ),
+    (
+        "np.float64(nan)",
+        f"{RAY} step:4 - actor/grad_norm:np.float64(nan)",
+        4,
+        {"grad_norm": "nan", "not_finite": "actor/grad_norm"},
+    ),
+    (
+        "0.9 puts the actor's numbers below it",
+        f"{RAY} step:5 - actor/loss:0.5 - actor/mfu:0.3",
+        5,
+        {"loss": 0.5, "mfu": 30.0},
+    ),
     (
         "SFT up to 0.5, without Ray",
         "step:50 - train/loss:0.5 - train/lr(1e-3):0.01 - train/time(s):3.25",
@@ -65,23 +99,55 @@ STEPS: list[tuple[str, str, int, dict[str, Any]]] = [
     ),
     (
         "SFT of 0.9",
-        "step:7 - train/loss:0.25 - train/grad_norm:1.5 - train/lr:1e-05 - train/mfu:0.4 - train/total_tokens(B):0.1",
+        (
+            "step:7 - train/loss:0.25 - train/grad_norm:1.5 - train/lr:1e-05 - train/mfu:0.4 - "
+            "train/total_tokens(B):0.1"
+        ),
         7,
         {"loss": 0.25, "grad_norm": 1.5, "lr": 1e-05, "mfu": 40.0},
     ),
-    ("behind SFT's bar", "Epoch 1/10:  12%|█▏ | 5/40 [00:10<01:00,  2.0s/it]step:5 - train/loss:0.5", 5, {"loss": 0.5}),
-    ("said by many", f"{RAY} step:6 - actor/pg_loss:0.5 [repeated 3x across cluster]", 6, {"loss": 0.5}),
-    ("a value that is no number is left out", f"{RAY} step:8 - actor/pg_loss:0.5 - model/name:qwen - perf/throughput:12", 8,
-     {"loss": 0.5, "throughput": 12.0}),
-    ("a row of the file logger", json.dumps({"step": 9, "data": {"actor/grad_norm": 0.5, "timing_s/step": 60.5}}), 9,
-     {"grad_norm": 0.5, "time_s": 60.5}),
-    ("whose NaN is null", json.dumps({"step": 10, "data": {"actor/grad_norm": None, "critic/score/mean": 0.5}}, separators=(",", ":")), 10,
-     {"grad_norm": "nan", "reward": 0.5, "not_finite": "actor/grad_norm"}),
-]  # fmt: skip
+    (
+        "behind SFT's bar",
+        "Epoch 1/10:  12%|█▏ | 5/40 [00:10<01:00,  2.0s/it]step:5 - train/loss:0.5",
+        5,
+        {"loss": 0.5},
+    ),
+    (
+        "said by many",
+        f"{RAY} step:6 - actor/pg_loss:0.5 [repeated 3x across cluster]",
+        6,
+        {"loss": 0.5},
+    ),
+    (
+        "a value that is no number is left out",
+        f"{RAY} step:8 - actor/pg_loss:0.5 - model/name:qwen - perf/throughput:12",
+        8,
+        {"loss": 0.5, "throughput": 12.0},
+    ),
+    (
+        "a row of the file logger",
+        json.dumps({"step": 9, "data": {"actor/grad_norm": 0.5, "timing_s/step": 60.5}}),
+        9,
+        {"grad_norm": 0.5, "time_s": 60.5},
+    ),
+    (
+        "whose NaN is null",
+        json.dumps(
+            {"step": 10, "data": {"actor/grad_norm": None, "critic/score/mean": 0.5}},
+            separators=(",", ":"),
+        ),
+        10,
+        {"grad_norm": "nan", "reward": 0.5, "not_finite": "actor/grad_norm"},
+    ),
+]
 
 
-@pytest.mark.parametrize(("line", "step", "values"), [case[1:] for case in STEPS], ids=[case[0] for case in STEPS])
-def test_every_form_of_a_step_gives_its_numbers(line: str, step: int, values: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("line", "step", "values"), [case[1:] for case in STEPS], ids=[case[0] for case in STEPS]
+)
+def test_every_form_of_a_step_gives_its_numbers(
+    line: str, step: int, values: dict[str, Any]
+) -> None:
     found = meaning(line)
     assert found is not None
     assert (found.kind, found.side, found.step) == ("step", "trainer", step)
@@ -90,49 +156,104 @@ def test_every_form_of_a_step_gives_its_numbers(line: str, step: int, values: di
 
 OTHERS: list[tuple[str, str, int | None, dict[str, Any]]] = [
     (
-        "step:0 - val-aux/openai/gsm8k/reward/mean@1:0.565 - val-core/openai/gsm8k/acc/mean@1:0.508",
-        "eval", 0, {"reward": 0.508, "env": "openai/gsm8k", "validation": {"openai/gsm8k/acc/mean@1": 0.508}},
+        (
+            "step:0 - val-aux/openai/gsm8k/reward/mean@1:0.565 - "
+            "val-core/openai/gsm8k/acc/mean@1:0.508"
+        ),
+        "eval",
+        0,
+        {"reward": 0.508, "env": "openai/gsm8k", "validation": {"openai/gsm8k/acc/mean@1": 0.508}},
     ),
     ("step:50 - val/loss:0.7", "eval", 50, {"loss": 0.7, "validation": {"val/loss": 0.7}}),
     (
         f"{ESC} \rTraining Progress:  33%|███▎      | 1/3 [00:02<00:04,  2.01s/it]",
-        "heartbeat", 1, {"desc": "Training Progress", "percent": 33, "current": 1, "total": 3},
+        "heartbeat",
+        1,
+        {"desc": "Training Progress", "percent": 33, "current": 1, "total": 3},
     ),
     (
         "Training Progress:   0%|          | 0/125 [04:45<?, ?it/s]",
-        "heartbeat", 0, {"desc": "Training Progress", "percent": 0, "current": 0, "total": 125},
+        "heartbeat",
+        0,
+        {"desc": "Training Progress", "percent": 0, "current": 0, "total": 125},
     ),
     (
         "Training Progress:  40%|████      | 50/125 [26:04:45<39:00:00, 1880.0s/it]",
-        "heartbeat", 50, {"desc": "Training Progress", "percent": 40, "current": 50, "total": 125},
+        "heartbeat",
+        50,
+        {"desc": "Training Progress", "percent": 40, "current": 50, "total": 125},
     ),
     (
         "Epoch 2/10:  12%|█▏        | 5/40 [00:10<01:10,  2.0s/it]",
-        "heartbeat", None, {"desc": "Epoch 2/10", "percent": 12, "current": 5, "total": 40},
+        "heartbeat",
+        None,
+        {"desc": "Epoch 2/10", "percent": 12, "current": 5, "total": 40},
     ),
     (f"{RAY} Total training steps: 30", "starting", None, {"what": "loop", "max_steps": 30}),
-    (f"{RAY} TaskRunner hostname: node-1, PID: 12", "starting", None, {"what": "process", "host": "node-1", "pid": 12}),
-    (f"{RAY} Size of train dataloader: 12, Size of val dataloader: 1", "starting", None, {"what": "data"}),
+    (
+        f"{RAY} TaskRunner hostname: node-1, PID: 12",
+        "starting",
+        None,
+        {"what": "process", "host": "node-1", "pid": 12},
+    ),
+    (
+        f"{RAY} Size of train dataloader: 12, Size of val dataloader: 1",
+        "starting",
+        None,
+        {"what": "data"},
+    ),
     ("ray init kwargs: {'num_cpus': None}", "starting", None, {"what": "process"}),
-    ("2026-01-07 10:00:00,123\tINFO worker.py:1918 -- Started a local Ray instance.", "starting", None, {"what": "process"}),
+    (
+        "2026-01-07 10:00:00,123\tINFO worker.py:1918 -- Started a local Ray instance.",
+        "starting",
+        None,
+        {"what": "process"},
+    ),
     (f"{RAY} Training from scratch", "starting", None, {"what": "scratch"}),
     (f"{RAY} Setting global step to 20", "resume", 20, {}),
     (f"{RAY} Resuming from /data/ckpt/global_step_20", "resume", 20, {}),
-    (f"{RAY} local_global_step_folder: checkpoints/p/e/global_step_20", "save", 20, {"part": "actor"}),
-    (f"{RAY} [FullyAsyncTrainer] local_global_step_folder: checkpoints/p/e/global_step_4", "save", 4, {"part": "actor"}),
+    (
+        f"{RAY} local_global_step_folder: checkpoints/p/e/global_step_20",
+        "save",
+        20,
+        {"part": "actor"},
+    ),
+    (
+        f"{RAY} [FullyAsyncTrainer] local_global_step_folder: checkpoints/p/e/global_step_4",
+        "save",
+        4,
+        {"part": "actor"},
+    ),
     (f"{RAY} Final validation metrics: {{'val-core/x/acc/mean@1': 0.5}}", "finished", None, {}),
     (f"{RAY} 'Final validation metrics: None'", "finished", None, {}),
-    (f"{RAY} (\"Final validation metrics: {{'val-core/x/acc/mean@1': 0.5, \"", "finished", None, {}),
+    (
+        f"{RAY} (\"Final validation metrics: {{'val-core/x/acc/mean@1': 0.5, \"",
+        "finished",
+        None,
+        {},
+    ),
     ("Error executing job with overrides: ['trainer.save_freq=5']", "fatal", None, {}),
-    (f"{RAY} torch.OutOfMemoryError: CUDA out of memory. Tried to allocate", "gpu-memory", None, {"error": "torch.OutOfMemoryError"}),
-]  # fmt: skip
+    (
+        f"{RAY} torch.OutOfMemoryError: CUDA out of memory. Tried to allocate",
+        "gpu-memory",
+        None,
+        {"error": "torch.OutOfMemoryError"},
+    ),
+]
 
 
 @pytest.mark.parametrize(("line", "kind", "step", "values"), OTHERS)
-def test_what_else_its_lines_mean(line: str, kind: str, step: int | None, values: dict[str, Any]) -> None:
+def test_what_else_its_lines_mean(
+    line: str, kind: str, step: int | None, values: dict[str, Any]
+) -> None:
     found = meaning(line)
     assert found is not None
-    assert (found.kind, found.side, found.step, dict(found.values)) == (kind, "trainer", step, values)
+    assert (found.kind, found.side, found.step, dict(found.values)) == (
+        kind,
+        "trainer",
+        step,
+        values,
+    )
 
 
 @pytest.mark.parametrize(
@@ -177,7 +298,9 @@ def test_a_line_of_a_thousand_metrics_and_one_that_was_cut() -> None:
     assert found is not None
     assert found.values["loss"] == 0.5
     cut = (
-        f"{RAY} step:5 - actor/pg_loss:0.5 - " + " - ".join(f"val-aux/s_{n}/reward/mean@1:{n}.25" for n in range(900)) + " - actor/lr:2e-06"
+        f"{RAY} step:5 - actor/pg_loss:0.5 - "
+        + " - ".join(f"val-aux/s_{n}/reward/mean@1:{n}.25" for n in range(900))
+        + " - actor/lr:2e-06"
     )
     assert meaning(cut) is not None
     began = time.monotonic()
@@ -189,7 +312,11 @@ def test_a_line_of_a_thousand_metrics_and_one_that_was_cut() -> None:
 
 
 def test_what_ray_writes_around_a_line_goes() -> None:
-    for raw in (f"{ESC} hello", "(raylet) hello", "(TaskRunnerV1.run pid=3, ip=10.0.0.2) hello [repeated 12x across cluster]"):
+    for raw in (
+        f"{ESC} hello",
+        "(raylet) hello",
+        "(TaskRunnerV1.run pid=3, ip=10.0.0.2) hello [repeated 12x across cluster]",
+    ):
         assert VERL.parse_line("trainer", raw.encode()).text == "hello"
     assert VERL.parse_line("trainer", b"(not a prefix) hello").text == "(not a prefix) hello"
 
@@ -200,22 +327,46 @@ def feed(reader: StepReader, line: str, cursor: str = "1:0") -> list[dict[str, A
 
 def test_one_line_tells_both_sides() -> None:
     """What comes of rollouts is where every trainer's is, so curves and detectors find it."""
-    found = feed(StepReader(VERL, "demo"), f"{RAY} step:3 - actor/pg_loss:0.5 - critic/score/mean:0.25 - response_length/clip_ratio:0.5")
+    found = feed(
+        StepReader(VERL, "demo"),
+        f"{RAY} step:3 - actor/pg_loss:0.5 - critic/score/mean:0.25 - "
+        "response_length/clip_ratio:0.5",
+    )
     at = {"stream": "log/demo/trainer", "cursor": "1:0"}
     assert found == [
         {"attempt": 1, "side": "trainer", "step": 3, "loss": 0.5, "at": at},
-        {"attempt": 1, "side": "orchestrator", "step": 3, "reward": 0.25, "truncation": 50.0, "at": at},
+        {
+            "attempt": 1,
+            "side": "orchestrator",
+            "step": 3,
+            "reward": 0.25,
+            "truncation": 50.0,
+            "at": at,
+        },
     ]
 
 
 def test_a_validation_is_a_point_of_its_own_and_no_step() -> None:
-    reader, log, at = StepReader(VERL, "demo"), RunLog("demo", 1), {"stream": "log/demo/trainer", "cursor": "1:0"}
+    reader, log, at = (
+        StepReader(VERL, "demo"),
+        RunLog("demo", 1),
+        {"stream": "log/demo/trainer", "cursor": "1:0"},
+    )
     point = {"attempt": 1, "side": "eval:math500/acc/mean@1", "at": at}
-    alone = feed(reader, f"{RAY} step:0 - val-aux/math500/reward/mean@1:0.1 - val-core/math500/acc/mean@1:np.float64(0.5)")
+    alone = feed(
+        reader,
+        f"{RAY} step:0 - val-aux/math500/reward/mean@1:0.1 - "
+        "val-core/math500/acc/mean@1:np.float64(0.5)",
+    )
     assert alone == [{**point, "step": 0, "val": 0.5}]
     found = feed(reader, f"{RAY} step:50 - actor/pg_loss:0.5 - val-core/math500/acc/mean@1:0.604")
-    assert found == [{"attempt": 1, "side": "trainer", "step": 50, "loss": 0.5, "at": at}, {**point, "step": 50, "val": 0.604}]
-    assert feed(reader, f"{RAY} step:60 - val-core/math500/acc/mean@1:nan") == [], "no number is no point"
+    assert found == [
+        {"attempt": 1, "side": "trainer", "step": 50, "loss": 0.5, "at": at},
+        {**point, "step": 50, "val": 0.604},
+    ]
+    assert feed(reader, f"{RAY} step:60 - val-core/math500/acc/mean@1:nan") == [], (
+        "no number is no point"
+    )
     assert feed(reader, "step:100 - val/loss:0.7")[0]["side"] == "eval:val/loss"
     for record in (*alone, *found):
         log.record(record)
@@ -245,5 +396,7 @@ def test_prime_rl_may_still_go_back_to_an_earlier_step() -> None:
     """A rank that torchrun has started again within the attempt does its steps anew."""
     log = RunLog("demo", 1)
     for m, step in enumerate([5, 6, 4]):
-        log.add(LogEvent(Event("step", "trainer", {}, step), float(m), "", "trainer", "", "", "", 0, 0))
+        log.add(
+            LogEvent(Event("step", "trainer", {}, step), float(m), "", "trainer", "", "", "", 0, 0)
+        )
     assert log.side("trainer").last_step == 4

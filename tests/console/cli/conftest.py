@@ -1,4 +1,6 @@
-"""The console's commands as subprocesses, on a practice pod of their own; one pod for all tests that do not break it."""
+"""The console's commands as subprocesses, on a practice pod of their own; one pod for all tests
+that do not break it.
+"""
 
 from __future__ import annotations
 
@@ -68,31 +70,63 @@ class Console:
 
     @property
     def environment(self) -> dict[str, str]:
-        kept = {key: value for key, value in os.environ.items() if key in ("PATH", "LANG", "VIRTUAL_ENV", "COVERAGE_PROCESS_START")}
-        own = {"BS4_CONFIG_DIR": self.config, "BS4_DATA_DIR": self.data, "BS4_STATE_DIR": self.root / "state", "HOME": self.root / "home"}
-        return {**kept, **{key: str(path) for key, path in own.items()}, "USER": "tester", **self.extra}
+        kept = {
+            key: value
+            for key, value in os.environ.items()
+            if key in ("PATH", "LANG", "VIRTUAL_ENV", "COVERAGE_PROCESS_START")
+        }
+        own = {
+            "BS4_CONFIG_DIR": self.config,
+            "BS4_DATA_DIR": self.data,
+            "BS4_STATE_DIR": self.root / "state",
+            "HOME": self.root / "home",
+        }
+        return {
+            **kept,
+            **{key: str(path) for key, path in own.items()},
+            "USER": "tester",
+            **self.extra,
+        }
 
     def start(self, *words: str, **options: Any) -> subprocess.Popen[bytes]:
         (self.root / "home").mkdir(exist_ok=True)
-        argv = [sys.executable, "-c", "import sys; from bs4_console.cli.main import main; sys.exit(main())", *words]
-        settings: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
+        argv = [
+            sys.executable,
+            "-c",
+            "import sys; from bs4_console.cli.main import main; sys.exit(main())",
+            *words,
+        ]
+        settings: dict[str, Any] = {
+            "stdin": subprocess.DEVNULL,
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.PIPE,
+            **options,
+        }
         return subprocess.Popen(argv, env=self.environment, cwd=self.root, **settings)
 
     def __call__(self, *words: str, stdin: bytes | None = None, timeout: float = 100.0) -> Result:
-        process = self.start(*words, stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL)
+        process = self.start(
+            *words, stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL
+        )
         try:
             out, err = process.communicate(stdin, timeout)
         except subprocess.TimeoutExpired:
             process.kill()
             out, err = process.communicate()
-            pytest.fail(f"{' '.join(words)} did not end within {timeout} s; it said:\n{out.decode()}\n{err.decode()}")
+            pytest.fail(
+                f"{' '.join(words)} did not end within {timeout} s; it said:\n"
+                f"{out.decode()}\n{err.decode()}"
+            )
         return Result(process.returncode, out.decode(), err.decode())
 
     def add(self, name: str, host: str, port: int, user: str, key: Path, *known: str) -> None:
         """A pod in the inventory, and its host key pinned when given."""
         self.config.mkdir(exist_ok=True)
         with (self.config / "pods.toml").open("a") as handle:
-            handle.write(f'[pods.{name}]\nhost = "{host}"\nport = {port}\nuser = "{user}"\nidentity_file = "{key}"\nssh_config = false\n')
+            handle.write(
+                f'[pods.{name}]\nhost = "{host}"\nport = {port}\nuser = "{user}"\n'
+                f'identity_file = "{key}"\nssh_config = false\n'
+            )
         self.data.mkdir(exist_ok=True)
         with (self.data / "known_hosts").open("a") as handle:
             handle.writelines(f"{name} {line}\n" for line in known)
@@ -105,7 +139,9 @@ def console(tmp_path: Path) -> Console:
 
 @dataclass
 class Practice:
-    """A practice pod in a thread of its own (its fixture outlives the tests' event loops) and a console that knows it."""
+    """A practice pod in a thread of its own (its fixture outlives the tests' event loops) and a
+    console that knows it.
+    """
 
     pod: PracticePod
     console: Console
@@ -116,7 +152,18 @@ class Practice:
         return self.console(*words, **options)
 
     def launch(self, run: str = "demo", *extra: str) -> Result:
-        return self("launch", "configs/rl.toml", "--pod", self.pod.name, "--run", run, "--trainer", self.trainer, "--yes", *extra)
+        return self(
+            "launch",
+            "configs/rl.toml",
+            "--pod",
+            self.pod.name,
+            "--run",
+            run,
+            "--trainer",
+            self.trainer,
+            "--yes",
+            *extra,
+        )
 
 
 @contextlib.contextmanager
@@ -131,7 +178,12 @@ def practising(trainer: str, name: str, **settings: Any) -> Iterator[Practice]:
     directory = Path(tempfile.mkdtemp(prefix="bs4-"))
     (directory / "c").mkdir()
     pod = do(
-        practice.start(name, GENERATIONS[trainer], directory / "p", **{"step_seconds": 0.2, "engine_seconds": 0.1, "pace": 0.2, **settings})
+        practice.start(
+            name,
+            GENERATIONS[trainer],
+            directory / "p",
+            **{"step_seconds": 0.2, "engine_seconds": 0.1, "pace": 0.2, **settings},
+        )
     )
     console = Console(directory / "c")
     console.add(name, pod.host, pod.port, pod.user, pod.key_path, pod.known_host_key)

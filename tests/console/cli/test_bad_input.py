@@ -1,4 +1,6 @@
-"""What goes wrong before anything works: one clear sentence, what to do next, the documented code, and nothing half-done."""
+"""What goes wrong before anything works: one clear sentence, what to do next, the documented code,
+and nothing half-done.
+"""
 
 from __future__ import annotations
 
@@ -32,13 +34,17 @@ def refused(console: Console, *words: str, code: int = 3) -> str:
 
 
 def test_nobody_answers(console: Console, pods: Pods) -> None:
-    """A machine that takes connections and says nothing: what a pod behind a dead link, or under a swap storm, looks like."""
+    """A machine that takes connections and says nothing: what a pod behind a dead link, or under a
+    swap storm, looks like.
+    """
     pods(0)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         console.add("mute", "127.0.0.1", silent.getsockname()[1], "root", pods.key)
         done = console("check", "--timeout", "1.5")
         assert done.code == 3
-        assert done.out.startswith("UNKNOWN - mute: mute did not answer within 2 s. Check that the pod runs")
+        assert done.out.startswith(
+            "UNKNOWN - mute: mute did not answer within 2 s. Check that the pod runs"
+        )
 
 
 @pytest.mark.long
@@ -48,7 +54,11 @@ def test_a_pod_whose_cable_is_cut(console: Console, pod: TestPod) -> None:
         pod.cut()
     except NotHere as reason:
         pytest.skip(str(reason))
-    for words in (("deploy",), ("logs",), ("launch", "x.toml", "--run", "r", "--trainer", "prime-rl")):
+    for words in (
+        ("deploy",),
+        ("logs",),
+        ("launch", "x.toml", "--run", "r", "--trainer", "prime-rl"),
+    ):
         sentence = refused(console, *words, "--pod", "pod")
         assert re.search(r"did not answer within|no way to", sentence)
         assert "Check" in sentence
@@ -88,7 +98,9 @@ def test_a_wrong_key_and_a_missing_one(console: Console, pod: TestPod, tmp_path:
     ],
     ids=["no python", "Python 3.8", "a full disk", "a home that cannot be written"],
 )
-def test_a_pod_that_cannot_have_the_agent(console: Console, pods: Pods, options: dict[str, object], says: str) -> None:
+def test_a_pod_that_cannot_have_the_agent(
+    console: Console, pods: Pods, options: dict[str, object], says: str
+) -> None:
     (pod,) = pods(1, **options)
     try:
         known(console, pod)
@@ -104,8 +116,12 @@ def test_a_pod_that_cannot_have_the_agent(console: Console, pods: Pods, options:
         pod.close()
 
 
-def test_a_noexec_home_is_fine_and_without_a_driver_check_warns(console: Console, pods: Pods) -> None:
-    """The interpreter is called, not the file. No GPU is a warning, since a run there cannot train."""
+def test_a_noexec_home_is_fine_and_without_a_driver_check_warns(
+    console: Console, pods: Pods
+) -> None:
+    """The interpreter is called, not the file. No GPU is a warning, since a run there cannot
+    train.
+    """
     (pod,) = pods(1, **({"noexec_home": True} if pods.kind == "namespaced" else {}))
     try:
         known(console, pod)
@@ -123,7 +139,11 @@ def test_a_noexec_home_is_fine_and_without_a_driver_check_warns(console: Console
 def test_an_inventory_that_is_not_toml(console: Console) -> None:
     console.config.mkdir()
     (console.config / "pods.toml").write_text('[pods.a]\nhost = "x\n')
-    for words in (("pods", "list"), ("deploy", "--pod", "a"), ("pods", "add", "b", "host", "--no-connect")):
+    for words in (
+        ("pods", "list"),
+        ("deploy", "--pod", "a"),
+        ("pods", "add", "b", "host", "--no-connect"),
+    ):
         sentence = refused(console, *words, code=2)
         assert "pods.toml is not valid TOML" in sentence
         assert "Correct that line" in sentence
@@ -144,12 +164,16 @@ def test_an_unknown_playbook_and_an_unknown_stream(trained: Practice) -> None:
     assert trained("logs", "demo", "--pod", "pod-a", "--source", "nope").code == 2
 
 
-def test_an_unknown_command_and_a_data_directory_that_is_a_file(console: Console, tmp_path: Path, pods: Pods) -> None:
+def test_an_unknown_command_and_a_data_directory_that_is_a_file(
+    console: Console, tmp_path: Path, pods: Pods
+) -> None:
     assert "invalid choice: 'stauts'" in refused(console, "stauts", code=2)
     (tmp_path / "data").write_text("")
     console.extra["BS4_DATA_DIR"] = str(tmp_path / "data")
     console.config.mkdir()
-    (console.config / "pods.toml").write_text(f'[pods.a]\nhost = "127.0.0.1"\nport = 1\nidentity_file = "{pods.key}"\n')
+    (console.config / "pods.toml").write_text(
+        f'[pods.a]\nhost = "127.0.0.1"\nport = 1\nidentity_file = "{pods.key}"\n'
+    )
     done = console("deploy", "--pod", "a")
     assert done.code == 3
     assert "Traceback" not in done.err

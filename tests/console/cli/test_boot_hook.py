@@ -1,4 +1,6 @@
-"""pods boot-hook on a real pod: what is there, what each platform needs, and the crontab with and without our line."""
+"""pods boot-hook on a real pod: what is there, what each platform needs, and the crontab with and
+without our line.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,12 @@ import pytest
 
 from tests.console.cli.conftest import Practice
 
-#: A crontab program as cron's own: -l lists (and fails without one), - takes a new one from standard input.
-CRONTAB = '#!/bin/sh\nT="$HOME/.crontab"\ncase $1 in -l) [ -f "$T" ] && cat "$T" ;; -) cat >"$T.new" && mv "$T.new" "$T" ;; esac\n'
+#: A crontab program as cron's own: -l lists (and fails without one), - takes a new one from
+#: standard input.
+CRONTAB = (
+    '#!/bin/sh\nT="$HOME/.crontab"\ncase $1 in -l) [ -f "$T" ] && cat "$T" ;; -) cat >"$T.new" '
+    '&& mv "$T.new" "$T" ;; esac\n'
+)
 
 
 @pytest.fixture

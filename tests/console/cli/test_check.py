@@ -47,7 +47,9 @@ def test_the_same_as_json(trained: Practice) -> None:
     assert trained("check", "--format", "json").json["status"] == "OK"
 
 
-def test_several_pods_unknown_outranks_ok_and_comes_first(trained: Practice, console: Console) -> None:
+def test_several_pods_unknown_outranks_ok_and_comes_first(
+    trained: Practice, console: Console
+) -> None:
     pod = trained.pod
     console.add("pod-a", pod.host, pod.port, pod.user, pod.key_path, pod.known_host_key)
     console.add("gone", "127.0.0.1", 1, "root", pod.key_path)
@@ -59,10 +61,15 @@ def test_several_pods_unknown_outranks_ok_and_comes_first(trained: Practice, con
     assert second.startswith("OK - pod-a: ")
     told = console("check", "--json").json
     assert (told["status"], [p["status"] for p in told["pods"]]) == ("UNKNOWN", ["OK", "UNKNOWN"])
-    assert [[i["failure"] for i in p["incidents"]] for p in told["pods"]] == [[], ["ssh-unreachable"]]
+    assert [[i["failure"] for i in p["incidents"]] for p in told["pods"]] == [
+        [],
+        ["ssh-unreachable"],
+    ]
 
 
-@pytest.mark.parametrize("words", [("--bogus",), ("--timeout", "soon"), ("--format", "xml"), ("--pod", "nope")])
+@pytest.mark.parametrize(
+    "words", [("--bogus",), ("--timeout", "soon"), ("--format", "xml"), ("--pod", "nope")]
+)
 def test_usage_errors_are_unknown(console: Console, words: tuple[str, ...]) -> None:
     done = console("check", *words)
     assert done.code == 3
@@ -71,7 +78,10 @@ def test_usage_errors_are_unknown(console: Console, words: tuple[str, ...]) -> N
 
 def test_without_a_pod_nothing_is_known(console: Console) -> None:
     done = console("check")
-    assert (done.code, done.out) == (3, "UNKNOWN - no pod is in the inventory; add one with `bs4-console pods add`\n")
+    assert (done.code, done.out) == (
+        3,
+        "UNKNOWN - no pod is in the inventory; add one with `bs4-console pods add`\n",
+    )
     assert console("check", "--json").json["status"] == "UNKNOWN"
 
 
@@ -87,7 +97,8 @@ def test_a_config_file_that_is_broken_is_unknown(console: Console) -> None:
 def test_a_defect_of_ours_is_unknown_and_shows_itself(console: Console, tmp_path: Path) -> None:
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "sitecustomize.py").write_text(
-        "import bs4_console.cli.check as c\ndef judge(*a): raise ZeroDivisionError('ours')\nc.pods = judge\n"
+        "import bs4_console.cli.check as c\ndef judge(*a): raise ZeroDivisionError('ours')\n"
+        "c.pods = judge\n"
     )
     console.extra["PYTHONPATH"] = str(tmp_path / "site")
     done = console("check")
@@ -100,7 +111,8 @@ def test_the_other_formats_of_a_live_pod(trained: Practice) -> None:
     done = trained("check", "--format", "prom")
     assert (done.code, done.err) == (0, "")
     numbers = {
-        (name, dict(labels).get("run") or dict(labels).get("gpu")): value for (name, labels), value in strict.parse(done.out).items()
+        (name, dict(labels).get("run") or dict(labels).get("gpu")): value
+        for (name, labels), value in strict.parse(done.out).items()
     }
     assert numbers["bs4_check_status", None] == 0
     assert numbers["bs4_run_max_steps", "demo"] == 10000
@@ -108,7 +120,8 @@ def test_the_other_formats_of_a_live_pod(trained: Practice) -> None:
     assert numbers["bs4_gpu_memory_used_bytes", "1"] > 0
     (notice,) = trained("check", "--format", "github").out.splitlines()
     assert re.fullmatch(r"::notice title=pod-a::OK - demo running, step \d+ of 10000", notice)
-    (suite,) = ElementTree.fromstring(trained("check", "--format", "junit").out)  # noqa: S314 (ours)
+    # Ours.
+    (suite,) = ElementTree.fromstring(trained("check", "--format", "junit").out)  # noqa: S314
     assert (suite.get("failures"), suite.get("errors")) == ("0", "0")
     assert "run demo" in {case.get("name") for case in suite.findall("testcase")}
 
@@ -119,7 +132,9 @@ def test_a_file_instead_of_a_pod(console: Console, tmp_path: Path) -> None:
     done = console("check", str(quiet), "--source", "trainer")
     assert (done.code, done.out) == (0, f"OK - {quiet}: nothing known is wrong here\n")
     ended = tmp_path / "launcher.log"
-    ended.write_text("12:00:01     INFO Starting\n12:00:03    ERROR Error: Inference failed with exit code 1\n")
+    ended.write_text(
+        "12:00:01     INFO Starting\n12:00:03    ERROR Error: Inference failed with exit code 1\n"
+    )
     done = console("check", str(ended), "--json")
     (told,) = done.json["pods"]
     assert (done.code, told["pod"], told["status"]) == (2, str(ended), "CRITICAL")
@@ -127,7 +142,9 @@ def test_a_file_instead_of_a_pod(console: Console, tmp_path: Path) -> None:
     assert "launcher.log:2" in told["sentences"][0]
 
 
-def test_files_that_cannot_be_read_are_unknown_like_every_usage_error(console: Console, tmp_path: Path) -> None:
+def test_files_that_cannot_be_read_are_unknown_like_every_usage_error(
+    console: Console, tmp_path: Path
+) -> None:
     done = console("check", str(tmp_path / "nope.log"))
     assert done.code == 3
     assert done.out.startswith("UNKNOWN - ")
@@ -174,14 +191,19 @@ def test_channels_are_tried_without_showing_their_addresses(console: Console) ->
 
 
 @pytest.mark.long
-def test_watching_tells_what_changes_and_pings_each_cycle(trained: Practice, console: Console) -> None:
-    """A pod that goes away and comes back, seen through a relay of ours; the pod itself is left alone."""
+def test_watching_tells_what_changes_and_pings_each_cycle(
+    trained: Practice, console: Console
+) -> None:
+    """A pod that goes away and comes back, seen through a relay of ours; the pod itself is left
+    alone.
+    """
     pod = trained.pod
     with receiving() as at, Relay(pod.host, pod.port) as relay:
         console.add("pod-a", "127.0.0.1", relay.port, pod.user, pod.key_path, pod.known_host_key)
         private(
             console,
-            f'[[notify]]\nkind = "webhook"\nurl = "{at.url("/" + SECRET)}"\n[[notify]]\nkind = "healthchecks"\nurl = "{at.url("/ping")}"\n',
+            f'[[notify]]\nkind = "webhook"\nurl = "{at.url("/" + SECRET)}"\n[[notify]]\nkind '
+            f'= "healthchecks"\nurl = "{at.url("/ping")}"\n',
         )
         process = console.start("check", "--watch", "--every", "1", "--timeout", "10", "--json")
         try:
@@ -198,9 +220,15 @@ def test_watching_tells_what_changes_and_pings_each_cycle(trained: Practice, con
             out, err = process.communicate(timeout=90)
         hooks = [got.json for got in at.got if got.path != "/ping"]
     assert process.returncode == 130
-    assert [(hook["status"], hook["was"]) for hook in hooks] == [("UNKNOWN", "OK"), ("OK", "UNKNOWN")]
+    assert [(hook["status"], hook["was"]) for hook in hooks] == [
+        ("UNKNOWN", "OK"),
+        ("OK", "UNKNOWN"),
+    ]
     lines = [json.loads(line) for line in out.splitlines()]
-    assert [(line["schema"], line["status"]) for line in lines] == [("bs4.notice/1", "UNKNOWN"), ("bs4.notice/1", "OK")]
+    assert [(line["schema"], line["status"]) for line in lines] == [
+        ("bs4.notice/1", "UNKNOWN"),
+        ("bs4.notice/1", "OK"),
+    ]
     assert lines[0]["text"] in hooks[0]["text"]
     assert SECRET.encode() not in out + err
 

@@ -1,4 +1,6 @@
-"""check and W&B: from the line in a trainer's log over the agent's journal to what a person reads, with the pod and without it."""
+"""check and W&B: from the line in a trainer's log over the agent's journal to what a person reads,
+with the pod and without it.
+"""
 
 from __future__ import annotations
 
@@ -49,8 +51,12 @@ def kept(console: Console, pod: str, base: str) -> None:
     mirror.close()
 
 
-def test_a_pod_that_is_away_whose_run_still_reports(console: Console, server: WandbServer, tmp_path: Path) -> None:
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / "key")], check=True)
+def test_a_pod_that_is_away_whose_run_still_reports(
+    console: Console, server: WandbServer, tmp_path: Path
+) -> None:
+    subprocess.run(
+        ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / "key")], check=True
+    )
     console.add("gone", "127.0.0.1", 1, "root", tmp_path / "key")
     kept(console, "gone", server.base)
     server.put("abc", age_s=12, step=41)
@@ -63,7 +69,9 @@ def test_a_pod_that_is_away_whose_run_still_reports(console: Console, server: Wa
     assert done.code == 3
     assert "at step 41: the run goes on, the link is what is broken." in done.out
     (pod,) = console("check", "--json").json["pods"]
-    assert [(s["run"], s["witness"], s["state"], s["step"]) for s in pod["sights"]] == [("demo", "wandb", "running", 41)]
+    assert [(s["run"], s["witness"], s["state"], s["step"]) for s in pod["sights"]] == [
+        ("demo", "wandb", "running", 41)
+    ]
     assert [i["failure"] for i in pod["incidents"]] == ["ssh-unreachable"]
     assert KEY not in done.out + done.err
 
@@ -79,8 +87,13 @@ def test_from_the_trainers_log_to_the_verdict(server: WandbServer) -> None:
         while not log.exists():
             assert time.monotonic() < deadline
             time.sleep(0.1)
-        # Its own writer holds still meanwhile: it does not append, and would write over the line before anybody has read it.
-        paused = [process for name in ("launcher", "torchrun", "rank") for process in faults.find(on.pod, name)]
+        # Its own writer holds still meanwhile: it does not append, and would write over the line
+        # before anybody has read it.
+        paused = [
+            process
+            for name in ("launcher", "torchrun", "rank")
+            for process in faults.find(on.pod, name)
+        ]
         for process in paused:
             faults.pause(process)
         with log.open("a") as file:
@@ -95,7 +108,11 @@ def test_from_the_trainers_log_to_the_verdict(server: WandbServer) -> None:
         assert [(s["run"], s["state"], s["step"]) for s in sights] == [("demo", "running", 100)]
         server.put("abc", state="crashed", age_s=900, step=1)
         deadline = time.monotonic() + 120
-        while (done := on("check")).code == 2 and "run-stalled" in done.out:  # it was held for long, on a slow machine
+        while (
+            done := on("check")
+        ).code == 2 and "run-stalled" in done.out:  # it was held for long, on a slow machine
             assert time.monotonic() < deadline, done.out
         assert done.code == 1
-        assert done.out.startswith("WARNING - pod-w: W&B has demo as crashed though it lives: trust the pod, not W&B.")
+        assert done.out.startswith(
+            "WARNING - pod-w: W&B has demo as crashed though it lives: trust the pod, not W&B."
+        )

@@ -1,4 +1,6 @@
-"""`checkpoints remote` and `prune` against a store over real HTTP, and what `sync` refuses before anything is asked."""
+"""`checkpoints remote` and `prune` against a store over real HTTP, and what `sync` refuses before
+anything is asked.
+"""
 
 from __future__ import annotations
 
@@ -68,13 +70,19 @@ def test_what_is_in_the_bucket(bench: Bench, capsys: pytest.CaptureFixture[str])
     assert "10 *" in out
 
 
-def test_pruning_is_shown_first_and_confirmed_by_its_hash(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+def test_pruning_is_shown_first_and_confirmed_by_its_hash(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
     _steps(bench, 5, 10, 15, 20)
     words = ["prune", "--from", PLACE, "--run", "demo", "--keep", "2", "--milestones", "10"]
     code, out, _ = _run(capsys, *words, "--plan", "--json")
     plan = json.loads(out)
     assert (code, [one["step"] for one in plan["remove"]]) == (0, [5])
-    assert plan["kept"] == {"10": "a milestone", "15": "one of the newest", "20": "the pointer names it"}
+    assert plan["kept"] == {
+        "10": "a milestone",
+        "15": "one of the newest",
+        "20": "the pointer names it",
+    }
     assert bench.pointed() == 20
     code, _, err = _run(capsys, *words, "--json")
     assert code == 4
@@ -87,7 +95,9 @@ def test_pruning_is_shown_first_and_confirmed_by_its_hash(bench: Bench, capsys: 
     assert (code, "Nothing would go" in out) == (0, True)
 
 
-def test_a_plan_that_is_stale_removes_nothing(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_plan_that_is_stale_removes_nothing(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
     _steps(bench, 5, 10, 15)
     words = ["prune", "--from", PLACE, "--run", "demo", "--keep", "2"]
     plan = json.loads(_run(capsys, *words, "--plan", "--json")[1])
@@ -96,17 +106,43 @@ def test_a_plan_that_is_stale_removes_nothing(bench: Bench, capsys: pytest.Captu
     assert len(sync.look(bench.store(), sync.place_of(PLACE), "demo").whole) == 4
 
 
-def test_what_is_half_up_of_old_steps_goes_with_them(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_half_up_of_old_steps_goes_with_them(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
     session, bucket = bench.store()._session, bench.store()._bucket
     for step in (1, 15):
-        session.start_large_file(bucket.id_, bench.layout.file(step, "x"), "application/octet-stream", {})
+        session.start_large_file(
+            bucket.id_, bench.layout.file(step, "x"), "application/octet-stream", {}
+        )
     _steps(bench, 5, 10, 15)
-    plan = json.loads(_run(capsys, "prune", "--from", PLACE, "--run", "demo", "--keep", "2", "--plan", "--json")[1])
-    assert _run(capsys, "prune", "--from", PLACE, "--run", "demo", "--keep", "2", "--plan", plan["plan_hash"])[0] == 0
-    assert [entry.name for entry in bench.store().unfinished(bench.layout.root)] == [bench.layout.file(15, "x")]
+    plan = json.loads(
+        _run(capsys, "prune", "--from", PLACE, "--run", "demo", "--keep", "2", "--plan", "--json")[
+            1
+        ]
+    )
+    assert (
+        _run(
+            capsys,
+            "prune",
+            "--from",
+            PLACE,
+            "--run",
+            "demo",
+            "--keep",
+            "2",
+            "--plan",
+            plan["plan_hash"],
+        )[0]
+        == 0
+    )
+    assert [entry.name for entry in bench.store().unfinished(bench.layout.root)] == [
+        bench.layout.file(15, "x")
+    ]
 
 
-def test_the_console_prunes_what_a_pod_has_saved_that_may_not(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_console_prunes_what_a_pod_has_saved_that_may_not(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
     pods = bench.server.key("listBuckets", "listFiles", "readFiles", "writeFiles")
     for step in (5, 10, 15):
         bench.save(step)
@@ -119,30 +155,65 @@ def test_the_console_prunes_what_a_pod_has_saved_that_may_not(bench: Bench, caps
 
 
 @pytest.mark.parametrize("where", ["", "checkpoints/"])
-def test_what_older_scripts_left_is_shown(bench: Bench, capsys: pytest.CaptureFixture[str], where: str) -> None:
+def test_what_older_scripts_left_is_shown(
+    bench: Bench, capsys: pytest.CaptureFixture[str], where: str
+) -> None:
     store = bench.store()
-    for name in ("step_45/trainer/__0_0.distcp", "step_45/trainer/.metadata", "step_50/trainer/__0_0.distcp"):
+    for name in (
+        "step_45/trainer/__0_0.distcp",
+        "step_45/trainer/.metadata",
+        "step_50/trainer/__0_0.distcp",
+    ):
         store.write(f"{PREFIX}/demo/{where}{name}", b"left")
     if not where:
-        store.write(f"{PREFIX}/demo/latest.json", b'{"step": "step_45", "run_id": "demo", "wandb_run_id": "", "timestamp": ""}')
+        store.write(
+            f"{PREFIX}/demo/latest.json",
+            b'{"step": "step_45", "run_id": "demo", "wandb_run_id": "", "timestamp": ""}',
+        )
     code, out, _ = _run(capsys, "remote", "--from", PLACE, "--run", "demo", "--json")
     found = json.loads(out)
     assert (code, found["steps"], found["pointer"]) == (0, [], None if where else 45)
-    assert [(one["step"], one["missing"]) for one in found["older"]] == [(45, ""), (50, "no .metadata")]
+    assert [(one["step"], one["missing"]) for one in found["older"]] == [
+        (45, ""),
+        (50, "no .metadata"),
+    ]
     code, out, _ = _run(capsys, "remote", "--from", PLACE, "--run", "demo")
-    assert (code, "left by older scripts" in out, f"{PREFIX}/demo/{where}step_45/" in out) == (0, True, True)
+    assert (code, "left by older scripts" in out, f"{PREFIX}/demo/{where}step_45/" in out) == (
+        0,
+        True,
+        True,
+    )
 
 
-def test_a_key_that_may_not_delete_is_told(bench: Bench, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_that_may_not_delete_is_told(
+    bench: Bench, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     _steps(bench, 5, 10, 15)
     bench.key.capabilities = ("listBuckets", "listFiles", "readFiles", "writeFiles")
-    plan = json.loads(_run(capsys, "prune", "--from", PLACE, "--run", "demo", "--keep", "2", "--plan", "--json")[1])
-    code, _, err = _run(capsys, "prune", "--from", PLACE, "--run", "demo", "--keep", "2", "--plan", plan["plan_hash"])
+    plan = json.loads(
+        _run(capsys, "prune", "--from", PLACE, "--run", "demo", "--keep", "2", "--plan", "--json")[
+            1
+        ]
+    )
+    code, _, err = _run(
+        capsys,
+        "prune",
+        "--from",
+        PLACE,
+        "--run",
+        "demo",
+        "--keep",
+        "2",
+        "--plan",
+        plan["plan_hash"],
+    )
     assert (code, "deleteFiles" in err) == (1, True)
 
 
 @pytest.mark.parametrize("way", ["stdin", "file"])
-def test_the_key_may_come_otherwise(way: str, bench: Bench, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_key_may_come_otherwise(
+    way: str, bench: Bench, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     _steps(bench, 5)
     monkeypatch.delenv("B2_APPLICATION_KEY_ID")
     monkeypatch.delenv("B2_APPLICATION_KEY")
@@ -189,7 +260,9 @@ def test_a_store_that_refuses_and_one_without_the_run(
         (["sync", "--pod", "a", "--run", "demo", "--to", PLACE, "--off"], "not allowed with"),
     ],
 )
-def test_what_makes_no_sense(words: list[str], said: str, bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_makes_no_sense(
+    words: list[str], said: str, bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
     _steps(bench, 5)
     code, _, err = _run(capsys, *words)
     assert code == 2
@@ -210,7 +283,9 @@ def test_a_sync_in_one_line() -> None:
     assert sync.line(view, 210.0).startswith("step 40 is in the store since 3m")
     assert "step 45: " in sync.line(view, 210.0)
     told("failed", 220.0, error="store-full", detail="the storage cap is reached; raise it.")
-    assert sync.line(view, 230.0).endswith("1 failure in a row: the storage cap is reached; raise it.")
+    assert sync.line(view, 230.0).endswith(
+        "1 failure in a row: the storage cap is reached; raise it."
+    )
     told("ordered", 240.0, to=None)
     assert sync.line(view, 250.0) == "not synced any more"
 
@@ -229,7 +304,9 @@ def test_a_pod_is_told_by_the_command_line(tmp_path: Path) -> None:
             refused = pod(*words, "--to", PLACE, "--once")
             assert (refused.code, "bs4-console pods setup" in refused.out) == (1, True), refused
             assert "uploading b2sdk" in refused.err
-            store_credential("b2", {"key_id": key.id, "key": key.secret}, Home(pod.pod.home / ".bs4"))
+            store_credential(
+                "b2", {"key_id": key.id, "key": key.secret}, Home(pod.pod.home / ".bs4")
+            )
             done = pod(*words, "--to", PLACE, "--once", timeout=120)
             assert done.code == 0, done
             assert "uploading b2sdk" not in done.err
@@ -240,4 +317,9 @@ def test_a_pod_is_told_by_the_command_line(tmp_path: Path) -> None:
             assert pod(*words, "--to", PLACE, "--every", "1000").code == 0
             assert pod(*words, "--off").code == 0
             assert "not synced any more" in pod(*words, "--status").out
-            assert pod("checkpoints", "sync", "--pod", "syncing", "--run", "nobody", "--to", PLACE).code == 2
+            assert (
+                pod(
+                    "checkpoints", "sync", "--pod", "syncing", "--run", "nobody", "--to", PLACE
+                ).code
+                == 2
+            )

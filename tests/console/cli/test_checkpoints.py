@@ -52,7 +52,9 @@ def test_a_directory_as_text(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         (["keep", "--pod", "a", "--run", "demo", "--last", "two"], 2, "invalid int"),
     ],
 )
-def test_what_makes_no_sense(words: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_makes_no_sense(
+    words: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     try:
         found = main(["checkpoints", *words])
     except SystemExit as ended:

@@ -1,4 +1,6 @@
-"""`config` as a command: its exit codes, its JSON, one sentence for bad input, and nothing written that was not asked for."""
+"""`config` as a command: its exit codes, its JSON, one sentence for bad input, and nothing written
+that was not asked for.
+"""
 
 from __future__ import annotations
 
@@ -41,11 +43,19 @@ def loaded(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, dic
 
 
 def test_lint_of_a_good_config(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert loaded(capsys, "lint", file, *OLD) == (0, {"schema": "bs4.config-lint/1", "findings": []})
-    assert config(capsys, "lint", file, *OLD)[:2] == (0, "0 errors, 0 warnings for prime-rl-2026-01.\n")
+    assert loaded(capsys, "lint", file, *OLD) == (
+        0,
+        {"schema": "bs4.config-lint/1", "findings": []},
+    )
+    assert config(capsys, "lint", file, *OLD)[:2] == (
+        0,
+        "0 errors, 0 warnings for prime-rl-2026-01.\n",
+    )
 
 
-def test_lint_of_a_bad_one_and_of_one_with_a_warning(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lint_of_a_bad_one_and_of_one_with_a_warning(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file.write_text(JANUARY.replace("temperature = 0.7", "top_p = 0.9"))
     code, answer = loaded(capsys, "lint", file, *OLD)
     assert code == 1
@@ -74,7 +84,9 @@ def test_lint_of_the_other_trainers(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.parametrize("verb", ["lint", "fix", "estimate", "history"])
-def test_bad_input_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: str) -> None:
+def test_bad_input_is_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: str
+) -> None:
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00x")
     with (tmp_path / "huge.toml").open("wb") as handle:
         handle.truncate(1 << 31)
@@ -106,9 +118,14 @@ def test_usage(capsys: pytest.CaptureFixture[str], file: Path) -> None:
     assert config(capsys, "migrate", file)[0] == 2
 
 
-def test_fix_of_one_components_own_config(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_fix_of_one_components_own_config(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "orch.toml"
-    file.write_text('[model]\nname = "Qwen/Qwen3-8B"\n[sampling]\nmax_tokens = 1024\ntop_p = 0.9\n[[env]]\nid = "owner/some-env"\n')
+    file.write_text(
+        '[model]\nname = "Qwen/Qwen3-8B"\n[sampling]\nmax_tokens = 1024\ntop_p = 0.9\n'
+        '[[env]]\nid = "owner/some-env"\n'
+    )
     code, answer = loaded(capsys, "fix", file, *OLD, "--component", "orchestrator", "--write")
     assert (code, [item["id"] for item in answer["fixed"]], answer["left"]) == (0, ["R05"], [])
     assert tomllib.loads(file.read_text())["sampling"] == {"max_tokens": 1024}
@@ -116,14 +133,21 @@ def test_fix_of_one_components_own_config(tmp_path: Path, capsys: pytest.Capture
     assert config(capsys, "fix", file, *OLD, "--component", "rl")[0] == 1, "of the whole it is none"
 
 
-def test_fix_shows_and_writes_only_when_told(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_fix_shows_and_writes_only_when_told(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     wrong = JANUARY.replace("temperature = 0.7", "temperature = 0.7 # warm\ntop_p = 0.9")
     file.write_text(wrong)
     code, out, _ = config(capsys, "fix", file, *OLD)
     assert (code, file.read_text()) == (0, wrong)
     assert "-top_p = 0.9" in out
     code, answer = loaded(capsys, "fix", file, *OLD, "--write")
-    assert (code, answer["written"], [item["id"] for item in answer["fixed"]], answer["left"]) == (0, True, ["R05"], [])
+    assert (code, answer["written"], [item["id"] for item in answer["fixed"]], answer["left"]) == (
+        0,
+        True,
+        ["R05"],
+        [],
+    )
     assert Path(answer["original"]).read_text() == wrong
     assert "# warm" in file.read_text()
     assert "top_p" not in file.read_text()
@@ -144,7 +168,9 @@ def test_diff(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     ]
 
 
-def test_migrate_writes_a_new_file_only(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_migrate_writes_a_new_file_only(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     output = tmp_path / "current.toml"
     assert config(capsys, "migrate", file, "--to", "prime-rl", "--output", output)[0] == 0
     assert config(capsys, "lint", output)[0] == 0
@@ -158,7 +184,10 @@ def test_migrate_writes_a_new_file_only(file: Path, tmp_path: Path, capsys: pyte
 
 def test_new_and_estimate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output = tmp_path / "new.toml"
-    assert config(capsys, "new", *OLD, "--model", "Qwen/Qwen3-8B", "--gpus", 2, "--output", output)[0] == 0
+    assert (
+        config(capsys, "new", *OLD, "--model", "Qwen/Qwen3-8B", "--gpus", 2, "--output", output)[0]
+        == 0
+    )
     code, answer = loaded(capsys, "estimate", output, *OLD)
     assert (code, answer["billions"], answer["fits"]) == (0, 8.0, True)
     assert all(part["arithmetic"] for side in answer["sides"] for part in side["parts"])
@@ -189,7 +218,11 @@ def test_the_page_of_rules_is_current() -> None:
     )
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "configs").glob("prime-rl*/*.toml")), ids=lambda path: f"{path.parent.name}/{path.stem}")
+@pytest.mark.parametrize(
+    "path",
+    sorted((ROOT / "configs").glob("prime-rl*/*.toml")),
+    ids=lambda path: f"{path.parent.name}/{path.stem}",
+)
 def test_the_configs_that_are_shipped_pass(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, answer = loaded(capsys, "lint", path, "--trainer", path.parent.name)
     assert code == 0

@@ -1,4 +1,6 @@
-"""diagnose on single logs: where the line is, to the byte, and what to say when it is not clear what a log is."""
+"""diagnose on single logs: where the line is, to the byte, and what to say when it is not clear
+what a log is.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +11,11 @@ import pytest
 from tests.console.cli.conftest import Console
 
 LINE = "12:00:03    ERROR Error: Inference failed with exit code 1"
-#: A carriage return, bytes that are no UTF-8 and an ANSI colour lie before the line: offsets count raw bytes, lines LF alone.
+#: A carriage return, bytes that are no UTF-8 and an ANSI colour lie before the line: offsets count
+#: raw bytes, lines LF alone.
 DATA = (
-    b"12:00:01     INFO Starting \xff\xfe caf\xc3\xa9\nprogress 1%\rprogress 2%\n\x1b[31m12:00:02\x1b[0m     INFO x\n"
-    + LINE.encode()
-    + b"\n12:00:04 INFO y\n"
+    b"12:00:01     INFO Starting \xff\xfe caf\xc3\xa9\nprogress 1%\rprogress 2%\n"
+    b"\x1b[31m12:00:02\x1b[0m     INFO x\n" + LINE.encode() + b"\n12:00:04 INFO y\n"
 )
 OFFSET = DATA.index(LINE.encode())
 
@@ -29,7 +31,11 @@ def test_the_place_of_a_line_is_exact(console: Console, log: Path) -> None:
     done = console("diagnose", str(log), "--json")
     assert done.code == 1
     (finding,) = done.json["findings"]
-    assert (finding["id"], finding["source"], finding["severity"]) == ("inference-exited", "launcher", "critical")
+    assert (finding["id"], finding["source"], finding["severity"]) == (
+        "inference-exited",
+        "launcher",
+        "critical",
+    )
     (evidence,) = finding["evidence"]
     assert (evidence["file"], evidence["offset"], evidence["line"]) == (str(log), OFFSET, 4)
     assert "launcher.log:4: " in console("diagnose", str(log)).out
@@ -41,7 +47,9 @@ def test_the_name_of_a_file_as_it_was_given(console: Console, log: Path) -> None
 
 
 def test_standard_input_is_a_dash_and_needs_its_source(console: Console) -> None:
-    (finding,) = console("diagnose", "-", "--source", "launcher", "--json", stdin=DATA).json["findings"]
+    (finding,) = console("diagnose", "-", "--source", "launcher", "--json", stdin=DATA).json[
+        "findings"
+    ]
     assert (finding["evidence"][0]["file"], finding["evidence"][0]["offset"]) == ("-", OFFSET)
     refused = console("diagnose", "-", stdin=DATA)
     assert refused.code == 2
@@ -81,10 +89,15 @@ def test_what_cannot_be_read(console: Console, tmp_path: Path) -> None:
 
 
 def test_a_directory_of_loose_logs_is_one_incident(console: Console, tmp_path: Path) -> None:
-    """The kernel log has the cause of what the launcher reports; names or contents tell what wrote them; the rest is named."""
-    (tmp_path / "rl.log").write_bytes(b"12:00:09    ERROR Error: Trainer failed with exit code -9\n")
+    """The kernel log has the cause of what the launcher reports; names or contents tell what wrote
+    them; the rest is named.
+    """
+    (tmp_path / "rl.log").write_bytes(
+        b"12:00:09    ERROR Error: Trainer failed with exit code -9\n"
+    )
     (tmp_path / "a.txt").write_bytes(
-        b"[ 10.000001] eth0: up\n[ 12.000001] Out of memory: Killed process 7 (python) total-vm:1kB, anon-rss:1kB\n"
+        b"[ 10.000001] eth0: up\n[ 12.000001] Out of memory: Killed process 7 (python) "
+        b"total-vm:1kB, anon-rss:1kB\n"
     )
     (tmp_path / "notes.txt").write_bytes(b"what I did today\n")
     done = console("diagnose", str(tmp_path), "--json")
@@ -98,9 +111,13 @@ def test_a_directory_of_loose_logs_is_one_incident(console: Console, tmp_path: P
 
 def test_every_attempt_that_left_logs_is_looked_at(console: Console, tmp_path: Path) -> None:
     failed = (
-        b"Traceback (most recent call last):\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total\n"
+        b"Traceback (most recent call last):\ntorch.OutOfMemoryError: CUDA out of memory. Tried "
+        b"to allocate 2.00 GiB. GPU 0 has a total\n"
     )
-    for number, text in ((1, failed), (2, b"12:00:00    INFO Starting training loop (max_steps=5)\n")):
+    for number, text in (
+        (1, failed),
+        (2, b"12:00:00    INFO Starting training loop (max_steps=5)\n"),
+    ):
         logs = tmp_path / "run" / "logs" / f"attempt_{number}"
         logs.mkdir(parents=True)
         (logs / "trainer.log").write_bytes(text)
@@ -110,5 +127,10 @@ def test_every_attempt_that_left_logs_is_looked_at(console: Console, tmp_path: P
 
 
 def test_what_the_content_proves_need_not_be_said(console: Console) -> None:
-    (finding,) = console("diagnose", "-", "--json", stdin=b"12:00:01    INFO Starting RL run\n" + LINE.encode() + b"\n").json["findings"]
+    (finding,) = console(
+        "diagnose",
+        "-",
+        "--json",
+        stdin=b"12:00:01    INFO Starting RL run\n" + LINE.encode() + b"\n",
+    ).json["findings"]
     assert (finding["id"], finding["source"]) == ("inference-exited", "launcher")

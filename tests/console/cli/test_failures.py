@@ -37,7 +37,9 @@ sources: [here]
 
 def test_the_page_is_the_one_that_the_playbooks_make() -> None:
     page = (ROOT / "docs" / "failures.md").read_text()
-    assert page == failures.markdown(), "write it anew: python -m bs4_console.cli.failures docs/failures.md"
+    assert page == failures.markdown(), (
+        "write it anew: python -m bs4_console.cli.failures docs/failures.md"
+    )
 
 
 def test_every_playbook_has_its_section() -> None:
@@ -51,8 +53,9 @@ def test_detection_is_told_in_words(tmp_path: Path) -> None:
     (tmp_path / "config" / "made-up.yaml").write_text(_ONE)
     page = failures.markdown(tmp_path)
     assert (
-        "- a line of the trainer log at ERROR, lines without a header of their own that matches `` ^(?P<n>[0-9]+) `bad` `` with n >= 3; "
-        "no line within 30 lines before matches `^before`; 3 times within 10m, once it has held for 60s\n"
+        "- a line of the trainer log at ERROR, lines without a header of their own that matches "
+        "`` ^(?P<n>[0-9]+) `bad` `` with n >= 3; no line within 30 lines before matches "
+        "`^before`; 3 times within 10m, once it has held for 60s\n"
     ) in page
     assert "A line | with &lt;brackets>." in page
     assert "*What to do.*\n\n- Do this.\n" in page

@@ -1,4 +1,6 @@
-"""JSON that scripts read: what commands printed in an earlier version (tests/golden) has all its fields today."""
+"""JSON that scripts read: what commands printed in an earlier version (tests/golden) has all its
+fields today.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +12,29 @@ import pytest
 
 from tests.console.cli.conftest import Practice
 
-THEN = json.loads((Path(__file__).resolve().parents[2] / "golden" / "data" / "prime-rl-2026-01" / "outputs.json").read_text())
+THEN = json.loads(
+    (
+        Path(__file__).resolve().parents[2]
+        / "golden"
+        / "data"
+        / "prime-rl-2026-01"
+        / "outputs.json"
+    ).read_text()
+)
 
 
 def missing(then: Any, now: Any, where: str = "") -> list[str]:
-    """Return the places of fields that were there then and are not now. Of a list its first entries are compared."""
+    """Return the places of fields that were there then and are not now. Of a list its first entries
+    are compared.
+    """
     if isinstance(then, dict) and isinstance(now, dict):
         gone = [f"{where}.{key}" for key in then if key not in now]
-        return gone + [place for key in then if key in now for place in missing(then[key], now[key], f"{where}.{key}")]
+        return gone + [
+            place
+            for key in then
+            if key in now
+            for place in missing(then[key], now[key], f"{where}.{key}")
+        ]
     if isinstance(then, list) and isinstance(now, list) and then and now:
         return missing(then[0], now[0], f"{where}[0]")
     return []
@@ -47,5 +64,8 @@ def test_no_field_has_gone(command: str, words: tuple[str, ...], trained: Practi
 
 def test_a_field_that_goes_is_noticed() -> None:
     then = json.loads(THEN["runs-list"]["out"])
-    now = {**then, "runs": [{key: value for key, value in then["runs"][0].items() if key != "state"}]}
+    now = {
+        **then,
+        "runs": [{key: value for key, value in then["runs"][0].items() if key != "state"}],
+    }
     assert missing(then, now) == [".runs[0].state"]

@@ -13,7 +13,19 @@ from bs4_console.cli import launch
 def test_the_containers_name_reaches_the_record() -> None:
     parser = argparse.ArgumentParser()
     launch.configure(parser)
-    words = ["verl.toml", "--pod", "p", "--run", "demo", "--trainer", "verl", "--cwd", "verl", "--component", "rl"]
+    words = [
+        "verl.toml",
+        "--pod",
+        "p",
+        "--run",
+        "demo",
+        "--trainer",
+        "verl",
+        "--cwd",
+        "verl",
+        "--component",
+        "rl",
+    ]
     for given, name in (([], ""), (["--container", "trainer"], "trainer")):
         body = json.loads(json.dumps(launch.asked_by(parser.parse_args([*words, *given])).body()))
         spec = spec_of({**body, "resume": None})

@@ -33,8 +33,21 @@ def test_list(console: Console) -> None:
     told = console("playbook", "list", "--json").json
     assert told["schema"] == "bs4.playbooks/1"
     ids = [playbook["id"] for playbook in told["playbooks"]]
-    assert {"step-desync", "resume-latest-partial", "stale-gpu-process", "vllm-silent-death"} <= set(ids)
-    assert set(told["playbooks"][0]) == {"id", "family", "title", "role", "severity", "danger", "applies"}
+    assert {
+        "step-desync",
+        "resume-latest-partial",
+        "stale-gpu-process",
+        "vllm-silent-death",
+    } <= set(ids)
+    assert set(told["playbooks"][0]) == {
+        "id",
+        "family",
+        "title",
+        "role",
+        "severity",
+        "danger",
+        "applies",
+    }
     text = console("playbook", "list")
     assert text.code == 0
     assert all(name in text.out for name in ids)
@@ -43,10 +56,21 @@ def test_list(console: Console) -> None:
 def test_show(console: Console) -> None:
     text = console("playbook", "show", "step-desync")
     assert text.code == 0
-    for part in ("Looks like: ", "Why: ", "Prevent: ", "Found by: step-desync", "1. Stop the run", "Sources: "):
+    for part in (
+        "Looks like: ",
+        "Why: ",
+        "Prevent: ",
+        "Found by: step-desync",
+        "1. Stop the run",
+        "Sources: ",
+    ):
         assert part in text.out
     told = console("playbook", "show", "step-desync", "--json").json
-    assert (told["schema"], told["id"], told["family"]) == ("bs4.playbook/1", "step-desync", "checkpoint")
+    assert (told["schema"], told["id"], told["family"]) == (
+        "bs4.playbook/1",
+        "step-desync",
+        "checkpoint",
+    )
 
 
 def test_lint(console: Console, tmp_path: Path) -> None:
@@ -62,7 +86,9 @@ def test_lint(console: Console, tmp_path: Path) -> None:
     (family / "bytes.yaml").write_bytes(b"\xff\xfe\x00")
     (family / "list.yaml").write_text("- 1\n- 2\n")
     (family / "short.yaml").write_text("id: short\n")
-    (family / "helpless.yaml").write_text(GOOD.format(id="helpless", pattern="it failed").replace("advice: [Do this.]\n", ""))
+    (family / "helpless.yaml").write_text(
+        GOOD.format(id="helpless", pattern="it failed").replace("advice: [Do this.]\n", "")
+    )
     done = console("playbook", "lint", str(tmp_path / "mine"))
     assert done.code == 1
     assert "Traceback" not in done.err
@@ -75,7 +101,15 @@ def test_lint(console: Console, tmp_path: Path) -> None:
     assert console("playbook", "lint", str(tmp_path / "none")).code == 2
 
 
-@pytest.mark.parametrize("words", [("show", "nope"), ("plan", "nope", "--pod", "x"), ("run", "nope", "--pod", "x", "--plan", "y"), ()])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("show", "nope"),
+        ("plan", "nope", "--pod", "x"),
+        ("run", "nope", "--pod", "x", "--plan", "y"),
+        (),
+    ],
+)
 def test_an_unknown_playbook(console: Console, words: tuple[str, ...]) -> None:
     done = console("playbook", *words)
     assert done.code == 2

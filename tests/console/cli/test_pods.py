@@ -15,7 +15,15 @@ OTHER = asyncssh.generate_private_key("ssh-ed25519").export_public_key("openssh"
 
 def add(console: Console, on: Practice, *words: str, name: str = "mine") -> tuple[str, ...]:
     pod = on.pod
-    return ("pods", "add", name, f"{pod.user}@{pod.host}:{pod.port}", "--identity", str(pod.key_path), *words)
+    return (
+        "pods",
+        "add",
+        name,
+        f"{pod.user}@{pod.host}:{pod.port}",
+        "--identity",
+        str(pod.key_path),
+        *words,
+    )
 
 
 def known(console: Console) -> str:
@@ -23,7 +31,9 @@ def known(console: Console) -> str:
     return path.read_text() if path.exists() else ""
 
 
-def test_a_key_nobody_confirmed_is_shown_and_refused_without_a_terminal(console: Console, trained: Practice) -> None:
+def test_a_key_nobody_confirmed_is_shown_and_refused_without_a_terminal(
+    console: Console, trained: Practice
+) -> None:
     print_ = fingerprint(trained.pod.known_host_key)
     done = console(*add(console, trained))
     assert done.code == 4
@@ -41,7 +51,11 @@ def test_a_key_nobody_confirmed_is_shown_and_refused_without_a_terminal(console:
 
     right = console("pods", "test", "mine", "--fingerprint", print_, "--json")
     assert right.code == 0
-    assert (right.json["schema"], right.json["pod"], right.json["reachable"]) == ("bs4.pod-test/1", "mine", True)
+    assert (right.json["schema"], right.json["pod"], right.json["reachable"]) == (
+        "bs4.pod-test/1",
+        "mine",
+        True,
+    )
     assert known(console) == f"mine {trained.pod.known_host_key}\n"
     assert console("pods", "test", "mine").out.startswith("mine answers in ")
 
@@ -54,7 +68,9 @@ def test_a_key_from_the_provider_is_accepted_at_once(console: Console, trained: 
     assert "already there" in again.sentence
 
 
-def test_a_changed_key_is_a_hard_stop_with_both_fingerprints(console: Console, trained: Practice) -> None:
+def test_a_changed_key_is_a_hard_stop_with_both_fingerprints(
+    console: Console, trained: Practice
+) -> None:
     pod = trained.pod
     console.add("mine", pod.host, pod.port, pod.user, pod.key_path, OTHER)
     for words in (
@@ -70,18 +86,33 @@ def test_a_changed_key_is_a_hard_stop_with_both_fingerprints(console: Console, t
 
 
 def test_list_show_and_remove(console: Console, trained: Practice) -> None:
-    assert console("pods", "list").out == "No pod is known yet. Add one with `bs4-console pods add NAME HOST`.\n"
+    assert (
+        console("pods", "list").out
+        == "No pod is known yet. Add one with `bs4-console pods add NAME HOST`.\n"
+    )
     assert console("pods", "list", "--json").json["pods"] == []
     pod = trained.pod
     console.add("mine", pod.host, pod.port, pod.user, pod.key_path, pod.known_host_key)
-    assert console("pods", "add", "here", "local", "--read-only").out == "here: localhost (read-only)\n"
+    assert (
+        console("pods", "add", "here", "local", "--read-only").out
+        == "here: localhost (read-only)\n"
+    )
     listed = console("pods", "list").out
     assert [line.split()[0] for line in listed.splitlines()] == ["NAME", "mine", "here"]
     (mine, here) = console("pods", "list", "--json").json["pods"]
-    assert (mine["host"], mine["port"], here["provider"], here["read_only"]) == (pod.host, pod.port, "local", True)
+    assert (mine["host"], mine["port"], here["provider"], here["read_only"]) == (
+        pod.host,
+        pod.port,
+        "local",
+        True,
+    )
     assert f"SHA256:{fingerprint(pod.known_host_key)[7:]}" in console("pods", "show", "mine").out
     told = console("pods", "show", "mine", "--json").json
-    assert (told["name"], told["host_keys"], told["runs"]) == ("mine", [f"ssh-ed25519 {fingerprint(pod.known_host_key)}"], [])
+    assert (told["name"], told["host_keys"], told["runs"]) == (
+        "mine",
+        [f"ssh-ed25519 {fingerprint(pod.known_host_key)}"],
+        [],
+    )
     removed = console("pods", "remove", "mine", "--json").json
     assert (removed["schema"], removed["host_key_forgotten"]) == ("bs4.pod-removed/1", True)
     assert known(console) == ""
@@ -92,7 +123,10 @@ def test_list_show_and_remove(console: Console, trained: Practice) -> None:
 
 def test_import_from_ssh_config(console: Console, tmp_path: Path) -> None:
     config = tmp_path / "ssh_config"
-    config.write_text("Host h100\n  HostName 192.0.2.7\n  User root\nHost github.com\n  User git\nHost *\n  ForwardAgent no\n")
+    config.write_text(
+        "Host h100\n  HostName 192.0.2.7\n  User root\nHost github.com\n  User git\nHost *\n "
+        " ForwardAgent no\n"
+    )
     told = console("pods", "import", "--config", str(config), "--json").json
     assert "h100" in told["added"]
     again = console("pods", "import", "h100", "--config", str(config))
@@ -114,7 +148,9 @@ def test_import_from_ssh_config(console: Console, tmp_path: Path) -> None:
         (("x", "ho st"), "is not a valid host"),
     ],
 )
-def test_what_cannot_be_a_pod_is_not_added(console: Console, words: tuple[str, ...], says: str) -> None:
+def test_what_cannot_be_a_pod_is_not_added(
+    console: Console, words: tuple[str, ...], says: str
+) -> None:
     done = console("pods", "add", *words)
     assert done.code == 2
     assert says in done.sentence

@@ -1,4 +1,6 @@
-"""preflight on the command line: one line a check, the codes of check, and nothing done to the pod."""
+"""preflight on the command line: one line a check, the codes of check, and nothing done to the
+pod.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,20 @@ from tests.console.cli.conftest import Console, Practice
 STATES = {"ok", "warning", "blocking", "unknown"}
 
 
-def test_a_second_start_over_a_run_that_trains_is_refused_with_all_that_it_would_meet(trained: Practice) -> None:
-    words = ("preflight", "--pod", "pod-a", "--config", "configs/rl.toml", "--trainer", trained.trainer, "--run", "demo")
+def test_a_second_start_over_a_run_that_trains_is_refused_with_all_that_it_would_meet(
+    trained: Practice,
+) -> None:
+    words = (
+        "preflight",
+        "--pod",
+        "pod-a",
+        "--config",
+        "configs/rl.toml",
+        "--trainer",
+        trained.trainer,
+        "--run",
+        "demo",
+    )
     done = trained(*words, "--json", timeout=180)
     told = done.json
     assert (done.code, told["code"], told["status"], done.err) == (2, 2, "CRITICAL", "")
@@ -26,7 +40,9 @@ def test_a_second_start_over_a_run_that_trains_is_refused_with_all_that_it_would
 def test_the_same_as_text_for_the_pod_alone(trained: Practice) -> None:
     done = trained("preflight", "--pod", "pod-a", timeout=180)
     *lines, summary = done.out.splitlines()
-    assert [line for line in lines if line.startswith("ok       training environment (uv-missing): ")]
+    assert [
+        line for line in lines if line.startswith("ok       training environment (uv-missing): ")
+    ]
     assert summary.startswith({0: "OK", 1: "WARNING", 2: "CRITICAL", 3: "UNKNOWN"}[done.code])
     assert "config" not in done.out
 
@@ -45,16 +61,42 @@ def test_a_pod_that_cannot_be_reached_is_unknown(console: Console, trained: Prac
 
 
 def test_lint_asks_the_trainers_own_classes_on_the_pod(trained: Practice, tmp_path: Path) -> None:
-    """What the installed trainer refuses is refused with its line; the run that trains there notices nothing."""
+    """What the installed trainer refuses is refused with its line; the run that trains there
+    notices nothing.
+    """
     file = tmp_path / "mine.toml"
-    file.write_text(trained.pod.config_path.read_text().replace("[orchestrator]", "[orchestrator]\nno_such_key = 1", 1))
+    file.write_text(
+        trained.pod.config_path.read_text().replace(
+            "[orchestrator]", "[orchestrator]\nno_such_key = 1", 1
+        )
+    )
     line = file.read_text().split("\n").index("no_such_key = 1") + 1
-    told = trained("config", "lint", str(file), "--trainer", trained.trainer, "--pod", "pod-a", "--json", timeout=180).json
+    told = trained(
+        "config",
+        "lint",
+        str(file),
+        "--trainer",
+        trained.trainer,
+        "--pod",
+        "pod-a",
+        "--json",
+        timeout=180,
+    ).json
     assert told["coverage"]["schema"] == "trainer"
     assert told["coverage"]["detail"].endswith("RLConfig")
     assert line in [item["line"] for item in told["findings"] if item["level"] == "error"]
     alone = trained(
-        "config", "lint", str(file), "--trainer", trained.trainer, "--pod", "pod-a", "--component", "eval", "--json", timeout=180
+        "config",
+        "lint",
+        str(file),
+        "--trainer",
+        trained.trainer,
+        "--pod",
+        "pod-a",
+        "--component",
+        "eval",
+        "--json",
+        timeout=180,
     )
     assert alone.json["coverage"]["schema"] == "shipped"
     assert "cannot be imported" in alone.json["coverage"]["detail"]

@@ -1,4 +1,6 @@
-"""`provision` as a person and a script use it: real processes, the practice cloud over HTTP, practice pods behind it."""
+"""`provision` as a person and a script use it: real processes, the practice cloud over HTTP,
+practice pods behind it.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,9 @@ def test_search_compares_whole_prices_of_all_who_have_a_key(console: Console, cl
     equipped(console, cloud, "vast", "runpod", "prime")
     found = console("provision", "search", *H100, "--max-price", "5", "--json").json
     assert (found["offers"][0]["provider"], found["offers"][0]["id"]) == ("vast", "503")
-    assert [offer["price"] for offer in found["offers"]] == sorted(offer["price"] for offer in found["offers"])
+    assert [offer["price"] for offer in found["offers"]] == sorted(
+        offer["price"] for offer in found["offers"]
+    )
     assert found["dearer"] == 2
     text = console("provision", "search", *H100)
     assert text.code == 0
@@ -71,7 +75,9 @@ def test_search_compares_whole_prices_of_all_who_have_a_key(console: Console, cl
     assert "the cheapest is $3.96 at vast" in nothing.out
 
 
-def test_without_a_key_it_says_how_to_store_one_and_a_key_that_others_can_read_is_refused(console: Console, cloud: Cloud) -> None:
+def test_without_a_key_it_says_how_to_store_one_and_a_key_that_others_can_read_is_refused(
+    console: Console, cloud: Cloud
+) -> None:
     assert "provision key" in console("provision", "search", *H100).sentence
     assert console("provision", "search", *H100, "--provider", "vast").code == 2
     equipped(console, cloud, "vast")
@@ -87,7 +93,9 @@ def test_without_a_key_it_says_how_to_store_one_and_a_key_that_others_can_read_i
 
 
 @pytest.mark.long
-def test_nothing_is_rented_without_the_plans_hash(console: Console, cloud: Cloud, identity: Path) -> None:
+def test_nothing_is_rented_without_the_plans_hash(
+    console: Console, cloud: Cloud, identity: Path
+) -> None:
     equipped(console, cloud, "vast")
     create = ("provision", "create", *H100, "--run", "qwen", "--identity", str(identity))
     assert "price cap" in console(*create).sentence
@@ -97,32 +105,88 @@ def test_nothing_is_rented_without_the_plans_hash(console: Console, cloud: Cloud
     plan = console(*create, "--max-price", "6", "--plan", "--json").json
     assert plan["planned"] == pytest.approx(24 * max(offer["price"] for offer in plan["offers"]))
     assert console(*create, "--max-price", "6", "--max-spend", "50").code == 4
-    assert console("--read-only", "provision", "create", "--plan", plan["plan_hash"], "--identity", str(identity)).code == 4
-    assert console("provision", "create", "--plan", "0123456789abcdef", "--identity", str(identity)).code == 4
+    assert (
+        console(
+            "--read-only",
+            "provision",
+            "create",
+            "--plan",
+            plan["plan_hash"],
+            "--identity",
+            str(identity),
+        ).code
+        == 4
+    )
+    assert (
+        console(
+            "provision", "create", "--plan", "0123456789abcdef", "--identity", str(identity)
+        ).code
+        == 4
+    )
     assert console(*create, "--max-price", "6", "--yes").code == 2
     assert not cloud.sent("vast", "create")
-    made = console("provision", "create", "--plan", plan["plan_hash"][:16], "--identity", str(identity), "--no-wait", "--json")
+    made = console(
+        "provision",
+        "create",
+        "--plan",
+        plan["plan_hash"][:16],
+        "--identity",
+        str(identity),
+        "--no-wait",
+        "--json",
+    )
     assert made.code == 0, made
     assert made.json["machine"]["label"].startswith("bs4-qwen-")
-    again = console("provision", "create", "--plan", plan["plan_hash"][:16], "--identity", str(identity), "--no-wait")
+    again = console(
+        "provision",
+        "create",
+        "--plan",
+        plan["plan_hash"][:16],
+        "--identity",
+        str(identity),
+        "--no-wait",
+    )
     assert again.code == 4
     assert len(cloud.sent("vast", "create")) == 1
 
 
-@pytest.mark.parametrize("wrong", [("--hours", "-24"), ("--hours", "0"), ("--hours", "nan"), ("--hours", "inf"), ("--max-spend", "nan")])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ("--hours", "-24"),
+        ("--hours", "0"),
+        ("--hours", "nan"),
+        ("--hours", "inf"),
+        ("--max-spend", "nan"),
+    ],
+)
 async def test_no_number_of_hours_passes_the_spend_cap(wrong: tuple[str, str]) -> None:
     """Of -24 hours every plan would be under every cap. Nobody is asked for offers."""
     parser = argparse.ArgumentParser()
     provision.configure(parser)
-    options = parser.parse_args(["create", *H100, "--run", "qwen", "--max-price", "6", "--max-spend", "1", *wrong])
+    options = parser.parse_args(
+        ["create", *H100, "--run", "qwen", "--max-price", "6", "--max-spend", "1", *wrong]
+    )
     with pytest.raises(UsageError) as caught:
         await provision._planned(options, Provisioner([], Book(), "tester"))
     assert wrong[0] in caught.value.next_step
 
 
-def test_a_create_in_doubt_says_what_may_exist_and_list_shows_it(console: Console, cloud: Cloud, identity: Path) -> None:
+def test_a_create_in_doubt_says_what_may_exist_and_list_shows_it(
+    console: Console, cloud: Cloud, identity: Path
+) -> None:
     equipped(console, cloud, "runpod")
-    create = ("provision", "create", *H100, "--run", "qwen", "--identity", str(identity), "--max-price", "6")
+    create = (
+        "provision",
+        "create",
+        *H100,
+        "--run",
+        "qwen",
+        "--identity",
+        str(identity),
+        "--max-price",
+        "6",
+    )
     plan = console(*create, "--plan", "--json").json["plan_hash"]
     cloud.fault("runpod", "create", "drop-after")
     cloud.fault("runpod", "list", "403", times=99)
@@ -139,18 +203,28 @@ def test_a_create_in_doubt_says_what_may_exist_and_list_shows_it(console: Consol
 
 
 @pytest.mark.long
-def test_one_machine_is_ended_by_its_exact_name_and_only_when_it_is_typed(console: Console, cloud: Cloud) -> None:
+def test_one_machine_is_ended_by_its_exact_name_and_only_when_it_is_typed(
+    console: Console, cloud: Cloud
+) -> None:
     equipped(console, cloud, "vast")
-    stray = cloud.market.rent(cloud.market.for_sale("vast")[0], label_of("a", "01KAPRACTCE0000000000000BB"))
-    other = cloud.market.rent(cloud.market.for_sale("vast")[0], label_of("a-v2", "01KAPRACTCE0000000000000CC"))
+    stray = cloud.market.rent(
+        cloud.market.for_sale("vast")[0], label_of("a", "01KAPRACTCE0000000000000BB")
+    )
+    other = cloud.market.rent(
+        cloud.market.for_sale("vast")[0], label_of("a-v2", "01KAPRACTCE0000000000000CC")
+    )
     orphans = console("provision", "list", "--orphans", "--json")
     assert orphans.code == 1
     assert {machine["id"] for machine in orphans.json["machines"]} == {stray.id, other.id}
-    assert console("provision", "terminate", "bs4-a").code == 2  # the beginning of a label is no name
+    assert (
+        console("provision", "terminate", "bs4-a").code == 2
+    )  # the beginning of a label is no name
     assert console("provision", "terminate", str(stray.label)).code == 4
     assert console("provision", "terminate", str(stray.label), "--confirm", "bs4-a").code == 4
     assert len(cloud.market.living()) == 2
-    done = console("provision", "terminate", f"vast:{stray.id}", "--confirm", str(stray.label), "--json")
+    done = console(
+        "provision", "terminate", f"vast:{stray.id}", "--confirm", str(stray.label), "--json"
+    )
     assert done.code == 0, done
     assert [machine.id for machine in cloud.market.living()] == [other.id]
 
@@ -175,10 +249,24 @@ def test_the_key_is_in_no_argument_list_and_no_output(console: Console, cloud: C
 @pytest.mark.long
 @pytest.mark.beside
 def test_from_a_plan_to_a_pod_that_answers(console: Console, identity: Path) -> None:
-    """Vast tells the host key over its API: nobody is asked. Prime tells none: a person's word is needed; without it nothing is sent."""
-    with tempfile.TemporaryDirectory(prefix="bs4-") as short, clouds.running(metal=clouds.PracticePods(Path(short)), boot_s=0.02) as cloud:
+    """Vast tells the host key over its API: nobody is asked. Prime tells none: a person's word is
+    needed; without it nothing is sent.
+    """
+    with (
+        tempfile.TemporaryDirectory(prefix="bs4-") as short,
+        clouds.running(metal=clouds.PracticePods(Path(short)), boot_s=0.02) as cloud,
+    ):
         equipped(console, cloud, "vast", "prime")
-        create = ("provision", "create", *H100, "--identity", str(identity), "--max-price", "6", "--json")
+        create = (
+            "provision",
+            "create",
+            *H100,
+            "--identity",
+            str(identity),
+            "--max-price",
+            "6",
+            "--json",
+        )
         plan = console(*create, "--run", "one", "--provider", "vast", "--plan").json["plan_hash"]
         done = console("provision", "create", "--plan", plan, "--identity", str(identity), "--json")
         assert done.code == 0, done
@@ -186,24 +274,47 @@ def test_from_a_plan_to_a_pod_that_answers(console: Console, identity: Path) -> 
         tested = console("pods", "test", "one", "--json")
         assert tested.json["reachable"], tested
         pod = console("pods", "show", "one", "--json").json
-        assert (pod["provider"], pod["instance"], pod["price"]) == ("vast", done.json["machine"]["id"], pytest.approx(3.96))
+        assert (pod["provider"], pod["instance"], pod["price"]) == (
+            "vast",
+            done.json["machine"]["id"],
+            pytest.approx(3.96),
+        )
 
         plan = console(*create, "--run", "two", "--provider", "prime", "--plan").json["plan_hash"]
         done = console("provision", "create", "--plan", plan, "--identity", str(identity), "--json")
         assert done.code == 4, done
         assert (done.json["pod"], done.json["trusted"]) == ("two", False)
         fingerprint = done.err.partition("--fingerprint ")[2].split()[0].rstrip("`")
-        assert console("pods", "test", "two", "--fingerprint", fingerprint, "--json").json["reachable"]
+        assert console("pods", "test", "two", "--fingerprint", fingerprint, "--json").json[
+            "reachable"
+        ]
 
-        (label,) = [m["label"] for m in console("provision", "list", "--json").json["machines"] if m["pod"] == "two"]
+        (label,) = [
+            m["label"]
+            for m in console("provision", "list", "--json").json["machines"]
+            if m["pod"] == "two"
+        ]
         assert console("provision", "terminate", "two", "--confirm", label).code == 0
         assert [machine.provider for machine in cloud.market.living()] == ["vast"]
 
 
-async def test_on_a_terminal_it_is_asked_for(console: Console, cloud: Cloud, identity: Path) -> None:
+async def test_on_a_terminal_it_is_asked_for(
+    console: Console, cloud: Cloud, identity: Path
+) -> None:
     equipped(console, cloud, "vast")
     ours, theirs = pty.openpty()
-    words = ("provision", "create", *H100, "--run", "qwen", "--identity", str(identity), "--max-price", "6", "--no-wait")
+    words = (
+        "provision",
+        "create",
+        *H100,
+        "--run",
+        "qwen",
+        "--identity",
+        str(identity),
+        "--max-price",
+        "6",
+        "--no-wait",
+    )
     process = console.start(*words, stdin=theirs, stdout=theirs, stderr=theirs)
     os.close(theirs)
     said = ""

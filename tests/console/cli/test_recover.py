@@ -1,4 +1,6 @@
-"""recover on the command line: what it refuses before anything is asked of anybody, and what it prints for others to run."""
+"""recover on the command line: what it refuses before anything is asked of anybody, and what it
+prints for others to run.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,12 @@ def written(place: Path, text: str) -> Path:
 
 def test_what_is_not_said_is_the_careful_choice(tmp_path):
     config = controller_config.read(written(tmp_path, GOOD))["demo"]
-    assert (config.mode, config.trust_first_key, config.recoveries, config.max_price) == ("ask", False, 2, 5.0)
+    assert (config.mode, config.trust_first_key, config.recoveries, config.max_price) == (
+        "ask",
+        False,
+        2,
+        5.0,
+    )
     assert config.layout.lease == "saved/demo/lease.json"
     assert (config.limits.per_day, config.limits.ready_s) == (50.0, 3600.0)
 
@@ -77,7 +84,9 @@ def test_without_a_file_it_says_where_it_belongs(tmp_path):
 def test_secrets_that_others_can_read_are_not_used(tmp_path):
     console = Console(tmp_path)
     console.config.mkdir()
-    secrets = written(tmp_path, "B2_APPLICATION_KEY_ID=abcd1234\nB2_APPLICATION_KEY=efgh5678\n").rename(tmp_path / "secrets")
+    secrets = written(
+        tmp_path, "B2_APPLICATION_KEY_ID=abcd1234\nB2_APPLICATION_KEY=efgh5678\n"
+    ).rename(tmp_path / "secrets")
     secrets.chmod(0o644)
     (console.config / "recover.toml").write_text(GOOD + f'credentials = "{secrets}"\n')
     done = console("recover", "--once")
@@ -92,8 +101,15 @@ def test_one_at_a_time_on_one_machine(tmp_path):
     (console.config / "recover.toml").write_text(GOOD)
     place = console.data / "recover" / "demo"
     place.mkdir(parents=True)
-    holder = "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.flock(f, fcntl.LOCK_EX); print(1, flush=True); sys.stdin.read()"
-    with subprocess.Popen([sys.executable, "-c", holder, str(place / "lock")], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+    holder = (
+        "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.flock(f, fcntl.LOCK_EX); print(1, "
+        "flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", holder, str(place / "lock")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as other:
         assert other.stdout is not None
         other.stdout.readline()
         done = console("recover", "--once")
@@ -119,9 +135,15 @@ async def _watched(monkeypatch, configs, look) -> None:
 
 
 @pytest.mark.parametrize(
-    "error", [RefusedError("Its host key cannot be told.", "Allow it."), UsageError("There is no such pod.", "Add it.")]
+    "error",
+    [
+        RefusedError("Its host key cannot be told.", "Allow it."),
+        UsageError("There is no such pod.", "Add it."),
+    ],
 )
-async def test_what_one_run_is_refused_is_said_once_and_the_others_go_on(tmp_path, monkeypatch, capsys, error):
+async def test_what_one_run_is_refused_is_said_once_and_the_others_go_on(
+    tmp_path, monkeypatch, capsys, error
+):
     looks = {"bad": 0, "good": 0}
 
     class Enough(Exception):
@@ -167,13 +189,19 @@ def test_the_systemd_unit_is_one():
 
 
 def test_the_crontab_line_is_one():
-    (line,) = [line for line in _printed("cron").splitlines() if line and not line.startswith(("#", "MAILTO"))]
+    (line,) = [
+        line
+        for line in _printed("cron").splitlines()
+        if line and not line.startswith(("#", "MAILTO"))
+    ]
     assert line.split()[:5] == ["*/5", "*", "*", "*", "*"]
     assert line.endswith("bs4-console recover --once --quiet")
 
 
 def test_the_workflow_is_one_and_its_shell_sees_no_expression():
-    """What a person types into a dispatch, or a secret with a quote in it, must not become shell text."""
+    """What a person types into a dispatch, or a secret with a quote in it, must not become shell
+    text.
+    """
     workflow = yaml.safe_load(_printed("github"))
     assert workflow["permissions"] == {"contents": "read"}
     assert workflow["concurrency"]["cancel-in-progress"] is False
@@ -183,11 +211,22 @@ def test_the_workflow_is_one_and_its_shell_sees_no_expression():
 
 
 def _printed(what: str) -> str:
-    argv = [sys.executable, "-c", "import sys; from bs4_console.cli.main import main; sys.exit(main())", "recover", "--print", what]
-    return subprocess.run(argv, capture_output=True, text=True, check=True, env=dict(os.environ)).stdout
+    argv = [
+        sys.executable,
+        "-c",
+        "import sys; from bs4_console.cli.main import main; sys.exit(main())",
+        "recover",
+        "--print",
+        what,
+    ]
+    return subprocess.run(
+        argv, capture_output=True, text=True, check=True, env=dict(os.environ)
+    ).stdout
 
 
-async def test_a_machine_of_a_provider_that_the_file_no_longer_names_is_still_looked_after(tmp_path, monkeypatch):
+async def test_a_machine_of_a_provider_that_the_file_no_longer_names_is_still_looked_after(
+    tmp_path, monkeypatch
+):
     monkeypatch.setenv("VAST_API_KEY", "practice-key")
     monkeypatch.setenv("BS4_CONFIG_DIR", str(tmp_path))
     monkeypatch.setenv("BS4_DATA_DIR", str(tmp_path))

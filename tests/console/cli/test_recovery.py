@@ -1,4 +1,6 @@
-"""A failure through the commands alone: check, diagnose, plan, run; on runs that somebody started by hand."""
+"""A failure through the commands alone: check, diagnose, plan, run; on runs that somebody started
+by hand.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,10 @@ def stopped_after(on: Practice, steps: int) -> int:
     assert on.launch().code == 0
     until(lambda: on("runs", "list", "--json").json["runs"][0]["step"] >= steps, f"step {steps}")
     assert on("stop", "--pod", on.pod.name, "--run", "demo", "--confirm", "demo").code == 0
-    saved = [path.parents[1].name for path in (on.pod.run_dir / "checkpoints").glob("step_*/trainer/.metadata")]
+    saved = [
+        path.parents[1].name
+        for path in (on.pod.run_dir / "checkpoints").glob("step_*/trainer/.metadata")
+    ]
     return max(int(name.removeprefix("step_")) for name in saved)
 
 
@@ -44,7 +49,9 @@ def _written_since(rollouts: Path, started: float) -> bool:
 
 @pytest.fixture(scope="module")
 def desync() -> Iterator[Practice]:
-    """2026-01, started afresh by hand on top of what an earlier run left: it will never make a step."""
+    """2026-01, started afresh by hand on top of what an earlier run left: it will never make a
+    step.
+    """
     with practising("prime-rl-2026-01", "desync", step_seconds=0.05) as on:
         stopped_after(on, 6)
         started = time.time()
@@ -71,7 +78,11 @@ def named(desync: Practice) -> dict[str, Any]:
 def test_check_names_it(desync: Practice) -> None:
     told = named(desync)
     (incident,) = told["pods"][0]["incidents"]
-    assert (told["status"], incident["failure"], incident["severity"]) == ("CRITICAL", "step-desync", "critical")
+    assert (told["status"], incident["failure"], incident["severity"]) == (
+        "CRITICAL",
+        "step-desync",
+        "critical",
+    )
     text = desync("check")
     assert text.code == 2
     assert text.out.startswith("CRITICAL - desync: step-desync: The trainer waits for step ")
@@ -85,7 +96,11 @@ def test_diagnose_finds_it_offline_with_its_evidence(desync: Practice, tmp_path:
     assert told["schema"] == "bs4.diagnose/1"
     assert "processes" in told["coverage"]
     (finding,) = told["findings"]
-    assert (finding["id"], finding["role"], finding["severity"]) == ("step-desync", "root", "critical")
+    assert (finding["id"], finding["role"], finding["severity"]) == (
+        "step-desync",
+        "root",
+        "critical",
+    )
     for item in finding["evidence"]:
         assert not Path(item["file"]).is_absolute()
         assert (directory / item["file"]).exists()
@@ -97,7 +112,9 @@ def test_diagnose_finds_it_offline_with_its_evidence(desync: Practice, tmp_path:
 
     copy = tmp_path / "copy"
     shutil.copytree(directory, copy)
-    assert [f["id"] for f in desync("diagnose", str(copy), "--json").json["findings"]] == ["step-desync"]
+    assert [f["id"] for f in desync("diagnose", str(copy), "--json").json["findings"]] == [
+        "step-desync"
+    ]
     text = desync("diagnose", str(directory))
     assert "CRITICAL step-desync (root)" in text.out
     assert "playbook show step-desync" in text.out
@@ -123,7 +140,9 @@ def test_plan_confirm_by_hash_run_and_train_again(desync: Practice) -> None:
     other = desync("playbook", "run", "vllm-silent-death", *pod, "--plan", plan["plan_hash"])
     assert other.code == 4
     assert f"That plan is of {playbook}" in other.sentence
-    desync.console.config.joinpath("pods.toml").write_text(desync.console.config.joinpath("pods.toml").read_text() + "read_only = true\n")
+    desync.console.config.joinpath("pods.toml").write_text(
+        desync.console.config.joinpath("pods.toml").read_text() + "read_only = true\n"
+    )
     locked = desync("playbook", "run", playbook, *pod, "--plan", plan["plan_hash"])
     assert locked.code == 4
     assert "read-only" in locked.sentence
@@ -134,12 +153,24 @@ def test_plan_confirm_by_hash_run_and_train_again(desync: Practice) -> None:
         unnamed = desync("playbook", "run", playbook, *pod, "--plan", plan["plan_hash"])
         assert unnamed.code == 4
         assert "typing the run's name" in unnamed.sentence
-    done = desync("playbook", "run", playbook, *pod, "--plan", plan["plan_hash"], "--confirm", run, "--json", timeout=240)
+    done = desync(
+        "playbook",
+        "run",
+        playbook,
+        *pod,
+        "--plan",
+        plan["plan_hash"],
+        "--confirm",
+        run,
+        "--json",
+        timeout=240,
+    )
     assert done.code == 0, done
     last = done.lines[-1]
     assert (last["schema"], last["state"]) == ("bs4.action/1", "done")
     assert all(step["state"] in ("done", "skipped") for step in last["steps"])
-    # That somebody's start by hand has deleted logs stays a warning until the next look at the new attempt.
+    # That somebody's start by hand has deleted logs stays a warning until the next look at the new
+    # attempt.
     until(lambda: desync("check").code == 0 or None, "a check that finds nothing")
     again = desync("playbook", "run", playbook, *pod, "--plan", plan["plan_hash"])
     assert again.code == 4
@@ -147,19 +178,29 @@ def test_plan_confirm_by_hash_run_and_train_again(desync: Practice) -> None:
 
 @pytest.fixture(scope="module")
 def partial() -> Iterator[Practice]:
-    """The current generation, resumed by hand from a step of which only the orchestrator's half exists: it ends at once."""
+    """The current generation, resumed by hand from a step of which only the orchestrator's half
+    exists: it ends at once.
+    """
     with practising("prime-rl", "partial", step_seconds=0.05) as on:
         newest = stopped_after(on, 6)
         faults.put_checkpoint(on.pod, newest + 2, ["orchestrator"])
         on.do(on.pod.spawn(on.pod.launch_command("--resume")))
         log = on.pod.run_dir / "logs" / "latest"
-        until(lambda: any(b"FileNotFoundError" in p.read_bytes() for p in log.rglob("*.log")), "the trainer's end")
+        until(
+            lambda: any(b"FileNotFoundError" in p.read_bytes() for p in log.rglob("*.log")),
+            "the trainer's end",
+        )
         yield on
 
 
 @pytest.mark.long
-def test_diagnose_finds_the_partial_resume_from_the_run_and_from_its_output_directory(partial: Practice) -> None:
-    for directory, prefix in ((partial.pod.run_dir, ""), (partial.pod.output_dir, f"{partial.pod.run_name}/")):
+def test_diagnose_finds_the_partial_resume_from_the_run_and_from_its_output_directory(
+    partial: Practice,
+) -> None:
+    for directory, prefix in (
+        (partial.pod.run_dir, ""),
+        (partial.pod.output_dir, f"{partial.pod.run_name}/"),
+    ):
         done = partial("diagnose", str(directory), "--json")
         assert done.code == 1, done
         roots = [f for f in done.json["findings"] if f["role"] == "root" and f["attempt"] == 2]
@@ -169,13 +210,18 @@ def test_diagnose_finds_the_partial_resume_from_the_run_and_from_its_output_dire
         line = finding["evidence"][0]
         assert line["file"].startswith(prefix + "logs/")
         data = (directory / line["file"]).read_bytes()
-        assert data[line["offset"] :].split(b"\n")[0].decode() == line["text"] or "FileNotFoundError" in line["text"]
+        assert (
+            data[line["offset"] :].split(b"\n")[0].decode() == line["text"]
+            or "FileNotFoundError" in line["text"]
+        )
         assert data[: line["offset"]].count(b"\n") == line["line"] - 1
 
 
 @pytest.mark.long
 def test_a_signal_ends_a_watching_command(partial: Practice) -> None:
-    process = partial.console.start("logs", "--pod", "partial", "-f", "-n", "0", "--json", stderr=subprocess.DEVNULL)
+    process = partial.console.start(
+        "logs", "--pod", "partial", "-f", "-n", "0", "--json", stderr=subprocess.DEVNULL
+    )
     assert process.stdout is not None
     assert json.loads(process.stdout.readline())["stream"] == "log/demo/trainer"
     process.terminate()

@@ -13,21 +13,29 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_the_page_is_the_one_that_the_parsers_make() -> None:
-    assert (ROOT / "docs" / "cli.md").read_text() == reference.markdown(), "write it anew: python -m bs4_console.cli.reference docs/cli.md"
+    assert (ROOT / "docs" / "cli.md").read_text() == reference.markdown(), (
+        "write it anew: python -m bs4_console.cli.reference docs/cli.md"
+    )
 
 
 def test_every_option_is_explained() -> None:
     for command, parser in reference._subparsers(main.build()):
         for verb, parsed in [*reference._subparsers(parser), ("", parser)]:
             for action in parsed._actions:
-                assert action.help or not action.option_strings, f"{command} {verb} {action.option_strings} has no help"
+                assert action.help or not action.option_strings, (
+                    f"{command} {verb} {action.option_strings} has no help"
+                )
 
 
 def test_every_json_object_is_described() -> None:
     printed = set()
     for path in (ROOT / "console" / "bs4_console" / "cli").glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "emit":
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Name)
+                and node.func.id == "emit"
+            ):
                 assert isinstance(node.args[0], ast.Constant)
                 printed.add(node.args[0].value)
     assert printed == set(reference.SHAPES)
@@ -43,7 +51,9 @@ def test_everything_that_prints_can_print_json() -> None:
     assert without == {"completions"}, "a script for a shell is no data"
 
 
-@pytest.mark.parametrize("words", [["--version"], ["--help"], ["check", "--help"], ["pods", "add", "--help"]])
+@pytest.mark.parametrize(
+    "words", [["--version"], ["--help"], ["check", "--help"], ["pods", "add", "--help"]]
+)
 def test_help_and_version_end_well(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     try:
         code = main.main(words)
@@ -59,7 +69,8 @@ def test_only_the_module_of_the_command_is_imported() -> None:
     import sys
 
     code = (
-        "import sys; from bs4_console.cli.main import build; build(['check']); print('textual' in sys.modules, 'asyncssh' in sys.modules)"
+        "import sys; from bs4_console.cli.main import build; build(['check']); print('textual' "
+        "in sys.modules, 'asyncssh' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]

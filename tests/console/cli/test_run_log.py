@@ -1,4 +1,6 @@
-"""The run log as commands, without any pod; and the record that a run kept itself, from a recorded pod."""
+"""The run log as commands, without any pod; and the record that a run kept itself, from a recorded
+pod.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ class Console:
 
 
 @pytest.fixture
-def console(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Console:
+def console(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Console:
     for name in ("CONFIG", "DATA", "STATE"):
         monkeypatch.setenv(f"BS4_{name}_DIR", str(tmp_path / name.lower()))
     (tmp_path / "runs.md").write_text(DOCUMENT)
@@ -54,7 +58,13 @@ def console(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 def test_in_and_out(console: Console) -> None:
     assert console.json("runs", "import", str(console.root / "runs.md"))["added"] == ["parrot-v1"]
     (run,) = console.json("runs", "list")["runs"]
-    assert (run["name"], run["state"], run["model"], run["price"], run["step"]) == ("parrot-v1", "running", "example/parrot-8b", 1.25, 80)
+    assert (run["name"], run["state"], run["model"], run["price"], run["step"]) == (
+        "parrot-v1",
+        "running",
+        "example/parrot-8b",
+        1.25,
+        80,
+    )
     assert [i["title"] for i in run["incidents"]] == ["Engine died"]
     assert "parrot-v1" in console("runs", "list")
     console("runs", "export", str(console.root / "out.md"))
@@ -95,9 +105,16 @@ def test_judged(console: Console) -> None:
     for name, rate in (("base", 0.4), ("100", 0.47), ("500", 0.45)):
         (console.root / f"{name}.json").write_text(json.dumps({"pass_rate": rate}))
     at = console.root
-    told = console.json("runs", "bench", f"{at}/base.json", f"100={at}/100.json", f"500={at}/500.json", code=1)
-    assert [(v["step"], v["word"]) for v in told["verdicts"]] == [(100, "on-track"), (500, "behind")]
-    (at / "eval.log").write_text("Malformed tool arguments from model: Unterminated string starting at: line 1 column 10\n")
+    told = console.json(
+        "runs", "bench", f"{at}/base.json", f"100={at}/100.json", f"500={at}/500.json", code=1
+    )
+    assert [(v["step"], v["word"]) for v in told["verdicts"]] == [
+        (100, "on-track"),
+        (500, "behind"),
+    ]
+    (at / "eval.log").write_text(
+        "Malformed tool arguments from model: Unterminated string starting at: line 1 column 10\n"
+    )
     assert console.json("runs", "truncation", f"{at}/eval.log", code=1)["word"] == "truncated"
 
 

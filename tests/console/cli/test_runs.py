@@ -1,4 +1,6 @@
-"""deploy, launch, runs, logs and stop on a practice pod, each as the command that a person types."""
+"""deploy, launch, runs, logs and stop on a practice pod, each as the command that a person
+types.
+"""
 
 from __future__ import annotations
 
@@ -42,41 +44,76 @@ def test_deploy_says_what_is_there(trained: Practice) -> None:
 def test_runs_list(trained: Practice) -> None:
     text = trained("runs", "list", "--pod", "pod-a")
     assert text.code == 0
-    assert text.out.splitlines()[0].split() == ["POD", "RUN", "TRAINER", "STATE", "STEP", "ATTEMPTS", "OUTPUT"]
+    assert text.out.splitlines()[0].split() == [
+        "POD",
+        "RUN",
+        "TRAINER",
+        "STATE",
+        "STEP",
+        "ATTEMPTS",
+        "OUTPUT",
+    ]
     assert "demo  prime-rl-2026-01  running" in text.out
     told = trained("runs", "list", "--json").json
     (run,) = told["runs"]
-    assert (run["pod"], run["name"], run["state"], run["trainer"]) == ("pod-a", "demo", "running", "prime-rl-2026-01")
+    assert (run["pod"], run["name"], run["state"], run["trainer"]) == (
+        "pod-a",
+        "demo",
+        "running",
+        "prime-rl-2026-01",
+    )
     assert run["step"] >= 0
     assert run["output_dir"] == str(trained.pod.output_dir)
     assert [attempt["number"] for attempt in run["attempts"]] == [1]
 
 
 def test_a_run_that_no_screen_has_seen_has_its_record(trained: Practice, tmp_path: Path) -> None:
-    """Commands and cron alone: what `runs list` names is known to every other verb, and stays known without its pod."""
+    """Commands and cron alone: what `runs list` names is known to every other verb, and stays known
+    without its pod.
+    """
     fresh = Console(tmp_path, {"BS4_CONFIG_DIR": str(trained.console.config)})
     fresh.data.mkdir()
     (fresh.data / "known_hosts").write_bytes((trained.console.data / "known_hosts").read_bytes())
     shown = fresh("runs", "show", "demo", "--json")
-    assert (shown.code, shown.json["run"]["name"], shown.json["run"]["pod"]) == (0, "demo", trained.pod.name), shown.err
+    assert (shown.code, shown.json["run"]["name"], shown.json["run"]["pod"]) == (
+        0,
+        "demo",
+        trained.pod.name,
+    ), shown.err
     assert len(shown.json["run"]["attempts"]) >= 1
     before = shown.json["run"]["step"]
-    for words in (("eta", "demo"), ("status", "demo"), ("compare", "demo", "demo"), ("note", "demo", "a lesson"), ("export",)):
+    for words in (
+        ("eta", "demo"),
+        ("status", "demo"),
+        ("compare", "demo", "demo"),
+        ("note", "demo", "a lesson"),
+        ("export",),
+    ):
         done = fresh("runs", *words, "--json")
         assert (done.code, done.err) == (0, ""), words
-    until(lambda: fresh("runs", "show", "demo", "--json").json["run"]["step"] > before, "a newer step in the record")
+    until(
+        lambda: fresh("runs", "show", "demo", "--json").json["run"]["step"] > before,
+        "a newer step in the record",
+    )
     away = Console(tmp_path, {"BS4_CONFIG_DIR": str(tmp_path / "empty")})
     kept = away("runs", "show", "demo", "--json")
     assert (kept.code, kept.json["run"]["name"]) == (0, "demo")
     assert kept.json["run"]["step"] > before
     assert "a lesson" in away("runs", "show", "demo").out
     unknown = fresh("runs", "show", "nobody")
-    assert (unknown.code, unknown.sentence) == (2, "bs4-console: No run nobody is known. `bs4-console runs list` names them all.")
+    assert (unknown.code, unknown.sentence) == (
+        2,
+        "bs4-console: No run nobody is known. `bs4-console runs list` names them all.",
+    )
 
 
 def test_what_commands_keep_is_records_and_no_telemetry(trained: Practice) -> None:
     assert trained("check", "--json").code in (0, 1)
-    (home,) = [path for path in (trained.console.data / "pods" / trained.pod.name).iterdir() if path.is_dir()]
+    (home,) = [
+        path
+        for path in (trained.console.data / "pods" / trained.pod.name).iterdir()
+        if path.is_dir()
+    ]
     assert {path.name for path in home.iterdir()} <= {"journal", "steps"}
 
 
@@ -101,7 +138,11 @@ def test_a_log_as_json_has_a_line_an_object_with_its_place(trained: Practice) ->
     lines = trained("logs", "--pod", "pod-a", "--source", "inference", "-n", "0", "--json").lines
     data = (trained.pod.output_dir / "logs" / "inference.stdout").read_bytes()
     for told in lines:
-        assert (told["schema"], told["stream"], told["whole"]) == ("bs4.log/1", "log/demo/inference", True)
+        assert (told["schema"], told["stream"], told["whole"]) == (
+            "bs4.log/1",
+            "log/demo/inference",
+            True,
+        )
         at = int(told["cursor"].split(":")[1])
         assert data[at : at + len(told["text"].encode()) + 1] == told["text"].encode() + b"\n"
 
@@ -109,7 +150,10 @@ def test_a_log_as_json_has_a_line_an_object_with_its_place(trained: Practice) ->
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("demo", "--source", "nope"), "demo has no log 'nope'. It has inference, launcher, orchestrator, trainer"),
+        (
+            ("demo", "--source", "nope"),
+            "demo has no log 'nope'. It has inference, launcher, orchestrator, trainer",
+        ),
         (("other",), "pod-a has no run 'other' with logs. Runs with logs: demo."),
         (("-n", "-4"), "is no number of lines"),
     ],
@@ -131,7 +175,11 @@ def test_any_file_of_the_pod(trained: Practice, tmp_path: Path) -> None:
     assert (refused.code, refused.out) == (4, "")
     assert "may hold credentials and is never shown" in refused.sentence
     assert "xyzzy" not in refused.sentence
-    kept = [path for path in trained.console.root.rglob("*") if path.is_file() and b"file//" in path.read_bytes()]
+    kept = [
+        path
+        for path in trained.console.root.rglob("*")
+        if path.is_file() and b"file//" in path.read_bytes()
+    ]
     assert not kept, "what was read of a file stays on its pod"
 
 
@@ -144,7 +192,9 @@ def test_any_file_of_the_pod(trained: Practice, tmp_path: Path) -> None:
         (("--file", "/nowhere/at/all"), 2, "cannot be opened (No such file or directory)"),
     ],
 )
-def test_a_file_that_is_not_shown(trained: Practice, words: tuple[str, ...], code: int, says: str) -> None:
+def test_a_file_that_is_not_shown(
+    trained: Practice, words: tuple[str, ...], code: int, says: str
+) -> None:
     done = trained("logs", "--pod", "pod-a", *words)
     assert (done.code, says in done.sentence) == (code, True), done.sentence
 
@@ -208,8 +258,20 @@ def test_launch_to_the_first_step_an_unfinished_line_and_stop(bench: Practice) -
 
 
 def confirmations(bench: Practice) -> None:
-    """A plan is carried out by its hash; where checkpoints are moved aside only by the run's name."""
-    words = ("launch", "configs/rl.toml", "--pod", "bench", "--run", "demo", "--trainer", bench.trainer, "--no-preflight")
+    """A plan is carried out by its hash; where checkpoints are moved aside only by the run's
+    name.
+    """
+    words = (
+        "launch",
+        "configs/rl.toml",
+        "--pod",
+        "bench",
+        "--run",
+        "demo",
+        "--trainer",
+        bench.trainer,
+        "--no-preflight",
+    )
     plan = bench(*words, "--plan", "--json", "--", "--max-steps", "5000").json
     assert plan["resume"] is not None
     assert plan["steps"][-1]["kind"] == "first_step"
@@ -228,7 +290,9 @@ def unfinished(bench: Practice) -> None:
     path = bench.pod.output_dir / "logs" / "trainer.stdout"
     before = path.read_bytes()
     assert before.endswith(b"\n")
-    process = bench.console.start("logs", "--pod", "bench", "-f", "-n", "0", stderr=subprocess.DEVNULL)
+    process = bench.console.start(
+        "logs", "--pod", "bench", "-f", "-n", "0", stderr=subprocess.DEVNULL
+    )
     assert process.stdout is not None
     os.set_blocking(process.stdout.fileno(), False)
     got = bytearray()
@@ -260,10 +324,24 @@ def unfinished(bench: Practice) -> None:
         ("configs/bad.toml", "[[[ not toml", "This is not valid TOML"),
     ],
 )
-def test_a_config_that_cannot_be_used_starts_nothing(bench: Practice, config: str, text: str | None, says: str) -> None:
+def test_a_config_that_cannot_be_used_starts_nothing(
+    bench: Practice, config: str, text: str | None, says: str
+) -> None:
     if text is not None:
         (bench.pod.project / config).write_text(text)
-    done = bench("launch", config, "--pod", "bench", "--run", "bad", "--trainer", bench.trainer, "--output-dir", "out-bad", "--yes")
+    done = bench(
+        "launch",
+        config,
+        "--pod",
+        "bench",
+        "--run",
+        "bad",
+        "--trainer",
+        bench.trainer,
+        "--output-dir",
+        "out-bad",
+        "--yes",
+    )
     assert done.code == 4
     assert says in done.sentence
     assert not (bench.pod.project / "out-bad").exists()

@@ -28,7 +28,9 @@ def test_credentials_are_read_before_anything_is_reached_and_never_repeated(know
     assert done.code == 2
     assert "WANDB_API_KEY" in done.sentence
     assert "cret" not in done.out + done.err
-    assert known(*WORDS, "--credentials", "WANDB_API_KEY=secret").code == 2  # a value in argv is no way to give one
+    assert (
+        known(*WORDS, "--credentials", "WANDB_API_KEY=secret").code == 2
+    )  # a value in argv is no way to give one
     done = known(*WORDS, "--credentials", "ask")
     assert (done.code, "--credentials -" in done.sentence) == (2, True)
 
@@ -41,14 +43,37 @@ def test_a_read_only_console_sets_nothing_up(known: Console) -> None:
 
 def test_a_plan_shows_what_is_there_and_what_would_be_done() -> None:
     def step(title: str, now: str, command: str, done: bool) -> dict[str, object]:
-        return {"kind": "x", "title": title, "command": command, "parameters": {}, "targets": [], "shown": {"now": now, "done": done}}
+        return {
+            "kind": "x",
+            "title": title,
+            "command": command,
+            "parameters": {},
+            "targets": [],
+            "shown": {"now": now, "done": done},
+        }
 
-    steps = [step("Install uv", "uv 9", "curl x", True), step("Let launches open 9 files", "no order", "ulimit -n 9", False)]
-    plan = PlanView("K", "setup", "", 0, "feed", 0.0, 0.0, "b", 0.0, {"title": "Set the pod up for prime-rl", "steps": steps})
+    steps = [
+        step("Install uv", "uv 9", "curl x", True),
+        step("Let launches open 9 files", "no order", "ulimit -n 9", False),
+    ]
+    plan = PlanView(
+        "K",
+        "setup",
+        "",
+        0,
+        "feed",
+        0.0,
+        0.0,
+        "b",
+        0.0,
+        {"title": "Set the pod up for prime-rl", "steps": steps},
+    )
     text = plan_text(plan, "prime-rl")
     assert "1 of 2 steps to do" in text
     assert "ok  Install uv\n          now: uv 9\n" in text
-    assert "do  Let launches open 9 files\n          now: no order\n          $ ulimit -n 9\n" in text
+    assert (
+        "do  Let launches open 9 files\n          now: no order\n          $ ulimit -n 9\n" in text
+    )
     assert "curl x" not in text
     assert "not set: VLLM_USE_V1" in text
     assert "plan feed" in text

@@ -1,4 +1,6 @@
-"""The logs of a pod as its agent serves them, in this process: real files, real cursors, real queries."""
+"""The logs of a pod as its agent serves them, in this process: real files, real cursors, real
+queries.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from bs4_console.core.log_store import LogStore
 
 
 class PodsLogs:
-    """Stands where a PodSession stands. `asked` lists the queries' ops; `read_bytes` is what was transferred."""
+    """Stands where a PodSession stands. `asked` lists the queries' ops; `read_bytes` is what was
+    transferred.
+    """
 
     def __init__(self, root: Path, logs: Mapping[str, bytes]) -> None:
         self.paths: dict[str, Path] = {}
@@ -34,7 +38,9 @@ class PodsLogs:
             handle.write(data)
         self.streams[name].poll()
 
-    async def read_log(self, stream: str, cursor: str, limit: int = 262144, wait: float = 0.0, *, seen: int = 0) -> Any:
+    async def read_log(
+        self, stream: str, cursor: str, limit: int = 262144, wait: float = 0.0, *, seen: int = 0
+    ) -> Any:
         chunk = self.streams[stream].read(cursor, limit)
         # A reader that never gives the loop back would stop everything else.
         await asyncio.sleep(0 if chunk.data else min(wait, 0.001))

@@ -1,4 +1,6 @@
-"""A strict reader of Prometheus' text format 0.0.4, written from its description: whatever it does not allow is an error."""
+"""A strict reader of Prometheus' text format 0.0.4, written from its description: whatever it does
+not allow is an error.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ def parse(text: str) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
             if match is None:
                 raise ValueError(f"line {number}: neither HELP nor TYPE: {line}")
             kind, name, rest = match.groups()
-            if (kind == "HELP" and name in helped) or (kind == "TYPE" and (name in typed or rest != "gauge")):
+            if (kind == "HELP" and name in helped) or (
+                kind == "TYPE" and (name in typed or rest != "gauge")
+            ):
                 raise ValueError(f"line {number}: {kind} again, or an unknown type: {line}")
             helped |= {name} if kind == "HELP" else set()
             typed |= {name: rest} if kind == "TYPE" else {}

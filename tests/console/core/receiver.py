@@ -45,7 +45,9 @@ def receiving(*, hanging: bool = False) -> Iterator[Receiver]:
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
-            receiver.got.append(Got(self.path, {k.lower(): v for k, v in self.headers.items()}, body))
+            receiver.got.append(
+                Got(self.path, {k.lower(): v for k, v in self.headers.items()}, body)
+            )
             receiver.hold.wait(20)
             self.send_response(receiver.status)
             if receiver.location:
@@ -61,7 +63,9 @@ def receiving(*, hanging: bool = False) -> Iterator[Receiver]:
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     receiver.port = server.server_address[1]
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread = threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
+    )
     thread.start()
     try:
         yield receiver

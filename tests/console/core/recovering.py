@@ -1,4 +1,6 @@
-"""A world in which pods are lost: one provider, one store, one clock, and a controller that may be killed at every touch of it."""
+"""A world in which pods are lost: one provider, one store, one clock, and a controller that may be
+killed at every touch of it.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ class Machine:
 
 @dataclass
 class World:
-    """`links` by instance: whether it can be reached. `ways` of create: ok, lost (it exists, and no answer comes), refused."""
+    """`links` by instance: whether it can be reached. `ways` of create: ok, lost (it exists, and no
+    answer comes), refused.
+    """
 
     now: float = 1_000_000.0
     versions: dict[str, list[tuple[Entry, bytes]]] = field(default_factory=dict)
@@ -95,10 +99,18 @@ class WorldStore:
         return rows[-1][1]
 
     def content(self, entry: Entry, most: int) -> bytes:
-        return next(data for there, data in self.world.versions[entry.name] if there.version == entry.version)
+        return next(
+            data
+            for there, data in self.world.versions[entry.name]
+            if there.version == entry.version
+        )
 
     def delete(self, entry: Entry) -> None:
-        self.world.versions[entry.name] = [row for row in self.world.versions.get(entry.name, []) if row[0].version != entry.version]
+        self.world.versions[entry.name] = [
+            row
+            for row in self.world.versions.get(entry.name, [])
+            if row[0].version != entry.version
+        ]
 
 
 @dataclass
@@ -111,7 +123,10 @@ class WorldHands:
         world, machine = self.world, self.world.machines.get(where.instance)
         up = world.network and world.links.get(where.instance, False)
         state = "unknown" if not world.network else "gone" if machine is None else machine.state
-        found = [Sign(world.now, "ssh", "up" if up else "unreachable"), Sign(world.now, "provider", state)]
+        found = [
+            Sign(world.now, "ssh", "up" if up else "unreachable"),
+            Sign(world.now, "provider", state),
+        ]
         found.append(Sign(world.now, "network", "up" if world.network else "down"))
         if world.heart:
             found.append(Sign(world.now, "wandb", "running", seen_t=world.now))
@@ -123,7 +138,13 @@ class WorldHands:
             return None
         if machine.launched and self.world.trains:
             machine.step = (machine.restored or 0) + 1
-        return Report(machine.step, self.world.complete, self.world.finished, self.world.dies if machine.launched else "", machine.orders)
+        return Report(
+            machine.step,
+            self.world.complete,
+            self.world.finished,
+            self.world.dies if machine.launched else "",
+            machine.orders,
+        )
 
     async def saved(self) -> Saved | None:
         if not self.world.network:
@@ -199,7 +220,9 @@ class WorldHands:
         return True
 
 
-def controller(world: World, place: Path, hands: WorldHands | None = None, **more: Any) -> Controller:
+def controller(
+    world: World, place: Path, hands: WorldHands | None = None, **more: Any
+) -> Controller:
     async def sleep(seconds: float) -> None:
         world.now += seconds
 
@@ -215,8 +238,20 @@ def controller(world: World, place: Path, hands: WorldHands | None = None, **mor
         clock=lambda: world.now,
         sleep=sleep,
     )
-    settings: dict[str, Any] = {"mode": "auto", "limits": Limits(5.0, 100.0, 500.0), "first": FIRST} | more
-    return Controller(records, lease, hands or WorldHands(world), clock=lambda: world.now, wall=lambda: world.now, sleep=sleep, **settings)
+    settings: dict[str, Any] = {
+        "mode": "auto",
+        "limits": Limits(5.0, 100.0, 500.0),
+        "first": FIRST,
+    } | more
+    return Controller(
+        records,
+        lease,
+        hands or WorldHands(world),
+        clock=lambda: world.now,
+        wall=lambda: world.now,
+        sleep=sleep,
+        **settings,
+    )
 
 
 def changed(limits: Limits, **changes: Any) -> Limits:

@@ -1,4 +1,6 @@
-"""The one function that finds playbooks and configs, from the checkout and from an installed wheel."""
+"""The one function that finds playbooks and configs, from the checkout and from an installed
+wheel.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ def test_a_checkout_uses_its_own_files() -> None:
     assert assets.find("configs") == ROOT / "configs"
 
 
-def test_without_either_the_answer_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_either_the_answer_says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(assets, "_PACKAGE", tmp_path / "a")
     monkeypatch.setattr(assets, "_CHECKOUT", tmp_path / "b")
     with pytest.raises(ConsoleError, match="no playbooks"):

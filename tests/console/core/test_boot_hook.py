@@ -1,4 +1,6 @@
-"""The texts of boot hooks do what they are for when a shell (and systemd, where it is) reads them."""
+"""The texts of boot hooks do what they are for when a shell (and systemd, where it is) reads
+them.
+"""
 
 from __future__ import annotations
 
@@ -32,16 +34,24 @@ def calls(tmp_path: Path) -> list[str]:
 
 
 def test_vast_and_cron_start_the_agent_of_this_home(seen: Seen, tmp_path: Path) -> None:
-    for line in (boot_hook.text("vast", seen), boot_hook.text("cron", seen).removeprefix("@reboot ")):
+    for line in (
+        boot_hook.text("vast", seen),
+        boot_hook.text("cron", seen).removeprefix("@reboot "),
+    ):
         assert subprocess.run(["sh", "-c", line], check=False).returncode == 0
     script = f"{seen.home}/current/bs4_agent/bootstrap.py"
-    assert calls(tmp_path) == [f"{seen.home}|-IS {script} boot --via {name}" for name in ("vast", "cron")]
+    assert calls(tmp_path) == [
+        f"{seen.home}|-IS {script} boot --via {name}" for name in ("vast", "cron")
+    ]
 
 
-def test_runpods_start_command_passes_the_stop_on_to_the_agent_first(seen: Seen, tmp_path: Path) -> None:
+def test_runpods_start_command_passes_the_stop_on_to_the_agent_first(
+    seen: Seen, tmp_path: Path
+) -> None:
     start = tmp_path / "start.sh"
     start.write_text(
-        f'#!/bin/sh\ntrap \'echo ended >>"{tmp_path}/calls"; exit 0\' TERM\necho up >>"{tmp_path}/calls"\nwhile :; do sleep 0.1; done\n'
+        f"#!/bin/sh\ntrap 'echo ended >>\"{tmp_path}/calls\"; exit 0' TERM\necho up "
+        f'>>"{tmp_path}/calls"\nwhile :; do sleep 0.1; done\n'
     )
     start.chmod(0o755)
     line = boot_hook.text("runpod", seen).replace("/start.sh", str(start))
@@ -64,12 +74,18 @@ def test_the_unit_ends_nothing_of_the_runs(seen: Seen, tmp_path: Path) -> None:
     unit.optionxform = str  # type: ignore[assignment, method-assign]
     unit.read_string(boot_hook.unit(seen))
     service = unit["Service"]
-    assert (service["Type"], service["RemainAfterExit"], service["KillMode"]) == ("oneshot", "yes", "process")
+    assert (service["Type"], service["RemainAfterExit"], service["KillMode"]) == (
+        "oneshot",
+        "yes",
+        "process",
+    )
     assert service["ExecStop"].endswith("boot --stopping")
     if (checker := shutil.which("systemd-analyze")) is not None:
         path = tmp_path / boot_hook.UNIT
         path.write_text(boot_hook.unit(seen))
-        done = subprocess.run([checker, "verify", "--user", str(path)], capture_output=True, check=False)
+        done = subprocess.run(
+            [checker, "verify", "--user", str(path)], capture_output=True, check=False
+        )
         assert b"Unknown" not in done.stderr
 
 
@@ -83,6 +99,8 @@ def test_the_unit_ends_nothing_of_the_runs(seen: Seen, tmp_path: Path) -> None:
         (["runpod"], {"mount": "/"}, "only /workspace stays"),
     ],
 )
-def test_a_hook_that_would_not_work_is_not_praised(seen: Seen, hooks: list[str], facts: dict[str, str], words: str) -> None:
+def test_a_hook_that_would_not_work_is_not_praised(
+    seen: Seen, hooks: list[str], facts: dict[str, str], words: str
+) -> None:
     told = Seen(seen.home, seen.python, hooks, facts, None)
     assert words in " ".join(boot_hook.verdict(told))

@@ -82,7 +82,9 @@ def agent(tmp_path: Path) -> Iterator[Agent]:
 
 @asynccontextmanager
 async def opened(agent: Agent) -> AsyncIterator[Channel]:
-    channel = await Channel.open(SocketDuplex(connect(agent.server.path)), "alice@laptop", "bs4-console/0.1.0")
+    channel = await Channel.open(
+        SocketDuplex(connect(agent.server.path)), "alice@laptop", "bs4-console/0.1.0"
+    )
     try:
         yield channel
     finally:
@@ -95,7 +97,13 @@ async def test_the_four_calls(agent: Agent) -> None:
         assert channel.hello["protocol"] == 1
         assert channel.hello["pid"] == os.getpid()
         chunk = await channel.read("telemetry", "start")
-        assert (chunk.start, chunk.next, chunk.data, chunk.gap, chunk.more) == ("1:0", "1:8", b'{"t":1}\n', None, False)
+        assert (chunk.start, chunk.next, chunk.data, chunk.gap, chunk.more) == (
+            "1:0",
+            "1:8",
+            b'{"t":1}\n',
+            None,
+            False,
+        )
         assert (await channel.query("telemetry", "stat"))["end"] == "1:8"
         answer = await channel.submit({"key": "01J", "kind": "stop", "run": "r"})
         assert (answer["action"], answer["state"]) == ("01J", "accepted")
@@ -105,7 +113,10 @@ async def test_the_four_calls(agent: Agent) -> None:
 
 async def test_replies_out_of_order_reach_their_callers(agent: Agent) -> None:
     async with opened(agent) as channel:
-        waiting = [asyncio.create_task(channel.read(name, "end", wait=20)) for name in ("telemetry", "log/r/t", "telemetry")]
+        waiting = [
+            asyncio.create_task(channel.read(name, "end", wait=20))
+            for name in ("telemetry", "log/r/t", "telemetry")
+        ]
         await asyncio.gather(*(channel.ping() for _ in range(20)))
         agent.telemetry.append({"t": 1})
         assert (await waiting[0]).data == (await waiting[2]).data == b'{"t":1}\n'
@@ -162,7 +173,9 @@ async def test_close_fails_the_waiters(agent: Agent) -> None:
 
 
 async def test_the_shortest_round_trip_measures_the_clock() -> None:
-    """The pod's clock is 100 s ahead, and most of its answers are late: each of those alone would be 250 ms wrong."""
+    """The pod's clock is 100 s ahead, and most of its answers are late: each of those alone would
+    be 250 ms wrong.
+    """
     pings = 0
 
     def answer(header: dict[str, Any]) -> bytes:
@@ -214,7 +227,9 @@ async def test_an_unfinished_line_is_not_sent_again_until_it_grows(agent: Agent)
 
 @asynccontextmanager
 async def pod(answer: Callable[[dict[str, Any]], bytes | None]) -> AsyncIterator[SocketDuplex]:
-    """Our end of a channel to a pod that answers each frame with the bytes `answer` gives (None closes)."""
+    """Our end of a channel to a pod that answers each frame with the bytes `answer` gives (None
+    closes).
+    """
     ours, theirs = socket.socketpair()
     theirs.setblocking(False)
 
@@ -240,7 +255,9 @@ async def pod(answer: Callable[[dict[str, Any]], bytes | None]) -> AsyncIterator
         theirs.close()
 
 
-def greeting(reply: Callable[[dict[str, Any]], bytes | None]) -> Callable[[dict[str, Any]], bytes | None]:
+def greeting(
+    reply: Callable[[dict[str, Any]], bytes | None],
+) -> Callable[[dict[str, Any]], bytes | None]:
     return lambda header: encode({"hello": {"protocol": 1}}) if "hello" in header else reply(header)
 
 
@@ -253,7 +270,14 @@ def greeting(reply: Callable[[dict[str, Any]], bytes | None]) -> Callable[[dict[
         encode({"hello": {"protocol": 7}}),
         encode({"hello": "hi"}),
         encode({"error": "no"}),
-        encode({"error": {"type": "protocol-version", "message": "This agent speaks protocol [9]; update the older of the two."}}),
+        encode(
+            {
+                "error": {
+                    "type": "protocol-version",
+                    "message": "This agent speaks protocol [9]; update the older of the two.",
+                }
+            }
+        ),
     ],
 )
 async def test_who_does_not_greet_is_no_agent(answer: bytes) -> None:
@@ -277,7 +301,9 @@ async def test_who_never_greets_is_lost(monkeypatch: pytest.MonkeyPatch) -> None
             await Channel.open(duplex, "a", "b")
 
 
-@pytest.mark.parametrize("poison", [struct.pack(">II", 2**32 - 1, 0), struct.pack(">II", 3, 0) + b"[1]", b"\xff" * 100])
+@pytest.mark.parametrize(
+    "poison", [struct.pack(">II", 2**32 - 1, 0), struct.pack(">II", 3, 0) + b"[1]", b"\xff" * 100]
+)
 async def test_poison_fails_every_waiter_and_closes(poison: bytes) -> None:
     async with pod(greeting(lambda header: poison if header["call"] == "ping" else b"")) as duplex:
         channel = await Channel.open(duplex, "a", "b")
@@ -320,8 +346,12 @@ async def test_replies_nobody_asked_for_cost_no_memory() -> None:
         if header["call"] == "ping":
             return encode({"id": header["id"], "ok": True, "t": 1.0, "m": 1.0})
         flood[0] += 1
-        strangers = encode({"id": 10**6 + flood[0], "ok": True}, bytes(PAYLOAD_LIMIT)) + encode({"id": "x"}, bytes(PAYLOAD_LIMIT))
-        return strangers * 20 + encode({"id": header["id"], "ok": True, "start": "1:0", "next": "1:0"})
+        strangers = encode({"id": 10**6 + flood[0], "ok": True}, bytes(PAYLOAD_LIMIT)) + encode(
+            {"id": "x"}, bytes(PAYLOAD_LIMIT)
+        )
+        return strangers * 20 + encode(
+            {"id": header["id"], "ok": True, "start": "1:0", "next": "1:0"}
+        )
 
     async with pod(greeting(answer)) as duplex:
         channel = await Channel.open(duplex, "a", "b")
@@ -330,7 +360,9 @@ async def test_replies_nobody_asked_for_cost_no_memory() -> None:
         for _ in range(20):
             await channel.read("x", "start")
         assert await channel.ping() > 0
-        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 30_000  # kB, of 200 MB that came
+        assert (
+            resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 30_000
+        )  # kB, of 200 MB that came
         await channel.close()
 
 
@@ -353,14 +385,22 @@ async def test_through_attach_to_an_agent_killed_with_9(tmp_path: Path) -> None:
     tiny = TinyHome(tmp_path / "home")
     try:
         log = tmp_path / "t.log"
-        tiny.settings(logs={"log/r/t": {"path": str(log), "attempt": 1, "archive": str(tmp_path / "archive")}})
+        tiny.settings(
+            logs={"log/r/t": {"path": str(log), "attempt": 1, "archive": str(tmp_path / "archive")}}
+        )
         log.write_text("one\n")
         cursor = "start"
         for expected, following in ((b"one\n", "two\n"), (b"two\n", "three\n"), (b"three\n", "")):
             script = Path(sys.modules["tests.agent.streams.tiny"].SCRIPT)
             pipe = asyncio.subprocess.PIPE
             attach = await asyncio.create_subprocess_exec(
-                sys.executable, str(script), "attach", "--start", stdin=pipe, stdout=pipe, env=tiny.environment
+                sys.executable,
+                str(script),
+                "attach",
+                "--start",
+                stdin=pipe,
+                stdout=pipe,
+                env=tiny.environment,
             )
             channel = await Channel.open(ProcessDuplex(attach), "a", "b")
             chunk = await channel.read("log/r/t", cursor, wait=20)

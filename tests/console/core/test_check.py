@@ -7,17 +7,36 @@ from typing import Any
 
 import pytest
 
-from bs4_console.core.check import CRITICAL, OK, UNKNOWN, WARNING, Verdict, aggregate, judge, unreachable
+from bs4_console.core.check import (
+    CRITICAL,
+    OK,
+    UNKNOWN,
+    WARNING,
+    Verdict,
+    aggregate,
+    judge,
+    unreachable,
+)
 from bs4_console.core.state import PodState
 
 GPU = {"index": 0, "util": 93.4, "mem_used": 7, "mem_total": 80, "error": None}
 
 
-def pod(*records: dict[str, Any], gpus: dict[str, Any] | None = None, disks: Any = (), coverage: Any = None) -> PodState:
+def pod(
+    *records: dict[str, Any],
+    gpus: dict[str, Any] | None = None,
+    disks: Any = (),
+    coverage: Any = None,
+) -> PodState:
     state = PodState("pod-a")
     for record in records:
         state.apply_journal({"t": 1.0, "b": "boot", **record})
-    sample = {"t": time.time(), "gpus": gpus or {"state": "ok", "devices": [GPU]}, "host": {"disks": list(disks)}, "runs": []}
+    sample = {
+        "t": time.time(),
+        "gpus": gpus or {"state": "ok", "devices": [GPU]},
+        "host": {"disks": list(disks)},
+        "runs": [],
+    }
     state.apply_telemetry({**sample, "coverage": coverage or {}})
     return state
 
@@ -27,7 +46,15 @@ def disk(percent: int) -> dict[str, Any]:
 
 
 STARTED = {"type": "run", "event": "attempt-started", "run": "r", "attempt": 1, "max_steps": 100}
-FAILED = {"type": "run", "event": "attempt-ended", "run": "r", "attempt": 1, "code": 1, "good": False, "detail": "exit code 1"}
+FAILED = {
+    "type": "run",
+    "event": "attempt-ended",
+    "run": "r",
+    "attempt": 1,
+    "code": 1,
+    "good": False,
+    "detail": "exit code 1",
+}
 
 
 def incident(severity: str, run: str = "r") -> dict[str, Any]:
@@ -53,9 +80,17 @@ def incident(severity: str, run: str = "r") -> dict[str, Any]:
         (pod(STARTED, incident("critical")), CRITICAL, "f: bad"),
         (pod(STARTED, incident("info")), OK, "f: bad"),
         (pod(STARTED, incident("of a newer agent")), CRITICAL, "f: bad"),
-        (pod(gpus={"state": "absent", "detail": "no driver"}), WARNING, "no GPU is visible: no driver"),
+        (
+            pod(gpus={"state": "absent", "detail": "no driver"}),
+            WARNING,
+            "no GPU is visible: no driver",
+        ),
         (pod(gpus={"state": "stale", "detail": "hangs"}), WARNING, "GPU telemetry is stale: hangs"),
-        (pod(gpus={"state": "ok", "devices": [{**GPU, "error": "fell off the bus"}]}), CRITICAL, "GPU 0: fell off the bus"),
+        (
+            pod(gpus={"state": "ok", "devices": [{**GPU, "error": "fell off the bus"}]}),
+            CRITICAL,
+            "GPU 0: fell off the bus",
+        ),
         (pod(disks=[disk(84)]), OK, "no run"),
         (pod(disks=[disk(86)]), WARNING, "/data is 86 % full"),
         (pod(disks=[disk(96)]), CRITICAL, "/data is 96 % full"),
@@ -65,7 +100,9 @@ def incident(severity: str, run: str = "r") -> dict[str, Any]:
 )
 def test_levels(state: PodState, level: int, says: str) -> None:
     if state.telemetry:
-        state.telemetry_seen = time.monotonic()  # the parameters were made when the tests were collected
+        state.telemetry_seen = (
+            time.monotonic()
+        )  # the parameters were made when the tests were collected
     verdict = judge(state)
     assert verdict.level == level, verdict
     assert verdict.sentences[0].startswith(says)
@@ -79,7 +116,9 @@ def test_old_telemetry_is_unknown_and_a_known_failure_outranks_it() -> None:
 
 
 def test_the_line_is_one_line_with_one_bar() -> None:
-    state = pod(STARTED, incident("critical"), disks=[{"path": "/my data/ü", "used": 1, "total": 2}])
+    state = pod(
+        STARTED, incident("critical"), disks=[{"path": "/my data/ü", "used": 1, "total": 2}]
+    )
     line = judge(state).line()
     assert "\n" not in line
     assert line.count("|") == 1
@@ -88,20 +127,39 @@ def test_the_line_is_one_line_with_one_bar() -> None:
 
 
 def test_what_is_unknown_is_not_in_the_perfdata_as_zero() -> None:
-    state = pod(gpus={"state": "ok", "devices": [{"index": 0, "util": None, "mem_used": 7, "mem_total": None, "error": None}]})
+    state = pod(
+        gpus={
+            "state": "ok",
+            "devices": [
+                {"index": 0, "util": None, "mem_used": 7, "mem_total": None, "error": None}
+            ],
+        }
+    )
     perf = judge(state).perfdata
     assert "gpu0_util" not in perf
     assert perf["gpu0_mem"] == "7B;;;0;"
 
 
 def test_coverage_names_what_cannot_be_seen() -> None:
-    state = pod(coverage={"kernel_log": "hidden", "xid_events": "visible", "gpu_processes": "by-open-device"})
+    state = pod(
+        coverage={
+            "kernel_log": "hidden",
+            "xid_events": "visible",
+            "gpu_processes": "by-open-device",
+        }
+    )
     assert judge(state).coverage == ["kernel log: hidden", "gpu processes: by-open-device"]
 
 
 @pytest.mark.parametrize(
     ("levels", "together"),
-    [([], UNKNOWN), ([OK, WARNING], WARNING), ([WARNING, UNKNOWN], UNKNOWN), ([UNKNOWN, CRITICAL, OK], CRITICAL), ([OK], OK)],
+    [
+        ([], UNKNOWN),
+        ([OK, WARNING], WARNING),
+        ([WARNING, UNKNOWN], UNKNOWN),
+        ([UNKNOWN, CRITICAL, OK], CRITICAL),
+        ([OK], OK),
+    ],
 )
 def test_the_worst_of_several(levels: list[int], together: int) -> None:
     assert aggregate([Verdict("p", level, []) for level in levels]) == together

@@ -17,19 +17,45 @@ NASTY = 'a"b\\c\nd::error::x%\x07\ud800'
 
 def all_kinds() -> list[Verdict]:
     well = judge(pod(STARTED))
-    ill = judge(pod(STARTED, FAILED, incident("warning"), disks=[disk(96), {**disk(1), "path": '/odd "\\\n'}], gpus=None))
+    ill = judge(
+        pod(
+            STARTED,
+            FAILED,
+            incident("warning"),
+            disks=[disk(96), {**disk(1), "path": '/odd "\\\n'}],
+            gpus=None,
+        )
+    )
     bad = judge(pod(STARTED, incident("critical"), coverage={"kernel_log": "hidden"}))
-    renamed = [Verdict(name, *(getattr(v, f) for f in list(Verdict.__dataclass_fields__)[1:])) for name, v in (("b", ill), ("c", bad))]
+    renamed = [
+        Verdict(name, *(getattr(v, f) for f in list(Verdict.__dataclass_fields__)[1:]))
+        for name, v in (("b", ill), ("c", bad))
+    ]
     return [well, *renamed, unreachable("gone", NASTY)]
 
 
 def test_prom_holds_every_number_once_and_nothing_that_is_unknown() -> None:
     read = strict.parse(prom(all_kinds()))
     at = {(name, *sorted(labels)): value for (name, labels), value in read.items()}
-    assert [at["bs4_check_status", ("pod", name)] for name in ("pod-a", "b", "c", "gone")] == [OK, CRITICAL, CRITICAL, UNKNOWN]
+    assert [at["bs4_check_status", ("pod", name)] for name in ("pod-a", "b", "c", "gone")] == [
+        OK,
+        CRITICAL,
+        CRITICAL,
+        UNKNOWN,
+    ]
     assert at["bs4_gpu_utilization_ratio", ("gpu", "0"), ("pod", "pod-a")] == pytest.approx(0.934)
     assert at["bs4_disk_used_bytes", ("path", '/odd "\\\n'), ("pod", "b")] == 1
-    assert at["bs4_incident_open", ("failure", "f"), ("id", "critical"), ("pod", "c"), ("run", "r"), ("severity", "critical")] == 1
+    assert (
+        at[
+            "bs4_incident_open",
+            ("failure", "f"),
+            ("id", "critical"),
+            ("pod", "c"),
+            ("run", "r"),
+            ("severity", "critical"),
+        ]
+        == 1
+    )
     assert at["bs4_run_max_steps", ("pod", "pod-a"), ("run", "r")] == 100
     assert not any(name == "bs4_run_step" for name, *_ in at)
     assert not any(("pod", "gone") in key[1:] and key[0] != "bs4_check_status" for key in at)
@@ -72,11 +98,17 @@ def test_junit_counts_what_it_holds() -> None:
     for suite in root:
         cases = suite.findall("testcase")
         assert len(cases) == int(suite.get("tests", "-1"))
-        assert sum(case.find("failure") is not None for case in cases) == int(suite.get("failures", "-1"))
-        assert sum(case.find("error") is not None for case in cases) == int(suite.get("errors", "-1"))
+        assert sum(case.find("failure") is not None for case in cases) == int(
+            suite.get("failures", "-1")
+        )
+        assert sum(case.find("error") is not None for case in cases) == int(
+            suite.get("errors", "-1")
+        )
         assert all(case.get("name") and case.get("classname") for case in cases)
         assert len({case.get("name") for case in cases}) == len(cases)
-    totals = [sum(int(suite.get(key, "0")) for suite in root) for key in ("tests", "failures", "errors")]
+    totals = [
+        sum(int(suite.get(key, "0")) for suite in root) for key in ("tests", "failures", "errors")
+    ]
     assert [int(root.get(key, "-1")) for key in ("tests", "failures", "errors")] == totals
     assert root.find("testsuite[@name='pod-a']/testcase/failure") is None
     failure = root.find("testsuite[@name='b']/testcase[@name='disk /data']/failure")
@@ -94,6 +126,9 @@ def test_junit_and_text_without_a_pod_say_so() -> None:
 
 
 def test_what_is_well_is_looked_at_too() -> None:
-    subjects = {f.subject: f.level for f in judge(pod(STARTED, disks=[disk(1)], gpus={"state": "ok", "devices": [GPU]})).found}
+    subjects = {
+        f.subject: f.level
+        for f in judge(pod(STARTED, disks=[disk(1)], gpus={"state": "ok", "devices": [GPU]})).found
+    }
     assert subjects == {"run r": OK, "GPUs": OK, "disks": OK}
     assert judge(pod(disks=[disk(86)])).found[0].level == WARNING

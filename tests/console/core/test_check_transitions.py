@@ -13,7 +13,9 @@ LETTERS = {"o": OK, "w": WARNING, "u": UNKNOWN, "c": CRITICAL}
 
 
 def sample(level: int, *failures: str) -> Verdict:
-    incidents: list[dict[str, Any]] = [{"run": "r", "failure": f, "id": f, "severity": "critical"} for f in failures]
+    incidents: list[dict[str, Any]] = [
+        {"run": "r", "failure": f, "id": f, "severity": "critical"} for f in failures
+    ]
     return Verdict("p", level, [f"it is {WORDS[level]}"], incidents=incidents)
 
 
@@ -42,14 +44,25 @@ def test_two_bad_samples_and_one_good(samples: str, told: str) -> None:
     said = ""
     for letter in samples:
         notices = transitions.observe([sample(LETTERS[letter])])
-        said += next((key for key, level in LETTERS.items() if notices and notices[0].level == level), "-")
+        said += next(
+            (key for key, level in LETTERS.items() if notices and notices[0].level == level), "-"
+        )
     assert said.rstrip("-") == told.rstrip("-")
 
 
 def test_a_second_failure_is_told_though_the_level_stays() -> None:
     transitions = Transitions()
     told: list[Notice] = []
-    for failures in (["a"], ["a"], ["a", "b"], ["a", "b"], ["a", "b"], ["b"], ["a", "b"], ["a", "b"]):
+    for failures in (
+        ["a"],
+        ["a"],
+        ["a", "b"],
+        ["a", "b"],
+        ["a", "b"],
+        ["b"],
+        ["a", "b"],
+        ["a", "b"],
+    ):
         told += transitions.observe([sample(CRITICAL, *failures)])
     assert [(n.was, len(n.incidents)) for n in told] == [(OK, 1), (CRITICAL, 2), (CRITICAL, 2)]
 
@@ -57,7 +70,13 @@ def test_a_second_failure_is_told_though_the_level_stays() -> None:
 def test_a_pod_that_cannot_be_read_for_a_while_has_not_lost_its_incidents() -> None:
     transitions = Transitions()
     told: list[Notice] = []
-    for verdict in (sample(CRITICAL, "a"), sample(CRITICAL, "a"), sample(UNKNOWN), sample(CRITICAL, "a"), sample(CRITICAL, "a")):
+    for verdict in (
+        sample(CRITICAL, "a"),
+        sample(CRITICAL, "a"),
+        sample(UNKNOWN),
+        sample(CRITICAL, "a"),
+        sample(CRITICAL, "a"),
+    ):
         told += transitions.observe([verdict])
     assert len(told) == 1
 

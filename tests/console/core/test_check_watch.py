@@ -1,4 +1,6 @@
-"""The loop of check --watch over a real file, with a real receiver: two bad looks, one good, a ping each time."""
+"""The loop of check --watch over a real file, with a real receiver: two bad looks, one good, a ping
+each time.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ async def test_what_changes_is_told_once_and_each_cycle_pinged(tmp_path: Path) -
             Channel("healthchecks", "alive", Secret(at.url("/ping")), fail=True),
         ]
         subject = Changing(tmp_path / "launcher.log", looks)
-        level = await watch([subject], Notifier(channels, pytest.fail), shown.append, 0.001, len(looks))
+        level = await watch(
+            [subject], Notifier(channels, pytest.fail), shown.append, 0.001, len(looks)
+        )
     assert level == OK
     assert [(notice.level, notice.was) for notice in shown] == [(CRITICAL, OK), (OK, CRITICAL)]
     assert shown[0].text.startswith("inference-exited: ")

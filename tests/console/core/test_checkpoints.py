@@ -13,7 +13,15 @@ from bs4_console.core import checkpoints
 from bs4_console.core.errors import UsageError
 from bs4_console.core.state import PodState
 from tests.agent.checkpoints.guarded import Guarded
-from tests.agent.checkpoints.trees import age, new_run, new_step, old_orchestrator, old_run, old_step, put
+from tests.agent.checkpoints.trees import (
+    age,
+    new_run,
+    new_step,
+    old_orchestrator,
+    old_run,
+    old_step,
+    put,
+)
 
 STAMP = {"t": 1.0, "m": 1.0, "b": "boot"}
 
@@ -26,9 +34,16 @@ def test_a_directory_of_2026_01(tmp_path: Path) -> None:
     old_orchestrator(spec, 20)
     [found] = checkpoints.of_directory(spec.output_dir)
     assert (found["trainer"], found["resumable"]) == ("prime-rl-2026-01", 15)
-    assert [(one["step"], one["complete"]) for one in found["checkpoints"]] == [(5, True), (10, True), (15, True), (20, False)]
+    assert [(one["step"], one["complete"]) for one in found["checkpoints"]] == [
+        (5, True),
+        (10, True),
+        (15, True),
+        (20, False),
+    ]
     assert found["checkpoints"][3]["missing"] == {"trainer": "not there", "broadcast": "not there"}
-    assert found["checkpoints"][0]["bytes"] == sum(part["bytes"] for part in found["checkpoints"][0]["parts"])
+    assert found["checkpoints"][0]["bytes"] == sum(
+        part["bytes"] for part in found["checkpoints"][0]["parts"]
+    )
     assert found["forecast"]["every_steps"] == 5
     assert found["forecast"]["every_s"] == pytest.approx(300, abs=60)
     assert checkpoints.line(found).startswith("step 15 can be resumed, 5m old; 3 sets of 0.0 MiB; ")
@@ -85,7 +100,10 @@ async def test_a_long_list_comes_by_pages(tmp_path: Path, monkeypatch: pytest.Mo
     assert [one["step"] for one in found["checkpoints"]] == list(range(1, 100))
     assert asked == 3
     assert found["order"] == {"last": 3, "at_least": 3, "milestones": 50, "synced": False}
-    assert checkpoints.order_text(found["order"]) == "the 3 newest complete checkpoints stay, and every 50th step"
+    assert (
+        checkpoints.order_text(found["order"])
+        == "the 3 newest complete checkpoints stay, and every 50th step"
+    )
 
 
 def test_what_an_order_would_free(tmp_path: Path) -> None:
@@ -94,9 +112,15 @@ def test_what_an_order_would_free(tmp_path: Path) -> None:
         new_step(spec, step)
     put(spec.output_dir / "demo/checkpoints/step_15/orchestrator/progress.pt")
     [found] = checkpoints.of_directory(spec.output_dir)
-    assert checkpoints.foresight(found, 2, 0).startswith("Freed for good now, and older ones from now on: steps 10, 15, 20, ")
-    assert checkpoints.foresight(found, 2, 20).startswith("Freed for good now, and older ones from now on: steps 10, 15, ")
-    assert "deletes its part of milestones" in checkpoints.foresight({**found, "trainer_keeps": 3}, 2, 20)
+    assert checkpoints.foresight(found, 2, 0).startswith(
+        "Freed for good now, and older ones from now on: steps 10, 15, 20, "
+    )
+    assert checkpoints.foresight(found, 2, 20).startswith(
+        "Freed for good now, and older ones from now on: steps 10, 15, "
+    )
+    assert "deletes its part of milestones" in checkpoints.foresight(
+        {**found, "trainer_keeps": 3}, 2, 20
+    )
     assert checkpoints.foresight(found, 4, 0).startswith("Nothing is older than these now")
     assert checkpoints.foresight(found, 1, 0).startswith("Nothing"), "the pod will refuse it"
 
@@ -124,9 +148,28 @@ def test_the_standing_of_a_run_from_the_journal_alone() -> None:
     assert tell(type="order", run="demo", last=2, at_least=2, milestones=50, who="alice") == (
         "keep-last 2, milestones every 50; nothing freed yet"
     )
-    tell(type="action", action="A", kind="rotate", who="keep-last 2 by alice", run="demo", event="accepted", body={})
-    done = tell(type="action", action="A", run="demo", event="done", detail="1.2 GiB freed for good: step 5", result={})
+    tell(
+        type="action",
+        action="A",
+        kind="rotate",
+        who="keep-last 2 by alice",
+        run="demo",
+        event="accepted",
+        body={},
+    )
+    done = tell(
+        type="action",
+        action="A",
+        run="demo",
+        event="done",
+        detail="1.2 GiB freed for good: step 5",
+        result={},
+    )
     assert done == "keep-last 2, milestones every 50; 1.2 GiB freed for good: step 5"
-    assert tell(type="guard", run="demo", event="emergency", detail="too little").endswith("; emergency: too little")
+    assert tell(type="guard", run="demo", event="emergency", detail="too little").endswith(
+        "; emergency: too little"
+    )
     assert tell(type="guard", run="demo", event="relieved", detail="enough") == done
-    assert tell(type="order", run="demo", last=None, at_least=None, milestones=None, who="alice") == ""
+    assert (
+        tell(type="order", run="demo", last=None, at_least=None, milestones=None, who="alice") == ""
+    )

@@ -1,4 +1,6 @@
-"""Code that is brought to a pod: what differs, what is left out, and that nothing goes through a link or is removed."""
+"""Code that is brought to a pod: what differs, what is left out, and that nothing goes through a
+link or is removed.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ def tree(root: Path) -> dict[str, str]:
     }
 
 
-async def test_what_differs_is_sent_once_and_nothing_is_removed(source: Path, tmp_path: Path) -> None:
+async def test_what_differs_is_sent_once_and_nothing_is_removed(
+    source: Path, tmp_path: Path
+) -> None:
     target = tmp_path / "pod" / "code"
     target.mkdir(parents=True)
     (target / "mine.txt").write_text("of the pod")
@@ -58,7 +62,9 @@ async def test_what_differs_is_sent_once_and_nothing_is_removed(source: Path, tm
     sent = {"train.py", "env/__init__.py", "env/data/words.txt", "with space and ü.py", "inside"}
     assert (set(first.send), first.new, first.gone) == (sent, 5, ["mine.txt"])
     assert set(first.skipped) == {"outside", "up"}
-    assert first.bytes == sum(path.stat().st_size for path in map(source.joinpath, sent - {"inside"}))
+    assert first.bytes == sum(
+        path.stat().st_size for path in map(source.joinpath, sent - {"inside"})
+    )
     assert "left there (--delete moves them to a trash)" in "\n".join(first.lines())
     assert list(target.iterdir()), "a plan touches nothing"
     done = await sync(source, target).carry_out(first)
@@ -76,7 +82,9 @@ async def test_what_differs_is_sent_once_and_nothing_is_removed(source: Path, tm
     assert again.hash != first.hash
 
 
-async def test_delete_moves_to_the_trash_and_the_plan_says_which(source: Path, tmp_path: Path) -> None:
+async def test_delete_moves_to_the_trash_and_the_plan_says_which(
+    source: Path, tmp_path: Path
+) -> None:
     target = tmp_path / "pod" / "code"
     (target / "old").mkdir(parents=True)
     (target / "old" / "a.py").write_text("kept")
@@ -86,7 +94,9 @@ async def test_delete_moves_to_the_trash_and_the_plan_says_which(source: Path, t
     done = await one.carry_out(plan)
     assert done.moved == 1
     assert not (target / "old" / "a.py").exists()
-    assert (tmp_path / "pod" / ".bs4" / "sync" / "trash" / "stamp" / "old" / "a.py").read_text() == "kept"
+    assert (
+        tmp_path / "pod" / ".bs4" / "sync" / "trash" / "stamp" / "old" / "a.py"
+    ).read_text() == "kept"
     assert not list((tmp_path / "pod" / ".bs4" / "sync").glob("incoming-*"))
 
 
@@ -122,7 +132,9 @@ class CutOff(LocalTransport):
         await super().upload(path, data)
 
 
-async def test_an_upload_that_was_cut_off_leaves_no_half_file_and_is_made_again(source: Path, tmp_path: Path) -> None:
+async def test_an_upload_that_was_cut_off_leaves_no_half_file_and_is_made_again(
+    source: Path, tmp_path: Path
+) -> None:
     target = tmp_path / "pod" / "code"
     machine = CutOff(HERE)
     plan = await sync(source, target, machine=machine).plan()
@@ -136,7 +148,9 @@ async def test_an_upload_that_was_cut_off_leaves_no_half_file_and_is_made_again(
 
 
 class Silent(LocalTransport):
-    async def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0) -> Completed:
+    async def run(
+        self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0
+    ) -> Completed:
         return Completed(1, b"", b"Traceback\nPermissionError: no\x1b[31m")
 
 
@@ -147,7 +161,9 @@ async def test_a_pod_that_cannot_look_says_why(source: Path, tmp_path: Path) -> 
         await sync(tmp_path / "nothing", tmp_path / "x").plan()
 
 
-def test_batches_keep_to_a_size(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_keep_to_a_size(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     entries, _ = code_sync.local(source, code_sync.excluded())
     plan = code_sync.SyncPlan(source, "x", entries, sorted(entries), 5, [], {}, False, "t")
     monkeypatch.setattr(code_sync, "_BATCH", 30)

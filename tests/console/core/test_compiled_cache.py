@@ -32,7 +32,9 @@ def test_the_same_bytes_are_compiled_once(made: list[int], tmp_path: Path) -> No
     assert len(list(compiled_cache.directory().glob("*"))) == 2
 
 
-def test_a_cache_that_cannot_be_written_is_no_obstacle(made: list[int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_cache_that_cannot_be_written_is_no_obstacle(
+    made: list[int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     assert [ask(made, tmp_path / "file"), ask(made, tmp_path / "file")] == [b"1", b"2"]

@@ -1,4 +1,6 @@
-"""A run is brought on to another machine once, within what was allowed, and whoever is killed on the way leaves nothing behind."""
+"""A run is brought on to another machine once, within what was allowed, and whoever is killed on
+the way leaves nothing behind.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,23 @@ from bs4_console.core.controller_state import Records, State, Where
 from bs4_console.core.controller_terms import Limits, Outcome, Saved
 from bs4_console.core.errors import RefusedError
 from bs4_console.core.sync import StoreFailed
-from tests.console.core.recovering import FIRST, LAYOUT, Killed, Machine, World, WorldHands, WorldStore, controller
+from tests.console.core.recovering import (
+    FIRST,
+    LAYOUT,
+    Killed,
+    Machine,
+    World,
+    WorldHands,
+    WorldStore,
+    controller,
+)
 
 HOUR = 3600.0
 
 
-async def looks(world: World, place: Path, count: int = 12, every: float = 60.0, **more) -> list[Outcome]:  # type: ignore[no-untyped-def]
+async def looks(
+    world: World, place: Path, count: int = 12, every: float = 60.0, **more
+) -> list[Outcome]:  # type: ignore[no-untyped-def]
     """A watch: one controller, look after look, until it has nothing more to do with a recovery."""
     one, found = controller(world, place, **more), []
     for _ in range(count):
@@ -50,11 +63,16 @@ async def test_a_run_whose_pod_was_taken_back_goes_on_elsewhere(tmp_path):
     assert (await controller(world, tmp_path).look()).verdict.word == "fine"  # type: ignore[union-attr]
 
 
-ORDERS = ({"kind": "sync", "to": "b2://practice-bucket/saved", "limit_mib": 20}, {"kind": "keep", "last": 3, "at_least": 2})
+ORDERS = (
+    {"kind": "sync", "to": "b2://practice-bucket/saved", "limit_mib": 20},
+    {"kind": "keep", "last": 3, "at_least": 2},
+)
 
 
 async def test_what_was_ordered_on_the_lost_pod_is_ordered_again_on_the_next(tmp_path):
-    """By a controller that never met the pod: what one of them has learned is with the run's checkpoints."""
+    """By a controller that never met the pod: what one of them has learned is with the run's
+    checkpoints.
+    """
     world = World()
     world.machines["7"].orders = ORDERS
     assert (await controller(world, tmp_path / "one").look()).word == "watching"
@@ -70,14 +88,20 @@ async def test_what_was_ordered_on_the_lost_pod_is_ordered_again_on_the_next(tmp
     assert world.machines["101"].orders == ORDERS[:1]
 
 
-@pytest.mark.parametrize(("way", "word", "paid"), [("refuses", "recovered", 1), ("unsaved", "stopped", 0)])
+@pytest.mark.parametrize(
+    ("way", "word", "paid"), [("refuses", "recovered", 1), ("unsaved", "stopped", 0)]
+)
 async def test_an_order_that_the_next_pod_refuses(tmp_path, way, word, paid):
-    """It is said, and costs the recovery nothing; but a run that would not be saved is not left to train."""
+    """It is said, and costs the recovery nothing; but a run that would not be saved is not left to
+    train.
+    """
     world = World(way=way)
     world.lose()
     outcome = (await looks(world, tmp_path))[-1]
     assert (outcome.word, len(world.paid())) == (word, paid)
-    assert ("refused there: no such playbook." if paid else "The sync was refused.") in outcome.sentence
+    assert (
+        "refused there: no such playbook." if paid else "The sync was refused."
+    ) in outcome.sentence
 
 
 async def test_dry_run_learns_nothing(tmp_path):
@@ -117,7 +141,9 @@ async def test_a_link_that_is_cut_rents_nothing(tmp_path, heart):
     world.links["7"] = False
     for outcome in await looks(world, tmp_path, 60):
         assert outcome.verdict is not None
-        assert outcome.verdict.word == ("network-only" if heart and outcome.verdict.word != "unknown" else "unknown")
+        assert outcome.verdict.word == (
+            "network-only" if heart and outcome.verdict.word != "unknown" else "unknown"
+        )
     assert world.creates == []
 
 
@@ -177,7 +203,9 @@ async def test_nothing_in_the_store_is_no_reason_to_start_afresh(tmp_path):
 
 
 async def test_a_price_is_of_the_whole_machine(tmp_path):
-    """Defect 1.9: 2.50 a GPU, times two, was below the market, and the search found nothing for ever without saying so."""
+    """Defect 1.9: 2.50 a GPU, times two, was below the market, and the search found nothing for
+    ever without saying so.
+    """
     world = World(price=5.73)
     world.lose()
     outcome = (await looks(world, tmp_path))[-1]
@@ -187,7 +215,9 @@ async def test_a_price_is_of_the_whole_machine(tmp_path):
 
 
 async def test_a_hung_machine_is_not_a_recovery_under_way_for_ever(tmp_path):
-    """Defect 1.9: a running instance counted as "recovery in progress", without any limit of time."""
+    """Defect 1.9: a running instance counted as "recovery in progress", without any limit of
+    time.
+    """
     world = World(trains=False)
     world.lose()
     found = await looks(world, tmp_path, 200)
@@ -197,7 +227,9 @@ async def test_a_hung_machine_is_not_a_recovery_under_way_for_ever(tmp_path):
 
 
 async def test_a_machine_that_cannot_be_asked_and_saves_is_good(tmp_path):
-    """A lost connection never causes an action: what trains and is in the store is not given up for its silence."""
+    """A lost connection never causes an action: what trains and is in the store is not given up for
+    its silence.
+    """
     world = World(trains=False)
     world.lose()
     await looks(world, tmp_path, 3)
@@ -318,8 +350,15 @@ async def test_the_other_one_goes_on_when_the_first_is_dead(tmp_path):
     assert last == "created"
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(kills=st.lists(st.integers(1, 40), max_size=6), same=st.booleans(), way=st.sampled_from(["ok", "lost"]), takes=st.integers(0, 2))
+@settings(
+    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    kills=st.lists(st.integers(1, 40), max_size=6),
+    same=st.booleans(),
+    way=st.sampled_from(["ok", "lost"]),
+    takes=st.integers(0, 2),
+)
 async def test_killed_anywhere_and_begun_again(tmp_path_factory, kills, same, way, takes):
     """At every touch of store, provider or pod; on the same machine or on another."""
     place, world = tmp_path_factory.mktemp("k"), World(way=way, takes=takes)
@@ -353,10 +392,13 @@ async def test_killed_anywhere_and_begun_again(tmp_path_factory, kills, same, wa
     assert state(world).attempt.outcome == "good"
     (machine,) = world.paid()
     assert machine.orders == ORDERS
-    # On another machine each kill costs a lease; who is late by them is given up, ended and followed by another, as without a kill.
+    # On another machine each kill costs a lease; who is late by them is given up, ended and
+    # followed by another, as without a kill.
     *given_up, _ = state(world).attempts
     assert len(world.creates) == 1 + len(given_up)
-    assert all(one.outcome.startswith("No new step within") and one.ended_t is not None for one in given_up)
+    assert all(
+        one.outcome.startswith("No new step within") and one.ended_t is not None for one in given_up
+    )
 
 
 async def test_the_old_machine_that_comes_back_before_the_launch(tmp_path):
@@ -429,7 +471,9 @@ async def test_a_finished_run_whose_pod_is_lost_afterwards_is_not_begun_again(tm
 
 
 async def done_elsewhere(place: Path) -> World:
-    """A run that was brought on to another machine and has ended there, with its last set in the store."""
+    """A run that was brought on to another machine and has ended there, with its last set in the
+    store.
+    """
     world = World()
     world.lose()
     await looks(world, place)
@@ -455,7 +499,9 @@ async def test_a_run_that_was_started_again_after_its_end_is_recovered_like_any(
 
 
 async def test_what_was_to_end_and_was_started_again_meanwhile_is_left_to_train(tmp_path):
-    """The provider did not answer when the machine was to end; a person has begun the next thing on it since."""
+    """The provider did not answer when the machine was to end; a person has begun the next thing on
+    it since.
+    """
     world = await done_elsewhere(tmp_path)
 
     def die(what: str) -> None:
@@ -473,7 +519,9 @@ async def test_what_was_to_end_and_was_started_again_meanwhile_is_left_to_train(
 
 
 async def test_nothing_is_asked_for_after_a_long_sleep(tmp_path):
-    """The lid of a laptop, closed between the last look at the lease and the request: others may act by now."""
+    """The lid of a laptop, closed between the last look at the lease and the request: others may
+    act by now.
+    """
     world = World()
     world.lose()
 
@@ -516,7 +564,9 @@ async def test_a_run_that_is_started_again_while_its_machine_is_about_to_end(tmp
 
 @pytest.mark.parametrize(("told", "ended"), [(False, []), (True, ["101"])])
 async def test_a_machine_that_was_to_end_and_cannot_be_asked(tmp_path, told, ended):
-    """Somebody may have started the next thing on it before the link was cut: only one that was told to end is told so again."""
+    """Somebody may have started the next thing on it before the link was cut: only one that was
+    told to end is told so again.
+    """
     world = await done_elsewhere(tmp_path)
     records = Records(WorldStore(world), LAYOUT, tmp_path / "other")
     there = records.load()
@@ -545,7 +595,9 @@ async def test_what_another_has_written_during_a_long_sleep_is_not_written_over(
         if touched == what:
             world.now += 20 * 60
             ours = state(world)
-            theirs = replace(ours, phase="watching", where=replace(ours.where, pod="theirs", instance="200")).encode()
+            theirs = replace(
+                ours, phase="watching", where=replace(ours.where, pod="theirs", instance="200")
+            ).encode()
             WorldStore(world).write(LAYOUT.recovery, theirs)
             world.touch = lambda touched: None
 
@@ -557,7 +609,9 @@ async def test_what_another_has_written_during_a_long_sleep_is_not_written_over(
 
 @pytest.mark.parametrize("number", range(6))
 async def test_a_write_that_ends_long_after_another_took_over_counts_for_nobody(tmp_path, number):
-    """The machine slept inside the request itself: what it writes then comes last, and follows what is not there any more."""
+    """The machine slept inside the request itself: what it writes then comes last, and follows what
+    is not there any more.
+    """
     world = World()
     world.lose()
     written = 0
@@ -615,7 +669,9 @@ async def test_an_earlier_machine_that_the_run_is_on_again_is_not_ended(tmp_path
         if what == f"written {LAYOUT.lease}":
             world.touch = lambda what: None
             ours = state(world)
-            WorldStore(world).write(LAYOUT.recovery, replace(ours, where=ours.left[0], left=()).encode())
+            WorldStore(world).write(
+                LAYOUT.recovery, replace(ours, where=ours.left[0], left=()).encode()
+            )
 
     world.touch = other
     assert (await controller(world, tmp_path).look()).word == "held"
@@ -623,7 +679,9 @@ async def test_an_earlier_machine_that_the_run_is_on_again_is_not_ended(tmp_path
 
 
 async def test_another_pod_in_the_file_is_believed_when_a_person_says_so(tmp_path):
-    """An older recover.toml on another machine looks the same; taken for true it would rent for a pod that was given up on purpose."""
+    """An older recover.toml on another machine looks the same; taken for true it would rent for a
+    pod that was given up on purpose.
+    """
     world = World()
     world.machines["8"], world.links["8"] = Machine("", "8", step=45), True
     beta = Where("beta", "vast", "8")
@@ -645,13 +703,22 @@ async def test_another_pod_in_the_file_is_believed_when_a_person_says_so(tmp_pat
     assert world.ended == ["101"], "rented here, and the store holds more than was seen on it"
 
 
-async def test_another_pod_in_the_file_is_seen_beside_a_state_that_does_not_say_which_was_there(tmp_path):
+async def test_another_pod_in_the_file_is_seen_beside_a_state_that_does_not_say_which_was_there(
+    tmp_path,
+):
     """As an earlier console wrote it."""
     world = World()
-    earlier = {name: value for name, value in json.loads(State("demo", FIRST).encode()).items() if name not in ("named", "done")}
+    earlier = {
+        name: value
+        for name, value in json.loads(State("demo", FIRST).encode()).items()
+        if name not in ("named", "done")
+    }
     WorldStore(world).write(LAYOUT.recovery, json.dumps(earlier).encode())
     assert (await controller(world, tmp_path).look()).word == "watching"
-    assert "demo is on beta" in (await controller(world, tmp_path, first=Where("beta", "vast", "8")).look()).sentence
+    assert (
+        "demo is on beta"
+        in (await controller(world, tmp_path, first=Where("beta", "vast", "8")).look()).sentence
+    )
 
 
 async def test_the_machine_before_ends_although_the_run_was_moved_by_hand_and_has_ended(tmp_path):
@@ -673,11 +740,16 @@ async def test_a_pod_that_was_rented_anew_by_hand_under_its_old_name(tmp_path):
     new = Where("alpha", "vast", "9", price=2.0)
     outcome = await controller(world, tmp_path, first=new).look()
     assert (outcome.word, outcome.exit_code) == ("stopped", 1)
-    assert "on alpha (vast 9) by the files here, and its controllers look after alpha (vast 7)" in outcome.sentence
+    assert (
+        "on alpha (vast 9) by the files here, and its controllers look after alpha (vast 7)"
+        in outcome.sentence
+    )
     assert (await controller(world, tmp_path, first=new, moved=True).look()).word == "watching"
     for outcome in await looks(world, tmp_path, 5, first=new):
         assert (outcome.word, outcome.exit_code) == ("watching", 0)
-    assert (await controller(world, tmp_path).look()).word == "stopped", "another machine's files still have the old one"
+    assert (await controller(world, tmp_path).look()).word == "stopped", (
+        "another machine's files still have the old one"
+    )
     assert world.creates == []
 
 

@@ -1,4 +1,6 @@
-"""The controller's hands on real HTTP: clouds that lose answers, a store with two controllers at it."""
+"""The controller's hands on real HTTP: clouds that lose answers, a store with two controllers at
+it.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,18 @@ from bs4_console.providers.base import label_of
 from tests.console.tui import fixtures
 
 KEY = "01K0000000000000000000000A"
-CONFIG = RunConfig("demo", "alpha", "b2://practice-bucket/saved", "prime-rl", "H100", 5.0, 100.0, 500.0, count=2, trust_first_key=True)
+CONFIG = RunConfig(
+    "demo",
+    "alpha",
+    "b2://practice-bucket/saved",
+    "prime-rl",
+    "H100",
+    5.0,
+    100.0,
+    500.0,
+    count=2,
+    trust_first_key=True,
+)
 
 
 @pytest.fixture
@@ -59,7 +72,14 @@ def hands(cloud: Cloud, place: Path, config: RunConfig = CONFIG, name: str = "va
             )
 
     nothing: Any = None
-    return RealHands(config, nothing, nothing, provisioner, "ssh-ed25519 AAAA test", inventory=Inventory(place / "pods.toml"))
+    return RealHands(
+        config,
+        nothing,
+        nothing,
+        provisioner,
+        "ssh-ed25519 AAAA test",
+        inventory=Inventory(place / "pods.toml"),
+    )
 
 
 async def test_the_cheapest_under_the_cap_with_the_label_that_was_written_down(cloud, tmp_path):
@@ -67,7 +87,9 @@ async def test_the_cheapest_under_the_cap_with_the_label_that_was_written_down(c
     chosen = await does.choose(5.0)
     assert chosen is not None
     assert chosen.provider == "vast"
-    assert chosen.price == pytest.approx(3.96)  # 503 with its disk; 502 is dearer, 501 above the cap
+    assert chosen.price == pytest.approx(
+        3.96
+    )  # 503 with its disk; 502 is dearer, 501 above the cap
     label = label_of("demo", KEY)
     where = await does.create(chosen, label, always)
     assert [m.label for m in cloud.market.living()] == [label]
@@ -80,7 +102,9 @@ async def test_the_cheapest_under_the_cap_with_the_label_that_was_written_down(c
 
 
 async def test_a_machine_that_is_not_listed_yet_is_neither_failed_nor_gone(cloud, tmp_path):
-    """Lists lag behind a create: given up, it would go on costing, and another one would be rented beside it."""
+    """Lists lag behind a create: given up, it would go on costing, and another one would be rented
+    beside it.
+    """
     does = hands(cloud, tmp_path)
     chosen = await does.choose(5.0)
     assert chosen is not None
@@ -146,7 +170,10 @@ async def test_nothing_is_rented_whose_host_key_nobody_can_confirm(cloud, tmp_pa
         await hands(cloud, tmp_path, replace(CONFIG, trust_first_key=False), "prime").choose(5.0)
 
 
-@pytest.mark.parametrize(("state", "said"), [("stopped", "looked at again before that is believed"), ("running", "hung, or cut off")])
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [("stopped", "looked at again before that is believed"), ("running", "hung, or cut off")],
+)
 async def test_a_check_says_what_the_provider_says(cloud, tmp_path, monkeypatch, state, said):
     does = hands(cloud, tmp_path)
     chosen = await does.choose(5.0)
@@ -158,7 +185,9 @@ async def test_a_check_says_what_the_provider_says(cloud, tmp_path, monkeypatch,
     monkeypatch.setenv("BS4_CONFIG_DIR", str(tmp_path / "config"))
     pod = Pod("alpha", "192.0.2.1", provider="vast", instance=where.instance)
     assert said in await beside_the_link(pod, Unreachable("No answer.", "Wait."))
-    assert await beside_the_link(replace(pod, instance=None), Unreachable("No answer.", "Wait.")) == ""
+    assert (
+        await beside_the_link(replace(pod, instance=None), Unreachable("No answer.", "Wait.")) == ""
+    )
 
 
 @pytest.mark.long
@@ -171,7 +200,9 @@ async def test_the_lease_over_the_stores_own_api(tmp_path):
 
         def lease(owner: str, by: Any = key) -> Lease:
             store = B2Store.open("practice-bucket", by.id, by.secret, at=server.url)
-            return Lease(store, Layout("saved", "demo"), owner, ttl_s=15.0, settle_s=1.0, margin_s=2.0)
+            return Lease(
+                store, Layout("saved", "demo"), owner, ttl_s=15.0, settle_s=1.0, margin_s=2.0
+            )
 
         one, two = lease("one"), lease("two", limited)
         results = await asyncio.gather(one.take(), two.take(), return_exceptions=True)
@@ -198,12 +229,20 @@ async def test_the_lease_over_the_stores_own_api(tmp_path):
             await holder.guard()
 
 
-async def test_while_a_new_step_is_waited_for_each_incident_of_the_attempt_is_told_once(cloud: Cloud, tmp_path: Path) -> None:
+async def test_while_a_new_step_is_waited_for_each_incident_of_the_attempt_is_told_once(
+    cloud: Cloud, tmp_path: Path
+) -> None:
     pod = fixtures.connected("alpha", "root@192.0.2.41:22")
     fixtures.start_run(pod, "demo", "prime-rl", 400, 100)
     fixtures.start_run(pod, "demo", "prime-rl", 400, 60, attempt=2)
     for attempt, incident in ((1, "of-before"), (2, "of-now")):
-        known = {"failure": "f", "title": "T", "run": "demo", "attempt": attempt, "severity": "critical"}
+        known = {
+            "failure": "f",
+            "title": "T",
+            "run": "demo",
+            "attempt": attempt,
+            "severity": "critical",
+        }
         fixtures.journal(pod, "incident", 50, event="opened", incident=incident, **known)
 
     class Near:
@@ -215,7 +254,12 @@ async def test_while_a_new_step_is_waited_for_each_incident_of_the_attempt_is_to
     reach: Any = Near()
     inventory = Inventory(tmp_path / "pods.toml")
     inventory.add(Pod("alpha", "192.0.2.41"))
-    does = replace(hands(cloud, tmp_path), reach=reach, inventory=inventory, tell=lambda name, incident: told.append((name, incident.id)))
+    does = replace(
+        hands(cloud, tmp_path),
+        reach=reach,
+        inventory=inventory,
+        tell=lambda name, incident: told.append((name, incident.id)),
+    )
     for _ in range(2):
         assert await does.report(Where("alpha")) is not None
     assert told == [("alpha", "of-now")]

@@ -1,4 +1,6 @@
-"""Two controllers of one run, killed, long asleep, without a store at any moment: no machine is forgotten or paid beside another."""
+"""Two controllers of one run, killed, long asleep, without a store at any moment: no machine is
+forgotten or paid beside another.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +14,31 @@ from bs4_agent.checkpoints.remote.errors import StoreUnreachable
 from bs4_console.core.controller_state import Records, State
 from bs4_console.core.controller_terms import Saved
 from bs4_console.core.errors import ConsoleError
-from tests.console.core.recovering import LAYOUT, Killed, Machine, World, WorldHands, WorldStore, controller
+from tests.console.core.recovering import (
+    LAYOUT,
+    Killed,
+    Machine,
+    World,
+    WorldHands,
+    WorldStore,
+    controller,
+)
 
 
 class Chaos:
-    """What befalls each touch of the world. `rented`: machines that were rented while one was paid for already that nobody had given up."""
+    """What befalls each touch of the world. `rented`: machines that were rented while one was paid
+    for already that nobody had given up.
+    """
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
         chance = self.chance
-        self.world = World(way=chance.choice(["ok", "ok", "lost"]), takes=chance.choice([0, 0, 1, 2]))
-        self.kill, self.sleep, self.away, self.back = (chance.choice([0.0, 0.0, 0.01, 0.03]) for _ in range(4))
+        self.world = World(
+            way=chance.choice(["ok", "ok", "lost"]), takes=chance.choice([0, 0, 1, 2])
+        )
+        self.kill, self.sleep, self.away, self.back = (
+            chance.choice([0.0, 0.0, 0.01, 0.03]) for _ in range(4)
+        )
         self.rented: list[str] = []
 
     def touch(self, what: str) -> None:
@@ -49,7 +65,9 @@ class Chaos:
         """Of one controller after the other, on the same machine or on another."""
         world, chance = self.world, self.chance
         for life in range(6):
-            one = controller(world, place if chance.random() < 0.7 else place.with_name(f"{place.name}{life}"))
+            one = controller(
+                world, place if chance.random() < 0.7 else place.with_name(f"{place.name}{life}")
+            )
             try:
                 for _ in range(12):
                     try:
@@ -72,7 +90,9 @@ def paid_for_nothing(world: World, state: State) -> list[Machine]:
 
 
 @pytest.mark.parametrize("seed", range(30))
-async def test_no_machine_is_forgotten_and_none_paid_beside_another(tmp_path: Path, seed: int) -> None:
+async def test_no_machine_is_forgotten_and_none_paid_beside_another(
+    tmp_path: Path, seed: int
+) -> None:
     chaos = Chaos(seed)
     world = chaos.world
     await controller(world, tmp_path / "before").look()

@@ -17,7 +17,8 @@ from bs4_console.core.sources import Wrote, by_content
 
 ESC = "\x1b[36m(TaskRunner pid=22370)\x1b[0m"
 GOOD = (
-    " - critic/score/mean:0.25 - actor/pg_loss:-0.01 - actor/grad_norm:np.float64(0.15) - actor/lr:np.float64(1e-06) - timing_s/step:97.1"
+    " - critic/score/mean:0.25 - actor/pg_loss:-0.01 - actor/grad_norm:np.float64(0.15) - "
+    "actor/lr:np.float64(1e-06) - timing_s/step:97.1"
 )
 
 
@@ -28,14 +29,20 @@ def steps(first: int, last: int, rest: str = GOOD) -> str:
 def log(path: Path, text: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(
-        f"2026-01-07 10:00:00,123\tINFO worker.py:1918 -- Started a local Ray instance.\n{ESC} Total training steps: 40\n{text}"
+        "2026-01-07 10:00:00,123\tINFO worker.py:1918 -- Started a local Ray instance.\n"
+        f"{ESC} Total training steps: 40\n{text}"
     )
     return path
 
 
 def rows(path: Path, *data: dict[str, Any], first: int = 1) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps({"step": n, "data": row}, separators=(",", ":")) + "\n" for n, row in enumerate(data, first)))
+    path.write_text(
+        "".join(
+            json.dumps({"step": n, "data": row}, separators=(",", ":")) + "\n"
+            for n, row in enumerate(data, first)
+        )
+    )
     return path
 
 
@@ -45,19 +52,25 @@ def ids(*paths: Path) -> list[str]:
 
 @pytest.mark.parametrize("name", ["training.log", "verl_demo.log", "train.log", "nohup.out"])
 def test_a_nan_in_any_metric_is_found_with_its_line(tmp_path: Path, name: str) -> None:
-    text = steps(1, 4) + f"{ESC} step:5 - critic/score/mean:nan - actor/grad_norm:0.2\n" + steps(6, 6)
+    text = (
+        steps(1, 4) + f"{ESC} step:5 - critic/score/mean:nan - actor/grad_norm:0.2\n" + steps(6, 6)
+    )
     path = log(tmp_path / name, text)
     [finding] = diagnose([path])["findings"]
     assert (finding["id"], finding["source"]) == ("nan-loss", "trainer")
     assert finding["summary"] == "critic/score/mean of step 5 is NaN."
     data = path.read_bytes()
     assert data[finding["evidence"][0]["offset"] :].startswith(f"{ESC} step:5 ".encode())
-    assert data[: finding["evidence"][0]["offset"]].count(b"\n") == finding["evidence"][0]["line"] - 1
+    assert (
+        data[: finding["evidence"][0]["offset"]].count(b"\n") == finding["evidence"][0]["line"] - 1
+    )
 
 
 def test_a_healthy_log_is_silent(tmp_path: Path) -> None:
     """An infinity of another number than loss and gradient is an empty group's minimum."""
-    path = log(tmp_path / "verl_demo.log", steps(1, 30, GOOD + " - response_length_non_aborted/min:inf"))
+    path = log(
+        tmp_path / "verl_demo.log", steps(1, 30, GOOD + " - response_length_non_aborted/min:inf")
+    )
     found = diagnose([path])
     assert found["findings"] == []
     assert not [phrase for phrase in found["coverage"] if "orchestrator" in phrase]
@@ -65,21 +78,30 @@ def test_a_healthy_log_is_silent(tmp_path: Path) -> None:
 
 def test_late_lines_below_the_traceback_are_steps_all_the_same(tmp_path: Path) -> None:
     text = steps(1, 2) + (
-        "Error executing job with overrides: ['trainer.save_freq=5']\nTraceback (most recent call last):\n"
-        "ray.exceptions.RayTaskError(ActorDiedError): ray::TaskRunner.run() (pid=22370, ip=10.0.0.7)\n"
+        "Error executing job with overrides: ['trainer.save_freq=5']\nTraceback (most recent "
+        "call last):\n"
+        "ray.exceptions.RayTaskError(ActorDiedError): ray::TaskRunner.run() (pid=22370, "
+        "ip=10.0.0.7)\n"
         "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n"
     )
     assert ids(log(tmp_path / "verl_demo.log", text + steps(3, 3))) == ["ray-worker-died"]
 
 
 def test_the_file_loggers_null_is_the_alarm(tmp_path: Path) -> None:
-    path = rows(tmp_path / "metrics.1.jsonl", {"actor/grad_norm": 0.1}, {"actor/grad_norm": None}, {"actor/grad_norm": 0.1})
+    path = rows(
+        tmp_path / "metrics.1.jsonl",
+        {"actor/grad_norm": 0.1},
+        {"actor/grad_norm": None},
+        {"actor/grad_norm": 0.1},
+    )
     [finding] = diagnose([path])["findings"]
     assert (finding["id"], finding["evidence"][0]["line"]) == ("nan-loss", 2)
 
 
 def run(tmp_path: Path, tracker: str = "20") -> Path:
-    """The directory of a run with two steps, of which verl came to the end of one, and a file for each attempt."""
+    """The directory of a run with two steps, of which verl came to the end of one, and a file for
+    each attempt.
+    """
     place = tmp_path / "demo"
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
@@ -91,7 +113,10 @@ def run(tmp_path: Path, tracker: str = "20") -> Path:
             (directory / f"actor/{kind}_world_size_1_rank_0.pt").write_bytes(buffer.getvalue())
         (directory / "data.pt").write_bytes(b"x")
     (place / "checkpoints/latest_checkpointed_iteration.txt").write_text(tracker)
-    rows(place / "metrics.1.jsonl", *[{"actor/pg_loss": 0.5, "actor/grad_norm": 0.1, "timing_s/step": 60.0}] * 41)
+    rows(
+        place / "metrics.1.jsonl",
+        *[{"actor/pg_loss": 0.5, "actor/grad_norm": 0.1, "timing_s/step": 60.0}] * 41,
+    )
     return place
 
 
@@ -99,7 +124,10 @@ def test_a_run_directory_and_its_checkpoints(tmp_path: Path) -> None:
     place = run(tmp_path)
     [report] = of_directory(place)
     assert (report["trainer"], report["resumable"]) == ("verl", 20)
-    assert [(one["step"], one["complete"]) for one in report["checkpoints"]] == [(20, True), (40, False)]
+    assert [(one["step"], one["complete"]) for one in report["checkpoints"]] == [
+        (20, True),
+        (40, False),
+    ]
     assert ids(place) == []  # a moment ago: it is being written
     old = 1_700_000_000
     for path in place.rglob("*"):
@@ -114,12 +142,20 @@ def test_what_a_run_directory_says_of_its_last_attempt(tmp_path: Path) -> None:
     assert ids(place) == []
     rows(place / "metrics.2.jsonl", {"actor/pg_loss": 0.5}, {"critic/rewards/mean": None}, first=21)
     [finding] = diagnose([place])["findings"]
-    assert (finding["id"], finding["attempt"], finding["evidence"][0]["file"]) == ("nan-loss", 2, "metrics.2.jsonl")
+    assert (finding["id"], finding["attempt"], finding["evidence"][0]["file"]) == (
+        "nan-loss",
+        2,
+        "metrics.2.jsonl",
+    )
 
 
 def test_a_log_beside_the_run_is_its_own(tmp_path: Path) -> None:
     place = run(tmp_path, tracker="40")
-    log(place / "verl_demo.log", steps(1, 41) + "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has\n")
+    log(
+        place / "verl_demo.log",
+        steps(1, 41)
+        + "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has\n",
+    )
     assert ids(place) == ["cuda-oom"]
 
 

@@ -25,11 +25,17 @@ def test_what_is_reached_and_what_is_unknown() -> None:
     assert eta.cost(None, 1.0) is None
 
 
-@pytest.mark.parametrize(("pace", "price"), [(0.0, 1.0), (-1.0, 1.0), (float("nan"), 1.0), (1.0, -2.0)])
+@pytest.mark.parametrize(
+    ("pace", "price"), [(0.0, 1.0), (-1.0, 1.0), (float("nan"), 1.0), (1.0, -2.0)]
+)
 def test_nonsense_is_refused(pace: float, price: float) -> None:
     with pytest.raises(UsageError):
         eta.milestones(0, pace, price=price)
 
 
 def test_words() -> None:
-    assert [eta.words(s) for s in (59 * 60, 3600 + 7 * 60, 30 * 3600)] == ["59m", "1h 07m", "1d 06h"]
+    assert [eta.words(s) for s in (59 * 60, 3600 + 7 * 60, 30 * 3600)] == [
+        "59m",
+        "1h 07m",
+        "1d 06h",
+    ]

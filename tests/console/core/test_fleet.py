@@ -1,4 +1,6 @@
-"""A fleet has the pods that its inventory has, also when another terminal or an editor changes the file."""
+"""A fleet has the pods that its inventory has, also when another terminal or an editor changes the
+file.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,9 @@ def inventory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Inventory:
     return made
 
 
-async def test_pods_that_are_added_changed_and_removed_elsewhere_are_followed(inventory: Inventory) -> None:
+async def test_pods_that_are_added_changed_and_removed_elsewhere_are_followed(
+    inventory: Inventory,
+) -> None:
     made: list[Session] = []
 
     def make(pod: Pod) -> Any:
@@ -72,7 +76,9 @@ async def test_pods_that_are_added_changed_and_removed_elsewhere_are_followed(in
         inventory.path.write_text(before + "[pods.third\n")
         await until(lambda: problems)
         assert list(fleet.sessions) == ["first", "second"]
-        assert problems[0].startswith("The inventory was changed and cannot be read; the pods stay as they were.")
+        assert problems[0].startswith(
+            "The inventory was changed and cannot be read; the pods stay as they were."
+        )
         assert len(problems) == 1, "once for each change"
 
         inventory.path.write_text(before.replace("port = 2", "port = 3"))

@@ -1,4 +1,6 @@
-"""Telemetry out of the kept segments: the nearest record, a stretch thinned out, holes and torn ends passed over."""
+"""Telemetry out of the kept segments: the nearest record, a stretch thinned out, holes and torn
+ends passed over.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,12 @@ EACH, SEGMENTS = 250, 12
 
 def line(t: float, **more: Any) -> bytes:
     device = {"index": 0, "util": int(t - T) % 100, **more}
-    return json.dumps({"t": t, "m": 1.0, "b": "x", "gpus": {"devices": [device]}}, separators=(",", ":")).encode() + b"\n"
+    return (
+        json.dumps(
+            {"t": t, "m": 1.0, "b": "x", "gpus": {"devices": [device]}}, separators=(",", ":")
+        ).encode()
+        + b"\n"
+    )
 
 
 @pytest.fixture
@@ -27,7 +34,11 @@ def mirror(tmp_path: Path) -> Mirror:
     made = Mirror(tmp_path / "m")
     made.use("home1")
     for number in range(SEGMENTS):
-        made.keep("telemetry", f"{number + 1}:0", b"".join(line(T + number * EACH + i) for i in range(EACH)))
+        made.keep(
+            "telemetry",
+            f"{number + 1}:0",
+            b"".join(line(T + number * EACH + i) for i in range(EACH)),
+        )
     return made
 
 
@@ -37,7 +48,10 @@ def history(mirror: Mirror) -> History:
     return History(directory)
 
 
-@pytest.mark.parametrize(("asked", "given"), [(0.0, 0), (249.6, 250), (1234.4, 1234), (2999.0, 2999), (3003.0, 2999), (-4.0, 0)])
+@pytest.mark.parametrize(
+    ("asked", "given"),
+    [(0.0, 0), (249.6, 250), (1234.4, 1234), (2999.0, 2999), (3003.0, 2999), (-4.0, 0)],
+)
 def test_the_nearest(mirror: Mirror, asked: float, given: int) -> None:
     found = history(mirror).near(T + asked)
     assert found is not None
@@ -65,7 +79,9 @@ def test_a_short_stretch_comes_whole(mirror: Mirror) -> None:
 
 def test_holes_and_torn_ends_are_passed_over(mirror: Mirror) -> None:
     at = 4096 * 5 + 17
-    mirror.keep("telemetry", f"{SEGMENTS + 1}:{at}", line(T + 5000) + line(T + 5001) + line(T + 5002)[:30])
+    mirror.keep(
+        "telemetry", f"{SEGMENTS + 1}:{at}", line(T + 5000) + line(T + 5001) + line(T + 5002)[:30]
+    )
     then = history(mirror)
     found = then.near(T + 5001.2)
     assert found is not None
@@ -74,14 +90,18 @@ def test_holes_and_torn_ends_are_passed_over(mirror: Mirror) -> None:
     kept = line(T + 7000)
     mirror.keep("telemetry", f"{SEGMENTS + 2}:0", kept)
     mirror.keep("telemetry", f"{SEGMENTS + 2}:{4096 * 40}", line(T + 7100))
-    assert [record["t"] - T for record in then.between(T + 6000, T + 8000, 50)] == [7000, 7100], "over the hole between them"
+    assert [record["t"] - T for record in then.between(T + 6000, T + 8000, 50)] == [7000, 7100], (
+        "over the hole between them"
+    )
 
 
 def test_links_are_those_told_before(mirror: Mirror) -> None:
     told = line(T + 8000, pcie={"width": 8}) + b"".join(line(T + 8000 + i) for i in range(1, 100))
     mirror.keep("telemetry", "99:0", told)
     then = history(mirror)
-    assert [(then.near(T + t) or {})["gpus"]["devices"][0].get("pcie") for t in (8000, 8030, 8090)] == [{"width": 8}, {"width": 8}, None]
+    assert [
+        (then.near(T + t) or {})["gpus"]["devices"][0].get("pcie") for t in (8000, 8030, 8090)
+    ] == [{"width": 8}, {"width": 8}, None]
 
 
 def test_nothing_was_kept(tmp_path: Path) -> None:

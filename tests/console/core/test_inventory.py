@@ -1,4 +1,6 @@
-"""The inventory file: what is written, what a person's own edits survive, and what each mistake says."""
+"""The inventory file: what is written, what a person's own edits survive, and what each mistake
+says.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,8 @@ def test_the_file_is_private_and_an_empty_inventory_needs_none(inventory: Invent
 def test_comments_and_order_of_the_person_stay(inventory: Inventory) -> None:
     inventory.path.parent.mkdir()
     inventory.path.write_text(
-        '# my pods\n[pods.one]\nhost = "192.0.2.1"  # paid until Friday\n\n[pods.two]\nhost = "192.0.2.2"\n\n'
+        '# my pods\n[pods.one]\nhost = "192.0.2.1"  # paid until Friday\n\n[pods.two]\nhost = '
+        '"192.0.2.2"\n\n'
         '[pods.three]\nhost = "192.0.2.3"\n'
     )
     inventory.add(Pod(name="four", host="192.0.2.4"))
@@ -97,7 +100,13 @@ def test_names_that_could_be_something_else_are_refused(name: str) -> None:
 
 @pytest.mark.parametrize(
     "values",
-    [{"host": "-oProxyCommand=x"}, {"host": "a b"}, {"host": "h", "user": "$(id)"}, {"host": "h", "jump": "-J"}, {"host": "h", "port": 0}],
+    [
+        {"host": "-oProxyCommand=x"},
+        {"host": "a b"},
+        {"host": "h", "user": "$(id)"},
+        {"host": "h", "jump": "-J"},
+        {"host": "h", "port": 0},
+    ],
 )
 def test_values_that_ssh_would_misread_are_refused(values: dict[str, object]) -> None:
     with pytest.raises(UsageError, match="Pod a:"):
@@ -116,7 +125,9 @@ def test_values_that_ssh_would_misread_are_refused(values: dict[str, object]) ->
         ('[pods.a]\nhost = "h"\nport = true', "not of type int"),
     ],
 )
-def test_a_wrong_file_is_named_with_what_is_wrong(inventory: Inventory, text: str, says: str) -> None:
+def test_a_wrong_file_is_named_with_what_is_wrong(
+    inventory: Inventory, text: str, says: str
+) -> None:
     inventory.path.parent.mkdir()
     inventory.path.write_text(text)
     with pytest.raises(UsageError, match=says) as caught:
@@ -132,7 +143,9 @@ def _add(path: Path, name: str) -> None:
 
 def test_consoles_that_add_at_the_same_moment_lose_nothing(inventory: Inventory) -> None:
     context = multiprocessing.get_context("fork")
-    workers = [context.Process(target=_add, args=(inventory.path, f"pod{number}")) for number in range(8)]
+    workers = [
+        context.Process(target=_add, args=(inventory.path, f"pod{number}")) for number in range(8)
+    ]
     for worker in workers:
         worker.start()
     for worker in workers:

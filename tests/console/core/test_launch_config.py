@@ -40,14 +40,18 @@ async def resolved(pod: Pod, asked: Asked, **more: Any) -> Asked:
 @pytest.mark.parametrize(("text", "component"), [(RL, "rl"), (SFT, "sft")])
 async def test_a_config_of_verl_says_that_it_is_one(text: str, component: str) -> None:
     pod = Pod(verl=text)
-    assert await resolved(pod, OPEN) == replace(OPEN, trainer="verl", component=component, cwd="verl")
+    assert await resolved(pod, OPEN) == replace(
+        OPEN, trainer="verl", component=component, cwd="verl"
+    )
     assert pod.asked == ["prime-rl", "verl"]
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_the_examples_are_told_apart(path: Path) -> None:
     found = launch_config.of_verl(path.read_text())
-    assert found == (None if path.parent.name != "verl" else "sft" if "-sft-" in path.name else "rl")
+    assert found == (
+        None if path.parent.name != "verl" else "sft" if "-sft-" in path.name else "rl"
+    )
 
 
 async def test_what_was_said_stands() -> None:
@@ -68,26 +72,36 @@ async def test_another_trainer_than_the_configs_is_a_mistake() -> None:
     assert "Name verl" in error.value.next_step
 
 
-@pytest.mark.parametrize("pod", [Pod(prime_rl="[orchestrator]\nbatch_size = 8\n"), Pod(prime_rl="[broken")])
+@pytest.mark.parametrize(
+    "pod", [Pod(prime_rl="[orchestrator]\nbatch_size = 8\n"), Pod(prime_rl="[broken")]
+)
 async def test_which_prime_rl_it_is_has_to_be_said(pod: Pod) -> None:
     with pytest.raises(UsageError, match=r"^c.toml does not tell which trainer"):
         await resolved(pod, OPEN)
-    assert await resolved(pod, OPEN, otherwise="prime-rl") == replace(OPEN, trainer="prime-rl", cwd="prime-rl", component="rl")
+    assert await resolved(pod, OPEN, otherwise="prime-rl") == replace(
+        OPEN, trainer="prime-rl", cwd="prime-rl", component="rl"
+    )
 
 
 async def test_a_config_that_is_not_there_is_nobodys() -> None:
-    with pytest.raises(UsageError, match=r"^c.toml cannot be read in prime-rl or verl, so it does not tell"):
+    with pytest.raises(
+        UsageError, match=r"^c.toml cannot be read in prime-rl or verl, so it does not tell"
+    ):
         await resolved(Pod(), OPEN, otherwise="prime-rl")
     with pytest.raises(UsageError, match=r"^/srv/c.toml cannot be read, so"):
         await resolved(Pod(), replace(OPEN, config="/srv/c.toml"))
     said = replace(OPEN, trainer="verl", cwd="verl", component="rl")
-    assert await resolved(Pod(), said) == said, "the look before the start says what is wrong with it"
+    assert await resolved(Pod(), said) == said, (
+        "the look before the start says what is wrong with it"
+    )
 
 
 @pytest.mark.parametrize(("trainer", "source"), [("verl", "trainer"), ("prime-rl", "launcher")])
 def test_a_start_that_failed_names_the_log_that_says_why(trainer: str, source: str) -> None:
     """verl prints through its driver, so there is no log of a launcher."""
-    state = SimpleNamespace(name="p", runs={"demo": SimpleNamespace(view=SimpleNamespace(trainer=trainer))})
+    state = SimpleNamespace(
+        name="p", runs={"demo": SimpleNamespace(view=SimpleNamespace(trainer=trainer))}
+    )
     action = SimpleNamespace(run="demo", state="failed", detail="it ended", result={})
     assert f"--source {source}`" in launch.verdict(action, state)[1]  # type: ignore[arg-type]
 

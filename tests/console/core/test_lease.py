@@ -1,4 +1,6 @@
-"""Two or three controllers, every order of what they do, calls that hang, machines that die: never two act at once."""
+"""Two or three controllers, every order of what they do, calls that hang, machines that die: never
+two act at once.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ TTL, SETTLE, MARGIN = 900.0, 10.0, 180.0
 
 @dataclass
 class World:
-    """Time as the store has it, and one file's versions. A write has its time before it can be listed."""
+    """Time as the store has it, and one file's versions. A write has its time before it can be
+    listed.
+    """
 
     now: float = 1e9
     versions: dict[str, list[Entry]] = field(default_factory=dict)
@@ -41,7 +45,9 @@ class World:
     def delete(self, entry: Entry) -> None:
         if not self.may_delete:
             raise StoreAuth("This key may not delete.")
-        self.versions[entry.name] = [e for e in self.versions.get(entry.name, []) if e.version != entry.version]
+        self.versions[entry.name] = [
+            e for e in self.versions.get(entry.name, []) if e.version != entry.version
+        ]
 
 
 class _Pause:
@@ -130,7 +136,9 @@ class Party:
             await _Pause(60.0)
 
 
-def play(world: World, parties: list[Party], pick: Callable[[int], int], die: float | None = None) -> None:
+def play(
+    world: World, parties: list[Party], pick: Callable[[int], int], die: float | None = None
+) -> None:
     """Steps whoever is due; `pick` chooses among those."""
     alive = list(parties)
     for _ in range(4000):
@@ -157,7 +165,12 @@ def overlaps(parties: list[Party]) -> list[tuple[str, str]]:
 
 
 @settings(max_examples=400, deadline=None)
-@given(seed=st.integers(0, 2**32), count=st.integers(2, 3), slow=st.sampled_from([0.2, 3.0, 8.0, 60.0]), may_delete=st.booleans())
+@given(
+    seed=st.integers(0, 2**32),
+    count=st.integers(2, 3),
+    slow=st.sampled_from([0.2, 3.0, 8.0, 60.0]),
+    may_delete=st.booleans(),
+)
 def test_never_two_at_once(seed, count, slow, may_delete):
     draw = random.Random(seed)
     world = World(may_delete=may_delete)
@@ -255,7 +268,9 @@ async def test_one_that_slept_through_its_lease_finds_out_before_it_spends():
 
 
 async def test_one_that_slept_alone_has_to_take_it_anew():
-    """Another's claim may be on its way to the list: the one just written proves nothing before it has settled."""
+    """Another's claim may be on its way to the list: the one just written proves nothing before it
+    has settled.
+    """
     world = World()
     mine = plain(world)
     await mine.take()
@@ -266,7 +281,9 @@ async def test_one_that_slept_alone_has_to_take_it_anew():
 
 
 async def test_a_claim_that_is_next_in_line_ends_the_hold_in_time():
-    """A loser's claim that could not be deleted is the oldest once ours ends: the act must not reach that far."""
+    """A loser's claim that could not be deleted is the oldest once ours ends: the act must not
+    reach that far.
+    """
     world = World()
     mine = plain(world)
     await mine.take()
@@ -281,7 +298,9 @@ async def test_a_claim_that_is_next_in_line_ends_the_hold_in_time():
 
 
 async def test_who_asks_in_vain_again_and_again_does_not_take_it_from_its_holder():
-    """A controller that is restarted at every look knows its own versions from its journal, and renews before it looks who holds it."""
+    """A controller that is restarted at every look knows its own versions from its journal, and
+    renews before it looks who holds it.
+    """
     world, told = World(), ["one of before"]
     holder = plain(world, "holder")
     await holder.take()

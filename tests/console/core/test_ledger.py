@@ -1,4 +1,6 @@
-"""The fold of a journal, as the console uses it: cut anywhere, unknown things left out, the same answer from a mirror."""
+"""The fold of a journal, as the console uses it: cut anywhere, unknown things left out, the same
+answer from a mirror.
+"""
 
 from __future__ import annotations
 
@@ -15,29 +17,111 @@ def records() -> list[dict[str, Any]]:
     plan = {"title": "P", "steps": []}
     made: list[dict[str, Any]] = [
         {"type": "agent", "event": "started", "pid": 7},
-        {"type": "run", "event": "registered", "run": "r", "trainer": "prime-rl", "output_dir": "/o", "max_steps": 9},
+        {
+            "type": "run",
+            "event": "registered",
+            "run": "r",
+            "trainer": "prime-rl",
+            "output_dir": "/o",
+            "max_steps": 9,
+        },
         {"type": "run", "event": "attempt-started", "run": "r", "attempt": 1},
         {"type": "from-a-newer-agent", "x": 1},
-        {"type": "incident", "event": "opened", "incident": "i", "failure": "f", "run": "r", "evidence": [], "role": "cascade"},
-        {"type": "incident", "event": "opened", "incident": "j", "failure": "g", "run": "r", "attempt": 1, "role": "root"},
-        {"type": "incident", "event": "updated", "incident": "i", "failure": "f", "run": "r", "summary": "worse"},
-        {"type": "action", "event": "accepted", "action": "K1", "kind": "plan", "run": "r", "who": "alice"},
-        {"type": "plan", "action": "K1", "playbook": "f", "run": "r", "attempt": 1, "plan_hash": "h", "expires_m": 5.0, "plan": plan},
-        {"type": "action", "event": "done", "action": "K1", "run": "r", "result": {"plan_hash": "h"}},
-        {"type": "action", "event": "accepted", "action": "K2", "kind": "playbook", "run": "r", "steps": [{"title": "a"}, {"title": "b"}]},
+        {
+            "type": "incident",
+            "event": "opened",
+            "incident": "i",
+            "failure": "f",
+            "run": "r",
+            "evidence": [],
+            "role": "cascade",
+        },
+        {
+            "type": "incident",
+            "event": "opened",
+            "incident": "j",
+            "failure": "g",
+            "run": "r",
+            "attempt": 1,
+            "role": "root",
+        },
+        {
+            "type": "incident",
+            "event": "updated",
+            "incident": "i",
+            "failure": "f",
+            "run": "r",
+            "summary": "worse",
+        },
+        {
+            "type": "action",
+            "event": "accepted",
+            "action": "K1",
+            "kind": "plan",
+            "run": "r",
+            "who": "alice",
+        },
+        {
+            "type": "plan",
+            "action": "K1",
+            "playbook": "f",
+            "run": "r",
+            "attempt": 1,
+            "plan_hash": "h",
+            "expires_m": 5.0,
+            "plan": plan,
+        },
+        {
+            "type": "action",
+            "event": "done",
+            "action": "K1",
+            "run": "r",
+            "result": {"plan_hash": "h"},
+        },
+        {
+            "type": "action",
+            "event": "accepted",
+            "action": "K2",
+            "kind": "playbook",
+            "run": "r",
+            "steps": [{"title": "a"}, {"title": "b"}],
+        },
         {"type": "action", "event": "intent", "action": "K2", "run": "r", "step": 0},
-        {"type": "action", "event": "step-done", "action": "K2", "run": "r", "step": 0, "detail": "gone"},
+        {
+            "type": "action",
+            "event": "step-done",
+            "action": "K2",
+            "run": "r",
+            "step": 0,
+            "detail": "gone",
+        },
         {"type": "action", "event": "intent", "action": "K2", "run": "r", "step": 1},
-        {"type": "run", "event": "attempt-ended", "run": "r", "attempt": 1, "signal": 2, "good": False, "detail": "d"},
+        {
+            "type": "run",
+            "event": "attempt-ended",
+            "run": "r",
+            "attempt": 1,
+            "signal": 2,
+            "good": False,
+            "detail": "d",
+        },
         {"type": "action", "event": "step-failed", "action": "K2", "run": "r", "step": 1},
         {"type": "action", "event": "failed", "action": "K2", "run": "r", "detail": "no step"},
         {"type": "incident", "event": "cleared", "incident": "i", "run": "r", "failure": "f"},
-        {"type": "incident", "event": "resolved", "incident": "unknown", "run": "r", "failure": "f"},
+        {
+            "type": "incident",
+            "event": "resolved",
+            "incident": "unknown",
+            "run": "r",
+            "failure": "f",
+        },
         {"type": "mode", "run": "r", "playbook": "f", "mode": "ask", "who": "alice"},
         {"type": "note", "run": "r", "text": "hm", "who": "alice"},
         {"type": "gap", "stream": "telemetry", "reason": "torn"},
-    ]  # fmt: skip
-    return [{"t": float(number), "seq": number, **B, **record} for number, record in enumerate(made, 1)]
+    ]
+    return [
+        {"t": float(number), "seq": number, **B, **record} for number, record in enumerate(made, 1)
+    ]
 
 
 def view(ledger: Ledger) -> dict[str, Any]:
@@ -47,13 +131,23 @@ def view(ledger: Ledger) -> dict[str, Any]:
 def test_what_is_so_in_the_end() -> None:
     ledger = Ledger(records())
     run = ledger.runs["r"]
-    assert (run.trainer, run.max_steps, run.attempt and run.attempt.signal, len(run.notes)) == ("prime-rl", 9, 2, 1)
+    assert (run.trainer, run.max_steps, run.attempt and run.attempt.signal, len(run.notes)) == (
+        "prime-rl",
+        9,
+        2,
+        1,
+    )
     assert [i.id for i in ledger.open_incidents("r")] == ["j"]
     assert (ledger.incidents["i"].state, ledger.incidents["i"].summary) == ("cleared", "worse")
     assert ledger.plans["h"].playbook == "f"
     assert (ledger.actions["K1"].state, ledger.actions["K1"].result) == ("done", {"plan_hash": "h"})
     action = ledger.actions["K2"]
-    assert ([s.state for s in action.steps], action.state, action.ended, action.detail) == (["done", "failed"], "failed", True, "no step")
+    assert ([s.state for s in action.steps], action.state, action.ended, action.detail) == (
+        ["done", "failed"],
+        "failed",
+        True,
+        "no step",
+    )
     assert (ledger.mode("r", "f"), ledger.mode("r", "g")) == ("ask", "observe")
     assert (ledger.last_seq, len(ledger.gaps)) == (len(records()), 1)
 

@@ -8,7 +8,10 @@ from bs4_console.core.links import Links
 
 
 def record(t: float, *devices: dict[str, Any]) -> dict[str, Any]:
-    return {"t": t, "gpus": {"devices": [{"index": i, **device} for i, device in enumerate(devices)]}}
+    return {
+        "t": t,
+        "gpus": {"devices": [{"index": i, **device} for i, device in enumerate(devices)]},
+    }
 
 
 def test_a_reading_counts_until_it_is_old() -> None:

@@ -37,7 +37,9 @@ class Reader:
     refused: int = 0
     gaps: dict[str, dict[str, Any]] = field(default_factory=dict)
 
-    async def read_log(self, stream: str, cursor: str, limit: int = 262144, wait: float = 0.0, *, seen: int = 0) -> Chunk:
+    async def read_log(
+        self, stream: str, cursor: str, limit: int = 262144, wait: float = 0.0, *, seen: int = 0
+    ) -> Chunk:
         self.reads += 1
         if self.waiting == self.waiting_allowed:
             self._refuse()
@@ -57,11 +59,20 @@ class Reader:
         data = files[generation - 1][offset : offset + limit]
         end = offset + len(data)
         more = end < len(files[generation - 1]) or generation < len(files)
-        return Chunk(f"{generation}:{offset}", f"{generation}:{end}", data, self.gaps.pop(stream, None), more=more)
+        return Chunk(
+            f"{generation}:{offset}",
+            f"{generation}:{end}",
+            data,
+            self.gaps.pop(stream, None),
+            more=more,
+        )
 
     def _refuse(self) -> None:
         self.refused += 1
-        raise RemoteError("too-many-calls", "This connection has 16 reads waiting or 4 queries running; end one first.")
+        raise RemoteError(
+            "too-many-calls",
+            "This connection has 16 reads waiting or 4 queries running; end one first.",
+        )
 
     async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
         """As the agent: not more than four at a time, of which one is the session's own."""
@@ -141,7 +152,9 @@ async def test_older_pages_come_before_without_a_hole_or_a_double() -> None:
         assert text(running.store)[0] == "line 5000"
         while await running.feed.older():
             pass
-        assert [line for line in text(running.store) if line.startswith("line")] == [f"line {i}" for i in range(7000)]
+        assert [line for line in text(running.store) if line.startswith("line")] == [
+            f"line {i}" for i in range(7000)
+        ]
         assert running.store.line(0)[1] == b"line 5000"
 
 
@@ -170,7 +183,12 @@ async def test_a_log_that_is_opened_while_the_link_is_down_waits() -> None:
 async def test_gaps_and_new_files_are_shown() -> None:
     reader = Reader({"log/r/trainer": [b"unfinished"]})
     async with Running(reader, "log/r/trainer") as running:
-        reader.gaps["log/r/trainer"] = {"generation": 1, "from": 1000, "to": 12_301_000, "reason": "truncated"}
+        reader.gaps["log/r/trainer"] = {
+            "generation": 1,
+            "from": 1000,
+            "to": 12_301_000,
+            "reason": "truncated",
+        }
         reader.streams["log/r/trainer"].append(b"second attempt\n")
         await until(lambda: "second attempt" in text(running.store))
         assert text(running.store) == [
@@ -190,7 +208,13 @@ async def test_several_sources_are_merged_by_their_clocks() -> None:
         }
     )
     async with Running(reader, "log/r/trainer", "log/r/orchestrator") as running:
-        assert [line.split()[-1] for line in text(running.store)] == ["t1", "o2", "t5", "continued", "o9"]
+        assert [line.split()[-1] for line in text(running.store)] == [
+            "t1",
+            "o2",
+            "t5",
+            "continued",
+            "o9",
+        ]
         assert [running.store.line(n)[0] for n in range(5)] == [0, 1, 0, 0, 1]
         assert await running.feed.older() is False
 
@@ -223,7 +247,9 @@ async def test_from_the_evidence_on_with_a_page_before_it() -> None:
 
 
 async def test_many_sources_keep_within_what_an_agent_allows() -> None:
-    reader = Reader({f"log/r/env-{i:02}": [b"21:00:%02d INFO from %d\n" % (i, i)] for i in range(30)})
+    reader = Reader(
+        {f"log/r/env-{i:02}": [b"21:00:%02d INFO from %d\n" % (i, i)] for i in range(30)}
+    )
     async with Running(reader, *reader.streams) as running:
         await until(lambda: running.store.end == 30)
         assert reader.refused == 0
@@ -232,7 +258,10 @@ async def test_many_sources_keep_within_what_an_agent_allows() -> None:
 async def test_a_refusal_for_too_many_calls_is_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bs4_console.core.log_pages.BUSY_S", 0.001)
     monkeypatch.setattr("bs4_console.core.log_feed.BUSY_S", 0.001)
-    reader = Reader({f"log/r/env-{i:02}": [b"21:00:%02d INFO from %d\n" % (i, i)] for i in range(8)}, waiting_allowed=3)
+    reader = Reader(
+        {f"log/r/env-{i:02}": [b"21:00:%02d INFO from %d\n" % (i, i)] for i in range(8)},
+        waiting_allowed=3,
+    )
     async with Running(reader, *reader.streams) as running:
         await until(lambda: running.store.end == 8)
         assert reader.refused > 0
@@ -244,7 +273,13 @@ async def test_a_refusal_for_too_many_calls_is_a_pause(monkeypatch: pytest.Monke
 def test_midnight_is_no_way_back() -> None:
     tails = (b"23:59:58 a\n00:00:03 d\n", b"23:59:59 b\n00:00:01 c\n", b"00:00:02 x\n")
     pages = same_day([keyed(rows_of(data, source, "1:0")) for source, data in enumerate(tails)])
-    assert [row[3].split()[-1] for _, row in sorted(entry for page in pages for entry in page)] == [b"a", b"b", b"c", b"x", b"d"]
+    assert [row[3].split()[-1] for _, row in sorted(entry for page in pages for entry in page)] == [
+        b"a",
+        b"b",
+        b"c",
+        b"x",
+        b"d",
+    ]
 
 
 def test_a_gap_of_unknown_size_says_unknown() -> None:
@@ -254,7 +289,9 @@ def test_a_gap_of_unknown_size_says_unknown() -> None:
 
 
 async def test_an_unfinished_last_line_is_replaced_as_it_grows_and_never_doubled() -> None:
-    """The agent gives it again from its start (Chunk.repeats), so what is shown of it must go first."""
+    """The agent gives it again from its start (Chunk.repeats), so what is shown of it must go
+    first.
+    """
     reader = Repeating([b"one\nload", b"loading", b"loading 50%", b"loading done\ntwo\n"])
     async with Running(reader, "log/r/trainer") as running:
         shown: list[list[str]] = []
@@ -269,14 +306,18 @@ async def test_an_unfinished_last_line_is_replaced_as_it_grows_and_never_doubled
 
 
 class Repeating(Reader):
-    """One log with an unfinished last line: `stage` 0 is the tail, each later one what stands there then."""
+    """One log with an unfinished last line: `stage` 0 is the tail, each later one what stands there
+    then.
+    """
 
     def __init__(self, stages: list[bytes]) -> None:
         super().__init__({"log/r/trainer": [stages[0]]})
         self.stages, self.stage, self.given = stages, 0, 0
         self.seen: list[int] = []
 
-    async def read_log(self, stream: str, cursor: str, limit: int = 262144, wait: float = 0.0, *, seen: int = 0) -> Chunk:
+    async def read_log(
+        self, stream: str, cursor: str, limit: int = 262144, wait: float = 0.0, *, seen: int = 0
+    ) -> Chunk:
         await asyncio.sleep(0.001)
         if cursor == "1:0":
             return Chunk("1:0", "1:4", b"one\n")

@@ -13,7 +13,9 @@ from bs4_console.core.log_store import CAP_BYTES, MARK, LogStore
 from bs4_console.core.log_text import level_of
 
 TEXT = b"".join(
-    b"21:00:%02d %s line %d\n" % (i % 60, (b"   INFO", b"WARNING", b"  ERROR")[0 if i % 10 else 1 if i % 20 else 2], i) for i in range(3000)
+    b"21:00:%02d %s line %d\n"
+    % (i % 60, (b"   INFO", b"WARNING", b"  ERROR")[0 if i % 10 else 1 if i % 20 else 2], i)
+    for i in range(3000)
 )
 
 
@@ -34,12 +36,27 @@ def test_without_a_filter_it_is_the_identity() -> None:
     assert shown(view) == TEXT.splitlines()
 
 
-@pytest.mark.parametrize("text", ["line 17", "LINE 17", "17$", "WARNING|ERROR", "!INFO", "!info", r"line \d\d$", "(unclosed", "^21:00:07"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "line 17",
+        "LINE 17",
+        "17$",
+        "WARNING|ERROR",
+        "!INFO",
+        "!info",
+        r"line \d\d$",
+        "(unclosed",
+        "^21:00:07",
+    ],
+)
 def test_a_filter_keeps_what_grep_keeps(text: str) -> None:
     view = lens()
     view.set(LogFilter.parse(text))
     pattern, invert = compile_pattern(text.removeprefix("!")), text.startswith("!")
-    assert shown(view) == [line for line in TEXT.splitlines() if (pattern.search(line) is None) == invert]
+    assert shown(view) == [
+        line for line in TEXT.splitlines() if (pattern.search(line) is None) == invert
+    ]
 
 
 def test_a_match_may_not_reach_over_the_end_of_a_line() -> None:
@@ -73,7 +90,9 @@ def test_an_unfinished_line_is_there_while_it_passes_and_once_when_it_is_whole()
         states.append(shown(view)[1:])
         numbers += [view.number(1)] if len(view) > 1 else []
     assert states == [[b"load 10%"], [b"load 20%"], [b"load 100%"], [b"load 100%"], [b"load 100%"]]
-    assert len(set(numbers)) == 1, "it got another number when it was whole, so what points at it would point elsewhere"
+    assert len(set(numbers)) == 1, (
+        "it got another number when it was whole, so what points at it would point elsewhere"
+    )
 
 
 def test_an_unfinished_line_has_the_level_of_the_line_before_it() -> None:
@@ -153,7 +172,12 @@ def test_find_goes_both_ways_and_stops_at_the_ends() -> None:
 def test_a_text_is_found_anywhere_in_a_long_line_and_an_expression_only_so_far() -> None:
     """An expression over an unbounded line is how a viewer hangs."""
     view = lens(b"short\n" + b"x" * 100_000 + b"needle\nneedle\n")
-    for text, expected in (("needle", 2), ("!needle", 1), ("needl[e]", 1), (re.escape("needle"), 2)):
+    for text, expected in (
+        ("needle", 2),
+        ("!needle", 1),
+        ("needl[e]", 1),
+        (re.escape("needle"), 2),
+    ):
         view.set(LogFilter.parse(text))
         assert len(shown(view)) == expected, text
     view.set(LogFilter())
@@ -172,10 +196,18 @@ def naive(lines: list[bytes], wanted: LogFilter) -> list[bytes]:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_wherever_it_begins_and_however_it_is_cut_the_same_lines_pass(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wherever_it_begins_and_however_it_is_cut_the_same_lines_pass(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     chance = random.Random(seed)
     monkeypatch.setattr(log_filter, "SLICE_LINES", chance.choice([1, 7, 64]))
-    heads = [b"21:00:00    INFO ", b"21:00:00 WARNING ", b"21:00:00   ERROR ", b"  File ", b"no level, ERROR is a word here: " + b"x" * 90]
+    heads = [
+        b"21:00:00    INFO ",
+        b"21:00:00 WARNING ",
+        b"21:00:00   ERROR ",
+        b"  File ",
+        b"no level, ERROR is a word here: " + b"x" * 90,
+    ]
     lines = [chance.choices(heads, [20, 1, 1, 3, 1])[0] + b"%d" % n for n in range(600)]
     store = LogStore()
     for at in range(0, 400, 80):
@@ -188,9 +220,12 @@ def test_wherever_it_begins_and_however_it_is_cut_the_same_lines_pass(seed: int,
     store.prepend(b"\n".join(lines[:200]) + b"\n")  # an older page comes while it is at work
     expected = naive(lines, wanted) if wanted.active else lines
     found = shown(view)
-    # At the window's old edge a traceback's head was not held yet: its lines pass as if they had no level.
+    # At the window's old edge a traceback's head was not held yet: its lines pass as if they had no
+    # level.
     edge = {line for line in lines[200:210] if level_of(line) is None}
-    assert [line for line in found if line not in edge] == [line for line in expected if line not in edge]
+    assert [line for line in found if line not in edge] == [
+        line for line in expected if line not in edge
+    ]
 
 
 def test_what_is_looked_at_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,21 +239,33 @@ def test_what_is_looked_at_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("near", [None, 0, 1500])
-def test_lines_fold_over_the_edges_of_slices(near: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_fold_over_the_edges_of_slices(
+    near: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(log_filter, "SLICE_LINES", 64)
-    view = lens(b"".join(b"step %d done\n" % n for n in range(1000)) + b"other\n" + b"".join(b"step %d done\n" % n for n in range(1000)))
+    view = lens(
+        b"".join(b"step %d done\n" % n for n in range(1000))
+        + b"other\n"
+        + b"".join(b"step %d done\n" % n for n in range(1000))
+    )
     view.set(LogFilter.parse("", fold=True), near)
     assert shown(view) == [b"step 0 done", b"other", b"step 0 done"]
     assert sorted(view.folded.values()) == [999, 999]
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_the_next_match_is_what_a_loop_over_the_lines_finds(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_next_match_is_what_a_loop_over_the_lines_finds(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     chance = random.Random(seed)
     monkeypatch.setattr(log_filter, "SLICE_LINES", chance.choice([1, 7, 64]))
     store = LogStore()
     for n in range(0, 300, 30):
-        store.append(b"".join(b"line %d%s\n" % (i, b" rare" * (chance.random() < 0.05)) for i in range(n, n + 30)))
+        store.append(
+            b"".join(
+                b"line %d%s\n" % (i, b" rare" * (chance.random() < 0.05)) for i in range(n, n + 30)
+            )
+        )
         if chance.random() < 0.3:
             store.mark("a new file begins, which is rare")
     store.append(b"unfinished" + b" and rare" * chance.randrange(2))

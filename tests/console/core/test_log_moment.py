@@ -1,4 +1,6 @@
-"""When a line was written, told by asking an agent for times: to the second of the line's own clock, whatever the pod's time zone."""
+"""When a line was written, told by asking an agent for times: to the second of the line's own
+clock, whatever the pod's time zone.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ class Pod:
     def __init__(self) -> None:
         self.asked = 0
 
-    async def read_log(self, stream: str, cursor: str, limit: int = 0, wait: float = 0.0, *, seen: int = 0) -> Any:
+    async def read_log(
+        self, stream: str, cursor: str, limit: int = 0, wait: float = 0.0, *, seen: int = 0
+    ) -> Any:
         raise NotImplementedError
 
     async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
@@ -36,11 +40,15 @@ async def test_to_the_second(zone: int, line: int) -> None:
     pod = Pod()
     wrote = BEGIN + line * PACE
     clock = int(wrote + zone) % 86400
-    found = await written_at(LogPages(pod, lambda: None), "log/r/trainer", f"1:{line * 10}", clock, BEGIN, BEGIN + 86400)
+    found = await written_at(
+        LogPages(pod, lambda: None), "log/r/trainer", f"1:{line * 10}", clock, BEGIN, BEGIN + 86400
+    )
     assert abs(found - int(wrote)) < 0.001
     assert pod.asked <= 24
 
 
 async def test_a_line_without_a_clock_is_told_about() -> None:
-    found = await written_at(LogPages(Pod(), lambda: None), "log/r/inference", "1:1000", None, BEGIN, BEGIN + 86400)
+    found = await written_at(
+        LogPages(Pod(), lambda: None), "log/r/inference", "1:1000", None, BEGIN, BEGIN + 86400
+    )
     assert abs(found - (BEGIN + 100 * PACE)) <= PACE + 1

@@ -11,7 +11,10 @@ from hypothesis import strategies as st
 from bs4_console.core.log_store import LINE_BYTES, MARK, OPEN_BYTES, OPEN_TOTAL, LogStore, Repeats
 from bs4_console.core.log_text import size_of
 
-LINES = b"".join(b"21:36:59 INFO line %06d of the trainer's log, as long as such lines are, more or less\n" % i for i in range(20_000))
+LINES = b"".join(
+    b"21:36:59 INFO line %06d of the trainer's log, as long as such lines are, more or less\n" % i
+    for i in range(20_000)
+)
 
 
 def lines(store: LogStore) -> list[bytes]:
@@ -68,7 +71,9 @@ def test_a_line_of_megabytes_is_held_whole_once_it_is_whole() -> None:
     data = b"".join(b"<%07d>" % n for n in range(300_000))
     for at in range(0, len(data), 262_144):
         store.append(data[at : at + 262_144])
-        assert len(lines(store)[0]) < OPEN_BYTES + 40, "an unfinished line is looked at again with every read"
+        assert len(lines(store)[0]) < OPEN_BYTES + 40, (
+            "an unfinished line is looked at again with every read"
+        )
     store.append(b"\n")
     assert lines(store) == [data]
 
@@ -78,7 +83,9 @@ def test_unfinished_lines_of_many_sources_are_bounded_together() -> None:
     for _ in range(12):
         for source in range(40):
             store.append(b"x" * 300_000, source)
-    assert sum(len(held.text) for held in store._open.values()) < OPEN_TOTAL + 40 * (OPEN_BYTES + 300_000)
+    assert sum(len(held.text) for held in store._open.values()) < OPEN_TOTAL + 40 * (
+        OPEN_BYTES + 300_000
+    )
 
 
 def test_a_file_that_ends_in_a_long_line_without_an_end_says_how_much_is_missing() -> None:
@@ -108,7 +115,10 @@ def test_sources_do_not_mix() -> None:
     store.append(b"trainer says ", 0)
     store.append(b"orchestrator talks\n", 1)
     store.append(b"something\n", 0)
-    assert [store.line(n) for n in (0, 1)] == [(1, b"orchestrator talks"), (0, b"trainer says something")]
+    assert [store.line(n) for n in (0, 1)] == [
+        (1, b"orchestrator talks"),
+        (0, b"trainer says something"),
+    ]
 
 
 def test_pruning_keeps_the_numbers_and_the_bound() -> None:
@@ -145,12 +155,18 @@ def test_marks_are_lines_of_their_own() -> None:
     store.append(b"before\n")
     store.mark("gap: 12.3 MB lost")
     store.append(b"after\n")
-    assert [store.line(n) for n in range(3)] == [(0, b"before"), (MARK, b"gap: 12.3 MB lost"), (0, b"after")]
+    assert [store.line(n) for n in range(3)] == [
+        (0, b"before"),
+        (MARK, b"gap: 12.3 MB lost"),
+        (0, b"after"),
+    ]
 
 
 @pytest.mark.parametrize("repeats", [None, Repeats()])
 def test_half_a_million_lines_a_second_on_one_core(repeats: Repeats | None) -> None:
-    """The rate that the screen promises; measured 1 to 4 million. CPU time and the best round, so that a busy neighbour does not decide."""
+    """The rate that the screen promises; measured 1 to 4 million. CPU time and the best round, so
+    that a busy neighbour does not decide.
+    """
     store = LogStore(repeats=repeats)
     rounds = []
     for _ in range(10):
@@ -165,7 +181,12 @@ def test_what_a_launcher_repeats_is_shown_once() -> None:
     store = LogStore(repeats=Repeats())
     line = b"21:36:59 SUCCESS Step 3 | Time: 31.27s | Loss: 0.0012\n"
     store.append(line + b"no clock, so it may be anybody's line\n" + b"21:36:59 x\n", 0)
-    store.append(line + b"no clock, so it may be anybody's line\n" + b"21:36:59 x\n21:37:00 INFO only the launcher says this\n", 1)
+    store.append(
+        line
+        + b"no clock, so it may be anybody's line\n"
+        + b"21:36:59 x\n21:37:00 INFO only the launcher says this\n",
+        1,
+    )
     assert lines(store) == [
         line[:-1],
         b"no clock, so it may be anybody's line",
@@ -190,4 +211,7 @@ def test_the_memory_for_repeats_is_bounded() -> None:
     store.append(LINES)
     assert store.repeats is not None
     store.append(LINES)
-    assert sum(len(found) for pair in store.repeats._seen.values() for found in pair) <= 4 * Repeats.MEMORY
+    assert (
+        sum(len(found) for pair in store.repeats._seen.values() for found in pair)
+        <= 4 * Repeats.MEMORY
+    )

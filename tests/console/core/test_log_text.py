@@ -12,7 +12,10 @@ from bs4_console.core.log_text import LINE_CELLS, clean, clock_of, level_of, pla
 @pytest.mark.parametrize(
     ("raw", "kept"),
     [
-        (b"\x1b[2m21:36:59\x1b[0m \x1b[32m\x1b[1mSUCCESS\x1b[0m Step 3\n", b"21:36:59 SUCCESS Step 3\n"),
+        (
+            b"\x1b[2m21:36:59\x1b[0m \x1b[32m\x1b[1mSUCCESS\x1b[0m Step 3\n",
+            b"21:36:59 SUCCESS Step 3\n",
+        ),
         (b"a\x1b]0;title\x07b\n", b"ab\n"),
         (b"a\x1b]52;c;cm0gLXJm\x1b\\b\n", b"ab\n"),
         (b"a\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\b\n", b"alinkb\n"),
@@ -90,18 +93,26 @@ def test_clock() -> None:
 
 
 def test_a_json_line_reads_like_a_line() -> None:
-    line = b'{"timestamp": "2026-11-20T21:37:07.695476+00:00", "level": "SUCCESS", "message": "Step 3 |\\n more", "line": 1}'
+    line = (
+        b'{"timestamp": "2026-11-20T21:37:07.695476+00:00", "level": "SUCCESS", "message": "Step '
+        b'3 |\\n more", "line": 1}'
+    )
     shown = present(line)
     assert shown.text == "21:37:07 SUCCESS Step 3 | ⏎  more"
     assert shown.level == 25
     assert present(b"[trainer0]:" + line).text == "[trainer0]:21:37:07 SUCCESS Step 3 | ⏎  more"
 
 
-@pytest.mark.parametrize("line", [b'{"timestamp": "2026', b'{"timestamp": 5}', b'{"timestamp": "x", "level": 3}'])
+@pytest.mark.parametrize(
+    "line", [b'{"timestamp": "2026', b'{"timestamp": 5}', b'{"timestamp": "x", "level": 3}']
+)
 def test_json_that_is_none_is_shown_as_it_is(line: bytes) -> None:
     assert present(line).text == line.decode()
 
 
 def test_escapes_inside_json_do_not_come_back() -> None:
-    line = b'{"timestamp": "2026-11-20T21:37:07+00:00", "level": "INFO", "message": "a\\u001b[31mb\\u009b2Jc"}'
+    line = (
+        b'{"timestamp": "2026-11-20T21:37:07+00:00", "level": "INFO", "message": '
+        b'"a\\u001b[31mb\\u009b2Jc"}'
+    )
     assert present(line).text == "21:37:07    INFO ab2Jc"

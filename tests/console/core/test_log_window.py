@@ -1,4 +1,6 @@
-"""A window over logs that stay on their pod: filtered, merged and moved there, against the plain lines of the same files."""
+"""A window over logs that stay on their pod: filtered, merged and moved there, against the plain
+lines of the same files.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +26,16 @@ ONE, TWO = "log/r/one", "log/r/two"
 
 
 def log(name: str, count: int, start: int, every: int) -> bytes:
-    """`count` lines, `every` seconds apart, over midnight when they come there; every tenth an error with a traceback."""
+    """`count` lines, `every` seconds apart, over midnight when they come there; every tenth an
+    error with a traceback.
+    """
     lines = []
     for n in range(count):
         t = (start + n * every) % 86400
         level = "ERROR" if n % 10 == 0 else "INFO"
-        lines.append(f"{t // 3600:02}:{t // 60 % 60:02}:{t % 60:02} {level:>7} {name} line {n} of it")
+        lines.append(
+            f"{t // 3600:02}:{t // 60 % 60:02}:{t % 60:02} {level:>7} {name} line {n} of it"
+        )
         if n % 10 == 0:
             lines += ["Traceback (most recent call last):", f"  cause {name} {n}"]
     return "\n".join(lines).encode() + b"\n"
@@ -75,12 +81,16 @@ async def test_a_filter_fetches_only_what_passes(tmp_path: Path) -> None:
         while lens.step():
             pass
         shown = [store.line(lens.number(n))[1].decode() for n in range(len(lens))]
-        assert shown == [line for line in data.decode().splitlines() if " line 12" in line and "7 of" not in line]
+        assert shown == [
+            line for line in data.decode().splitlines() if " line 12" in line and "7 of" not in line
+        ]
         assert feed.at_start
         assert feed.sifted
 
 
-async def test_a_level_floor_keeps_tracebacks_also_over_the_edges_of_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_level_floor_keeps_tracebacks_also_over_the_edges_of_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("bs4_console.core.log_pages.SIFTED_LINES", 7)
     data = log("one", 200, 0, 1)
     pod, store = PodsLogs(tmp_path, {ONE: data}), LogStore()
@@ -98,7 +108,9 @@ async def test_a_level_floor_keeps_tracebacks_also_over_the_edges_of_pages(tmp_p
     ]
 
 
-async def test_the_merged_whole_is_paged_back_to_its_start_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_merged_whole_is_paged_back_to_its_start_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("bs4_console.core.log_feed.MERGED_TAIL_LINES", 50)
     data = {ONE: log("one", 700, 85_000, 7), TWO: log("two", 300, 85_003, 16)}
     pod, store = PodsLogs(tmp_path, data), LogStore(repeats=Repeats())
@@ -108,24 +120,33 @@ async def test_the_merged_whole_is_paged_back_to_its_start_in_order(tmp_path: Pa
         assert store.end < 150
         while await feed.older():
             pass
-        seconds = {f"one line {n} of it": n * 7 for n in range(700)} | {f"two line {n} of it": 3 + n * 16 for n in range(300)}
+        seconds = {f"one line {n} of it": n * 7 for n in range(700)} | {
+            f"two line {n} of it": 3 + n * 16 for n in range(300)
+        }
         shown = [line.split(maxsplit=2)[2] for line in texts(store) if " line " in line]
         assert len(shown) == 1000
         assert [seconds[line] for line in shown] == sorted(seconds.values())
         # A traceback stays behind its own line.
         lines = texts(store)
         assert all(
-            lines[i - 2].endswith(f"{line.split()[1]} line {line.split()[2]} of it") for i, line in enumerate(lines) if "cause" in line
+            lines[i - 2].endswith(f"{line.split()[1]} line {line.split()[2]} of it")
+            for i, line in enumerate(lines)
+            if "cause" in line
         )
 
 
-async def test_a_merged_window_in_the_middle_grows_to_both_sides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_merged_window_in_the_middle_grows_to_both_sides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("bs4_console.core.log_feed.MERGED_TAIL_LINES", 40)
     monkeypatch.setattr("bs4_console.core.log_pages.PAGE_BYTES", 2000)
     data = {ONE: log("one", 700, 85_000, 7), TWO: log("two", 300, 85_003, 16)}
     pod, store = PodsLogs(tmp_path, data), LogStore()
     feed = LogFeed(pod, store, lambda: None)
-    places = {ONE: cursor_of(data[ONE], b"one line 351 of"), TWO: cursor_of(data[TWO], b"two line 154 of")}
+    places = {
+        ONE: cursor_of(data[ONE], b"one line 351 of"),
+        TWO: cursor_of(data[TWO], b"two line 154 of"),
+    }
     anchor = await feed.go_to(places)
     wanted = 60
     async with at_work(feed.go_on(lambda: store.end - anchor < wanted)):
@@ -137,7 +158,10 @@ async def test_a_merged_window_in_the_middle_grows_to_both_sides(tmp_path: Path,
         while await feed.older():
             pass
         assert sorted(line for line in texts(store) if " line " in line) == sorted(
-            line for part in data.values() for line in part.decode().splitlines() if " line " in line
+            line
+            for part in data.values()
+            for line in part.decode().splitlines()
+            if " line " in line
         )
         numbers = [int(line.split()[4]) for line in texts(store) if " two line " in line]
         assert numbers == list(range(300))
@@ -159,7 +183,9 @@ async def test_a_paused_reader_leaves_the_lines_on_the_pod_and_counts_them(tmp_p
         assert feed.unread == 0
 
 
-async def test_who_follows_and_falls_behind_goes_on_at_the_end_without_a_hole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_follows_and_falls_behind_goes_on_at_the_end_without_a_hole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("bs4_console.core.log_feed.BEHIND_BYTES", 500_000)
     monkeypatch.setattr("bs4_console.core.log_feed.BEHIND_READS", 1)
     monkeypatch.setattr("bs4_console.core.log_feed.PAGE_BYTES", 10_000)
@@ -170,7 +196,11 @@ async def test_who_follows_and_falls_behind_goes_on_at_the_end_without_a_hole(tm
         before = store.end
         data = b"".join(b"10:00:00 INFO flood %d\n" % n for n in range(100_000))
         pod.write(ONE, data)
-        await until(lambda: store.end > store.first and store.line(store.end - 1)[1].endswith(b"flood 99999"))
+        await until(
+            lambda: (
+                store.end > store.first and store.line(store.end - 1)[1].endswith(b"flood 99999")
+            )
+        )
         assert feed.left_out > 1_000_000
         assert store.first > before, "numbers go on: anchors and pauses depend on it"
         for _ in range(4):
@@ -180,7 +210,9 @@ async def test_who_follows_and_falls_behind_goes_on_at_the_end_without_a_hole(tm
         assert len(numbers) > 6000
 
 
-async def test_what_was_paused_is_never_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_was_paused_is_never_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("bs4_console.core.log_feed.BEHIND_BYTES", 1000)
     monkeypatch.setattr("bs4_console.core.log_feed.BEHIND_READS", 1)
     monkeypatch.setattr("bs4_console.core.log_feed.PAGE_BYTES", 1000)
@@ -208,7 +240,10 @@ async def test_lines_know_their_place_and_are_found_by_it(tmp_path: Path) -> Non
             assert place is not None
             source, generation, offset = place
             assert (source, generation) == (0, 1)
-            assert raw[offset:].split(b"\n")[0].replace(b"\x1b[31m", b"").replace(b"\x1b[0m", b"") == store.line(number)[1]
+            assert (
+                raw[offset:].split(b"\n")[0].replace(b"\x1b[31m", b"").replace(b"\x1b[0m", b"")
+                == store.line(number)[1]
+            )
             assert store.number_at(place) == number
     assert store.number_at((0, 1, 3)) is None
 
@@ -220,7 +255,9 @@ async def search(pod: PodsLogs, text: str, wanted: str = "") -> LogSearch:
     return LogSearch(LogPages(pod, lambda: None), list(pod.streams), text, LogFilter.parse(wanted))
 
 
-async def test_all_matches_are_counted_and_those_that_come_later_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_all_matches_are_counted_and_those_that_come_later_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("bs4_console.core.log_search.AGAIN_S", 0.001)
     pod = PodsLogs(tmp_path, {ONE: log("one", 1000, 0, 1), TWO: log("two", 500, 0, 1)})
     found = await search(pod, "ERROR")
@@ -232,7 +269,9 @@ async def test_all_matches_are_counted_and_those_that_come_later_too(tmp_path: P
 
 
 @pytest.mark.parametrize(("wanted", "expected"), [("", "line 40 of"), ("!line 40", "line 30 of")])
-async def test_the_next_match_is_one_that_is_shown(tmp_path: Path, wanted: str, expected: str) -> None:
+async def test_the_next_match_is_one_that_is_shown(
+    tmp_path: Path, wanted: str, expected: str
+) -> None:
     data = log("one", 1000, 0, 1)
     pod = PodsLogs(tmp_path, {ONE: data})
     edge = int(cursor_of(data, b"line 50 of").split(":")[1])
@@ -305,9 +344,15 @@ async def test_going_to_a_place(tmp_path: Path, typed: str, expected: str) -> No
 async def test_a_time_goes_in_all_sources_and_a_line_number_in_none(tmp_path: Path) -> None:
     data = {ONE: log("one", 1000, 0, 1), TWO: log("two", 100, 0, 10)}
     pod = PodsLogs(tmp_path, data)
-    pages, here = LogPages(pod, lambda: None), {ONE: cursor_of(data[ONE], b"line 500 of"), TWO: cursor_of(data[TWO], b"line 50 of")}
+    pages, here = (
+        LogPages(pod, lambda: None),
+        {ONE: cursor_of(data[ONE], b"line 500 of"), TWO: cursor_of(data[TWO], b"line 50 of")},
+    )
     places = await resolve(parse("+1m"), pages, here, 500, at_end=False)
-    assert places == {ONE: cursor_of(data[ONE], b"line 560 of"), TWO: cursor_of(data[TWO], b"line 56 of")}
+    assert places == {
+        ONE: cursor_of(data[ONE], b"line 560 of"),
+        TWO: cursor_of(data[TWO], b"line 56 of"),
+    }
     with pytest.raises(UsageError):
         await resolve(parse("12"), pages, here, 500, at_end=False)
 
@@ -340,7 +385,9 @@ def test_only_as_far_as_all_sources_have_been_fetched() -> None:
 
 
 @pytest.mark.parametrize("sources", [1, 2])
-async def test_a_line_of_many_megabytes_is_opened_at_its_end_and_read_back_in_parts(tmp_path: Path, sources: int) -> None:
+async def test_a_line_of_many_megabytes_is_opened_at_its_end_and_read_back_in_parts(
+    tmp_path: Path, sources: int
+) -> None:
     data = log("one", 100, 0, 1) + b"x" * 9_000_000 + b" tail\n" + log("one", 3, 200, 1)
     logs = {ONE: data, TWO: log("two", 100, 0, 1)} if sources == 2 else {ONE: data}
     pod, store = PodsLogs(tmp_path, logs), LogStore()
@@ -353,7 +400,14 @@ async def test_a_line_of_many_megabytes_is_opened_at_its_end_and_read_back_in_pa
             while await feed.older():
                 pass
     held = texts(store)
-    assert [line for line in held if "two" in line] == [line for line in logs.get(TWO, b"").decode().splitlines() if "two" in line]
-    assert [line for line in held if " one " in line] == [line for line in data.decode().splitlines() if " one " in line]
-    assert sum(line.count("x") for line in held if set(line.removesuffix(" tail")) == {"x"}) == 9_000_000
+    assert [line for line in held if "two" in line] == [
+        line for line in logs.get(TWO, b"").decode().splitlines() if "two" in line
+    ]
+    assert [line for line in held if " one " in line] == [
+        line for line in data.decode().splitlines() if " one " in line
+    ]
+    assert (
+        sum(line.count("x") for line in held if set(line.removesuffix(" tail")) == {"x"})
+        == 9_000_000
+    )
     assert any("begins further up" in line for line in held)

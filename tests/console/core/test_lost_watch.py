@@ -1,4 +1,6 @@
-"""A console that stays open says what became of a pod: from its own tries and from who else is asked, never from one look."""
+"""A console that stays open says what became of a pod: from its own tries and from who else is
+asked, never from one look.
+"""
 
 from __future__ import annotations
 
@@ -79,8 +81,19 @@ class World:
         self.pod.telemetry.append({"b": boot, "t": 0.0, "m": 0.0})
 
     def run(self, name: str = "demo") -> Any:
-        self.pod.apply_journal({"type": "run", "event": "registered", "run": name, "t": 1.0, "seq": 1})
-        self.pod.apply_journal({"type": "run", "event": "attempt-started", "run": name, "attempt": 1, "t": 2.0, "seq": 2})
+        self.pod.apply_journal(
+            {"type": "run", "event": "registered", "run": name, "t": 1.0, "seq": 1}
+        )
+        self.pod.apply_journal(
+            {
+                "type": "run",
+                "event": "attempt-started",
+                "run": name,
+                "attempt": 1,
+                "t": 2.0,
+                "seq": 2,
+            }
+        )
         return self.pod.runs[name]
 
 
@@ -109,7 +122,9 @@ async def test_taken_back_is_told_after_two_looks_and_a_minute_and_by_both_signs
 
 
 async def test_a_pause_between_two_tries_is_no_second_look() -> None:
-    """The link was tried once: however long ago that is, nobody knows whether anything answers now."""
+    """The link was tried once: however long ago that is, nobody knows whether anything answers
+    now.
+    """
     world = World()
     world.looks.says = gone()
     world.link("unreachable")
@@ -143,7 +158,10 @@ async def test_two_runs_of_which_one_was_heard_from_later_are_no_sign_of_life() 
     world.link("unreachable")
     world.pod.sights = {"one": Sight("running", "", 10.0, looked_t=11.0)}
     await world.pass_time(30)
-    world.pod.sights = {"two": Sight("running", "", 9.0, looked_t=71.0), "one": Sight("running", "", 10.0, looked_t=71.0)}
+    world.pod.sights = {
+        "two": Sight("running", "", 9.0, looked_t=71.0),
+        "one": Sight("running", "", 10.0, looked_t=71.0),
+    }
     await world.pass_time(30)
     assert world.word == "unknown"
 
@@ -164,7 +182,10 @@ async def test_a_machine_without_a_network_says_that_of_itself() -> None:
 
 async def test_a_pod_that_takes_connections_without_a_word_hangs() -> None:
     world = World()
-    world.looks.says, world.looks.greets = Sight("running", "runpod says that it runs.", 1.0, raw_state="RUNNING"), "mute"
+    world.looks.says, world.looks.greets = (
+        Sight("running", "runpod says that it runs.", 1.0, raw_state="RUNNING"),
+        "mute",
+    )
     world.link("unreachable")
     await world.pass_time(90)
     assert world.word == "hung"
@@ -203,7 +224,15 @@ async def test_the_provider_is_asked_seldom_while_only_something_is_wrong() -> N
     world.looks.says = Sight("running", "vast says that it runs.", 1.0)
     world.run()
     world.pod.apply_journal(
-        {"type": "incident", "event": "opened", "incident": "i", "failure": "run-stalled", "run": "demo", "t": 3.0, "seq": 3}
+        {
+            "type": "incident",
+            "event": "opened",
+            "incident": "i",
+            "failure": "run-stalled",
+            "run": "demo",
+            "t": 3.0,
+            "seq": 3,
+        }
     )
     await world.pass_time(WRONG_S * 2 + 20)
     assert len(world.looks.asked) == 3
@@ -237,9 +266,13 @@ async def test_who_answers_at_an_address(says: bytes, word: str) -> None:
     assert await at_its_port("127.0.0.1", port, 20.0) == "refused"
 
 
-async def test_what_the_inventory_does_not_know_is_not_asked(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_the_inventory_does_not_know_is_not_asked(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("BS4_CONFIG_DIR", str(tmp_path))
-    (tmp_path / "pods.toml").write_text('[pods.alpha]\nhost = "192.0.2.1"\n[pods.beta]\nhost = "192.0.2.2"\njump = "gate"\n')
+    (tmp_path / "pods.toml").write_text(
+        '[pods.alpha]\nhost = "192.0.2.1"\n[pods.beta]\nhost = "192.0.2.2"\njump = "gate"\n'
+    )
     looks = RealLooks()
     assert await looks.provider("alpha") is None
     unknown = await looks.provider("gamma")
@@ -248,18 +281,23 @@ async def test_what_the_inventory_does_not_know_is_not_asked(tmp_path: Any, monk
     assert await looks.port("beta") is None, "behind a jump host its address says nothing"
 
 
-async def test_the_provider_itself_over_http(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_provider_itself_over_http(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A machine that is rented, paused by its market, and no more there."""
     with running() as cloud:
         does = hands(cloud, tmp_path)
         chosen = await does.choose(5.0)
         assert chosen is not None
-        where = await does.create(chosen, label_of("demo", "01K0000000000000000000000A"), lambda: True)
+        where = await does.create(
+            chosen, label_of("demo", "01K0000000000000000000000A"), lambda: True
+        )
         monkeypatch.setenv("BS4_VAST_URL", cloud.url("vast"))
         monkeypatch.setenv("VAST_API_KEY", cloud.KEY)
         monkeypatch.setenv("BS4_CONFIG_DIR", str(tmp_path))
         (tmp_path / "pods.toml").write_text(
-            f'[pods.alpha]\nhost = "127.0.0.1"\nport = 1\nprovider = "vast"\ninstance = "{where.instance}"\n'
+            '[pods.alpha]\nhost = "127.0.0.1"\nport = 1\nprovider = "vast"\ninstance = '
+            f'"{where.instance}"\n'
         )
         world = World()
         world.watch = LostWatch(lambda: world.pods, RealLooks(), clock=lambda: world.now)
@@ -271,7 +309,9 @@ async def test_the_provider_itself_over_http(tmp_path: Any, monkeypatch: pytest.
         assert where.instance in world.pod.provider.detail
 
 
-async def test_a_fleet_starts_it_and_ends_it(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_fleet_starts_it_and_ends_it(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("BS4_CONFIG_DIR", str(tmp_path))
     fleet = Fleet(outside=True)
     before = asyncio.all_tasks()

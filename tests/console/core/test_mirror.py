@@ -1,4 +1,6 @@
-"""What is kept of a pod: exact bytes at exact places, whatever tears a file, fills a disk or answers under the same name."""
+"""What is kept of a pod: exact bytes at exact places, whatever tears a file, fills a disk or
+answers under the same name.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def numbers(mirror: Mirror, stream: str = "journal") -> list[int]:
     return [record["seq"] for record in mirror.records(stream)]
 
 
-def test_what_was_kept_is_there_after_a_restart_and_reading_goes_on_behind_it(tmp_path: Path) -> None:
+def test_what_was_kept_is_there_after_a_restart_and_reading_goes_on_behind_it(
+    tmp_path: Path,
+) -> None:
     first = opened(tmp_path)
     assert first.cursor("journal") is None
     data = line(1) + line(2)
@@ -48,7 +52,9 @@ def test_what_was_kept_is_there_after_a_restart_and_reading_goes_on_behind_it(tm
     assert Mirror(tmp_path).cursor("journal") == f"2:{len(line(3))}"
 
 
-@pytest.mark.parametrize("torn", [b'{"t":3', b'{"t":3.0,"seq":3}', b"\0\0\0\0\0", b"\0\0\0\n", b"[1,2]\n", b'"x"\n'])
+@pytest.mark.parametrize(
+    "torn", [b'{"t":3', b'{"t":3.0,"seq":3}', b"\0\0\0\0\0", b"\0\0\0\n", b"[1,2]\n", b'"x"\n']
+)
 def test_a_torn_end_is_left_out_and_written_over(tmp_path: Path, torn: bytes) -> None:
     mirror = opened(tmp_path)
     mirror.append("journal", "1:0", f"1:{len(line(1))}", line(1))
@@ -89,7 +95,16 @@ def test_a_pod_made_anew_under_the_same_name_shares_nothing(tmp_path: Path) -> N
 def test_what_a_pod_calls_things_never_leads_out_of_the_directory(tmp_path: Path) -> None:
     mirror = Mirror(tmp_path / "pods" / "a")
     mirror.use("../../../elsewhere")
-    for stream in ("../x", "log/../../../x", "/etc/x", "log/r/../../x", "a/b/c/d/e", "", ".hidden", "log//x"):
+    for stream in (
+        "../x",
+        "log/../../../x",
+        "/etc/x",
+        "log/r/../../x",
+        "a/b/c/d/e",
+        "",
+        ".hidden",
+        "log//x",
+    ):
         mirror.append(stream, "1:0", "1:5", b"evil\n")
         mirror.note_gap(stream, {"from": 0})
     found = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
@@ -98,8 +113,9 @@ def test_what_a_pod_calls_things_never_leads_out_of_the_directory(tmp_path: Path
 
 @contextlib.contextmanager
 def small_files(limit: int) -> Iterator[None]:
-    """No file may grow over `limit` bytes: write() then fails as on a full disk. Not for longer than needed: the test runner's own output
-    may go to a file too."""
+    """No file may grow over `limit` bytes: write() then fails as on a full disk. Not for longer
+    than needed: the test runner's own output may go to a file too.
+    """
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
@@ -130,13 +146,19 @@ def test_a_full_disk_ends_the_keeping_and_not_the_reading(tmp_path: Path) -> Non
     assert again.cursor("journal") == f"1:{sum(len(line(n)) for n in kept)}"
 
 
-def test_little_space_stops_logs_and_telemetry_but_not_the_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_little_space_stops_logs_and_telemetry_but_not_the_journal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "MIN_FREE", 1 << 60)
     mirror = opened(tmp_path)
     for stream in ("telemetry", "journal", "steps/r"):
         mirror.append(stream, "1:0", f"1:{len(line(1))}", line(1))
     mirror.keep("log/r/trainer", "1:0", b"text\n")
-    assert [numbers(mirror, stream) for stream in ("telemetry", "journal", "steps/r")] == [[], [1], [1]]
+    assert [numbers(mirror, stream) for stream in ("telemetry", "journal", "steps/r")] == [
+        [],
+        [1],
+        [1],
+    ]
     assert list(tmp_path.rglob("log/r/trainer/*.data")) == []
     assert mirror.keeps
 
@@ -158,7 +180,9 @@ def test_a_reader_that_keeps_nothing_uses_what_is_there_and_adds_nothing(tmp_pat
     assert nothing.secure("journal") is None
 
 
-def test_the_cursor_is_behind_what_was_replayed_though_another_console_adds_meanwhile(tmp_path: Path) -> None:
+def test_the_cursor_is_behind_what_was_replayed_though_another_console_adds_meanwhile(
+    tmp_path: Path,
+) -> None:
     writer = opened(tmp_path)
     writer.append("journal", "1:0", f"1:{len(line(1))}", line(1))
     reader = Mirror(tmp_path)
@@ -167,14 +191,19 @@ def test_the_cursor_is_behind_what_was_replayed_though_another_console_adds_mean
     assert reader.cursor("journal") == f"1:{len(line(1))}"
 
 
-def test_a_long_log_is_kept_in_parts_and_its_beginning_can_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_log_is_kept_in_parts_and_its_beginning_can_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "PART_BYTES", 8192)
     monkeypatch.setattr(module, "STREAM_CAP", 3 * 8192)
     mirror = opened(tmp_path)
     text = os.urandom(30_000).replace(b"\0", b".")
     for at in range(0, len(text), 1000):
         mirror.keep("log/r/trainer", f"4:{at}", text[at : at + 1000])
-    parts = sorted((tmp_path / HOME / "log/r/trainer").glob("*.data"), key=lambda path: int(path.stem.split(".")[1]))
+    parts = sorted(
+        (tmp_path / HOME / "log/r/trainer").glob("*.data"),
+        key=lambda path: int(path.stem.split(".")[1]),
+    )
     assert [path.stem for path in parts] == ["4.1", "4.2", "4.3"]
     assert b"".join(path.read_bytes() for path in parts) == text[8192:]
 
@@ -194,7 +223,9 @@ def test_older_telemetry_fills_the_hole_and_the_hole_is_known(tmp_path: Path) ->
 def test_the_newest_records_are_found_without_reading_all(tmp_path: Path) -> None:
     mirror = opened(tmp_path)
     for generation in (1, 2, 3):
-        mirror.append("telemetry", f"{generation}:0", f"{generation}:{len(line(1))}", line(generation))
+        mirror.append(
+            "telemetry", f"{generation}:0", f"{generation}:{len(line(1))}", line(generation)
+        )
     again = Mirror(tmp_path)
     assert [record["seq"] for record in again.tail("telemetry", 2)] == [2, 3]
     assert again.cursor("telemetry") == f"3:{len(line(3))}"

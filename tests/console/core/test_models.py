@@ -21,7 +21,10 @@ ANSWERS: dict[str, tuple[int, object]] = {
     "/api/models/example/gated": (200, {"id": "example/gated", "gated": "manual"}),
     "/example/gated/resolve/main/config.json": (403, {}),
     "/api/models/example/eyes": (200, {"id": "example/eyes", "gated": False}),
-    "/example/eyes/resolve/main/config.json": (200, {"architectures": ["EyesForConditionalGeneration"], "vision_config": {}}),
+    "/example/eyes/resolve/main/config.json": (
+        200,
+        {"architectures": ["EyesForConditionalGeneration"], "vision_config": {}},
+    ),
     "/api/models/example/broken": (200, ["no object"]),
     "/api/models/example/down": (503, {}),
     "/api/models/Qwen/Qwen3-VL-8B-Instruct": (404, {}),
@@ -39,7 +42,9 @@ class Handler(BaseHTTPRequestHandler):
         if self.path.startswith("/api/models/example/away"):
             self.send_response(302)
             # The same server under another name: another host for whoever holds a token.
-            self.send_header("Location", f"http://127.0.0.2:{self.server.server_port}/api/models/example/text")
+            self.send_header(
+                "Location", f"http://127.0.0.2:{self.server.server_port}/api/models/example/text"
+            )
             self.end_headers()
             return
         code, data = ANSWERS.get(self.path, (404, {}))
@@ -49,13 +54,16 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 (its name in the base class)
+    # Its name in the base class.
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         pass
 
 
 @pytest.fixture
 def hub() -> Iterator[Hub]:
-    server = Hub(("0.0.0.0", 0), Handler)  # also as 127.0.0.2: another host, without a name that a bare machine may not know
+    server = Hub(
+        ("0.0.0.0", 0), Handler
+    )  # also as 127.0.0.2: another host, without a name that a bare machine may not know
     server.tokens = []
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
@@ -66,7 +74,12 @@ def hub() -> Iterator[Hub]:
 
 
 def told(hub: Hub, name: str, token: str = "") -> dict[str, str]:
-    return {r.check: r.level for r in models.ask_hub(name, base=f"http://127.0.0.1:{hub.server_port}", token=token, timeout=10)}
+    return {
+        r.check: r.level
+        for r in models.ask_hub(
+            name, base=f"http://127.0.0.1:{hub.server_port}", token=token, timeout=10
+        )
+    }
 
 
 def test_every_fact_has_a_source_with_a_date() -> None:
@@ -76,7 +89,9 @@ def test_every_fact_has_a_source_with_a_date() -> None:
         for fact in [*model.baselines, *([model.price] if model.price else [])]:
             assert fact.source.date.year == 2026
         assert all(0 <= b.solved <= 1 for b in model.baselines), model.name
-        assert model.active_b is None or (model.params_b is not None and model.active_b < model.params_b), model.name
+        assert model.active_b is None or (
+            model.params_b is not None and model.active_b < model.params_b
+        ), model.name
         assert model.tool_calls in ("yes", "no", "broken", "unknown")
         assert model.kind in ("text", "vision", "closed")
         assert model.impl in ("native", "hf", "")
@@ -87,12 +102,19 @@ def test_what_is_blocked_here_is_known_bad_to_lint() -> None:
     assert len(blocked) >= 4
     for model in blocked:
         assert known_bad(model.hub.upper(), "prime-rl-2026-01") == (model.blocked["reason"], True)
-    assert known_bad("openai/gpt-oss-20b", "prime-rl") == ("vLLM's loader for it breaks on reloaded weights", False)
+    assert known_bad("openai/gpt-oss-20b", "prime-rl") == (
+        "vLLM's loader for it breaks on reloaded weights",
+        False,
+    )
     assert known_bad("Qwen/Qwen2.5-7B-Instruct", "prime-rl") is None
 
 
 def test_a_model_is_found_by_either_name_in_any_case() -> None:
-    assert models.get("QWEN/qwen3-vl-8B-instruct") is models.get("Qwen/Qwen3-VL-8B-Instruct") is not None
+    assert (
+        models.get("QWEN/qwen3-vl-8B-instruct")
+        is models.get("Qwen/Qwen3-VL-8B-Instruct")
+        is not None
+    )
     assert models.get("example/none") is None
 
 
@@ -137,7 +159,9 @@ def test_the_hub(hub: Hub) -> None:
 
 
 def test_a_token_does_not_follow_to_another_host(hub: Hub) -> None:
-    models.ask_hub("example/away", base=f"http://127.0.0.1:{hub.server_port}", token=CANARY, timeout=10)
+    models.ask_hub(
+        "example/away", base=f"http://127.0.0.1:{hub.server_port}", token=CANARY, timeout=10
+    )
     assert hub.tokens[:2] == ["Bearer canary", ""]
 
 
@@ -146,7 +170,9 @@ def test_a_hub_that_is_not_there() -> None:
     assert (remark.check, remark.level) == ("hub", "warning")
 
 
-def test_the_command(hub: Hub, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command(
+    hub: Hub, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HF_TOKEN", "canary")
     address = f"http://127.0.0.1:{hub.server_port}"
     assert main(["models", "verify", "example/text", "--hub", "--hub-url", address, "--json"]) == 0

@@ -58,7 +58,9 @@ def test_what_is_not_yet_is_told_so() -> None:
 
 
 def test_a_day_with_another_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The night in which the clocks go back: 02:30 of that day and 23:00 of the day before are what the wall showed."""
+    """The night in which the clocks go back: 02:30 of that day and 23:00 of the day before are what
+    the wall showed.
+    """
     monkeypatch.setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3")
     time.tzset()
     end = time.mktime((2026, 10, 25, 9, 0, 0, 0, 0, -1))

@@ -1,4 +1,6 @@
-"""Notices over real HTTP to real servers: what arrives, what happens when nobody takes it, and that no address is ever shown."""
+"""Notices over real HTTP to real servers: what arrives, what happens when nobody takes it, and that
+no address is ever shown.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,14 @@ from bs4_console.core.notify_send import Notifier, NotSent, send
 from tests.console.core.receiver import receiving
 
 TOKEN = "s3cr3t-T0ken"  # noqa: S105 (what must not be shown)
-BAD = Notice("pod-a", CRITICAL, OK, "vllm-silent-death: the engine is gone", [{"failure": "vllm-silent-death"}], t=5.0)
+BAD = Notice(
+    "pod-a",
+    CRITICAL,
+    OK,
+    "vllm-silent-death: the engine is gone",
+    [{"failure": "vllm-silent-death"}],
+    t=5.0,
+)
 GOOD = Notice("pod-a", OK, CRITICAL, "demo running, step 9")
 
 
@@ -37,7 +46,11 @@ def test_a_webhook_gets_one_object_with_its_token() -> None:
     with receiving() as at:
         send(channel("webhook", at.url(f"/{TOKEN}"), token=Secret("t0k")), BAD)
     (got,) = at.got
-    assert (got.path, got.headers["authorization"], got.headers["content-type"]) == (f"/{TOKEN}", "Bearer t0k", "application/json")
+    assert (got.path, got.headers["authorization"], got.headers["content-type"]) == (
+        f"/{TOKEN}",
+        "Bearer t0k",
+        "application/json",
+    )
     said = "CRITICAL: pod-a - vllm-silent-death: the engine is gone"
     assert got.json == {
         "schema": "bs4.notice/1",
@@ -57,17 +70,33 @@ def test_ntfy_gets_title_priority_and_tag() -> None:
         send(channel("ntfy", at.url("/topic")), GOOD)
         send(channel("ntfy", at.url("/topic")), Notice("läufe\n", WARNING, OK, "ü"))
     bad, good, odd = at.got
-    assert (bad.headers["title"], bad.headers["priority"], bad.headers["tags"]) == ("CRITICAL: pod-a", "urgent", "rotating_light")
+    assert (bad.headers["title"], bad.headers["priority"], bad.headers["tags"]) == (
+        "CRITICAL: pod-a",
+        "urgent",
+        "rotating_light",
+    )
     assert bad.body.decode() == BAD.text
     assert (good.headers["title"], good.headers["tags"]) == ("RECOVERED: pod-a", "white_check_mark")
-    assert base64.b64decode(odd.headers["title"].removeprefix("=?UTF-8?B?").removesuffix("?=")).decode() == "WARNING: läufe"
+    assert (
+        base64.b64decode(
+            odd.headers["title"].removeprefix("=?UTF-8?B?").removesuffix("?=")
+        ).decode()
+        == "WARNING: läufe"
+    )
     assert odd.body.decode() == "ü"
 
 
-async def test_the_dead_mans_ping_comes_each_cycle_and_says_fail_while_something_is_critical() -> None:
+async def test_the_dead_mans_ping_comes_each_cycle_and_says_fail_while_something_is_critical() -> (
+    None
+):
     with receiving() as at:
-        plain, telling = channel("healthchecks", at.url("/ping/x")), channel("healthchecks", at.url("/ping/y/"), fail=True)
-        notifier = Notifier([plain, Channel("healthchecks", "second", telling.url, fail=True)], pytest.fail)
+        plain, telling = (
+            channel("healthchecks", at.url("/ping/x")),
+            channel("healthchecks", at.url("/ping/y/"), fail=True),
+        )
+        notifier = Notifier(
+            [plain, Channel("healthchecks", "second", telling.url, fail=True)], pytest.fail
+        )
         await notifier.tell([], OK, "1 OK")
         await notifier.tell([BAD], CRITICAL, "1 CRITICAL: pod-a")
     assert sorted((got.path, got.body.decode()) for got in at.got) == [
@@ -78,7 +107,9 @@ async def test_the_dead_mans_ping_comes_each_cycle_and_says_fail_while_something
     ]
 
 
-async def test_a_receiver_that_was_away_gets_everything_in_order_and_is_complained_of_once() -> None:
+async def test_a_receiver_that_was_away_gets_everything_in_order_and_is_complained_of_once() -> (
+    None
+):
     said: list[str] = []
     with receiving() as at:
         notifier = Notifier([channel("webhook", at.url(f"/{TOKEN}"))], said.append)
@@ -92,7 +123,10 @@ async def test_a_receiver_that_was_away_gets_everything_in_order_and_is_complain
         await notifier.tell([], OK, "")
         assert len(at.got) == before + 2
     assert said == [
-        "The channel my webhook (webhook) was not told: it answered with HTTP 503. It is tried again; see notify.toml.",
+        (
+            "The channel my webhook (webhook) was not told: it answered with HTTP 503. It is "
+            "tried again; see notify.toml."
+        ),
         "The channel my webhook takes notices again.",
     ]
 
@@ -100,7 +134,13 @@ async def test_a_receiver_that_was_away_gets_everything_in_order_and_is_complain
 async def test_one_receiver_that_fails_does_not_keep_the_others_waiting_or_silent() -> None:
     said: list[str] = []
     with receiving() as at:
-        notifier = Notifier([channel("ntfy", f"http://127.0.0.1:{closed_port()}/{TOKEN}"), channel("webhook", at.url("/"))], said.append)
+        notifier = Notifier(
+            [
+                channel("ntfy", f"http://127.0.0.1:{closed_port()}/{TOKEN}"),
+                channel("webhook", at.url("/")),
+            ],
+            said.append,
+        )
         await notifier.tell([BAD], CRITICAL, "")
     assert len(at.got) == 1
     assert "my ntfy" in said[0]
@@ -141,7 +181,9 @@ def test_a_receiver_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> N
         f"http://[{TOKEN}/",
     ],
 )
-def test_no_failure_shows_the_address(url: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]) -> None:
+def test_no_failure_shows_the_address(
+    url: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
     caplog.set_level(logging.DEBUG)
     with pytest.raises(NotSent) as raised:
         send(channel("webhook", url), BAD)
@@ -150,13 +192,17 @@ def test_no_failure_shows_the_address(url: str, caplog: pytest.LogCaptureFixture
     assert raised.value.__suppress_context__
 
 
-def test_apprise_that_is_not_installed_is_said_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_apprise_that_is_not_installed_is_said_at_the_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(__import__("sys").modules, "apprise", None)
     with pytest.raises(UsageError, match=r"bs4-console\[apprise\]"):
         Notifier([channel("apprise", f"json://{TOKEN}")], pytest.fail)
 
 
-def test_apprise_delivers_and_keeps_addresses_to_itself(caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]) -> None:
+def test_apprise_delivers_and_keeps_addresses_to_itself(
+    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
     pytest.importorskip("apprise", reason="the extra `apprise` is not installed")
     with receiving() as at:
         send(channel("apprise", f"json://127.0.0.1:{at.port}/{TOKEN}"), BAD)

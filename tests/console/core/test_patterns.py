@@ -1,4 +1,6 @@
-"""What a pattern costs and what it needs: refused before it ships, and found fast where it may match."""
+"""What a pattern costs and what it needs: refused before it ships, and found fast where it may
+match.
+"""
 
 from __future__ import annotations
 
@@ -77,8 +79,14 @@ def test_every_match_holds_one_of_its_needs():
 
     rng = random.Random(3)
     good, _ = lint()
-    patterns = [signature["pattern"] for entry in good for signature in entry.get("detect", {}).get("logs", ())]
-    pieces = [piece for pattern in patterns for piece in re.findall(r"[A-Za-z][A-Za-z ]{2,}", pattern)]
+    patterns = [
+        signature["pattern"]
+        for entry in good
+        for signature in entry.get("detect", {}).get("logs", ())
+    ]
+    pieces = [
+        piece for pattern in patterns for piece in re.findall(r"[A-Za-z][A-Za-z ]{2,}", pattern)
+    ]
     matched = 0
     for pattern in patterns:
         needs = literals(pattern)
@@ -88,5 +96,7 @@ def test_every_match_holds_one_of_its_needs():
             line = "".join(rng.sample(own, min(len(own), 3))) + rng.choice(pieces)
             if compiled.search(line):
                 matched += 1
-                assert any(n[4:] in line.lower() if n.startswith("(?i)") else n in line for n in needs), (pattern, line)
+                assert any(
+                    n[4:] in line.lower() if n.startswith("(?i)") else n in line for n in needs
+                ), (pattern, line)
     assert matched > 20

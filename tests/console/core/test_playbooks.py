@@ -1,4 +1,6 @@
-"""Playbook files: valid or refused with the place of the mistake, and compiled to what the agent reads."""
+"""Playbook files: valid or refused with the place of the mistake, and compiled to what the agent
+reads.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +16,25 @@ from bs4_console.core.errors import UsageError
 from bs4_console.core.playbooks import compile_all, lint
 
 BASE: dict[str, Any] = {
-    "id": "x", "title": "T", "role": "root", "severity": "warning", "danger": "move", "where": "pod", "applies": ["prime-rl"],
-    "looks_like": "L", "explanation": "E", "prevent": "P\n", "sources": ["s"],
-    "detect": {"for": "2m", "keep_firing_for": "1.5h", "logs": [{"source": "trainer", "levels": ["ERROR"], "pattern": "xxxx"}]},
-    "fix": [{"stop_run": None}], "verify": {"steps_advance": {"count": 2, "within": "30m"}},
-}  # fmt: skip
+    "id": "x",
+    "title": "T",
+    "role": "root",
+    "severity": "warning",
+    "danger": "move",
+    "where": "pod",
+    "applies": ["prime-rl"],
+    "looks_like": "L",
+    "explanation": "E",
+    "prevent": "P\n",
+    "sources": ["s"],
+    "detect": {
+        "for": "2m",
+        "keep_firing_for": "1.5h",
+        "logs": [{"source": "trainer", "levels": ["ERROR"], "pattern": "xxxx"}],
+    },
+    "fix": [{"stop_run": None}],
+    "verify": {"steps_advance": {"count": 2, "within": "30m"}},
+}
 
 
 def library(root: Path, *playbooks: dict[str, Any]) -> Path:
@@ -62,10 +78,26 @@ def test_the_same_files_compile_to_the_same_bytes(tmp_path: Path) -> None:
         ({"detect": {"logs": [{"source": "trainer", "pattern": "(("}]}}, "detect/logs/0/pattern"),
         ({"detect": {"logs": [{"pattern": "xxxx"}]}}, "detect/logs/0"),
         ({"detect": {"logs": [{"source": "trainer", "pattern": "ab"}]}}, "detect/logs/0/pattern"),
-        ({"detect": {"logs": [{"source": "trainer", "pattern": "xxxx", "cleared_by": "(a+)+bbbb"}]}}, "detect/logs/0/cleared_by"),
-        ({"detect": {"logs": [{"source": "trainer", "pattern": "xxxx", "where": {"n": "> 1"}}]}}, "detect/logs/0/where/n"),
-        ({"detect": {"logs": [{"source": "trainer", "pattern": "xxxx", "within": "5m"}]}}, "detect/logs/0"),
-        ({"detect": {"logs": [{"source": ["trainer", "nobody"], "pattern": "xxxx"}]}}, "detect/logs/0/source"),
+        (
+            {
+                "detect": {
+                    "logs": [{"source": "trainer", "pattern": "xxxx", "cleared_by": "(a+)+bbbb"}]
+                }
+            },
+            "detect/logs/0/cleared_by",
+        ),
+        (
+            {"detect": {"logs": [{"source": "trainer", "pattern": "xxxx", "where": {"n": "> 1"}}]}},
+            "detect/logs/0/where/n",
+        ),
+        (
+            {"detect": {"logs": [{"source": "trainer", "pattern": "xxxx", "within": "5m"}]}},
+            "detect/logs/0",
+        ),
+        (
+            {"detect": {"logs": [{"source": ["trainer", "nobody"], "pattern": "xxxx"}]}},
+            "detect/logs/0/source",
+        ),
         ({"family": "elsewhere"}, "family"),
         ({"explains": ["z"]}, "explains"),
         ({"leads_to": "z"}, "leads_to"),
@@ -73,7 +105,9 @@ def test_the_same_files_compile_to_the_same_bytes(tmp_path: Path) -> None:
         ({"detect": {"for": "2 minutes", "logs": []}}, "detect/for"),
     ],
 )
-def test_a_mistake_is_named_with_its_place_and_no_half_library_is_compiled(tmp_path: Path, change: dict[str, Any], where: str) -> None:
+def test_a_mistake_is_named_with_its_place_and_no_half_library_is_compiled(
+    tmp_path: Path, change: dict[str, Any], where: str
+) -> None:
     root = library(tmp_path, BASE, {**BASE, **change, "id": "y"})
     good, problems = lint(root)
     assert [p["id"] for p in good] == ["x"]
@@ -85,18 +119,34 @@ def test_a_mistake_is_named_with_its_place_and_no_half_library_is_compiled(tmp_p
 def test_a_person_is_told_what_to_do(tmp_path: Path) -> None:
     bare = {key: value for key, value in BASE.items() if key not in ("fix", "verify")}
     assert lint(library(tmp_path, bare))[0] == []
-    for number, (key, value) in enumerate((("advice", ["Look."]), ("leads_to", "save-release-replace"), ("role", "cascade"))):
+    for number, (key, value) in enumerate(
+        (("advice", ["Look."]), ("leads_to", "save-release-replace"), ("role", "cascade"))
+    ):
         (tmp_path / str(number)).mkdir()
-        assert [entry["id"] for entry in lint(library(tmp_path / str(number), {**bare, key: value}))[0]] == ["x"]
+        assert [
+            entry["id"] for entry in lint(library(tmp_path / str(number), {**bare, key: value}))[0]
+        ] == ["x"]
 
 
 def test_what_a_pattern_needs_is_compiled_with_it(tmp_path: Path) -> None:
-    log = {"source": "trainer", "pattern": "went (?:wrong|astray)", "unless": "x", "cleared_by": "all is well", "within": "5m", "count": 2}
-    (made,) = json.loads(compile_all(library(tmp_path, {**BASE, "detect": {"logs": [log]}})))["playbooks"]
+    log = {
+        "source": "trainer",
+        "pattern": "went (?:wrong|astray)",
+        "unless": "x",
+        "cleared_by": "all is well",
+        "within": "5m",
+        "count": 2,
+    }
+    (made,) = json.loads(compile_all(library(tmp_path, {**BASE, "detect": {"logs": [log]}})))[
+        "playbooks"
+    ]
     (signature,) = made["detect"]["logs"]
     assert signature["source"] == ["trainer"]
     assert signature["within"] == 300.0
-    assert signature["needs"] == {"pattern": ["went astray", "went wrong"], "cleared_by": ["all is well"]}
+    assert signature["needs"] == {
+        "pattern": ["went astray", "went wrong"],
+        "cleared_by": ["all is well"],
+    }
 
 
 def test_an_id_is_there_once(tmp_path: Path) -> None:

@@ -1,4 +1,6 @@
-"""The whole of a preflight over an agent that answers by hand: order, slices, hostile answers, and the level."""
+"""The whole of a preflight over an agent that answers by hand: order, slices, hostile answers, and
+the level.
+"""
 
 from __future__ import annotations
 
@@ -40,10 +42,19 @@ lr = 1e-5
 """
 FACTS = {
     "pod": pod(environment={}),
-    "run": run(model="own/small-8B", command="uv run rl @ rl.toml --ckpt --ckpt.interval 5 --ckpt.keep-last 2"),
+    "run": run(
+        model="own/small-8B",
+        command="uv run rl @ rl.toml --ckpt --ckpt.interval 5 --ckpt.keep-last 2",
+    ),
     "schema": {"class": "prime_rl.rl.RLConfig", "errors": [], "warnings": []},
     "stack": {"python": "/p", "versions": VERSIONS[OLD], "imports": {"reverse_text": None}},
-    "services": {"hub": GOOD, "wandb": GOOD, "b2": {**GOOD, "missing": []}, "model": model(), "clock": None},
+    "services": {
+        "hub": GOOD,
+        "wandb": GOOD,
+        "b2": {**GOOD, "missing": []},
+        "model": model(),
+        "clock": None,
+    },
 }
 
 
@@ -65,8 +76,12 @@ class Agent:
                 raise RemoteError("bad-config", "The config cannot be read.")
             return {"files": [["/home/u/prime-rl/rl.toml", self.config]]}
         count = sum(1 for name, _ in self.asked if name == "look")
-        parts = dict(list(self.facts.items())[:count]) if isinstance(self.facts, dict) else self.facts
-        done = not self.endless and (not isinstance(self.facts, dict) or len(parts) == len(self.facts))
+        parts = (
+            dict(list(self.facts.items())[:count]) if isinstance(self.facts, dict) else self.facts
+        )
+        done = not self.endless and (
+            not isinstance(self.facts, dict) or len(parts) == len(self.facts)
+        )
         waiting = [name for name in FACTS if name not in parts]
         return {"facts": parts, "waiting": waiting, "next": None if done else parameters}
 
@@ -77,7 +92,11 @@ START = Wanted(OLD, "rl.toml", "demo")
 async def test_a_good_start_has_nothing_against_it() -> None:
     agent = Agent()
     found = await examine(agent, START)
-    bad = [(check.id, check.why) for check in found.checks if check.state != "ok" and check.id not in ("R02", "R22")]
+    bad = [
+        (check.id, check.why)
+        for check in found.checks
+        if check.state != "ok" and check.id not in ("R02", "R22")
+    ]
     assert bad == []
     assert found.blocking == ()
     assert [op for op, _ in agent.asked].count("look") == len(FACTS)
@@ -94,7 +113,9 @@ async def test_the_pod_alone_asks_for_no_config_and_no_run() -> None:
 
 
 async def test_lint_speaks_with_the_lines_of_the_pods_file() -> None:
-    found = await examine(Agent(config=CONFIG.replace("max_tokens = 1024", "max_tokens = 4000\ntop_p = 0.9")), START)
+    found = await examine(
+        Agent(config=CONFIG.replace("max_tokens = 1024", "max_tokens = 4000\ntop_p = 0.9")), START
+    )
     by_id = {check.id: check for check in found.checks}
     assert (by_id["R05"].state, by_id["R05"].title) == ("blocking", "rl.toml, line 13")
     assert by_id["R08"].state == "blocking"
@@ -103,8 +124,15 @@ async def test_lint_speaks_with_the_lines_of_the_pods_file() -> None:
 
 
 async def test_a_config_that_cannot_be_read_is_unknown_beside_the_launch_that_says_why() -> None:
-    refused = {"type": "bad-config", "message": "The config /rl.toml cannot be read (No such file); name a file that exists on the pod."}
-    found = await examine(Agent({**FACTS, "run": run(plan=None, refused=refused)}, config=""), START)
+    refused = {
+        "type": "bad-config",
+        "message": (
+            "The config /rl.toml cannot be read (No such file); name a file that exists on the pod."
+        ),
+    }
+    found = await examine(
+        Agent({**FACTS, "run": run(plan=None, refused=refused)}, config=""), START
+    )
     states = {(check.id, check.state) for check in found.checks}
     assert ("config-rejected", "unknown") in states
     assert ("config-rejected", "blocking") in states
@@ -112,7 +140,11 @@ async def test_a_config_that_cannot_be_read_is_unknown_beside_the_launch_that_sa
 
 async def test_a_model_that_lint_refuses_is_not_refused_twice() -> None:
     name = "mistralai/Ministral-3-8B-Instruct-2512"
-    facts = {**FACTS, "run": run(model=name), "services": {**FACTS["services"], "model": model(id=name)}}
+    facts = {
+        **FACTS,
+        "run": run(model=name),
+        "services": {**FACTS["services"], "model": model(id=name)},
+    }
     found = await examine(Agent(facts, config=CONFIG.replace("own/small", name)), START)
     assert [check.id for check in found.blocking] == ["R24"]
 
@@ -128,22 +160,41 @@ async def test_what_does_not_answer_in_time_is_unknown_and_never_ok() -> None:
 async def test_the_config_of_a_part_by_itself_is_judged_by_its_own_schema() -> None:
     inference = dataclasses.replace(START, component="inference")
     found = await examine(Agent(config="[server]\nport = 1\n"), inference)
-    assert [check.state for check in found.checks if check.id in ("config-rejected", "toml", "schema")] == ["ok"]
+    assert [
+        check.state for check in found.checks if check.id in ("config-rejected", "toml", "schema")
+    ] == ["ok"]
     assert found.blocking == ()
-    agent = Agent({**FACTS, "schema": {"unknown": "it cannot be imported"}}, config='[server]\nport = "x"\n[orchestrator]\nseed = 1\n')
+    agent = Agent(
+        {**FACTS, "schema": {"unknown": "it cannot be imported"}},
+        config='[server]\nport = "x"\n[orchestrator]\nseed = 1\n',
+    )
     found = await examine(agent, inference)
     told = [(check.state, check.title) for check in found.checks if check.id == "schema"]
-    assert told == [("blocking", "rl.toml, line 2"), ("blocking", "rl.toml, line 3"), ("unknown", "the trainer's own schema")]
+    assert told == [
+        ("blocking", "rl.toml, line 2"),
+        ("blocking", "rl.toml, line 3"),
+        ("unknown", "the trainer's own schema"),
+    ]
 
 
 async def test_the_trainers_own_classes_are_right_of_the_two() -> None:
-    """A key that only the shipped schema does not know is no error; one that only the trainer does not know is one, on its line."""
+    """A key that only the shipped schema does not know is no error; one that only the trainer does
+    not know is one, on its line.
+    """
     config = CONFIG.replace("[trainer.optim]", "[trainer.model]\nbrand_new = 1\n[trainer.optim]")
     refused = (await examine(Agent({**FACTS, "schema": {"unknown": "-"}}, config), START)).blocking
     assert [check.id for check in refused] == ["schema"]
     assert (await examine(Agent(config=config), START)).blocking == ()
-    own = [{"loc": ["orchestrator", "batch_size"], "kind": "extra_forbidden", "message": "Extra inputs are not permitted"}]
-    agent = Agent({**FACTS, "schema": {"class": "prime_rl.rl.RLConfig", "errors": own, "warnings": []}})
+    own = [
+        {
+            "loc": ["orchestrator", "batch_size"],
+            "kind": "extra_forbidden",
+            "message": "Extra inputs are not permitted",
+        }
+    ]
+    agent = Agent(
+        {**FACTS, "schema": {"class": "prime_rl.rl.RLConfig", "errors": own, "warnings": []}}
+    )
     (check,) = (await examine(agent, START)).blocking
     line = CONFIG.split("\n").index("batch_size = 64") + 1
     assert (check.id, check.title) == ("schema", f"rl.toml, line {line}")
@@ -155,11 +206,22 @@ async def test_the_memory_of_a_gpu_is_reckoned_from_the_config_on_the_pod() -> N
     found = await examine(Agent(config=config), START)
     told = "\n".join(found.memory)
     assert "8B x 4 bytes / 1 GPU" in told
-    assert "of 80 a GPU: DOES NOT FIT" in told, "all weights of 8B with their optimizer are more than one GPU"
-    assert "Not estimated" in (await examine(Agent({**FACTS, "pod": pod(gpus={"devices": []}, environment={})}, config), START)).memory[0]
+    assert "of 80 a GPU: DOES NOT FIT" in told, (
+        "all weights of 8B with their optimizer are more than one GPU"
+    )
+    assert (
+        "Not estimated"
+        in (
+            await examine(
+                Agent({**FACTS, "pod": pod(gpus={"devices": []}, environment={})}, config), START
+            )
+        ).memory[0]
+    )
     unsized = (await examine(Agent(), START)).memory
     assert unsized == ("Not estimated: The name own/small does not say how large the model is.",)
-    assert (await examine(Agent(config=config), dataclasses.replace(START, component="inference"))).memory == ()
+    assert (
+        await examine(Agent(config=config), dataclasses.replace(START, component="inference"))
+    ).memory == ()
 
 
 class Cut(Agent):
@@ -208,10 +270,24 @@ HOSTILE: list[Any] = [
         "services": {"clock": {"offset_s": "no"}},
     },
     {
-        "pod": {"gpus": {"state": "ok", "devices": [{"index": {}, "used": 5e9}], "holders": [{"gpu": {}, "run": ["x"]}]}},
-        "run": {"ports": [{"port": {}, "holder": 3}], "keep_last": float("inf"), "interval": 0, "checkpoints": [{"step": float("inf")}]},
+        "pod": {
+            "gpus": {
+                "state": "ok",
+                "devices": [{"index": {}, "used": 5e9}],
+                "holders": [{"gpu": {}, "run": ["x"]}],
+            }
+        },
+        "run": {
+            "ports": [{"port": {}, "holder": 3}],
+            "keep_last": float("inf"),
+            "interval": 0,
+            "checkpoints": [{"step": float("inf")}],
+        },
         "stack": {"python": "/p", "versions": {"torch": "x", "cuda": "."}, "imports": {"x": None}},
-        "services": {"clock": {"offset_s": float("nan")}, "model": {"id": 3, "status": 404, "config": {"architectures": 3}}},
+        "services": {
+            "clock": {"offset_s": float("nan")},
+            "model": {"id": 3, "status": 404, "config": {"architectures": 3}},
+        },
     },
 ]
 
@@ -226,13 +302,22 @@ def test_the_level_counts_as_check_does() -> None:
     def level(*states: Any) -> int:
         return Preflight(tuple(Check("x", "x", state, "") for state in states)).level
 
-    assert (level("ok"), level("ok", "warning"), level("warning", "unknown"), level("unknown", "blocking", "ok")) == (0, 1, 3, 2)
+    assert (
+        level("ok"),
+        level("ok", "warning"),
+        level("warning", "unknown"),
+        level("unknown", "blocking", "ok"),
+    ) == (0, 1, 3, 2)
     assert level() == 3
 
 
 @pytest.mark.parametrize("config", ["configs/rl.toml", "/home/u/prime-rl/configs/rl.toml"])
-@pytest.mark.parametrize(("text", "refused"), [("[optim]\nlr = 1e-6\n", []), ("no_such = 1\n", [True])])
-async def test_a_file_that_an_option_names_is_judged_as_it_lies_on_the_pod(config: str, text: str, refused: list[bool]) -> None:
+@pytest.mark.parametrize(
+    ("text", "refused"), [("[optim]\nlr = 1e-6\n", []), ("no_such = 1\n", [True])]
+)
+async def test_a_file_that_an_option_names_is_judged_as_it_lies_on_the_pod(
+    config: str, text: str, refused: list[bool]
+) -> None:
     """It was looked for on this machine, so that every launch with one was refused."""
     words = ("--trainer", "@", "parts/trainer.toml")
 
@@ -241,10 +326,19 @@ async def test_a_file_that_an_option_names_is_judged_as_it_lies_on_the_pod(confi
             answer = await super().query(stream, op, **parameters)
             if op == "config":
                 assert parameters["named"] == ["parts/trainer.toml"]
-                return {"files": [["/home/u/prime-rl/configs/rl.toml", CONFIG], ["/home/u/prime-rl/parts/trainer.toml", text]]}
+                return {
+                    "files": [
+                        ["/home/u/prime-rl/configs/rl.toml", CONFIG],
+                        ["/home/u/prime-rl/parts/trainer.toml", text],
+                    ]
+                }
             return answer
 
     command = f"uv run rl @ {config} {' '.join(words)} --ckpt --ckpt.interval 5"
-    facts = {**FACTS, "run": run(model="own/small-8B", command=command), "schema": {"unknown": "it cannot be imported"}}
+    facts = {
+        **FACTS,
+        "run": run(model="own/small-8B", command=command),
+        "schema": {"unknown": "it cannot be imported"},
+    }
     found = await examine(Named(facts), dataclasses.replace(START, config=config, overrides=words))
     assert ["no_such" in check.why for check in found.blocking] == refused

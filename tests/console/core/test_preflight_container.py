@@ -17,9 +17,11 @@ from tests.console.core.test_preflight_verl import CONFIG, HOST, one
 
 START = Wanted("verl", "c.toml", "demo", cwd="verl", container="trainer")
 STACK = {
-    "python": "/workspace/verl/.venv/bin/python3", "container": "trainer", "versions": {**HOST, "verl": "0.6.1"},
+    "python": "/workspace/verl/.venv/bin/python3",
+    "container": "trainer",
+    "versions": {**HOST, "verl": "0.6.1"},
     "imports": {"verl": None, "flash_attn": None},
-}  # fmt: skip
+}
 SMALL = {"free": 60 << 20, "total": 64 << 20}
 
 
@@ -33,7 +35,9 @@ def test_python_and_limits_are_the_containers_and_the_gpus_the_machines() -> Non
     assert inside(checks) == {"open files", "shared memory"}
     assert "docker run --ulimit nofile=65536:65536" in one(checks, "fd-limit-low").fix
     assert "pods setup" not in one(checks, "fd-limit-low").fix, "a set-up orders nothing in there"
-    assert one(checks, "dev-shm-full").state == "blocking", "Docker's own 64 MiB are not enough for Ray"
+    assert one(checks, "dev-shm-full").state == "blocking", (
+        "Docker's own 64 MiB are not enough for Ray"
+    )
     sides = one(checks, "container")
     assert (sides.state, "on the machine: GPUs, driver, disks" in sides.why) == ("ok", True)
     stack = preflight_stack.judge(STACK, found, START, {"engine": "vllm"})
@@ -49,21 +53,34 @@ def test_nothing_is_said_of_a_container_where_none_is_meant() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "says"), [({"unknown": "Docker knows no container trainer."}, "knows no container"), (None, "is older")]
+    ("answer", "says"),
+    [({"unknown": "Docker knows no container trainer."}, "knows no container"), (None, "is older")],
 )
 def test_a_container_that_was_not_looked_into_is_unknown(answer: Any, says: str) -> None:
     checks = preflight_pod.judge(pod(container=answer, nofile=None, shm=None), None, START)
-    assert [one(checks, name).state for name in ("container", "fd-limit-low", "dev-shm-full")] == ["unknown"] * 3
+    assert [one(checks, name).state for name in ("container", "fd-limit-low", "dev-shm-full")] == [
+        "unknown"
+    ] * 3
     assert says in one(checks, "container").why
 
 
 def test_credentials_are_the_containers_own_and_the_stores_are_the_machines() -> None:
     absent = {"token": "absent", "state": "absent", "detail": "neither HF_TOKEN nor a token file"}
-    services = {"hub": absent, "wandb": absent, "b2": {**GOOD, "missing": ["deleteFiles"]}, "model": None, "container": "trainer"}
+    services = {
+        "hub": absent,
+        "wandb": absent,
+        "b2": {**GOOD, "missing": ["deleteFiles"]},
+        "model": None,
+        "container": "trainer",
+    }
     checks = preflight_services.judge(services, run(wandb=True, model="x"), START, 0.0)
     assert inside(checks) == {"Hugging Face token", "W&B key", "model"}
     wandb = one(checks, "wandb-auth")
-    assert (wandb.state, "docker exec -it trainer wandb login" in wandb.fix, "pods setup" in wandb.fix) == ("blocking", True, False)
+    assert (
+        wandb.state,
+        "docker exec -it trainer wandb login" in wandb.fix,
+        "pods setup" in wandb.fix,
+    ) == ("blocking", True, False)
     assert "pods setup" in one(checks, "object-store-auth").fix
 
 
@@ -79,7 +96,12 @@ def test_a_machine_for_verl_through_its_container() -> None:
     wanted = Wanted("verl", cwd="verl", container="trainer")
     assert wanted.body() == {"cwd": "verl", "urls": {}, "trainer": "verl", "container": "trainer"}
     checks = preflight_host.judge(host, STACK, wanted)
-    assert inside(checks) == {"project directory", "torch and the GPUs", "rollout engine", "host memory"}
+    assert inside(checks) == {
+        "project directory",
+        "torch and the GPUs",
+        "rollout engine",
+        "host memory",
+    }
     assert not one(checks, "disk-high").why.startswith("In container")
     missing = preflight_host.judge({**host, "project": None}, STACK, wanted)
     assert "mounted" in one(missing, "path-drift").why
@@ -95,5 +117,7 @@ async def test_a_whole_preflight_of_a_start_in_a_container_has_nothing_unknown()
     }
     agent = Agent({name: part for name, part in facts.items() if name != "schema"}, CONFIG)
     found = await examine(agent, START)
-    assert [(check.id, check.state, check.why) for check in found.checks if check.state != "ok"] == []
+    assert [
+        (check.id, check.state, check.why) for check in found.checks if check.state != "ok"
+    ] == []
     assert next(body for op, body in agent.asked if op == "look")["container"] == "trainer"

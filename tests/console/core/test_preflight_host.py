@@ -16,11 +16,23 @@ HOST: dict[str, Any] = {
     "disk": {"free": 361 * 10**9, "total": 993 * 10**9, "read_only": False},
     "project": "/home/u/my-project",
     "verl": "0.2",
-    "cuda": {"torch": "2.9.0+cu128", "cuda": "12.8", "available": True, "devices": 1, "error": None},
+    "cuda": {
+        "torch": "2.9.0+cu128",
+        "cuda": "12.8",
+        "available": True,
+        "devices": 1,
+        "error": None,
+    },
 }
 STACK: dict[str, Any] = {
     "python": "/usr/bin/python3",
-    "versions": {"python": "3.10.12", "torch": "2.9.0+cu128", "cuda": "12.8", "vllm": "0.12.0", "flash_attn": "2.8.3"},
+    "versions": {
+        "python": "3.10.12",
+        "torch": "2.9.0+cu128",
+        "cuda": "12.8",
+        "vllm": "0.12.0",
+        "flash_attn": "2.8.3",
+    },
     "imports": {"verl": None, "flash_attn": None},
 }
 POD = {"gpus": {"state": "ok", "driver": "570.148.08", "devices": [], "holders": []}}
@@ -44,7 +56,11 @@ def test_a_machine_as_it_should_be() -> None:
 CASES: list[tuple[str, str, dict[str, Any]]] = [
     ("project directory", "blocking", {"project": None}),
     ("torch and the GPUs", "blocking", {"cuda": {**HOST["cuda"], "available": False}}),
-    ("torch and the GPUs", "blocking", {"cuda": {"torch": None, "available": None, "error": "ImportError: libcudart.so.12"}}),
+    (
+        "torch and the GPUs",
+        "blocking",
+        {"cuda": {"torch": None, "available": None, "error": "ImportError: libcudart.so.12"}},
+    ),
     ("torch and the GPUs", "unknown", {"cuda": {"unknown": "it took too long"}}),
     ("host memory", "warning", {"memory": {"used": 85, "total": 100}}),
     ("host memory", "blocking", {"memory": {"used": 96, "total": 100}}),
@@ -57,22 +73,34 @@ CASES: list[tuple[str, str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("title", "state", "changes"), CASES)
-def test_what_is_wrong_is_said_under_its_own_name_and_nothing_else_is(title: str, state: str, changes: dict[str, Any]) -> None:
+def test_what_is_wrong_is_said_under_its_own_name_and_nothing_else_is(
+    title: str, state: str, changes: dict[str, Any]
+) -> None:
     found = states(**changes)
     assert found.pop(title) == state
     assert set(found.values()) == {"ok"}
 
 
 def test_a_flash_attn_that_does_not_fit_its_torch_blocks_with_its_rebuild() -> None:
-    broken = {**STACK, "imports": {"verl": None, "flash_attn": "ImportError: undefined symbol: _ZN3c104cuda9SetDeviceEab"}}
-    check = next(check for check in judge_stack(broken, POD, WANTED) if check.id == "flash-attn-abi")
+    broken = {
+        **STACK,
+        "imports": {
+            "verl": None,
+            "flash_attn": "ImportError: undefined symbol: _ZN3c104cuda9SetDeviceEab",
+        },
+    }
+    check = next(
+        check for check in judge_stack(broken, POD, WANTED) if check.id == "flash-attn-abi"
+    )
     assert (check.state, check.playbook) == ("blocking", "flash-attn-abi")
     assert "--no-build-isolation" in check.fix
 
 
 def test_without_an_engine_nothing_can_roll_out_and_without_an_answer_nothing_is_well() -> None:
     bare = {**STACK, "versions": {"python": "3.10.12", "torch": "2.9.0"}}
-    assert {check.title: check.state for check in judge(HOST, bare, WANTED)}["rollout engine"] == "blocking"
+    assert {check.title: check.state for check in judge(HOST, bare, WANTED)}[
+        "rollout engine"
+    ] == "blocking"
     assert {check.state for check in judge({"unknown": "no answer"}, None, WANTED)} == {"unknown"}
 
 

@@ -15,9 +15,15 @@ GB = 1_000_000_000
 def pod(**changes: Any) -> dict[str, Any]:
     """A healthy one."""
     gpus = {
-        "state": "ok", "detail": "", "driver": "580.65.06", "pids": "local", "holders": [],
-        "devices": [{"index": index, "used": 0, "total": 80 * GIB, "error": None} for index in (0, 1)],
-    }  # fmt: skip
+        "state": "ok",
+        "detail": "",
+        "driver": "580.65.06",
+        "pids": "local",
+        "holders": [],
+        "devices": [
+            {"index": index, "used": 0, "total": 80 * GIB, "error": None} for index in (0, 1)
+        ],
+    }
     return {
         "gpus": {**gpus, **changes.pop("gpus", {})},
         "nofile": {"soft": 65536, "hard": 1048576},
@@ -27,7 +33,14 @@ def pod(**changes: Any) -> dict[str, Any]:
 
 
 def holder(**changes: Any) -> dict[str, Any]:
-    return {"pid": 77, "gpu": 1, "command": "VLLM::EngineCore", "run": None, "dead_run": None, **changes}
+    return {
+        "pid": 77,
+        "gpu": 1,
+        "command": "VLLM::EngineCore",
+        "run": None,
+        "dead_run": None,
+        **changes,
+    }
 
 
 def busy(*holders: dict[str, Any]) -> dict[str, Any]:
@@ -38,7 +51,9 @@ def busy(*holders: dict[str, Any]) -> dict[str, Any]:
 START = Wanted("prime-rl-2026-01", "rl.toml", "demo")
 
 
-def judged(run: dict[str, Any] | None = None, wanted: Wanted = START, **changes: Any) -> dict[str, Check]:
+def judged(
+    run: dict[str, Any] | None = None, wanted: Wanted = START, **changes: Any
+) -> dict[str, Check]:
     return {check.id: check for check in judges.judge(pod(**changes), run, wanted)}
 
 
@@ -54,7 +69,9 @@ def test_a_part_that_is_not_there_leaves_everything_unknown(part: dict[str, Any]
     assert len(checks) == 5
 
 
-@pytest.mark.parametrize(("state", "word"), [("absent", "blocking"), ("error", "blocking"), ("stale", "unknown")])
+@pytest.mark.parametrize(
+    ("state", "word"), [("absent", "blocking"), ("error", "blocking"), ("stale", "unknown")]
+)
 def test_gpus_that_do_not_answer(state: str, word: str) -> None:
     checks = judged(gpus={"state": state, "detail": "driver not loaded", "devices": []})
     assert checks["cuda-driver-missing"].state == word
@@ -64,7 +81,10 @@ def test_gpus_that_do_not_answer(state: str, word: str) -> None:
 
 def test_a_lost_gpu_blocks() -> None:
     checks = judged(gpus={"devices": [{"index": 0, "used": 0, "error": "GPU is lost"}]})
-    assert (checks["gpu-off-bus"].state, checks["gpu-off-bus"].playbook) == ("blocking", "gpu-off-bus")
+    assert (checks["gpu-off-bus"].state, checks["gpu-off-bus"].playbook) == (
+        "blocking",
+        "gpu-off-bus",
+    )
 
 
 def test_memory_held_by_what_a_dead_run_left_names_the_command_that_ends_it() -> None:
@@ -93,7 +113,9 @@ def test_gpus_that_the_run_does_not_use_are_not_asked_of_it() -> None:
 
 
 def test_memory_that_cannot_be_read_is_unknown() -> None:
-    check = judged(gpus={"devices": [{"index": 0, "used": None, "error": None}]})["stale-gpu-process"]
+    check = judged(gpus={"devices": [{"index": 0, "used": None, "error": None}]})[
+        "stale-gpu-process"
+    ]
     assert check.state == "unknown"
 
 
@@ -137,6 +159,13 @@ def test_shared_memory(usage: dict[str, Any], state: str) -> None:
 )
 def test_the_other_parts_of_a_run_may_hold_gpus(component: str, serves: bool, word: str) -> None:
     wanted = Wanted("prime-rl-2026-01", "rl.toml", "demo", component=component)
-    assert judged({"serves_itself": serves}, wanted, gpus=busy(holder(run="inference")))["stale-gpu-process"].state == word
-    stranger = judged({"serves_itself": serves}, wanted, gpus=busy(holder(run="inference"), holder(pid=78)))["stale-gpu-process"]
+    assert (
+        judged({"serves_itself": serves}, wanted, gpus=busy(holder(run="inference")))[
+            "stale-gpu-process"
+        ].state
+        == word
+    )
+    stranger = judged(
+        {"serves_itself": serves}, wanted, gpus=busy(holder(run="inference"), holder(pid=78))
+    )["stale-gpu-process"]
     assert stranger.state == ("ok" if component == "orchestrator" else "blocking")

@@ -16,10 +16,19 @@ def run(**changes: Any) -> dict[str, Any]:
     """A start that nothing stands against."""
     return {
         "plan": {"resume": None, "why": "nothing was saved here yet", "notes": [], "moves": []},
-        "refused": None, "command": "uv run rl @ rl.toml --ckpt", "findings": [], "keep_last": 2.0, "interval": 5.0, "max_steps": 1000.0,
-        "model": "Qwen/Qwen3-8B", "checkpoints": [], "ports": [{"port": 8000, "holder": None, "run": None}], "serves_itself": True,
-        "disk": {"free": 400 * GIB}, **changes,
-    }  # fmt: skip
+        "refused": None,
+        "command": "uv run rl @ rl.toml --ckpt",
+        "findings": [],
+        "keep_last": 2.0,
+        "interval": 5.0,
+        "max_steps": 1000.0,
+        "model": "Qwen/Qwen3-8B",
+        "checkpoints": [],
+        "ports": [{"port": 8000, "holder": None, "run": None}],
+        "serves_itself": True,
+        "disk": {"free": 400 * GIB},
+        **changes,
+    }
 
 
 def judged(**changes: Any) -> list[Check]:
@@ -33,7 +42,10 @@ def one(identifier: str, **changes: Any) -> Check:
 
 
 def steps(count: int, size: int) -> list[dict[str, Any]]:
-    return [{"step": 5 * n, "complete": True, "bytes": size, "missing": [], "parts": []} for n in range(1, count + 1)]
+    return [
+        {"step": 5 * n, "complete": True, "bytes": size, "missing": [], "parts": []}
+        for n in range(1, count + 1)
+    ]
 
 
 def test_a_clean_start_is_ok_throughout() -> None:
@@ -49,15 +61,33 @@ def test_what_was_not_looked_at_is_unknown() -> None:
 @pytest.mark.parametrize(
     ("kind", "message", "identifier"),
     [
-        ("run-exists", "demo runs already (attempt 1). Stop it first, or start another run as demo-2.", "run-dir-collision"),
+        (
+            "run-exists",
+            "demo runs already (attempt 1). Stop it first, or start another run as demo-2.",
+            "run-dir-collision",
+        ),
         ("bad-config", "The config /c is not TOML: x; correct that line.", "config-rejected"),
-        ("launch-failed", "uv is neither on the pod's PATH nor in ~/.local/bin; install it there first.", "uv-missing"),
-        ("launch-failed", "There is no directory /x on this pod; name the one that prime-rl is in.", "path-drift"),
-        ("refused", "the trainer would wait for ever (step-desync). Move them aside.", "step-desync"),
+        (
+            "launch-failed",
+            "uv is neither on the pod's PATH nor in ~/.local/bin; install it there first.",
+            "uv-missing",
+        ),
+        (
+            "launch-failed",
+            "There is no directory /x on this pod; name the one that prime-rl is in.",
+            "path-drift",
+        ),
+        (
+            "refused",
+            "the trainer would wait for ever (step-desync). Move them aside.",
+            "step-desync",
+        ),
         ("not-applicable", "Slurm is not for here.", "launch"),
     ],
 )
-def test_what_a_launch_refuses_blocks_under_the_failure_that_it_prevents(kind: str, message: str, identifier: str) -> None:
+def test_what_a_launch_refuses_blocks_under_the_failure_that_it_prevents(
+    kind: str, message: str, identifier: str
+) -> None:
     check = one(identifier, plan=None, refused={"type": kind, "message": message})
     assert check.state == "blocking"
     assert check.why[:10] == message[:10]
@@ -66,7 +96,10 @@ def test_what_a_launch_refuses_blocks_under_the_failure_that_it_prevents(kind: s
 
 def test_what_a_launch_would_move_aside_is_said() -> None:
     moves = ["/o/run_default/checkpoints/step_15"]
-    check = one("stale-checkpoint-deadlock", plan={"resume": None, "why": "a start afresh was asked for", "moves": moves})
+    check = one(
+        "stale-checkpoint-deadlock",
+        plan={"resume": None, "why": "a start afresh was asked for", "moves": moves},
+    )
     assert check.state == "warning"
     assert "step_15" in check.why
     ahead = one("step-desync", plan={"resume": 5, "why": "step 5 is the newest", "moves": moves})
@@ -78,9 +111,15 @@ def test_what_a_launch_would_move_aside_is_said() -> None:
     [
         ({"disk": {"free": 400 * GIB}}, "ok"),
         ({"disk": {"free": 80 * GIB}}, "blocking"),  # 3 x 29.8 GiB
-        ({"disk": {"free": 80 * GIB}, "checkpoints": steps(2, 30 * GIB)}, "ok"),  # one more beside the two
+        (
+            {"disk": {"free": 80 * GIB}, "checkpoints": steps(2, 30 * GIB)},
+            "ok",
+        ),  # one more beside the two
         ({"disk": {"free": 20 * GIB}, "checkpoints": steps(5, 30 * GIB)}, "blocking"),
-        ({"disk": {"free": 400 * GIB}, "checkpoints": steps(1, 300 * GIB)}, "blocking"),  # measured counts, not the name
+        (
+            {"disk": {"free": 400 * GIB}, "checkpoints": steps(1, 300 * GIB)},
+            "blocking",
+        ),  # measured counts, not the name
         ({"disk": {"free": None}}, "unknown"),
         ({"model": "own/model"}, "unknown"),
     ],
@@ -97,8 +136,15 @@ def test_the_disk_against_keep_last_and_one_more(changes: dict[str, Any], state:
         (50, 1000, "disk-next-checkpoint", "blocking"),
     ],
 )
-def test_without_keep_last_all_of_them_have_to_fit(free: int, steps_planned: int, identifier: str, state: str) -> None:
-    assert one(identifier, keep_last=None, max_steps=float(steps_planned), disk={"free": free * GIB}).state == state
+def test_without_keep_last_all_of_them_have_to_fit(
+    free: int, steps_planned: int, identifier: str, state: str
+) -> None:
+    assert (
+        one(
+            identifier, keep_last=None, max_steps=float(steps_planned), disk={"free": free * GIB}
+        ).state
+        == state
+    )
 
 
 def test_taken_ports_name_their_holder_and_what_ends_it() -> None:
@@ -131,7 +177,10 @@ def finding(failure: str, severity: str) -> dict[str, Any]:
 
 def test_detectors_speak_with_the_severity_and_the_advice_of_their_playbooks() -> None:
     critical, mild = finding("readonly-fs", "critical"), finding("curriculum-noop", "warning")
-    blocking, warning = one("readonly-fs", findings=[critical]), one("curriculum-noop", findings=[mild])
+    blocking, warning = (
+        one("readonly-fs", findings=[critical]),
+        one("curriculum-noop", findings=[mild]),
+    )
     assert (blocking.state, warning.state) == ("blocking", "warning")
     assert blocking.playbook == "readonly-fs"
     assert warning.fix
@@ -140,13 +189,20 @@ def test_detectors_speak_with_the_severity_and_the_advice_of_their_playbooks() -
 
 def test_one_failure_is_said_once() -> None:
     found = [finding("disk-next-checkpoint", "warning")]
-    assert one("disk-next-checkpoint", disk={"free": 10 * GIB}, findings=found).state == "blocking"  # the check, with its numbers
-    assert one("disk-next-checkpoint", findings=found).state == "warning"  # the detector, where the check saw nothing
+    assert (
+        one("disk-next-checkpoint", disk={"free": 10 * GIB}, findings=found).state == "blocking"
+    )  # the check, with its numbers
+    assert (
+        one("disk-next-checkpoint", findings=found).state == "warning"
+    )  # the detector, where the check saw nothing
 
 
 def test_a_part_by_itself_is_asked_for_what_it_needs() -> None:
     ids = {
-        name: {check.id for check in judges.judge(run(), Wanted(START.trainer, "c.toml", "x", component=name))}
+        name: {
+            check.id
+            for check in judges.judge(run(), Wanted(START.trainer, "c.toml", "x", component=name))
+        }
         for name in ("trainer", "inference")
     }
     assert ids["trainer"] == {"launch", "stale-checkpoint-deadlock", "disk-next-checkpoint"}

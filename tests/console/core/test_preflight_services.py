@@ -15,12 +15,34 @@ GOOD = {"token": "file", "state": "ok", "detail": "HTTP 200"}
 
 
 def model(**changes: Any) -> dict[str, Any]:
-    return {"id": "own/small", "cached": False, "config": TEXT, "status": 200, "gated": False, "detail": "HTTP 200", **changes}
+    return {
+        "id": "own/small",
+        "cached": False,
+        "config": TEXT,
+        "status": 200,
+        "gated": False,
+        "detail": "HTTP 200",
+        **changes,
+    }
 
 
-def judged(wanted: Wanted = START, run: dict[str, Any] | None = None, skew: float | None = 0.0, **changes: Any) -> list[Check]:
-    services = {"hub": GOOD, "wandb": GOOD, "b2": {**GOOD, "missing": []}, "model": model(), "clock": None, **changes}
-    return judges.judge(services, {"model": "own/small", "wandb": True, **(run or {})}, wanted, skew)
+def judged(
+    wanted: Wanted = START,
+    run: dict[str, Any] | None = None,
+    skew: float | None = 0.0,
+    **changes: Any,
+) -> list[Check]:
+    services = {
+        "hub": GOOD,
+        "wandb": GOOD,
+        "b2": {**GOOD, "missing": []},
+        "model": model(),
+        "clock": None,
+        **changes,
+    }
+    return judges.judge(
+        services, {"model": "own/small", "wandb": True, **(run or {})}, wanted, skew
+    )
 
 
 def state(identifier: str, **changes: Any) -> str:
@@ -28,19 +50,33 @@ def state(identifier: str, **changes: Any) -> str:
 
 
 def part(word: str, **more: Any) -> dict[str, Any]:
-    return {"token": "absent" if word == "absent" else "file", "state": word, "detail": "so", **more}
+    return {
+        "token": "absent" if word == "absent" else "file",
+        "state": word,
+        "detail": "so",
+        **more,
+    }
 
 
 def test_all_is_well() -> None:
     assert {check.state for check in judged()} == {"ok"}
-    assert [check.id for check in judged(Wanted())] == ["hub-auth", "wandb-auth", "object-store-auth", "clock"]
+    assert [check.id for check in judged(Wanted())] == [
+        "hub-auth",
+        "wandb-auth",
+        "object-store-auth",
+        "clock",
+    ]
 
 
 def test_services_that_could_not_be_asked_are_unknown() -> None:
     checks = judges.judge({"unknown": "no network"}, {"model": "own/small"}, START, 0.0)
     assert {check.id: check.state for check in checks} == {
-        "hub-auth": "unknown", "wandb-auth": "unknown", "object-store-auth": "unknown", "model-not-found": "unknown", "clock": "ok",
-    }  # fmt: skip
+        "hub-auth": "unknown",
+        "wandb-auth": "unknown",
+        "object-store-auth": "unknown",
+        "model-not-found": "unknown",
+        "clock": "ok",
+    }
 
 
 @pytest.mark.parametrize(
@@ -109,7 +145,11 @@ def test_the_model(found: dict[str, Any], identifier: str, word: str) -> None:
 
 def test_a_model_that_could_not_be_trained_before_is_known() -> None:
     name = "mistralai/Ministral-3-8B-Instruct-2512"
-    check = next(c for c in judged(run={"model": name}, model=model(id=name)) if c.id == "model-unsupported" and c.state == "blocking")
+    check = next(
+        c
+        for c in judged(run={"model": name}, model=model(id=name))
+        if c.id == "model-unsupported" and c.state == "blocking"
+    )
     assert "could not be trained" in check.why
 
 
@@ -148,4 +188,8 @@ def test_the_clock(skew: float | None, offset: float | None, word: str) -> None:
 )
 def test_a_download_has_to_fit(found: dict[str, Any], free: float | None, words: list[str]) -> None:
     usage = {"free": None if free is None else free * GIB}
-    assert [check.state for check in judged(model=found, run={"cache": usage}) if check.id == "disk-full"] == words
+    assert [
+        check.state
+        for check in judged(model=found, run={"cache": usage})
+        if check.id == "disk-full"
+    ] == words

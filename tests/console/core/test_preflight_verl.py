@@ -1,4 +1,6 @@
-"""A preflight of verl: what it has of its own (an engine, its own sizes), and what it is not asked (classes, ports, environments)."""
+"""A preflight of verl: what it has of its own (an engine, its own sizes), and what it is not asked
+(classes, ports, environments).
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,13 @@ from tests.console.core.test_preflight_run import run
 START = Wanted("verl", "c.toml", "demo", cwd="verl")
 POD = {"gpus": {"driver": "570.148.08"}}
 #: A rented machine's own interpreter, as its owner set it up by hand.
-HOST = {"python": "3.10.12", "torch": "2.9.0+cu128", "vllm": "0.12.0", "flash_attn": "2.8.3", "cuda": "12.8"}
+HOST = {
+    "python": "3.10.12",
+    "torch": "2.9.0+cu128",
+    "vllm": "0.12.0",
+    "flash_attn": "2.8.3",
+    "cuda": "12.8",
+}
 CONFIG = """
 [trainer]
 total_training_steps = 220
@@ -29,8 +37,14 @@ n = 4
 """
 
 
-def stack(imports: dict[str, Any] | None = None, engine: str | None = "vllm", **versions: Any) -> list[Check]:
-    answer = {"python": "/usr/bin/python3", "versions": {**HOST, **versions}, "imports": imports or {"verl": None, "flash_attn": None}}
+def stack(
+    imports: dict[str, Any] | None = None, engine: str | None = "vllm", **versions: Any
+) -> list[Check]:
+    answer = {
+        "python": "/usr/bin/python3",
+        "versions": {**HOST, **versions},
+        "imports": imports or {"verl": None, "flash_attn": None},
+    }
     return preflight_stack.judge(answer, POD, START, {"engine": engine})
 
 
@@ -42,7 +56,10 @@ def one(checks: list[Check], identifier: str) -> Check:
 def test_a_host_that_was_set_up_by_hand_is_ok() -> None:
     checks = stack()
     assert {check.state for check in checks} == {"ok"}
-    assert "python 3.10.12, torch 2.9.0+cu128, vllm 0.12.0, flash_attn 2.8.3, cuda 12.8" in checks[0].why
+    assert (
+        "python 3.10.12, torch 2.9.0+cu128, vllm 0.12.0, flash_attn 2.8.3, cuda 12.8"
+        in checks[0].why
+    )
     assert "from a checkout" in one(checks, "verl-missing").why
     assert "verl 0.6.1" in one(stack(verl="0.6.1"), "verl-missing").why
 
@@ -62,13 +79,23 @@ def test_the_engine_of_the_rollouts_is_installed() -> None:
 
 
 def test_nothing_that_was_not_seen_is_ok() -> None:
-    assert {check.state for check in preflight_stack.judge({"unknown": "no"}, POD, START)} == {"unknown"}
+    assert {check.state for check in preflight_stack.judge({"unknown": "no"}, POD, START)} == {
+        "unknown"
+    }
     assert one(stack({"flash_attn": None}), "verl-missing").state == "unknown"
 
 
 @pytest.mark.parametrize(("free", "state"), [(67, "blocking"), (68, "ok")])
-def test_checkpoints_have_verls_size_and_one_more_than_are_kept_has_to_fit(free: int, state: str) -> None:
-    facts = run(model="Qwen/Qwen2.5-Math-1.5B", keep_last=3.0, bytes_each=12.0, ports=[], disk={"free": free * GIB})
+def test_checkpoints_have_verls_size_and_one_more_than_are_kept_has_to_fit(
+    free: int, state: str
+) -> None:
+    facts = run(
+        model="Qwen/Qwen2.5-Math-1.5B",
+        keep_last=3.0,
+        bytes_each=12.0,
+        ports=[],
+        disk={"free": free * GIB},
+    )
     checks = preflight_run.judge(facts, START)
     check = one(checks, "disk-next-checkpoint")
     assert (check.state, "1.5B x 12 bytes" in check.why) == (state, True)
@@ -76,27 +103,49 @@ def test_checkpoints_have_verls_size_and_one_more_than_are_kept_has_to_fit(free:
 
 
 def test_a_short_run_never_has_as_many_as_are_kept() -> None:
-    """Three steps to see that everything starts need one checkpoint's room and a second's, not four."""
-    facts = run(model="a/b-1.5B", keep_last=3.0, interval=3.0, max_steps=3.0, bytes_each=12.0, ports=[], disk={"free": 40 * GIB})
+    """Three steps to see that everything starts need one checkpoint's room and a second's, not
+    four.
+    """
+    facts = run(
+        model="a/b-1.5B",
+        keep_last=3.0,
+        interval=3.0,
+        max_steps=3.0,
+        bytes_each=12.0,
+        ports=[],
+        disk={"free": 40 * GIB},
+    )
     check = one(preflight_run.judge(facts, START), "disk-next-checkpoint")
     assert (check.state, "at most 2 of them" in check.why) == ("ok", True)
 
 
 def test_what_limits_them_is_said_in_verls_words() -> None:
-    facts = run(model="a/b-1.5B", keep_last=None, bytes_each=12.0, ports=[], disk={"free": 50 * GIB})
-    assert "trainer.max_actor_ckpt_to_keep=3" in one(preflight_run.judge(facts, START), "keep-last-missing").fix
+    facts = run(
+        model="a/b-1.5B", keep_last=None, bytes_each=12.0, ports=[], disk={"free": 50 * GIB}
+    )
+    assert (
+        "trainer.max_actor_ckpt_to_keep=3"
+        in one(preflight_run.judge(facts, START), "keep-last-missing").fix
+    )
 
 
 def test_there_are_no_classes_to_be_asked_and_no_estimate_is_made_up() -> None:
     checks = preflight_config.judge([("/root/verl/c.toml", CONFIG)], START, {}, {}, None)
     assert [(check.id, check.state) for check in checks] == [("config-rejected", "ok")]
     gpus = {"gpus": {"devices": [{"index": 0, "total": 80 * GIB}]}}
-    assert preflight_config.memory([("/root/verl/c.toml", CONFIG)], START, gpus)[0].startswith("Not estimated: ")
+    assert preflight_config.memory([("/root/verl/c.toml", CONFIG)], START, gpus)[0].startswith(
+        "Not estimated: "
+    )
 
 
 def test_what_is_really_started_is_linted() -> None:
-    command = "python3 -m verl.trainer.main_ppo actor_rollout_ref.rollout.n=8 data.max_response_length=1536"
-    checks = preflight_config.judge([("/root/verl/c.toml", CONFIG)], START, {}, {"command": command}, None)
+    command = (
+        "python3 -m verl.trainer.main_ppo actor_rollout_ref.rollout.n=8 "
+        "data.max_response_length=1536"
+    )
+    checks = preflight_config.judge(
+        [("/root/verl/c.toml", CONFIG)], START, {}, {"command": command}, None
+    )
     assert one(checks, "V03").title == "c.toml, line 10"
 
 
@@ -105,7 +154,15 @@ async def test_a_whole_preflight_has_nothing_unknown() -> None:
     facts = {
         **FACTS,
         "run": run(model="own/small-1.5B", ports=[], engine="vllm", bytes_each=12.0, keep_last=3.0),
-        "stack": {"python": "/p", "versions": {**HOST, "verl": "0.6.1"}, "imports": {"verl": None, "flash_attn": None}},
+        "stack": {
+            "python": "/p",
+            "versions": {**HOST, "verl": "0.6.1"},
+            "imports": {"verl": None, "flash_attn": None},
+        },
     }
-    found = await examine(Agent({name: part for name, part in facts.items() if name != "schema"}, CONFIG), START)
-    assert [(check.id, check.state, check.why) for check in found.checks if check.state != "ok"] == []
+    found = await examine(
+        Agent({name: part for name, part in facts.items() if name != "schema"}, CONFIG), START
+    )
+    assert [
+        (check.id, check.state, check.why) for check in found.checks if check.state != "ok"
+    ] == []

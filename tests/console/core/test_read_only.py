@@ -1,4 +1,6 @@
-"""A read-only pod is only read: its agent is not even told that it may let go of what is kept here."""
+"""A read-only pod is only read: its agent is not even told that it may let go of what is kept
+here.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ class Channel:
 
 
 @pytest.mark.parametrize("read_only", [False, True])
-async def test_the_journal_is_released_only_where_one_may_act(read_only: bool, tmp_path: Path) -> None:
+async def test_the_journal_is_released_only_where_one_may_act(
+    read_only: bool, tmp_path: Path
+) -> None:
     mirror, channel = Mirror(tmp_path), Channel()
     mirror.use("0123456789abcdef0123456789abcdef")
     mirror.append("journal", "1:0", "1:3", b"{}\n")

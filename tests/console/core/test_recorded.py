@@ -1,4 +1,6 @@
-"""A mirror opened without its pod: the same streams, the same questions, and nothing can be done to it."""
+"""A mirror opened without its pod: the same streams, the same questions, and nothing can be done to
+it.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +25,14 @@ def root(tmp_path: Path) -> Path:
     mirror.use("home1")
     journal = (
         b'{"t":10.0,"m":1.0,"b":"x","type":"run","event":"registered","run":"r","seq":1}\n'
-        b'{"t":11.0,"m":2.0,"b":"x","type":"run","event":"attempt-started","run":"r","attempt":1,"max_steps":9,"seq":2}\n'
+        b'{"t":11.0,"m":2.0,"b":"x","type":"run","event":"attempt-started","run":"r","attempt":1,'
+        b'"max_steps":9,"seq":2}\n'
     )
     mirror.append("journal", "1:0", f"1:{len(journal)}", journal)
-    step = b'{"t":12.0,"m":3.0,"b":"x","attempt":1,"side":"trainer","step":4,"at":{"stream":"log/r/trainer","cursor":"1:13"}}\n'
+    step = (
+        b'{"t":12.0,"m":3.0,"b":"x","attempt":1,"side":"trainer","step":4,"at":{"stream":"log/r/'
+        b'trainer","cursor":"1:13"}}\n'
+    )
     mirror.append("steps/r", "1:0", f"1:{len(step)}", step)
     for generation, data in enumerate(LOG, 1):
         mirror.keep("log/r/trainer", f"{generation}:0", data)
@@ -65,7 +71,9 @@ async def test_the_agents_own_queries_answer(root: Path) -> None:
     assert names == await session.streams() == ["journal", "log/r/trainer", "steps/r"]
 
 
-async def test_the_state_is_replayed_with_its_true_age_and_the_link_says_recorded(root: Path) -> None:
+async def test_the_state_is_replayed_with_its_true_age_and_the_link_says_recorded(
+    root: Path,
+) -> None:
     session = RecordedSession("p", root, "why it is shown")
     life = asyncio.create_task(session.run())
     try:
@@ -91,7 +99,12 @@ async def test_nothing_can_be_done_to_it_and_nothing_else_is_there(root: Path) -
             await session.submit(kind)
     with pytest.raises(RefusedError, match="no live pod"):
         await session.connected(1.0)
-    for stream, cursor in (("log/r/other", "start"), ("../../etc", "start"), ("log/r/trainer", "9:9"), ("log/r/trainer", "x")):
+    for stream, cursor in (
+        ("log/r/other", "start"),
+        ("../../etc", "start"),
+        ("log/r/trainer", "9:9"),
+        ("log/r/trainer", "x"),
+    ):
         with pytest.raises(RemoteError):
             await session.read_log(stream, cursor)
     with pytest.raises(RemoteError, match="no query"):
@@ -106,7 +119,9 @@ async def test_the_shipped_recording_is_small_and_its_lines_are_where_it_says() 
     await session.synced()
     (incident,) = session.state.ledger.open_incidents()
     assert incident.failure == "vllm-silent-death"
-    assert [plan for plan in session.state.ledger.plans.values() if plan.playbook == incident.playbook]
+    assert [
+        plan for plan in session.state.ledger.plans.values() if plan.playbook == incident.playbook
+    ]
     assert incident.evidence
     rows = session.state.runs[incident.run].trainer_steps
     assert len(rows) > 20
@@ -125,26 +140,67 @@ def _spell(seconds: int) -> str:
 
 @pytest.fixture
 def tagged(tmp_path: Path) -> Path:
-    """A run whose trainer's lines have torchrun's tag and colours, whose launcher repeats them, and whose inference server has none.
-    The pod's clock is two hours ahead of UTC, and its agent read all of it at once, long afterwards."""
+    """A run whose trainer's lines have torchrun's tag and colours, whose launcher repeats them, and
+    whose inference server has none. The pod's clock is two hours ahead of UTC, and its agent read
+    all of it at once, long afterwards.
+    """
     mirror = Mirror(tmp_path / "m")
     mirror.use("home1")
     began = 1_795_000_000.0 // 86400 * 86400 + 23 * 3600 + 59 * 60 - 7200
     trainer, launcher, rows = b"", f"{_spell(86340)} INFO Starting RL run\n".encode(), []
     for step, after in enumerate(STEPS):
-        line = f"[default0]:\x1b[2m{_spell(86340 + after)}\x1b[0m SUCCESS Step {step} | Time: 1.00s\n[default0]:and more of it\n".encode()
+        line = (
+            f"[default0]:\x1b[2m{_spell(86340 + after)}\x1b[0m SUCCESS Step {step} | Time: "
+            "1.00s\n[default0]:and more of it\n"
+        ).encode()
         rows.append(
-            {"t": began + 99_999, "m": 3.0, "b": "x", "attempt": 1, "side": "trainer", "step": step, "log_t": began + after}
+            {
+                "t": began + 99_999,
+                "m": 3.0,
+                "b": "x",
+                "attempt": 1,
+                "side": "trainer",
+                "step": step,
+                "log_t": began + after,
+            }
             | {"at": {"stream": "log/r/trainer", "cursor": f"1:{len(trainer)}"}}
         )
         trainer, launcher = trainer + line, launcher + b"[default0]:" + line
     journal = [
-        {"t": began, "m": 1.0, "b": "x", "type": "run", "event": "registered", "run": "r", "seq": 1},
-        {"t": began, "m": 1.0, "b": "x", "type": "run", "event": "attempt-started", "run": "r", "attempt": 1, "seq": 2},
-        {"t": began + 90_100, "m": 1.0, "b": "x", "type": "run", "event": "attempt-ended", "run": "r", "attempt": 1, "seq": 3},
+        {
+            "t": began,
+            "m": 1.0,
+            "b": "x",
+            "type": "run",
+            "event": "registered",
+            "run": "r",
+            "seq": 1,
+        },
+        {
+            "t": began,
+            "m": 1.0,
+            "b": "x",
+            "type": "run",
+            "event": "attempt-started",
+            "run": "r",
+            "attempt": 1,
+            "seq": 2,
+        },
+        {
+            "t": began + 90_100,
+            "m": 1.0,
+            "b": "x",
+            "type": "run",
+            "event": "attempt-ended",
+            "run": "r",
+            "attempt": 1,
+            "seq": 3,
+        },
     ]
     for stream, records in (("journal", journal), ("steps/r", rows)):
-        data = b"".join(json.dumps(record, separators=(",", ":")).encode() + b"\n" for record in records)
+        data = b"".join(
+            json.dumps(record, separators=(",", ":")).encode() + b"\n" for record in records
+        )
         mirror.append(stream, "1:0", f"1:{len(data)}", data)
     mirror.keep("log/r/trainer", "1:0", trainer)
     mirror.keep("log/r/launcher", "1:0", launcher)
@@ -159,7 +215,9 @@ async def test_every_log_goes_to_the_same_moment(tagged: Path) -> None:
     began = rows[0]["log_t"] - STEPS[0]
     for step, row in enumerate(rows):
         for source in ("trainer", "launcher"):
-            place = (await session.query(f"log/r/{source}", "seek-time", t=row["log_t"] + 0.4))["cursor"]
+            place = (await session.query(f"log/r/{source}", "seek-time", t=row["log_t"] + 0.4))[
+                "cursor"
+            ]
             line = (await session.read_log(f"log/r/{source}", place)).data.split(b"\n")[0]
             assert f"Step {step} |".encode() in line, source
     half = (await session.query("log/r/inference", "seek-time", t=began + 45_050))["cursor"]
@@ -174,12 +232,28 @@ async def test_cursors_are_numbers_and_not_words(tmp_path: Path) -> None:
     mirror = Mirror(tmp_path / "m")
     mirror.use("home1")
     lines = [f"12:00:{i:02} Step {i} {'x' * 90}\n".encode() for i in range(20)]
-    mirror.append("journal", "1:0", "1:1", b'{"t":43200.0,"m":1.0,"b":"x","type":"run","event":"registered","run":"r","seq":1}\n')
+    mirror.append(
+        "journal",
+        "1:0",
+        "1:1",
+        b'{"t":43200.0,"m":1.0,"b":"x","type":"run","event":"registered","run":"r","seq":1}\n',
+    )
     rows = b"".join(
-        json.dumps({"t": 50_000.0, "m": 3.0, "b": "x", "side": "trainer", "step": i, "log_t": 43200.0 + i,
-                    "at": {"stream": "log/r/trainer", "cursor": f"1:{sum(map(len, lines[:i]))}"}}, separators=(",", ":")).encode() + b"\n"
+        json.dumps(
+            {
+                "t": 50_000.0,
+                "m": 3.0,
+                "b": "x",
+                "side": "trainer",
+                "step": i,
+                "log_t": 43200.0 + i,
+                "at": {"stream": "log/r/trainer", "cursor": f"1:{sum(map(len, lines[:i]))}"},
+            },
+            separators=(",", ":"),
+        ).encode()
+        + b"\n"
         for i in range(20)
-    )  # fmt: skip
+    )
     mirror.append("steps/r", "1:0", f"1:{len(rows)}", rows)
     mirror.keep("log/r/trainer", "1:0", b"".join(lines))
     session = RecordedSession("p", tmp_path / "m", "why")

@@ -1,4 +1,6 @@
-"""A crash report on the console's side: what is none is refused, and what is one opens like a pod."""
+"""A crash report on the console's side: what is none is refused, and what is one opens like a
+pod.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,10 @@ HEAD = {
     "missing": ["x"],
 }
 #: Of the log, 1000 bytes before these are not in the report.
-LOG = b"12:00:02    INFO fine\n12:00:03   ERROR torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total\n"
+LOG = (
+    b"12:00:02    INFO fine\n12:00:03   ERROR torch.OutOfMemoryError: CUDA out of memory. Tried "
+    b"to allocate 2.00 GiB. GPU 0 has a total\n"
+)
 JOURNAL = b"".join(
     json.dumps({"t": 10.0 + seq, "m": 1.0, "b": "x", "seq": seq, **record}).encode() + b"\n"
     for seq, record in enumerate(
@@ -46,16 +51,38 @@ JOURNAL = b"".join(
                 "coverage": ["GPUs are absent"],
                 "playbook": "cuda-oom",
                 "evidence": [
-                    {"source": "trainer", "stream": "log/r/trainer", "cursor": "3:1022", "file": "trainer.log", "text": "out of memory"}
+                    {
+                        "source": "trainer",
+                        "stream": "log/r/trainer",
+                        "cursor": "3:1022",
+                        "file": "trainer.log",
+                        "text": "out of memory",
+                    }
                 ],
             },
-            {"type": "note", "run": "r", "text": "x", "who": "w", "at": {"stream": "log/r/trainer", "cursor": "3:1022"}},
-            {"type": "note", "run": "r", "text": "y", "who": "w", "at": {"stream": "log/r/trainer", "cursor": "2:5"}},
+            {
+                "type": "note",
+                "run": "r",
+                "text": "x",
+                "who": "w",
+                "at": {"stream": "log/r/trainer", "cursor": "3:1022"},
+            },
+            {
+                "type": "note",
+                "run": "r",
+                "text": "y",
+                "who": "w",
+                "at": {"stream": "log/r/trainer", "cursor": "2:5"},
+            },
         ],
         1,
     )
 )
-MEMBERS = {"report.json": json.dumps(HEAD).encode(), "records/journal/4": JOURNAL, "log/r/trainer/3.1000": LOG}
+MEMBERS = {
+    "report.json": json.dumps(HEAD).encode(),
+    "records/journal/4": JOURNAL,
+    "log/r/trainer/3.1000": LOG,
+}
 
 
 def archive(path: Path, members: dict[str, bytes], *, kind: bytes = tarfile.REGTYPE) -> Path:
@@ -73,7 +100,9 @@ def file(tmp_path: Path) -> Path:
     return archive(tmp_path / f"r.1{reports.SUFFIX}", MEMBERS)
 
 
-async def test_it_opens_like_a_pod_and_every_cursor_leads_to_its_line(file: Path, tmp_path: Path) -> None:
+async def test_it_opens_like_a_pod_and_every_cursor_leads_to_its_line(
+    file: Path, tmp_path: Path
+) -> None:
     root = tmp_path / "root"
     reports.unpack(reports.load(file), root)
     session = RecordedSession("h100", root, "why")
@@ -88,9 +117,17 @@ async def test_it_opens_like_a_pod_and_every_cursor_leads_to_its_line(file: Path
 
 def test_diagnose_tells_what_the_agent_had_found_and_what_is_not_in_the_report(file: Path) -> None:
     told = diagnose([file])
-    assert [(f["id"], f["role"], f["summary"]) for f in told["findings"]] == [("cuda-oom", "root", "S")]
+    assert [(f["id"], f["role"], f["summary"]) for f in told["findings"]] == [
+        ("cuda-oom", "root", "S")
+    ]
     assert told["findings"][0]["evidence"] == [
-        {"source": "trainer", "file": "trainer.log", "offset": 0, "line": 0, "text": "out of memory"}
+        {
+            "source": "trainer",
+            "file": "trainer.log",
+            "offset": 0,
+            "line": 0,
+            "text": "out of memory",
+        }
     ]
     assert told["coverage"] == ["x", "GPUs are absent"]
 
@@ -105,7 +142,9 @@ def test_diagnose_tells_what_the_agent_had_found_and_what_is_not_in_the_report(f
         {"report.json": json.dumps({**HEAD, "schema": "bs4.report/9"}).encode()},
     ],
 )
-def test_what_is_no_report_is_refused_with_a_sentence(tmp_path: Path, members: dict[str, bytes]) -> None:
+def test_what_is_no_report_is_refused_with_a_sentence(
+    tmp_path: Path, members: dict[str, bytes]
+) -> None:
     with pytest.raises(UsageError, match="is no crash report"):
         reports.load(archive(tmp_path / "f", members))
 
@@ -124,7 +163,10 @@ def test_a_torn_file_a_text_and_a_link_are_refused(file: Path, tmp_path: Path) -
 
 
 def test_names_that_lead_out_of_the_directory_are_not_followed(tmp_path: Path) -> None:
-    bad = {f"records/{name}/1": b"{}\n" for name in ("../../up", "steps/../../up")} | {"log/r/../../up/1.0": b"x", "attempt/../up": b"x"}
+    bad = {f"records/{name}/1": b"{}\n" for name in ("../../up", "steps/../../up")} | {
+        "log/r/../../up/1.0": b"x",
+        "attempt/../up": b"x",
+    }
     report = reports.load(archive(tmp_path / "f", {**MEMBERS, **bad}))
     reports.unpack(report, tmp_path / "root")
     assert sorted(str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*.data")) == [

@@ -11,12 +11,31 @@ from bs4_console.core import restore
 from bs4_console.core.launch import Asked
 
 LAUNCH: dict[str, Any] = {
-    "run": "demo", "trainer": "prime-rl", "config": "/r/rl.toml", "cwd": "/p", "output_dir": "/p/outputs", "resume": 20, "recorded": True,
-    "overrides": ["--trainer", "@", "/r/part one.toml", "--max-steps", "9"], "env": {"WORD": "a b"}, "component": "trainer", "processes": 2,
-}  # fmt: skip
+    "run": "demo",
+    "trainer": "prime-rl",
+    "config": "/r/rl.toml",
+    "cwd": "/p",
+    "output_dir": "/p/outputs",
+    "resume": 20,
+    "recorded": True,
+    "overrides": ["--trainer", "@", "/r/part one.toml", "--max-steps", "9"],
+    "env": {"WORD": "a b"},
+    "component": "trainer",
+    "processes": 2,
+}
 ASKED = Asked(
-    "demo", "prime-rl", "/r/rl.toml", "/p", "/p/outputs", 20, False, "trainer", 2, tuple(LAUNCH["overrides"]), {"WORD": "a b"}
-)  # fmt: skip
+    "demo",
+    "prime-rl",
+    "/r/rl.toml",
+    "/p",
+    "/p/outputs",
+    20,
+    False,
+    "trainer",
+    2,
+    tuple(LAUNCH["overrides"]),
+    {"WORD": "a b"},
+)
 
 
 def test_it_is_launched_as_it_was_started() -> None:
@@ -25,8 +44,12 @@ def test_it_is_launched_as_it_was_started() -> None:
 
 
 def test_an_agent_of_before_tells_only_its_config() -> None:
-    bare = {name: LAUNCH[name] for name in ("run", "trainer", "config", "cwd", "output_dir", "resume")}
-    assert restore.launch_of({"launch": bare}) == Asked("demo", "prime-rl", "/r/rl.toml", "/p", "/p/outputs", 20)
+    bare = {
+        name: LAUNCH[name] for name in ("run", "trainer", "config", "cwd", "output_dir", "resume")
+    }
+    assert restore.launch_of({"launch": bare}) == Asked(
+        "demo", "prime-rl", "/r/rl.toml", "/p", "/p/outputs", 20
+    )
     assert not restore.recorded({"launch": bare})
 
 
@@ -44,7 +67,14 @@ def test_what_is_typed_asks_for_the_same() -> None:
 
 
 def test_the_plan_says_how_it_was_started() -> None:
-    body = {"skipped": [], "missing": 1, "bytes": 2, "free": 3, "notes": ["mind this"], "launch": LAUNCH}
+    body = {
+        "skipped": [],
+        "missing": 1,
+        "bytes": 2,
+        "free": 3,
+        "notes": ["mind this"],
+        "launch": LAUNCH,
+    }
     view: Any = SimpleNamespace(plan=body)
     lines = restore.words(view)
     assert "started with: --trainer @ '/r/part one.toml' --max-steps 9" in lines

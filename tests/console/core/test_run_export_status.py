@@ -13,9 +13,19 @@ NOW = 1_767_225_600.0  # 2026-01-01 00:00 UTC
 
 
 def test_an_entry_has_the_six_points() -> None:
-    run = RunRecord("a", "RUNNING", step=99, max_steps=1000, pace_s=220.0, reward=0.5, incidents=[Incident("Engine\ndied", state="open")])
+    run = RunRecord(
+        "a",
+        "RUNNING",
+        step=99,
+        max_steps=1000,
+        pace_s=220.0,
+        reward=0.5,
+        incidents=[Incident("Engine\ndied", state="open")],
+    )
     text = status.entry(run, NOW)
-    assert text.startswith("## 2026-01-01 00:00 UTC\n\n- **Step**: 99 of 1000\n- **Health**: Degraded\n")
+    assert text.startswith(
+        "## 2026-01-01 00:00 UTC\n\n- **Step**: 99 of 1000\n- **Health**: Degraded\n"
+    )
     assert [line.split("**")[1] for line in text.splitlines() if line.startswith("- ")] == [
         *("Step", "Health", "Progress", "Stability", "Performance", "Notes")
     ]
@@ -24,7 +34,14 @@ def test_an_entry_has_the_six_points() -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "health"), [("RUNNING", "Healthy"), ("FINISHED", "Healthy"), ("STARTING", "Degraded"), ("FAILED", "Down"), ("STOPPED", "Down")]
+    ("word", "health"),
+    [
+        ("RUNNING", "Healthy"),
+        ("FINISHED", "Healthy"),
+        ("STARTING", "Degraded"),
+        ("FAILED", "Down"),
+        ("STOPPED", "Down"),
+    ],
 )
 def test_health(word: str, health: str) -> None:
     assert f"**Health**: {health}" in status.entry(RunRecord("a", word), NOW)

@@ -39,7 +39,9 @@ def test_found(root: Path) -> None:
     assert two.argv == ["wandb", "sync", str(root / "run/wandb/offline-run-20260105_101500-bbb")]
 
 
-def test_only_what_is_not_synced_is_uploaded(root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_what_is_not_synced_is_uploaded(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     _wandb(root, monkeypatch, 0)
     assert main(["runs", "wandb", str(root)]) == 1
     assert "wandb sync " in capsys.readouterr().out

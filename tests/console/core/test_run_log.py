@@ -68,7 +68,8 @@ EARLY = """# Training Runs Log
 """
 
 LATE = EARLY.replace("v2 (2026-01-03) - RUNNING ✅", "v2 (2026-01-03) - POSTMORTEM ⚠️").replace(
-    "- **Status**: RUNNING ✅", "- **End**: 2026-01-04 10:00 UTC\n- **Status**: POSTMORTEM ⚠️ (wrong bottleneck)"
+    "- **Status**: RUNNING ✅",
+    "- **End**: 2026-01-04 10:00 UTC\n- **Status**: POSTMORTEM ⚠️ (wrong bottleneck)",
 )
 
 
@@ -92,14 +93,29 @@ def test_what_a_section_says(log: RunLog) -> None:
     assert [i.title for i in v2.incidents] == ["Engine died (03:00 UTC)", "Disk full"]
     assert "a plain list within it" in v2.incidents[0].text
     assert "neither-is-this" in v2.incidents[0].text
-    assert (v1.status, v1.status_note, v1.step, v1.max_steps, v1.reward) == ("ABANDONED", "too small", 12, 1000, 0.0238)
-    assert [(i.title, i.text) for i in v1.incidents] == [("It crashed: `x`", "Fix: Published again")]
+    assert (v1.status, v1.status_note, v1.step, v1.max_steps, v1.reward) == (
+        "ABANDONED",
+        "too small",
+        12,
+        1000,
+        0.0238,
+    )
+    assert [(i.title, i.text) for i in v1.incidents] == [
+        ("It crashed: `x`", "Fix: Published again")
+    ]
     assert (v0.status, v0.model, v0.reward) == ("COMPLETED", "example/parrot-1b", 0.51)
 
 
 def test_byte_for_byte(log: RunLog, tmp_path: Path) -> None:
     for number, text in enumerate(
-        [EARLY, EARLY.replace("\n", "\r\n"), EARLY.rstrip(), "", "no heading", "```\n# never closed\n### Run: a-b (x) - Y"]
+        [
+            EARLY,
+            EARLY.replace("\n", "\r\n"),
+            EARLY.rstrip(),
+            "",
+            "no heading",
+            "```\n# never closed\n### Run: a-b (x) - Y",
+        ]
     ):
         other = RunLog(tmp_path / f"{number}.json")
         other.import_text(text)
@@ -108,7 +124,9 @@ def test_byte_for_byte(log: RunLog, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("order", [[EARLY, LATE], [LATE, EARLY], [EARLY, LATE, EARLY, LATE]])
-def test_two_versions_keep_every_line_and_the_final_one_stands(log: RunLog, order: list[str]) -> None:
+def test_two_versions_keep_every_line_and_the_final_one_stands(
+    log: RunLog, order: list[str]
+) -> None:
     for text in order:
         log.import_text(text)
     assert log.records()["parrot-v2"].status == "POSTMORTEM"
@@ -138,7 +156,12 @@ def test_an_export_can_be_imported_again(log: RunLog, tmp_path: Path) -> None:
 
 def test_a_run_of_its_own_gets_a_section(log: RunLog, tmp_path: Path) -> None:
     own = RunRecord(
-        "owl-v1", "FAILED", date="2026-02-01", model="example/owl", pod="pod-a", incidents=[Incident("Stale\n# engine", "it hung")]
+        "owl-v1",
+        "FAILED",
+        date="2026-02-01",
+        model="example/owl",
+        pod="pod-a",
+        incidents=[Incident("Stale\n# engine", "it hung")],
     )
     log.import_text(EARLY)
     log.note("owl-v1", "as expected", "somebody@desk", price=2.5)
@@ -148,11 +171,18 @@ def test_a_run_of_its_own_gets_a_section(log: RunLog, tmp_path: Path) -> None:
     read = RunLog(tmp_path / "read.json")
     read.import_text(out)
     owl = read.records()["owl-v1"]
-    assert (owl.status, owl.model, owl.pod, [i.title for i in owl.incidents]) == ("FAILED", "example/owl", "pod-a", ["Stale # engine"])
+    assert (owl.status, owl.model, owl.pod, [i.title for i in owl.incidents]) == (
+        "FAILED",
+        "example/owl",
+        "pod-a",
+        ["Stale # engine"],
+    )
     assert (
         RunLog(tmp_path / "none.json")
         .export([own])
-        .startswith("# Training Runs Log\n\n## Active Runs\n\n### Run: owl-v1 (2026-02-01) - FAILED\n")
+        .startswith(
+            "# Training Runs Log\n\n## Active Runs\n\n### Run: owl-v1 (2026-02-01) - FAILED\n"
+        )
     )
 
 
@@ -164,7 +194,10 @@ def test_notes_are_kept_and_the_file_is_private(log: RunLog, tmp_path: Path) -> 
     assert (tmp_path / "runlog.json").stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.parametrize("damage", ["", "[]", "{}", '{"schema": "bs4.run-log/1"}', '{"schema": "bs4.run-log/9", "chunks": []}'])
+@pytest.mark.parametrize(
+    "damage",
+    ["", "[]", "{}", '{"schema": "bs4.run-log/1"}', '{"schema": "bs4.run-log/9", "chunks": []}'],
+)
 def test_a_damaged_file_is_named(tmp_path: Path, damage: str) -> None:
     (tmp_path / "runlog.json").write_text(damage)
     with pytest.raises(UsageError, match=r"runlog\.json"):
@@ -174,12 +207,31 @@ def test_a_damaged_file_is_named(tmp_path: Path, damage: str) -> None:
 
 _PIECES = st.sampled_from(
     [
-        *("# T", "## Active Runs", "### Run: a-1 (d) - RUNNING", "### Run: b-2 - FAILED", "### Run: a-1 (e) - DONE", "### Lessons"),
-        *("#### Incidents", "```", "````", "~~~", "  ```bash", "- **Pod**: x", "1. **one** two", "**1. x**", "| Run ID | Model |"),
+        *(
+            "# T",
+            "## Active Runs",
+            "### Run: a-1 (d) - RUNNING",
+            "### Run: b-2 - FAILED",
+            "### Run: a-1 (e) - DONE",
+            "### Lessons",
+        ),
+        *(
+            "#### Incidents",
+            "```",
+            "````",
+            "~~~",
+            "  ```bash",
+            "- **Pod**: x",
+            "1. **one** two",
+            "**1. x**",
+            "| Run ID | Model |",
+        ),
         *("| c-3 | m |", "---", "", "\u2028", "\x0b", "text"),
     ]
 )
-_TEXTS = st.lists(st.tuples(_PIECES, st.sampled_from(["\n", "\n", "\r\n"])), max_size=14).map(lambda ps: "".join(p + e for p, e in ps))
+_TEXTS = st.lists(st.tuples(_PIECES, st.sampled_from(["\n", "\n", "\r\n"])), max_size=14).map(
+    lambda ps: "".join(p + e for p, e in ps)
+)
 
 
 @given(_TEXTS)
@@ -189,7 +241,9 @@ def test_cutting_loses_nothing(text: str) -> None:
     assert all(line.code or not line.level for line in lines(fenced(text)))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(st.lists(_TEXTS, min_size=1, max_size=3))
 def test_any_documents_keep_every_line(tmp_path: Path, texts: list[str]) -> None:
     path = tmp_path / "any.json"
@@ -205,7 +259,11 @@ def test_any_documents_keep_every_line(tmp_path: Path, texts: list[str]) -> None
 
 @pytest.mark.skipif(not SEEDS.is_dir(), reason="the shared seeds are not on this machine")
 def test_the_seeds(log: RunLog, tmp_path: Path) -> None:
-    texts = [t for p in sorted(SEEDS.glob("*.txt")) if (t := p.read_bytes().decode()).startswith("# Training Runs Log")]
+    texts = [
+        t
+        for p in sorted(SEEDS.glob("*.txt"))
+        if (t := p.read_bytes().decode()).startswith("# Training Runs Log")
+    ]
     assert len(texts) == 2
     for number, text in enumerate(texts):
         alone = RunLog(tmp_path / f"{number}.json")

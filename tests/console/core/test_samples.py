@@ -13,7 +13,15 @@ MOST = 600
 
 
 def record(t: float) -> dict[str, Any]:
-    return {"t": t, "gpus": {"devices": [{"index": n, "util": int(t) % 100, "name": "H100", "power_w": 0.5 * t} for n in range(8)]}}
+    return {
+        "t": t,
+        "gpus": {
+            "devices": [
+                {"index": n, "util": int(t) % 100, "name": "H100", "power_w": 0.5 * t}
+                for n in range(8)
+            ]
+        },
+    }
 
 
 @pytest.fixture
@@ -39,7 +47,9 @@ def test_at_most_so_many_are_held_and_hardly_fewer(filled: Samples) -> None:
 
 def test_a_stretch_across_packed_and_newest_ones_has_no_hole(filled: Samples) -> None:
     end = filled.newest["t"]  # type: ignore[index]
-    assert [one["t"] for one in filled.between(end - 3 * PACKED, end)] == [end - 3 * PACKED + n for n in range(3 * PACKED + 1)]
+    assert [one["t"] for one in filled.between(end - 3 * PACKED, end)] == [
+        end - 3 * PACKED + n for n in range(3 * PACKED + 1)
+    ]
 
 
 @pytest.mark.parametrize("back", [0.0, 0.4, PACKED - 0.6, 2.5 * PACKED + 0.4, MOST - 2 * PACKED])
@@ -55,7 +65,13 @@ def test_nothing_is_near_a_time_that_nobody_saw(filled: Samples) -> None:
 
 def test_without_a_record_there_is_nothing() -> None:
     samples = Samples(MOST)
-    assert (len(samples), samples.newest, samples.begin, samples.near(1.0, 9.0), samples.between(0, 9)) == (0, None, None, None, [])
+    assert (
+        len(samples),
+        samples.newest,
+        samples.begin,
+        samples.near(1.0, 9.0),
+        samples.between(0, 9),
+    ) == (0, None, None, None, [])
     assert not samples
 
 

@@ -1,4 +1,6 @@
-"""A session with a real agent on this machine: first contact, a link that goes down, a console that comes back, a pod made anew."""
+"""A session with a real agent on this machine: first contact, a link that goes down, a console that
+comes back, a pod made anew.
+"""
 
 from __future__ import annotations
 
@@ -39,14 +41,17 @@ async def until(condition: Callable[[], Any], what: str = "", timeout: float = L
 
 
 class Agent:
-    """The real agent in a home of its own, and the wire to it, which can be cut. Says what went over it."""
+    """The real agent in a home of its own, and the wire to it, which can be cut. Says what went
+    over it.
+    """
 
     def __init__(self, home: Path) -> None:
         self.home = home
         self.cut = False
         self.said: list[dict[str, Any]] = []
         self._open: list[Wire] = []
-        # Scoped to a subtree without runs: what else this machine runs is none of the test's business.
+        # Scoped to a subtree without runs: what else this machine runs is none of the test's
+        # business.
         self._environment = {"BS4_HOME": str(home), "BS4_DEV": str(home / "dev")}
         self._pids: set[int] = set()
 
@@ -79,7 +84,11 @@ class Agent:
         return [json.loads(line) for path in paths for line in path.read_bytes().splitlines()]
 
     def submitted(self, kind: str) -> list[dict[str, Any]]:
-        return [header["action"] for header in self.said if header.get("call") == "submit" and header["action"]["kind"] == kind]
+        return [
+            header["action"]
+            for header in self.said
+            if header.get("call") == "submit" and header["action"]["kind"] == kind
+        ]
 
 
 class Line:
@@ -87,7 +96,9 @@ class Line:
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
-        self._real = LocalTransport(Pod("here", "localhost", provider="local"), environment=agent._environment)
+        self._real = LocalTransport(
+            Pod("here", "localhost", provider="local"), environment=agent._environment
+        )
 
     async def open(self, progress: Callable[[str], None], *, deploy: bool = True) -> Duplex:
         if self._agent.cut:
@@ -111,7 +122,10 @@ class Wire:
         self.lost = asyncio.Event()
 
     async def read(self) -> bytes:
-        reading, cut = asyncio.ensure_future(self._real.read()), asyncio.ensure_future(self.lost.wait())
+        reading, cut = (
+            asyncio.ensure_future(self._real.read()),
+            asyncio.ensure_future(self.lost.wait()),
+        )
         try:
             await asyncio.wait((reading, cut), return_when=asyncio.FIRST_COMPLETED)
             if self.lost.is_set():
@@ -154,7 +168,9 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @contextlib.asynccontextmanager
-async def watching(agent: Agent, mirror: Path | None, *, synced: bool = True) -> AsyncIterator[PodSession]:
+async def watching(
+    agent: Agent, mirror: Path | None, *, synced: bool = True
+) -> AsyncIterator[PodSession]:
     session = PodSession(PodState("here"), agent.transport, Mirror(mirror), "tester")
     life = asyncio.create_task(session.run())
     try:
@@ -173,14 +189,18 @@ def mirrored(root: Path) -> list[dict[str, Any]]:
 
 
 async def filled(session: PodSession, count: int, size: int = 40_000) -> None:
-    """`count` actions of `size` bytes in the journal; each ends at once, as there is nothing to adopt."""
+    """`count` actions of `size` bytes in the journal; each ends at once, as there is nothing to
+    adopt.
+    """
     for _ in range(count):
         key = await session.submit("adopt", pid=-1, run="", padding="x" * size)
         async for _action in session.follow_action(key):
             pass
 
 
-async def test_first_contact_then_a_cut_then_back_everything_once_and_nothing_forgotten(agent: Agent, tmp_path: Path) -> None:
+async def test_first_contact_then_a_cut_then_back_everything_once_and_nothing_forgotten(
+    agent: Agent, tmp_path: Path
+) -> None:
     async with watching(agent, tmp_path) as session:
         state = session.state
         assert state.ledger.agent["event"] == "started"
@@ -200,14 +220,21 @@ async def test_first_contact_then_a_cut_then_back_everything_once_and_nothing_fo
         agent.plug()
         await until(lambda: state.link.up and (state.age() or 9) < 1)
         await session.synced(LONG_S)
-        assert f"{tmp_path}/" in (await ask_paths(session, f"{tmp_path}")).names, "the agent lists its files"
+        assert f"{tmp_path}/" in (await ask_paths(session, f"{tmp_path}")).names, (
+            "the agent lists its files"
+        )
         times = [record["m"] for record in state.telemetry]
         assert times == sorted(set(times))
         await until(lambda: state.ledger.last_seq == agent.journal[-1]["seq"], "the newest record")
-        await until(lambda: [r["seq"] for r in mirrored(tmp_path)] == [r["seq"] for r in agent.journal], "every record once")
+        await until(
+            lambda: [r["seq"] for r in mirrored(tmp_path)] == [r["seq"] for r in agent.journal],
+            "every record once",
+        )
 
 
-async def test_a_console_that_comes_back_shows_what_it_knew_with_its_age(agent: Agent, tmp_path: Path) -> None:
+async def test_a_console_that_comes_back_shows_what_it_knew_with_its_age(
+    agent: Agent, tmp_path: Path
+) -> None:
     async with watching(agent, tmp_path) as session:
         known = session.state.ledger.last_seq
     agent.cut = True
@@ -222,11 +249,15 @@ async def test_a_console_that_comes_back_shows_what_it_knew_with_its_age(agent: 
         session.retry_now()
         await session.synced(LONG_S)
         # Nothing was asked for twice: reading went on behind what was held.
-        reads = [h["cursor"] for h in agent.said if h.get("call") == "read" and h["stream"] == "journal"]
+        reads = [
+            h["cursor"] for h in agent.said if h.get("call") == "read" and h["stream"] == "journal"
+        ]
         assert reads.count("start") == 1
 
 
-async def test_a_pod_made_anew_under_the_same_name_is_another_pod(agent: Agent, tmp_path: Path) -> None:
+async def test_a_pod_made_anew_under_the_same_name_is_another_pod(
+    agent: Agent, tmp_path: Path
+) -> None:
     async with watching(agent, tmp_path) as session:
         first = session.mirror.home
         await filled(session, 2, 100)
@@ -238,13 +269,21 @@ async def test_a_pod_made_anew_under_the_same_name_is_another_pod(agent: Agent, 
         await until(lambda: session.state.link.up and session.mirror.home != first, "the new home")
         await session.synced(LONG_S)
         assert session.state.ledger.actions == {}
-        await until(lambda: session.state.ledger.last_seq == agent.journal[-1]["seq"], "the newest record")
+        await until(
+            lambda: session.state.ledger.last_seq == agent.journal[-1]["seq"], "the newest record"
+        )
         second = session.mirror.home
         await until(lambda: mirrored(tmp_path) == agent.journal, "the whole journal here")
     assert (tmp_path / "home").read_text() == second
     old = Mirror(tmp_path)
     old.use(first)
-    assert sum(record["type"] == "action" and record["event"] == "accepted" for record in old.records("journal")) == 2
+    assert (
+        sum(
+            record["type"] == "action" and record["event"] == "accepted"
+            for record in old.records("journal")
+        )
+        == 2
+    )
 
 
 async def test_an_agent_whose_disk_was_set_back_is_read_anew(agent: Agent, tmp_path: Path) -> None:
@@ -258,14 +297,21 @@ async def test_an_agent_whose_disk_was_set_back_is_read_anew(agent: Agent, tmp_p
         shutil.rmtree(agent.home / "state" / "journal")
         snapshot.rename(agent.home / "state" / "journal")
         agent.plug()
-        await until(lambda: session.state.link.up and not session.state.ledger.actions, "the journal as it is now")
+        await until(
+            lambda: session.state.link.up and not session.state.ledger.actions,
+            "the journal as it is now",
+        )
         await session.synced(LONG_S)
-        await until(lambda: session.state.ledger.last_seq == agent.journal[-1]["seq"], "the newest record")
+        await until(
+            lambda: session.state.ledger.last_seq == agent.journal[-1]["seq"], "the newest record"
+        )
         await until(lambda: mirrored(tmp_path) == agent.journal, "the whole journal here")
         assert (tmp_path / f"{session.mirror.home}.1").is_dir()
 
 
-async def test_the_journal_is_released_as_far_as_it_is_held_and_only_by_who_keeps_it(agent: Agent, tmp_path: Path) -> None:
+async def test_the_journal_is_released_as_far_as_it_is_held_and_only_by_who_keeps_it(
+    agent: Agent, tmp_path: Path
+) -> None:
     async with watching(agent, None) as session:
         await filled(session, 1)
     assert agent.submitted("release") == []
@@ -285,7 +331,9 @@ async def test_the_journal_is_released_as_far_as_it_is_held_and_only_by_who_keep
     assert not any(record.get("kind") == "release" for record in agent.journal)
 
 
-async def test_telemetry_of_the_time_nobody_watched_is_kept_too(agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_telemetry_of_the_time_nobody_watched_is_kept_too(
+    agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(pod_reader, "FIRST_SAMPLES", 1)
     async with watching(agent, None) as session:
         await until(lambda: len(session.state.telemetry) > 3)
@@ -299,7 +347,9 @@ async def test_telemetry_of_the_time_nobody_watched_is_kept_too(agent: Agent, tm
         assert len(session.state.telemetry) < held.count(b"\n")
 
 
-async def test_a_full_disk_here_is_noted_and_the_watch_goes_on(agent: Agent, tmp_path: Path) -> None:
+async def test_a_full_disk_here_is_noted_and_the_watch_goes_on(
+    agent: Agent, tmp_path: Path
+) -> None:
     (tmp_path / "pods").write_text("a file where the directory should be")
     async with watching(agent, tmp_path / "pods" / "here") as session:
         assert "no longer kept" in session.state.notes["mirror"]
@@ -314,7 +364,9 @@ async def test_read_only_refuses_to_act(agent: Agent) -> None:
             await session.submit("adopt")
 
 
-async def test_a_submission_whose_link_is_lost_under_it_is_made_again_and_happens_once(agent: Agent, tmp_path: Path) -> None:
+async def test_a_submission_whose_link_is_lost_under_it_is_made_again_and_happens_once(
+    agent: Agent, tmp_path: Path
+) -> None:
     async with watching(agent, tmp_path) as session:
         channel = await session.connected(1.0)
         asyncio.get_running_loop().call_later(0.05, agent.plug)
@@ -334,7 +386,9 @@ async def test_a_submission_whose_link_is_lost_under_it_is_made_again_and_happen
         assert sum(r["type"] == "action" and r["event"] == "accepted" for r in agent.journal) == 1
 
 
-async def test_a_command_gets_the_first_error_at_once_and_a_lost_link_back_in_time(agent: Agent, tmp_path: Path) -> None:
+async def test_a_command_gets_the_first_error_at_once_and_a_lost_link_back_in_time(
+    agent: Agent, tmp_path: Path
+) -> None:
     never = PodSession(PodState("here"), agent.transport, Mirror(None), "tester", deploy=False)
     with pytest.raises(NoAgent):
         await never.run_once(60.0)
@@ -350,7 +404,9 @@ async def test_a_command_gets_the_first_error_at_once_and_a_lost_link_back_in_ti
         await asyncio.wait_for(life, LONG_S)
 
 
-async def test_waiting_for_the_first_state_outlasts_a_link_that_is_lost_meanwhile(agent: Agent) -> None:
+async def test_waiting_for_the_first_state_outlasts_a_link_that_is_lost_meanwhile(
+    agent: Agent,
+) -> None:
     """Each of the first wires is cut in the middle of another answer."""
     session = PodSession(PodState("here"), agent.transport, Mirror(None), "tester")
     cuts = ["stat", "list", "seek-line"]
@@ -375,7 +431,9 @@ async def test_waiting_for_the_first_state_outlasts_a_link_that_is_lost_meanwhil
         await session.synced(LONG_S)
         assert not cuts
         assert session.state.link.up
-        await until(lambda: session.state.ledger.last_seq == agent.journal[-1]["seq"], "the newest record")
+        await until(
+            lambda: session.state.ledger.last_seq == agent.journal[-1]["seq"], "the newest record"
+        )
         agent.unplug()
         with pytest.raises(Unreachable, match=r"The wire is cut\."):
             await session.synced(0.5)
@@ -386,9 +444,15 @@ async def test_waiting_for_the_first_state_outlasts_a_link_that_is_lost_meanwhil
 
 
 async def test_no_count_of_cancellations_is_left_behind_by_a_lost_link(agent: Agent) -> None:
-    """Pythons 3.11.0 to 3.11.3 raise CancelledError instead of TimeoutError in a task that has one: the pod would never come back."""
+    """Pythons 3.11.0 to 3.11.3 raise CancelledError instead of TimeoutError in a task that has one:
+    the pod would never come back.
+    """
     async with watching(agent, None) as session:
-        (life,) = [task for task in asyncio.all_tasks() if getattr(task.get_coro(), "__name__", "") == "run"]
+        (life,) = [
+            task
+            for task in asyncio.all_tasks()
+            if getattr(task.get_coro(), "__name__", "") == "run"
+        ]
         for _ in range(3):
             agent.unplug()
             await until(lambda: session.state.link.state == "unreachable")
@@ -424,7 +488,9 @@ async def test_what_trying_again_cannot_mend_waits_for_a_person(agent: Agent) ->
 
 
 class Odd:
-    """What a hostile or broken pod may answer: streams with names that are paths, records that are none."""
+    """What a hostile or broken pod may answer: streams with names that are paths, records that are
+    none.
+    """
 
     def __init__(self, journal: bytes) -> None:
         self._journal = journal
@@ -451,19 +517,45 @@ class Odd:
 
     def _answer(self, asked: dict[str, Any]) -> tuple[dict[str, Any] | None, bytes]:
         if "hello" in asked:
-            return {"hello": {"protocol": 1, "agent": "9", "bundle": "x", "python": "3", "pid": 1, "home": "../../x", "t": "soon"}}, b""
+            return {
+                "hello": {
+                    "protocol": 1,
+                    "agent": "9",
+                    "bundle": "x",
+                    "python": "3",
+                    "pid": 1,
+                    "home": "../../x",
+                    "t": "soon",
+                }
+            }, b""
         base = {"id": asked["id"], "ok": True}
         end = f"1:{len(self._journal)}"
         if asked["call"] == "read":
             if asked["stream"] == "journal" and asked["cursor"] == "start":
-                return {**base, "start": "1:0", "next": end, "gap": None, "partial": False, "more": False}, self._journal
+                return {
+                    **base,
+                    "start": "1:0",
+                    "next": end,
+                    "gap": None,
+                    "partial": False,
+                    "more": False,
+                }, self._journal
             at = asked["cursor"] if ":" in asked["cursor"] else "1:0"
             return (None, b"") if asked["wait"] else ({**base, "start": at, "next": at}, b"")
         if asked["call"] == "ping":
             return {**base, "t": 1.0, "m": 1.0}, b""
         if asked["call"] == "query":
             streams = [{"name": "../../etc/passwd"}, {"name": 7}, "x", {"name": "steps/../../x"}]
-            return {**base, "result": {"cursor": "1:0", "start": "1:0", "end": end, "streams": streams, "next": None}}, b""
+            return {
+                **base,
+                "result": {
+                    "cursor": "1:0",
+                    "start": "1:0",
+                    "end": end,
+                    "streams": streams,
+                    "next": None,
+                },
+            }, b""
         return base, b""
 
 
@@ -476,13 +568,20 @@ async def test_what_is_not_understood_is_noted_and_the_rest_is_taken(tmp_path: P
         {"type": "run", "event": "registered", "run": "../../x", "t": 1.0},
         {"type": "run", "event": "registered", "run": "fine", "t": 1.0, "seq": 5},
     ]
-    data = b"{not json\n" + b"".join(json.dumps(record).encode() + b"\n" for record in records) + b"[" * 5000 + b"\n"
+    data = (
+        b"{not json\n"
+        + b"".join(json.dumps(record).encode() + b"\n" for record in records)
+        + b"[" * 5000
+        + b"\n"
+    )
     odd = Odd(data)
     session = PodSession(PodState("odd"), lambda: odd, Mirror(tmp_path / "m"), "tester")
     life = asyncio.create_task(session.run())
     try:
         await until(lambda: "fine" in session.state.runs)
-        assert session.state.notes["journal"].startswith("6 records of journal were refused, the first because it is not a JSON object;")
+        assert session.state.notes["journal"].startswith(
+            "6 records of journal were refused, the first because it is not a JSON object;"
+        )
         assert not life.done()
         assert session.state.link.up
     finally:

@@ -18,7 +18,19 @@ def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_what_was_kept_is_found(own_state: Path) -> None:
-    left = Settings("bs4-light", "h100", "pod", "age", True, "h100-a", "math-7b", "log", "trainer", quiet=True, silenced=["h100-b"])
+    left = Settings(
+        "bs4-light",
+        "h100",
+        "pod",
+        "age",
+        True,
+        "h100-a",
+        "math-7b",
+        "log",
+        "trainer",
+        quiet=True,
+        silenced=["h100-b"],
+    )
     assert settings.save(left) == ""
     assert settings.load() == (left, "")
     assert stat.S_IMODE(own_state.stat().st_mode) == 0o600
@@ -57,8 +69,16 @@ def test_two_consoles_keep_what_each_has_changed(own_state: Path) -> None:
     mine.filter = "h100"
     assert settings.keep(mine, before) == ""
     kept, _ = settings.load()
-    assert (kept.filter, kept.silenced, kept.pod, kept.place, kept.source) == ("h100", ["b"], "b", "run", "")
+    assert (kept.filter, kept.silenced, kept.pod, kept.place, kept.source) == (
+        "h100",
+        ["b"],
+        "b",
+        "run",
+        "",
+    )
     mine.place = "fleet"
     assert settings.keep(mine, before) == ""
     kept, _ = settings.load()
-    assert (kept.pod, kept.run, kept.place, kept.source) == ("a", "r", "fleet", "trainer"), "a place is kept whole or not at all"
+    assert (kept.pod, kept.run, kept.place, kept.source) == ("a", "r", "fleet", "trainer"), (
+        "a place is kept whole or not at all"
+    )

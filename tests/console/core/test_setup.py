@@ -1,4 +1,6 @@
-"""Recipes out of the known stacks: which versions, which variables, and that no secret is ever in one."""
+"""Recipes out of the known stacks: which versions, which variables, and that no secret is ever in
+one.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +31,21 @@ def test_a_stack_is_a_recipe_that_the_agent_takes(trainer: str) -> None:
 
 
 def test_what_is_given_goes_before_what_the_stack_says() -> None:
-    body = Recipe("prime-rl", "there", "https://example.org/r", "feed1234", (), "https://example.org/uv.sh", 8192).body(Credentials())
-    wanted = {"directory": "there", "repository": "https://example.org/r", "revision": "feed1234", "uv": "https://example.org/uv.sh"}
+    body = Recipe(
+        "prime-rl",
+        "there",
+        "https://example.org/r",
+        "feed1234",
+        (),
+        "https://example.org/uv.sh",
+        8192,
+    ).body(Credentials())
+    wanted = {
+        "directory": "there",
+        "repository": "https://example.org/r",
+        "revision": "feed1234",
+        "uv": "https://example.org/uv.sh",
+    }
     assert {key: body[key] for key in wanted} == wanted
     assert body["nofile"] == 8192
 
@@ -44,21 +59,32 @@ def test_an_unknown_trainer_is_no_recipe() -> None:
     ("vllm", "names"),
     [
         ("0.10.2", ["VLLM_USE_V1", "VLLM_WORKER_MULTIPROC_METHOD"]),
-        ("0.11.0", ["VLLM_WORKER_MULTIPROC_METHOD"]),  # no V0 engine any more: it refuses to start with VLLM_USE_V1=0
+        (
+            "0.11.0",
+            ["VLLM_WORKER_MULTIPROC_METHOD"],
+        ),  # no V0 engine any more: it refuses to start with VLLM_USE_V1=0
         ("0.12.0", ["VLLM_WORKER_MULTIPROC_METHOD"]),
         ("0.26.0+cu129", ["VLLM_WORKER_MULTIPROC_METHOD"]),
     ],
 )
 def test_a_variable_is_set_only_where_it_exists(vllm: str, names: list[str]) -> None:
     assert sorted(setup.variables(vllm)) == names
-    assert sorted([*setup.variables(vllm), *setup.left_out(vllm)]) == ["VLLM_USE_V1", "VLLM_WORKER_MULTIPROC_METHOD"]
+    assert sorted([*setup.variables(vllm), *setup.left_out(vllm)]) == [
+        "VLLM_USE_V1",
+        "VLLM_WORKER_MULTIPROC_METHOD",
+    ]
     assert not any(setup.variables(vllm).get("VLLM_USE_V1") == "1" for _ in names)
 
 
 def test_only_the_same_recipe_is_the_set_up_that_runs() -> None:
-    recipe, given = Recipe("prime-rl", environments=("a/b",)), Credentials({"wandb": {"key": "abcd"}})
+    recipe, given = (
+        Recipe("prime-rl", environments=("a/b",)),
+        Credentials({"wandb": {"key": "abcd"}}),
+    )
     running = read(recipe.body(given)).as_dict()
-    action = ActionView("K", "setup", "t", "", "running", 0.0, 0.0, body={"plan": {"recipe": running}})
+    action = ActionView(
+        "K", "setup", "t", "", "running", 0.0, 0.0, body={"plan": {"recipe": running}}
+    )
     assert setup.same(action, recipe, given)
     assert not setup.same(action, recipe, Credentials())
     assert not setup.same(action, Recipe("prime-rl", environments=("a/c",)), given)
@@ -80,7 +106,10 @@ def test_lines_of_an_env_file_become_credentials_that_show_only_their_names() ->
     assert found.names == ["b2", "huggingface", "wandb"]
     assert json.loads(found.payload())["wandb"] == {"key": "abc=def/1"}
     assert json.loads(found.payload())["b2"] == {"key_id": "id12", "key": 'key\\"+/'}
-    assert "abc" not in f"{found} {found!r} {vars(Recipe('prime-rl'))} {Recipe('prime-rl').body(found)}"
+    assert (
+        "abc"
+        not in f"{found} {found!r} {vars(Recipe('prime-rl'))} {Recipe('prime-rl').body(found)}"
+    )
     assert (Credentials().payload(), bool(Credentials())) == (b"", False)
 
 
@@ -104,7 +133,7 @@ def test_what_is_wrong_is_said_without_the_value(text: str, word: str) -> None:
 def test_every_variable_belongs_to_a_credential_of_the_agent() -> None:
     from bs4_agent.setup.credentials import NAMES
 
-    assert {name: {field for owner, field in VARIABLES.values() if owner == name} for name in NAMES} == {
-        name: set(fields) for name, fields in NAMES.items()
-    }
+    assert {
+        name: {field for owner, field in VARIABLES.values() if owner == name} for name in NAMES
+    } == {name: set(fields) for name, fields in NAMES.items()}
     assert collect({"WANDB_API_KEY": "", "HF_TOKEN": "hf_x"}).names == ["huggingface"]

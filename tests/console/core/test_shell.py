@@ -1,4 +1,6 @@
-"""The ssh command for a pod: what the inventory says of it, nothing that a name could smuggle in."""
+"""The ssh command for a pod: what the inventory says of it, nothing that a name could smuggle
+in.
+"""
 
 from __future__ import annotations
 
@@ -29,15 +31,30 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("", "/bin/dash"),
     ],
 )
-def test_a_pod_that_the_inventory_does_not_know_is_reached_by_its_address(address: str, words: str) -> None:
+def test_a_pod_that_the_inventory_does_not_know_is_reached_by_its_address(
+    address: str, words: str
+) -> None:
     assert shell.argv("practice", address) == words.split()
 
 
 def test_the_inventory_says_key_jump_and_port(tmp_path: Path) -> None:
-    Inventory().add(Pod("a", "h.example", 2222, "root", "~/.ssh/k", "root@jump:22", ssh_config=False))
+    Inventory().add(
+        Pod("a", "h.example", 2222, "root", "~/.ssh/k", "root@jump:22", ssh_config=False)
+    )
     assert shell.argv("a", "root@h.example:2222") == [
-        "ssh", "-t", "-F", "none", "-p", "2222", "-i", str(Path("~/.ssh/k").expanduser()), "-J", "root@jump:22", "--", "root@h.example"
-    ]  # fmt: skip
+        "ssh",
+        "-t",
+        "-F",
+        "none",
+        "-p",
+        "2222",
+        "-i",
+        str(Path("~/.ssh/k").expanduser()),
+        "-J",
+        "root@jump:22",
+        "--",
+        "root@h.example",
+    ]
 
 
 def test_the_host_key_that_was_confirmed_for_the_pod_counts(tmp_path: Path) -> None:

@@ -10,11 +10,17 @@ from bs4_console.core.sources import Wrote, by_content, by_name
 
 SHARED = Path(__file__).resolve().parents[4] / "shared" / "corpus"
 
-STEP = b"12:00:01 SUCCESS Step 3 | 31.3s | Loss 0.1 | Entropy 0.2 | LR 1.00e-06 | Throughput 100 tokens/s | MFU 1.0% | Peak Mem. 3.1 GiB\n"
+STEP = (
+    b"12:00:01 SUCCESS Step 3 | 31.3s | Loss 0.1 | Entropy 0.2 | LR 1.00e-06 | Throughput 100 "
+    b"tokens/s | MFU 1.0% | Peak Mem. 3.1 GiB\n"
+)
 LOGS = {
-    "kernel": b"[    1.42] EXT4-fs (vda): mounted\n[  737.09] brpod: port 1 entered blocking state\n",
+    "kernel": (
+        b"[    1.42] EXT4-fs (vda): mounted\n[  737.09] brpod: port 1 entered blocking state\n"
+    ),
     "trainer": b"12:00:00    INFO Starting training loop (max_steps=5)\n" + STEP,
-    "launcher": b"12:00:00    INFO Starting RL run\n12:00:02 SUCCESS Startup complete. Showing orchestrator logs...\n" + STEP,
+    "launcher": b"12:00:00    INFO Starting RL run\n12:00:02 SUCCESS Startup complete. Showing "
+    b"orchestrator logs...\n" + STEP,
     "inference": b"(APIServer pid=1) INFO 11-20 21:05:28 [api_utils.py:347] version 0.32.0\n",
     "ssh": b"ssh: connect to host 10.0.0.1 port 22: Connection refused\n",
     "wandb": b"wandb: setting up run lgfx65ng\nwandb: ERROR Timed out while retrying\n",
@@ -34,25 +40,47 @@ def test_the_generation_is_named_where_it_is_certain():
 def test_two_possible_writers_are_none():
     assert by_content(LOGS["trainer"] + LOGS["inference"]).source == ""
     assert by_content(b"") == Wrote("")
-    assert by_content(b"I said: 12:00:00 INFO Starting training loop (max_steps=5)\n").source == "", "a quotation is not a line"
+    assert (
+        by_content(b"I said: 12:00:00 INFO Starting training loop (max_steps=5)\n").source == ""
+    ), "a quotation is not a line"
 
 
 @pytest.mark.parametrize(
     ("name", "source"),
     [
-        ("trainer.log", "trainer"), ("rank_0.log", "trainer"), ("dmesg-2026.txt", "kernel"), ("inference.stdout", "inference"),
-        ("teacher_inference.stdout", "inference"), ("rl.log", "launcher"), ("ranking.txt", ""), ("notes.log", ""), ("wandb_sync.log", ""),
+        ("trainer.log", "trainer"),
+        ("rank_0.log", "trainer"),
+        ("dmesg-2026.txt", "kernel"),
+        ("inference.stdout", "inference"),
+        ("teacher_inference.stdout", "inference"),
+        ("rl.log", "launcher"),
+        ("ranking.txt", ""),
+        ("notes.log", ""),
+        ("wandb_sync.log", ""),
     ],
-)  # fmt: skip
+)
 def test_names(name, source):
     assert by_name(Path(name)) == source
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="needs the shared corpus")
 def test_real_logs_are_never_taken_for_another_source():
-    rows = [line.split("\t") for line in (SHARED / "incidents" / "labels.tsv").read_text().splitlines()[1:]]
-    guessed = {row[0]: (by_content((SHARED / "incidents" / row[0]).read_bytes()), row[3]) for row in rows}
+    rows = [
+        line.split("\t")
+        for line in (SHARED / "incidents" / "labels.tsv").read_text().splitlines()[1:]
+    ]
+    guessed = {
+        row[0]: (by_content((SHARED / "incidents" / row[0]).read_bytes()), row[3]) for row in rows
+    }
     # The one log of verl is its driver's output: its launcher and its trainer.
     same = {"verl": {"launcher": "trainer"}}
-    wrong = {name: (guess, label) for name, (guess, label) in guessed.items() if guess.source not in ("", label)}
-    assert {name: pair for name, pair in wrong.items() if same.get(pair[0].trainer, {}).get(pair[1]) != pair[0].source} == {}
+    wrong = {
+        name: (guess, label)
+        for name, (guess, label) in guessed.items()
+        if guess.source not in ("", label)
+    }
+    assert {
+        name: pair
+        for name, pair in wrong.items()
+        if same.get(pair[0].trainer, {}).get(pair[1]) != pair[0].source
+    } == {}

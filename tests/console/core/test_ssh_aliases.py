@@ -1,4 +1,6 @@
-"""Aliases of an ssh config: those a person could type after `ssh`, and nothing that is a pattern."""
+"""Aliases of an ssh config: those a person could type after `ssh`, and nothing that is a
+pattern.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ def test_aliases_come_from_host_lines_and_includes(tmp_path: Path) -> None:
     (tmp_path / "config.d").mkdir()
     (tmp_path / "config.d" / "b.conf").write_text("Host inner\n  HostName 192.0.2.2\n")
     (tmp_path / "config").write_text(
-        '# mine\nInclude config.d/*.conf\nHOST a100 "b200" *.example !bad pod?\nHost=eq\n  Port 2\nhost = spaced # tail\n'
+        '# mine\nInclude config.d/*.conf\nHOST a100 "b200" *.example !bad pod?\nHost=eq\n  Port '
+        "2\nhost = spaced # tail\n"
         "Match host x\n  User y\nHost a100\n  HostName 192.0.2.9\nHostName not-an-alias\n"
     )
     found = ssh_aliases.aliases(tmp_path / "config")
@@ -26,11 +29,15 @@ def test_aliases_come_from_host_lines_and_includes(tmp_path: Path) -> None:
 def test_candidates_are_pods_whose_host_is_the_alias(tmp_path: Path) -> None:
     (tmp_path / "config").write_text("Host good\nHost we@ird\n")
     result = ssh_aliases.candidates(tmp_path / "config")
-    assert [(pod.name, pod.host, pod.ssh_config, pod.port, pod.user) for pod in result.pods] == [("good", "good", True, None, None)]
+    assert [(pod.name, pod.host, pod.ssh_config, pod.port, pod.user) for pod in result.pods] == [
+        ("good", "good", True, None, None)
+    ]
     assert [alias.name for alias, _ in result.skipped] == ["we@ird"]
 
 
-@pytest.mark.parametrize(("text", "says"), [('Host "open\n', "line 1"), ("Include config\n", "included more than")])
+@pytest.mark.parametrize(
+    ("text", "says"), [('Host "open\n', "line 1"), ("Include config\n", "included more than")]
+)
 def test_a_wrong_config_is_named(tmp_path: Path, text: str, says: str) -> None:
     (tmp_path / "config").write_text(text)
     with pytest.raises(UsageError, match=says):

@@ -1,4 +1,6 @@
-"""What stands for a run on its pod is known as data, and ordered on another pod as far as it does not stand there."""
+"""What stands for a run on its pod is known as data, and ordered on another pod as far as it does
+not stand there.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +10,23 @@ from bs4_console.core import standing
 from bs4_console.core.errors import RemoteError
 from bs4_console.core.state import PodState
 
-SYNC = {"kind": "sync", "to": "b2://bucket-one/x", "every": 0, "milestones": 50, "keep_remote": 3, "limit_mib": 20.5, "weights": False}
+SYNC = {
+    "kind": "sync",
+    "to": "b2://bucket-one/x",
+    "every": 0,
+    "milestones": 50,
+    "keep_remote": 3,
+    "limit_mib": 20.5,
+    "weights": False,
+}
 KEEP = {"kind": "keep", "last": 3, "at_least": 2, "milestones": 0}
 MODE = {"kind": "mode", "playbook": "resume-after-restart", "mode": "auto"}
 
 
 class Live:
-    """A pod's session as far as orders need it: each that is submitted stands from then on, but for the kinds that are refused."""
+    """A pod's session as far as orders need it: each that is submitted stands from then on, but for
+    the kinds that are refused.
+    """
 
     def __init__(self, refuses: str = "") -> None:
         self.state, self.refuses = PodState("alpha"), refuses
@@ -35,8 +47,16 @@ class Live:
 
 
 def ordered(live: Live) -> None:
-    live.told("sync", event="ordered", who="alice", once=None, **{name: value for name, value in SYNC.items() if name != "kind"})
-    live.told("order", who="alice", **{name: value for name, value in KEEP.items() if name != "kind"})
+    live.told(
+        "sync",
+        event="ordered",
+        who="alice",
+        once=None,
+        **{name: value for name, value in SYNC.items() if name != "kind"},
+    )
+    live.told(
+        "order", who="alice", **{name: value for name, value in KEEP.items() if name != "kind"}
+    )
     live.told("mode", who="alice", playbook=MODE["playbook"], mode="auto")
 
 
@@ -53,20 +73,38 @@ def test_what_was_taken_back_is_not_ordered_and_nothing_takes_its_place() -> Non
     ordered(live)
     live.told("sync", event="ordered", to=None)
     assert standing.of(live.state, "demo")[0] == {"kind": "sync", "off": True}
-    assert standing.with_sync(standing.of(live.state, "demo"), "b2://bucket-one/x")[0] == {"kind": "sync", "off": True}
-    assert standing.with_sync((KEEP,), "b2://bucket-one/x") == ({"kind": "sync", "to": "b2://bucket-one/x"}, KEEP)
+    assert standing.with_sync(standing.of(live.state, "demo"), "b2://bucket-one/x")[0] == {
+        "kind": "sync",
+        "off": True,
+    }
+    assert standing.with_sync((KEEP,), "b2://bucket-one/x") == (
+        {"kind": "sync", "to": "b2://bucket-one/x"},
+        KEEP,
+    )
 
 
 def test_the_arguments_of_its_launch_belong_to_it() -> None:
     live = Live()
-    live.told("run", event="attempt-started", attempt=1, overrides=["--header", "hf_" + "a" * 34, "--max-steps", "9000"])
+    live.told(
+        "run",
+        event="attempt-started",
+        attempt=1,
+        overrides=["--header", "hf_" + "a" * 34, "--max-steps", "9000"],
+    )
     assert standing.overrides(standing.of(live.state, "demo")) == ("--max-steps", "9000")
     assert standing.overrides((SYNC,)) == ()
 
 
 async def test_only_what_does_not_stand_yet_is_ordered() -> None:
     live: Any = Live()
-    assert await standing.renew(live, "demo", (SYNC, KEEP, {"kind": "launch", "overrides": ["--x"]}, {"kind": "mode", "off": True})) == {}
+    assert (
+        await standing.renew(
+            live,
+            "demo",
+            (SYNC, KEEP, {"kind": "launch", "overrides": ["--x"]}, {"kind": "mode", "off": True}),
+        )
+        == {}
+    )
     assert live.submitted == [{**SYNC, "run": "demo"}, {**KEEP, "run": "demo"}]
     there: Any = Live()
     ordered(there)
@@ -76,5 +114,7 @@ async def test_only_what_does_not_stand_yet_is_ordered() -> None:
 
 async def test_what_is_refused_is_told_and_the_rest_is_ordered() -> None:
     live: Any = Live("mode")
-    assert await standing.renew(live, "demo", (MODE, SYNC)) == {"mode": "There is no resume-after-restart."}
+    assert await standing.renew(live, "demo", (MODE, SYNC)) == {
+        "mode": "There is no resume-after-restart."
+    }
     assert [one["kind"] for one in live.submitted] == ["sync"]

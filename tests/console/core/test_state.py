@@ -1,4 +1,6 @@
-"""A pod as the console sees it: folded from records, with ages that are the pod's and not the connection's."""
+"""A pod as the console sees it: folded from records, with ages that are the pod's and not the
+connection's.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +15,40 @@ from bs4_console.core.state import Link, PodState
 def pod(*records: dict[str, Any]) -> PodState:
     state = PodState("pod-a")
     for number, record in enumerate(records):
-        state.apply_journal({"t": 100.0 + number, "m": 1.0, "b": "boot", "seq": number + 1, **record})
+        state.apply_journal(
+            {"t": 100.0 + number, "m": 1.0, "b": "boot", "seq": number + 1, **record}
+        )
     return state
 
 
 STARTED = {"type": "run", "event": "attempt-started", "run": "r", "attempt": 1}
-ENDED = {"type": "run", "event": "attempt-ended", "run": "r", "attempt": 1, "code": 0, "good": False}
-STOP = {"type": "action", "event": "accepted", "action": "K", "kind": "stop", "run": "r", "who": "alice"}
+ENDED = {
+    "type": "run",
+    "event": "attempt-ended",
+    "run": "r",
+    "attempt": 1,
+    "code": 0,
+    "good": False,
+}
+STOP = {
+    "type": "action",
+    "event": "accepted",
+    "action": "K",
+    "kind": "stop",
+    "run": "r",
+    "who": "alice",
+}
 
 
 def step(number: int, side: str = "trainer", **fields: Any) -> dict[str, Any]:
-    return {"t": time.time(), "m": 1.0, "b": "boot", "attempt": 1, "side": side, "step": number} | fields
+    return {
+        "t": time.time(),
+        "m": 1.0,
+        "b": "boot",
+        "attempt": 1,
+        "side": side,
+        "step": number,
+    } | fields
 
 
 @pytest.mark.parametrize(
@@ -76,7 +101,11 @@ def test_telemetry_that_was_kept_is_as_old_as_it_says() -> None:
 
 def test_a_half_record_is_taken_in_not_at_all() -> None:
     state = pod(STARTED)
-    for bad in ({"side": "trainer", "t": 1.0}, {"side": "trainer", "step": 3}, {"step": 3, "t": 1.0}):
+    for bad in (
+        {"side": "trainer", "t": 1.0},
+        {"side": "trainer", "step": 3},
+        {"step": 3, "t": 1.0},
+    ):
         with pytest.raises(KeyError):
             state.apply_step("r", bad)
     assert state.runs["r"].step is None
@@ -102,7 +131,12 @@ def test_forgetting_leaves_the_link_and_nothing_else() -> None:
     state.notes["journal"] = "odd"
     state.apply_telemetry({"t": time.time(), "runs": []})
     state.forget()
-    assert (state.runs, list(state.telemetry), state.telemetry_seen, state.notes) == ({}, [], None, {})
+    assert (state.runs, list(state.telemetry), state.telemetry_seen, state.notes) == (
+        {},
+        [],
+        None,
+        {},
+    )
     assert state.ledger.last_seq == -1
     assert state.link.up
 
@@ -124,7 +158,14 @@ def test_a_link_knows_since_when_and_when_it_was_last_up() -> None:
 
 
 def test_the_worst_of_a_pod_an_incident_before_the_link_before_a_failed_run() -> None:
-    incident = {"type": "incident", "event": "opened", "incident": "i", "failure": "step-desync", "title": "Desync", "run": "r"}
+    incident = {
+        "type": "incident",
+        "event": "opened",
+        "incident": "i",
+        "failure": "step-desync",
+        "title": "Desync",
+        "run": "r",
+    }
     assert pod(STARTED).worst() == (0, "")
     assert pod(STARTED, ENDED).worst()[0] == 2
     lost = pod(STARTED, ENDED)

@@ -7,7 +7,9 @@ from bs4_console.core.step_words import SENTENCES, sentence
 
 
 def test_every_kind_of_step_has_words() -> None:
-    """A new kind of step, or way to resume, would otherwise stand on the screen as the program calls it."""
+    """A new kind of step, or way to resume, would otherwise stand on the screen as the program
+    calls it.
+    """
     steps = dict(schema()["properties"]["fix"]["items"]["properties"])
     relaunch = steps.pop("relaunch")["properties"]["resume"]["enum"]
     assert set(SENTENCES) == {*steps, *(f"relaunch {how}" for how in relaunch)}
@@ -17,4 +19,7 @@ def test_parameters_are_told() -> None:
     assert sentence({"relaunch": {"resume": "same"}}) == SENTENCES["relaunch same"]
     assert sentence({"stop_run": None}) == SENTENCES["stop_run"]
     told = sentence({"edit_config": {"set": {"a.b": 1}}})
-    assert told == "Change the run's config file; the old one is kept in the run's trash (set a.b = 1)."
+    assert (
+        told
+        == "Change the run's config file; the old one is kept in the run's trash (set a.b = 1)."
+    )

@@ -6,7 +6,9 @@ from bs4_console.core.suggest import did_you_mean
 
 
 def test_the_nearest_name_is_offered() -> None:
-    assert did_you_mean("step-desnyc", ["disk-full", "step-desync"]) == "Did you mean 'step-desync'?"
+    assert (
+        did_you_mean("step-desnyc", ["disk-full", "step-desync"]) == "Did you mean 'step-desync'?"
+    )
 
 
 def test_a_name_like_none_gets_a_few_and_no_wall_of_them() -> None:

@@ -1,4 +1,6 @@
-"""W&B as a witness, over real HTTP: what it says, why it cannot say anything, and where the key goes."""
+"""W&B as a witness, over real HTTP: what it says, why it cannot say anything, and where the key
+goes.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def server() -> Iterator[WandbServer]:
         yield told
 
 
-def seen(server: WandbServer, *tracked: dict[str, Any], key: str = KEY, timeout: float = 30.0) -> tuple[Sight, list[dict[str, Any]]]:
+def seen(
+    server: WandbServer, *tracked: dict[str, Any], key: str = KEY, timeout: float = 30.0
+) -> tuple[Sight, list[dict[str, Any]]]:
     async def go() -> tuple[Sight, list[dict[str, Any]]]:
         async with WandbApi(Account(server.base, key), timeout=timeout) as api:
             witness = WandbWitness(api, "demo", tracked or (OURS,))
@@ -42,11 +46,21 @@ def seen(server: WandbServer, *tracked: dict[str, Any], key: str = KEY, timeout:
 def test_a_run_that_reports(server: WandbServer) -> None:
     server.put("abc", age_s=12, step=7)
     sight, (row,) = seen(server)
-    assert (sight.state, sight.step, sight.coverage, sight.raw_state) == ("running", 7, "", "running")
+    assert (sight.state, sight.step, sight.coverage, sight.raw_state) == (
+        "running",
+        7,
+        "",
+        "running",
+    )
     age = sight.age_s()
     assert age is not None
     assert 10 < age < 20
-    assert (row["run"], row["found"], row["last_step"], row["name"]) == ("demo", True, 7, "demo-abc")
+    assert (row["run"], row["found"], row["last_step"], row["name"]) == (
+        "demo",
+        True,
+        7,
+        "demo-abc",
+    )
 
 
 def test_the_newest_heartbeat_of_its_sides_counts(server: WandbServer) -> None:
@@ -59,7 +73,10 @@ def test_the_newest_heartbeat_of_its_sides_counts(server: WandbServer) -> None:
     assert age < 20
 
 
-@pytest.mark.parametrize(("word", "state"), [("finished", "stopped"), ("killed", "stopped"), ("crashed", "unknown"), ("queued", "unknown")])
+@pytest.mark.parametrize(
+    ("word", "state"),
+    [("finished", "stopped"), ("killed", "stopped"), ("crashed", "unknown"), ("queued", "unknown")],
+)
 def test_a_run_that_reports_no_more(server: WandbServer, word: str, state: str) -> None:
     server.put("abc", state=word, age_s=900)
     sight, _ = seen(server)
@@ -85,9 +102,17 @@ def test_a_run_that_it_does_not_know(server: WandbServer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "words"), [(401, "refuses the key"), (403, "refuses the key"), (502, "answered with 502"), (307, "answered with 307")]
+    ("fault", "words"),
+    [
+        (401, "refuses the key"),
+        (403, "refuses the key"),
+        (502, "answered with 502"),
+        (307, "answered with 307"),
+    ],
 )
-def test_a_server_that_does_not_answer_the_question_is_coverage(server: WandbServer, fault: int, words: str) -> None:
+def test_a_server_that_does_not_answer_the_question_is_coverage(
+    server: WandbServer, fault: int, words: str
+) -> None:
     server.put("abc")
     server.fault = fault
     sight, rows = seen(server)
@@ -95,7 +120,18 @@ def test_a_server_that_does_not_answer_the_question_is_coverage(server: WandbSer
     assert words in sight.coverage
 
 
-@pytest.mark.parametrize("raw", [b"", b"<html>", b"[]", b'{"data": 7}', b"[" * 100_000, b'{"data": {"project": []}}', b"\xff\xfe"])
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"<html>",
+        b"[]",
+        b'{"data": 7}',
+        b"[" * 100_000,
+        b'{"data": {"project": []}}',
+        b"\xff\xfe",
+    ],
+)
 def test_what_is_no_answer_of_w_and_b(server: WandbServer, raw: bytes) -> None:
     server.raw = raw
     assert seen(server)[0].state == "unknown"
@@ -103,7 +139,12 @@ def test_what_is_no_answer_of_w_and_b(server: WandbServer, raw: bytes) -> None:
 
 @pytest.mark.parametrize(
     "fields",
-    [{"heartbeatAt": None}, {"heartbeatAt": "soon"}, {"summaryMetrics": "{"}, {"summaryMetrics": '{"_step": NaN, "_timestamp": "x"}'}],
+    [
+        {"heartbeatAt": None},
+        {"heartbeatAt": "soon"},
+        {"summaryMetrics": "{"},
+        {"summaryMetrics": '{"_step": NaN, "_timestamp": "x"}'},
+    ],
 )
 def test_fields_that_make_no_sense_are_unknown(server: WandbServer, fields: dict[str, Any]) -> None:
     server.put("abc", **fields)
@@ -134,7 +175,10 @@ def test_the_key_is_never_told(server: WandbServer) -> None:
     server.put("abc")
     server.raw = KEY.encode()
     secret = "f" * 40
-    told = [repr(Account(server.base, secret)), *(str(dataclasses.asdict(seen(server, key=key)[0])) for key in (KEY, secret))]
+    told = [
+        repr(Account(server.base, secret)),
+        *(str(dataclasses.asdict(seen(server, key=key)[0])) for key in (KEY, secret)),
+    ]
     assert not [text for text in told if KEY in text or secret in text]
 
 
@@ -147,7 +191,9 @@ def netrc(path: Path, host: str, mode: int = 0o600) -> dict[str, str]:
 def test_where_the_key_comes_from(tmp_path: Path) -> None:
     known = netrc(tmp_path / ".netrc", "api.wandb.ai")
     assert account(known) == account({"HOME": known["HOME"]}) == Account(wandb.PUBLIC, KEY)
-    assert account({**known, "WANDB_BASE_URL": "https://wandb.example.org/"}) is None  # no key for that one
+    assert (
+        account({**known, "WANDB_BASE_URL": "https://wandb.example.org/"}) is None
+    )  # no key for that one
     assert account({**known, "WANDB_API_KEY": "k"}) == Account(wandb.PUBLIC, "k")
     assert account({"HOME": str(tmp_path / "nobody")}) is None
 
@@ -166,14 +212,35 @@ def test_a_netrc_file_that_others_read_or_nobody_understands(tmp_path: Path) -> 
 def pod(*, step: int | None = 9, alive: bool = True, tracked: Any = (OURS,)) -> PodState:
     state = PodState("pod-a")
     for record in (
-        {"type": "run", "event": "attempt-started", "run": "demo", "attempt": 1, "trainer": "prime-rl", "max_steps": 100},
-        {"type": "run", "event": "tracked", "run": "demo", "attempt": 1, "tracker": "wandb", "runs": list(tracked)},
+        {
+            "type": "run",
+            "event": "attempt-started",
+            "run": "demo",
+            "attempt": 1,
+            "trainer": "prime-rl",
+            "max_steps": 100,
+        },
+        {
+            "type": "run",
+            "event": "tracked",
+            "run": "demo",
+            "attempt": 1,
+            "tracker": "wandb",
+            "runs": list(tracked),
+        },
     ):
         state.apply_journal({"t": time.time(), "b": "boot", **record})
     if step is not None:
         for number in range(step + 1):
-            state.apply_step("demo", {"t": time.time(), "side": "trainer", "step": number, "time_s": 1.0})
-    sample = {"t": time.time(), "gpus": {"state": "ok", "devices": []}, "host": {"disks": []}, "coverage": {}}
+            state.apply_step(
+                "demo", {"t": time.time(), "side": "trainer", "step": number, "time_s": 1.0}
+            )
+    sample = {
+        "t": time.time(),
+        "gpus": {"state": "ok", "devices": []},
+        "host": {"disks": []},
+        "coverage": {},
+    }
     state.apply_telemetry({**sample, "runs": [{"run": "demo", "alive": alive}]})
     state.link.set("up")
     return state
@@ -197,8 +264,12 @@ def test_a_pod_that_answers_outranks_w_and_b(server: WandbServer) -> None:
     server.put("abc", age_s=1500, step=4)
     verdict = judge(state, outside(server, state))
     assert verdict.level == WARNING
-    assert [f.subject for f in verdict.found if f.level == WARNING] == ["W&B of demo"], "nothing is said against the run"
-    assert [(i["failure"], i["severity"], i["playbook"]) for i in verdict.incidents] == [("wandb-lag", "info", None)]
+    assert [f.subject for f in verdict.found if f.level == WARNING] == ["W&B of demo"], (
+        "nothing is said against the run"
+    )
+    assert [(i["failure"], i["severity"], i["playbook"]) for i in verdict.incidents] == [
+        ("wandb-lag", "info", None)
+    ]
     assert any(f.subject == "run demo" and f.level == OK for f in verdict.found)
     server.put("abc", state="crashed", age_s=1500, step=9)
     assert "trust the pod" in judge(state, outside(server, state)).line()
@@ -211,12 +282,17 @@ def test_a_pod_that_is_away_and_a_fresh_heartbeat(server: WandbServer) -> None:
     assert verdict.level == UNKNOWN
     assert "at step 11: the run goes on, the link is what is broken" in verdict.line()
     server.put("abc", age_s=7000)
-    assert "which does not tell" in unreachable("pod-a", "No answer.", [], outside(server, state)).line()
+    assert (
+        "which does not tell"
+        in unreachable("pod-a", "No answer.", [], outside(server, state)).line()
+    )
     server.put("abc", state="finished", age_s=30)
     assert "is finished" in unreachable("pod-a", "No answer.", [], outside(server, state)).line()
 
 
-def test_a_run_that_w_and_b_does_not_know_is_a_warning_about_the_record(server: WandbServer) -> None:
+def test_a_run_that_w_and_b_does_not_know_is_a_warning_about_the_record(
+    server: WandbServer,
+) -> None:
     server.put("other")
     state = pod()
     verdict = judge(state, outside(server, state))
@@ -224,7 +300,9 @@ def test_a_run_that_w_and_b_does_not_know_is_a_warning_about_the_record(server: 
     assert verdict.level == WARNING
 
 
-def test_nobody_is_asked_without_a_key_or_an_address(server: WandbServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_nobody_is_asked_without_a_key_or_an_address(
+    server: WandbServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     for name in ("WANDB_API_KEY", "NETRC"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -237,7 +315,9 @@ def test_nobody_is_asked_without_a_key_or_an_address(server: WandbServer, monkey
     assert asyncio.run(ask(pod())).sights["demo"].state == "running"
 
 
-def test_a_console_that_stays_open_says_it_in_the_row_of_the_pod(server: WandbServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_console_that_stays_open_says_it_in_the_row_of_the_pod(
+    server: WandbServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("WANDB_BASE_URL", server.base)
     monkeypatch.setenv("WANDB_API_KEY", KEY)
     server.put("abc", age_s=5, step=11)

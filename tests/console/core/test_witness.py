@@ -1,4 +1,6 @@
-"""What a link that is down is called: a known failure, never more than a warning, and never a word about the run."""
+"""What a link that is down is called: a known failure, never more than a warning, and never a word
+about the run.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,11 @@ from bs4_console.core.check import UNKNOWN, unreachable
 from bs4_console.core.playbooks import compile_all
 from bs4_console.core.witness import LINK_FAILURES, link_incidents
 
-LINK_ERRORS = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, errors.LinkError)]
+LINK_ERRORS = [
+    kind
+    for _, kind in inspect.getmembers(errors, inspect.isclass)
+    if issubclass(kind, errors.LinkError)
+]
 
 
 def test_every_ssh_failure_that_the_console_meets_has_its_name():
@@ -36,11 +42,18 @@ def test_every_ssh_failure_that_the_console_meets_has_its_name():
 )
 def test_what_went_wrong_is_named(kind, failure):
     (found,) = link_incidents("p", kind.link_state, "No answer.")
-    assert (found["failure"], found["run"], found["severity"], found["summary"]) == (failure, "", "warning", "No answer.")
+    assert (found["failure"], found["run"], found["severity"], found["summary"]) == (
+        failure,
+        "",
+        "warning",
+        "No answer.",
+    )
     assert found["playbook"] is None, "nothing is ever done because of it"
 
 
-@pytest.mark.parametrize("kind", [errors.NoAgent, errors.NoPython, errors.DeployFailed, errors.ProtocolMismatch])
+@pytest.mark.parametrize(
+    "kind", [errors.NoAgent, errors.NoPython, errors.DeployFailed, errors.ProtocolMismatch]
+)
 def test_what_is_no_failure_of_the_link_is_said_as_it_is(kind):
     assert link_incidents("p", kind.link_state, "x") == []
 
@@ -52,6 +65,8 @@ def test_a_link_that_is_watched_is_given_its_hold():
 
 
 def test_the_pod_stays_unknown():
-    verdict = unreachable("p", "No answer. Check it.", link_incidents("p", "auth failed", "No answer."))
+    verdict = unreachable(
+        "p", "No answer. Check it.", link_incidents("p", "auth failed", "No answer.")
+    )
     assert verdict.level == UNKNOWN
     assert [row["failure"] for row in verdict.as_dict()["incidents"]] == ["ssh-auth"]

@@ -26,10 +26,14 @@ def short_dir() -> Iterator[Path]:
 
 @pytest.fixture
 def start(short_dir: Path) -> Start:
-    """`async with start(generation, ...) as pod`; the pod is ended, and that nothing of it is left is checked."""
+    """`async with start(generation, ...) as pod`; the pod is ended, and that nothing of it is left
+    is checked.
+    """
 
     @contextlib.asynccontextmanager
-    async def started(generation: str, name: str = "", **settings: Any) -> AsyncIterator[PracticePod]:
+    async def started(
+        generation: str, name: str = "", **settings: Any
+    ) -> AsyncIterator[PracticePod]:
         name = name or f"p{generation[:2]}"
         running = await pod.start(name, generation, short_dir / name, **{**QUICK, **settings})
         try:

@@ -1,4 +1,6 @@
-"""Runs on practice pods, for tests: started as a person would, read from the logs that they write."""
+"""Runs on practice pods, for tests: started as a person would, read from the logs that they
+write.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ ANSI = re.compile(r"\x1b\[[0-9;]*m")
 #: Twenty steps a second, and the seconds of the real programs twenty times as fast.
 QUICK = {"step_seconds": 0.05, "engine_seconds": 0.1, "pace": 0.05}
 
-#: Inference is the slower side, as in most real runs, and the second half of a batch is generated after the first.
+#: Inference is the slower side, as in most real runs, and the second half of a batch is generated
+#: after the first.
 SLOW_INFERENCE = {"BS4_MINIATURE_GENERATION_STEPS": "0.75", "BS4_MINIATURE_SEQUENCES": "4"}
 
 Start = Callable[..., AbstractAsyncContextManager[PracticePod]]
@@ -34,8 +37,13 @@ class Run:
     def __init__(self, on: PracticePod, *extra: str, config: str = "configs/rl.toml") -> None:
         self.pod = on
         self.log = on.home / f"launcher-{time.monotonic_ns()}.log"
-        line = f"exec {shlex.join(on.launch_command(*extra, config=config))} > {shlex.quote(str(self.log))} 2>&1"
-        self.ended: asyncio.Task[Completed] = asyncio.create_task(on.run(["sh", "-c", line], cwd=on.project, timeout=600))
+        line = (
+            f"exec {shlex.join(on.launch_command(*extra, config=config))} > "
+            f"{shlex.quote(str(self.log))} 2>&1"
+        )
+        self.ended: asyncio.Task[Completed] = asyncio.create_task(
+            on.run(["sh", "-c", line], cwd=on.project, timeout=600)
+        )
 
     async def __aenter__(self) -> Run:
         return self
@@ -54,7 +62,11 @@ class Run:
         return ANSI.sub("", self.log.read_text()) if self.log.exists() else ""
 
     async def says(self, part: str, timeout: float = 60.0) -> None:
-        await faults.until(lambda: part in self.text, timeout, f"{part!r} in {self.log}; it has:\n{self.text[-2000:]}")
+        await faults.until(
+            lambda: part in self.text,
+            timeout,
+            f"{part!r} in {self.log}; it has:\n{self.text[-2000:]}",
+        )
 
 
 def logs(on: PracticePod) -> Path:
@@ -71,9 +83,13 @@ def log_text(on: PracticePod, source: str) -> str:
 
 
 async def half_a_batch(on: PracticePod) -> None:
-    """Until half of the orchestrator's present batch has come (2026-01 draws a bar); the other half is being generated."""
+    """Until half of the orchestrator's present batch has come (2026-01 draws a bar); the other half
+    is being generated.
+    """
     drawn = re.compile(r"Generating rollouts \(train\): +50%[^\r\n]*\Z")
-    await faults.until(lambda: drawn.search(log_text(on, "orchestrator")) is not None, 60, "half a batch")
+    await faults.until(
+        lambda: drawn.search(log_text(on, "orchestrator")) is not None, 60, "half a batch"
+    )
 
 
 async def trained(on: PracticePod, step: int, timeout: float = 60.0) -> None:

@@ -1,4 +1,6 @@
-"""A bare practice pod: nothing of a training stack on it, and beside it what stands for the network."""
+"""A bare practice pod: nothing of a training stack on it, and beside it what stands for the
+network.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,10 @@ import pytest
 
 from bs4_console.demo import bare, workspace
 
-needs_git = pytest.mark.skipif(not bare.usable(), reason="a bare practice pod is set up from a git repository, and there is no git")
+needs_git = pytest.mark.skipif(
+    not bare.usable(),
+    reason="a bare practice pod is set up from a git repository, and there is no git",
+)
 
 
 @needs_git
@@ -26,10 +31,14 @@ def test_it_has_a_home_and_nothing_in_it_that_trains(generation: str, tmp_path: 
     assert workspace.Workspace.from_dict(place.as_dict()) == place
     clone = tmp_path / "clone"
     subprocess.run(["git", "clone", "--quiet", str(place.repository), str(clone)], check=True)
-    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=clone, capture_output=True, text=True, check=True).stdout.strip()
+    head = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=clone, capture_output=True, text=True, check=True
+    ).stdout.strip()
     assert head == place.revision
     # verl's rollouts have no server of their own, so its config names no port.
-    assert (f"{place.port}" in (clone / "configs" / "rl.toml").read_text()) is (generation != "verl")
+    assert (f"{place.port}" in (clone / "configs" / "rl.toml").read_text()) is (
+        generation != "verl"
+    )
     assert not (clone / ".venv").exists()
 
 
@@ -38,17 +47,25 @@ def test_the_installer_leaves_the_miniatures_uv(tmp_path: Path) -> None:
     place = workspace.create("p", "current", tmp_path / "p", bare=True)
     own = workspace.environment(place, step_seconds=1, engine_seconds=1, pace=0, scope_root=1)
     stub = str(place.root / "stubs" / "curl")
-    subprocess.run([stub, "-LsSf", "--retry", "3", "https://example.org/uv.sh", "-o", str(tmp_path / "i.sh")], env=own, check=True)
+    subprocess.run(
+        [stub, "-LsSf", "--retry", "3", "https://example.org/uv.sh", "-o", str(tmp_path / "i.sh")],
+        env=own,
+        check=True,
+    )
     own |= {"UV_INSTALL_DIR": str(place.home / ".local" / "bin")}
     subprocess.run(["sh", str(tmp_path / "i.sh")], env=own, check=True, capture_output=True)
     uv = str(place.home / ".local" / "bin" / "uv")
 
     def ask(*words: str, cwd: Path, **more: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([uv, *words], cwd=cwd, env={**own, **more}, capture_output=True, text=True, check=False)
+        return subprocess.run(
+            [uv, *words], cwd=cwd, env={**own, **more}, capture_output=True, text=True, check=False
+        )
 
     assert ask("--version", cwd=tmp_path).stdout.startswith("uv ")
     assert ask("sync", cwd=tmp_path).returncode == 2  # there is no project
-    subprocess.run(["git", "clone", "--quiet", str(place.repository), str(place.project)], check=True)
+    subprocess.run(
+        ["git", "clone", "--quiet", str(place.repository), str(place.project)], check=True
+    )
     assert ask("sync", "--all-extras", cwd=place.project).returncode == 0
     python = place.project / ".venv" / "bin" / "python"
     imports = [str(python), "-c", "import reverse_text"]

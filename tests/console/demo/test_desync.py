@@ -1,4 +1,6 @@
-"""The packer of 2026-01 waits for the step of the orchestrator's newest checkpoint, whatever the run starts from. It really hangs."""
+"""The packer of 2026-01 waits for the step of the orchestrator's newest checkpoint, whatever the
+run starts from. It really hangs.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,20 @@ pytestmark = pytest.mark.beside
 
 async def hangs(pod: PracticePod, run: Run, finished: int) -> None:
     """The orchestrator goes on to its barrier, the trainer does nothing, nobody complains."""
-    await faults.until(lambda: "Hit async barrier" in log_text(pod, "orchestrator"), 60, log_text(pod, "orchestrator"))
-    await faults.until(lambda: "Starting training loop" in log_text(pod, "trainer"), 60, log_text(pod, "trainer"))
+    await faults.until(
+        lambda: "Hit async barrier" in log_text(pod, "orchestrator"),
+        60,
+        log_text(pod, "orchestrator"),
+    )
+    await faults.until(
+        lambda: "Starting training loop" in log_text(pod, "trainer"), 60, log_text(pod, "trainer")
+    )
     await asyncio.sleep(0.5)  # time in which a healthy trainer would finish ten steps
     assert "SUCCESS Step" not in log_text(pod, "trainer")
     assert "ERROR" not in run.text + log_text(pod, "trainer") + log_text(pod, "orchestrator")
-    assert len(re.findall("SUCCESS Step", log_text(pod, "orchestrator"))) == 2  # max_async_level + 1
+    assert (
+        len(re.findall("SUCCESS Step", log_text(pod, "orchestrator"))) == 2
+    )  # max_async_level + 1
     assert not run.ended.done()
     assert len(witness.steps(pod.output_dir, pod.generation)) == finished
     assert not list((pod.output_dir / "rollouts").glob("step_*/rank_0.bin"))
@@ -50,7 +60,9 @@ async def test_a_fresh_start_over_leftovers_hangs_until_they_are_moved(start: St
             await trained(pod, 2)
 
 
-async def test_a_resume_below_a_newer_orchestrator_checkpoint_hangs_until_that_is_moved(start: Start) -> None:
+async def test_a_resume_below_a_newer_orchestrator_checkpoint_hangs_until_that_is_moved(
+    start: Start,
+) -> None:
     async with start("2026-01") as pod:
         async with Run(pod, "--max-steps", "5") as run:
             assert await run.code() == 0
@@ -68,5 +80,10 @@ async def test_the_debug_log_names_the_step_that_it_waits_for(start: Start) -> N
     async with start("2026-01") as pod:
         faults.put_checkpoint(pod, 40)
         async with Run(pod, "--log.level", "debug"):
-            await faults.until(lambda: "Looking for batches" in log_text(pod, "trainer"), 60, "the packer's line")
-            assert "[PosixPath('outputs/run_default/rollouts/step_40/rollouts.bin')] (waiting 0.0s)" in log_text(pod, "trainer")
+            await faults.until(
+                lambda: "Looking for batches" in log_text(pod, "trainer"), 60, "the packer's line"
+            )
+            assert (
+                "[PosixPath('outputs/run_default/rollouts/step_40/rollouts.bin')] (waiting 0.0s)"
+                in log_text(pod, "trainer")
+            )

@@ -1,4 +1,6 @@
-"""Simulated GPUs, seen through the real pynvml: memory belongs to its holder, pids may be foreign, the driver can hang and fail."""
+"""Simulated GPUs, seen through the real pynvml: memory belongs to its holder, pids may be foreign,
+the driver can hang and fail.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ from bs4_console.demo.pod import PracticePod
 from tests.console.demo.running import Run, Start, trained
 
 NEEDS_COMPILER = pytest.mark.skipif(
-    not any(shutil.which(name) for name in ("cc", "gcc", "clang")), reason="no C compiler here: practice pods use the recorded source"
+    not any(shutil.which(name) for name in ("cc", "gcc", "clang")),
+    reason="no C compiler here: practice pods use the recorded source",
 )
 
 READ = """
@@ -29,11 +32,16 @@ answer = []
 for index in range(pynvml.nvmlDeviceGetCount()):
     handle = pynvml.nvmlDeviceGetHandleByIndex(index)
     memory = pynvml.nvmlDeviceGetMemoryInfo(handle, version=pynvml.nvmlMemory_v2)
-    procs = [[proc.pid, proc.usedGpuMemory] for proc in pynvml.nvmlDeviceGetComputeRunningProcesses(handle)]
-    answer.append({"name": pynvml.nvmlDeviceGetName(handle), "uuid": pynvml.nvmlDeviceGetUUID(handle), "total": memory.total,
-                   "used": memory.used, "util": pynvml.nvmlDeviceGetUtilizationRates(handle).gpu, "procs": procs,
-                   "power": pynvml.nvmlDeviceGetPowerUsage(handle) // 1000, "temp": pynvml.nvmlDeviceGetTemperature(handle, 0),
-                   "ecc": pynvml.nvmlDeviceGetTotalEccErrors(handle, 1, 0), "clock": pynvml.nvmlDeviceGetClockInfo(handle, 1),
+    running = pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
+    procs = [[proc.pid, proc.usedGpuMemory] for proc in running]
+    answer.append({"name": pynvml.nvmlDeviceGetName(handle),
+                   "uuid": pynvml.nvmlDeviceGetUUID(handle), "total": memory.total,
+                   "used": memory.used, "procs": procs,
+                   "util": pynvml.nvmlDeviceGetUtilizationRates(handle).gpu,
+                   "power": pynvml.nvmlDeviceGetPowerUsage(handle) // 1000,
+                   "temp": pynvml.nvmlDeviceGetTemperature(handle, 0),
+                   "ecc": pynvml.nvmlDeviceGetTotalEccErrors(handle, 1, 0),
+                   "clock": pynvml.nvmlDeviceGetClockInfo(handle, 1),
                    "throttle": pynvml.nvmlDeviceGetCurrentClocksEventReasons(handle)})
 print(json.dumps({"driver": pynvml.nvmlSystemGetDriverVersion(), "devices": answer}))
 """
@@ -42,7 +50,14 @@ print(json.dumps({"driver": pynvml.nvmlSystemGetDriverVersion(), "devices": answ
 def nvml(root: Path, code: str = READ) -> Any:
     """What pynvml says in a process that finds the simulated driver first."""
     environment = {**os.environ, "LD_LIBRARY_PATH": str(root / "lib")}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -71,13 +86,21 @@ async def test_memory_comes_and_goes_with_its_holder(start: Start) -> None:
             assert [pid for pid, _ in first["procs"]] == [worker.pid]
             assert [pid for pid, _ in second["procs"]] == [rank.pid]
             assert first["used"] == first["procs"][0][1] == int(first["total"] * 0.9)
-            await faults.until(lambda: (rank_gpu := devices(pod)[1])["util"] > 50 and rank_gpu["power"] > 300, 60, "a GPU that computes")
+            await faults.until(
+                lambda: (rank_gpu := devices(pod)[1])["util"] > 50 and rank_gpu["power"] > 300,
+                60,
+                "a GPU that computes",
+            )
             for pid, index in ((worker.pid, 0), (rank.pid, 1)):
-                assert f"{pod.root}/dev/nvidia{index}" in {str(fd.readlink()) for fd in Path(f"/proc/{pid}/fd").iterdir()}
+                assert f"{pod.root}/dev/nvidia{index}" in {
+                    str(fd.readlink()) for fd in Path(f"/proc/{pid}/fd").iterdir()
+                }
             faults.pause(worker)
             assert devices(pod)[0]["used"] > 0
             faults.kill(worker)
-            await faults.until(lambda: devices(pod)[0]["used"] == 0, 60, "the memory of a worker that is gone")
+            await faults.until(
+                lambda: devices(pod)[0]["used"] == 0, 60, "the memory of a worker that is gone"
+            )
 
 
 @NEEDS_COMPILER
@@ -89,13 +112,19 @@ async def test_an_orphaned_engine_holds_its_memory_and_looks_idle(start: Start) 
         assert devices(pod)[1]["used"] > 70 << 30
         for process in orphans:
             faults.kill(process)
-        await faults.until(lambda: devices(pod)[1]["used"] == 0, 60, "the memory of those that are gone")
+        await faults.until(
+            lambda: devices(pod)[1]["used"] == 0, 60, "the memory of those that are gone"
+        )
 
 
 @NEEDS_COMPILER
 async def test_foreign_pids_may_name_an_innocent(start: Start) -> None:
     async with start("2026-01", foreign_pids=True) as pod:
-        worker = next(process for process in await faults.start_orphan_engine(pod, 0) if faults.component(process) == "worker")
+        worker = next(
+            process
+            for process in await faults.start_orphan_engine(pod, 0)
+            if faults.component(process) == "worker"
+        )
         assert devices(pod)[0]["procs"][0][0] == worker.pid + 100_000
         innocent = await faults.start_decoy(pod, ["sleepy", "argument"])
         pod.gpus.report_pids({worker.pid: innocent.pid})
@@ -109,7 +138,14 @@ def test_settings_are_what_the_driver_says(board: Board, tmp_path: Path) -> None
     board.set(1, util=37, temp=88, power=512, ecc=3, throttle=0x20, sm_clock=345)
     first, second = nvml(tmp_path)["devices"]
     assert (first["util"], first["power"]) == (0, 72)
-    assert [second[key] for key in ("util", "temp", "power", "ecc", "throttle", "clock")] == [37, 88, 512, 3, 0x20, 345]
+    assert [second[key] for key in ("util", "temp", "power", "ecc", "throttle", "clock")] == [
+        37,
+        88,
+        512,
+        3,
+        0x20,
+        345,
+    ]
     assert first["uuid"] != second["uuid"]
     with pytest.raises(KeyError, match="no setting 'utilisation'"):
         board.set(0, utilisation=1)
@@ -117,7 +153,9 @@ def test_settings_are_what_the_driver_says(board: Board, tmp_path: Path) -> None
 
 @NEEDS_COMPILER
 def test_the_agent_reads_its_links(board: Board, tmp_path: Path) -> None:
-    """A width that fell and links that are down come through pynvml as they are set, and in the recorded source too."""
+    """A width that fell and links that are down come through pynvml as they are set, and in the
+    recorded source too.
+    """
     board.set(0, pcie_width=8, nvlinks=16, nvlink_errors=3, util=10)
     code = """
 import json
@@ -172,7 +210,9 @@ event = pynvml.nvmlEventSetWait_v2(events, 10000)
 print(json.dumps([event.eventType, event.eventData, pynvml.nvmlDeviceGetIndex(event.device)]))
 """
     environment = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path / "lib")}
-    with subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         board.set(1, xid=79)
@@ -182,7 +222,10 @@ print(json.dumps([event.eventType, event.eventData, pynvml.nvmlDeviceGetIndex(ev
 @NEEDS_COMPILER
 def test_no_driver_is_an_error_of_its_own(board: Board, tmp_path: Path) -> None:
     board.fail_init(9)
-    code = "import pynvml, json\ntry:\n pynvml.nvmlInit()\nexcept pynvml.NVMLError as error:\n print(json.dumps(type(error).__name__))"
+    code = (
+        "import pynvml, json\ntry:\n pynvml.nvmlInit()\nexcept pynvml.NVMLError as error:\n "
+        "print(json.dumps(type(error).__name__))"
+    )
     assert nvml(tmp_path, code) == "NVMLError_DriverNotLoaded"
 
 
@@ -196,13 +239,20 @@ async def test_the_recorded_source_says_the_same(start: Start) -> None:
         recorded, real = recorder.snapshot(pod.gpus), nvml(pod.root)
         assert recorded["driver"] == real["driver"]
         for ours, theirs in zip(recorded["devices"], real["devices"], strict=True):
-            assert [ours["mem_used"], ours["mem_total"], ours["util"], ours["power"], ours["name"], ours["uuid"]] == [
-                theirs[key] for key in ("used", "total", "util", "power", "name", "uuid")
-            ]
+            assert [
+                ours["mem_used"],
+                ours["mem_total"],
+                ours["util"],
+                ours["power"],
+                ours["name"],
+                ours["uuid"],
+            ] == [theirs[key] for key in ("used", "total", "util", "power", "name", "uuid")]
             assert [[proc["pid"], proc["mem"]] for proc in ours["procs"]] == theirs["procs"]
 
 
-async def test_without_a_compiler_the_pod_records(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_a_compiler_the_pod_records(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(library, "build", lambda directory: None)
     async with start("2026-01") as pod:
         path = Path(pod.environment["BS4_GPU_SOURCE"])
@@ -218,7 +268,12 @@ def test_only_the_very_process_that_lives_counts(board: Board, tmp_path: Path) -
     """Not a pid that is gone, not another process under a reused pid, not a zombie."""
     with subprocess.Popen(["true"]) as zombie:
         os.waitid(os.P_PID, zombie.pid, os.WEXITED | os.WNOWAIT)
-        for pid, ticks in ((999_999, 1), (os.getpid(), 1), (zombie.pid, start_ticks(zombie.pid)), (os.getpid(), start_ticks(os.getpid()))):
+        for pid, ticks in (
+            (999_999, 1),
+            (os.getpid(), 1),
+            (zombie.pid, start_ticks(zombie.pid)),
+            (os.getpid(), start_ticks(os.getpid())),
+        ):
             (board.root / "holders" / f"0-{pid}-{ticks}-1024").touch()
         assert board.used(0) == 1024
         assert nvml(tmp_path)["devices"][0]["procs"] == [[os.getpid(), 1024]]

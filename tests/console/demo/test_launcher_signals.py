@@ -16,7 +16,10 @@ pytestmark = pytest.mark.beside
 async def test_sigterm_orphans_everything_in_2026_01(start: Start) -> None:
     async with start("2026-01") as pod, Run(pod) as run:
         await trained(pod, 1)
-        members = [faults.find(pod, name)[0] for name in ("orchestrator", "rank", "engine", "worker", "tail")]
+        members = [
+            faults.find(pod, name)[0]
+            for name in ("orchestrator", "rank", "engine", "worker", "tail")
+        ]
         faults.terminate(faults.find(pod, "launcher")[0])
         assert await run.code() == 143
         assert all(tree.alive(member) for member in members)
@@ -57,7 +60,10 @@ async def test_control_c_ends_the_run(start: Start) -> None:
 @pytest.mark.long
 async def test_a_launcher_in_the_background_of_a_shell_ignores_control_c(start: Start) -> None:
     async with start("2026-01") as pod:
-        await pod.run(["sh", "-c", "uv run rl @ configs/rl.toml --output-dir outputs > log 2>&1 & sleep 0.1"], cwd=pod.project)
+        await pod.run(
+            ["sh", "-c", "uv run rl @ configs/rl.toml --output-dir outputs > log 2>&1 & sleep 0.1"],
+            cwd=pod.project,
+        )
         await trained(pod, 1)
         launcher = faults.find(pod, "launcher")[0]
         tree.send(launcher, signal.SIGINT)
@@ -66,7 +72,9 @@ async def test_a_launcher_in_the_background_of_a_shell_ignores_control_c(start: 
 
 
 async def test_control_c_leaves_the_current_generation_a_lone_checkpoint(start: Start) -> None:
-    """The orchestrator's last save is of a step that no trainer saved; a plain resume takes it and fails, an explicit one works."""
+    """The orchestrator's last save is of a step that no trainer saved; a plain resume takes it and
+    fails, an explicit one works.
+    """
     async with start("current", step_seconds=0.2) as pod:
         async with Run(pod, "--ckpt.interval", "4") as run:
             await trained(pod, 5)
@@ -78,8 +86,13 @@ async def test_control_c_leaves_the_current_generation_a_lone_checkpoint(start: 
         assert [part.name for part in newest.iterdir()] == ["orchestrator"]
         async with Run(pod, "--resume") as run:
             assert await run.code() == 1
-            assert f"Resuming from step {newest.name[5:]}, cleaning future rollouts and broadcasts" in run.text
-        assert f"FileNotFoundError: Checkpoint not found at {newest}/trainer" in log_text(pod, "trainer")
+            assert (
+                f"Resuming from step {newest.name[5:]}, cleaning future rollouts and broadcasts"
+                in run.text
+            )
+        assert f"FileNotFoundError: Checkpoint not found at {newest}/trainer" in log_text(
+            pod, "trainer"
+        )
         async with Run(pod, "--resume.step", "4"):
             await trained(pod, 6)
 

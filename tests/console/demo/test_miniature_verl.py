@@ -1,4 +1,6 @@
-"""What the miniature verl does of its own accord when something is wrong: the mechanisms behind its tries, without a pod."""
+"""What the miniature verl does of its own accord when something is wrong: the mechanisms behind its
+tries, without a pod.
+"""
 
 from __future__ import annotations
 
@@ -23,23 +25,40 @@ def rollouts(rewards: list[float], lengths: list[int]) -> dict[str, list[Any]]:
 def test_answers_without_a_token_are_not_counted_and_none_at_all_is_torchs_error() -> None:
     metrics = runner.compute_data_metrics(rollouts([0.5, 0.0, 1.0, 0.0], [8, 0, 4, 0]))
     assert (metrics["critic/score/mean"], metrics["critic/score/max"]) == (0.75, 1.0)
-    assert (metrics["response/aborted_ratio"], metrics["response_length/mean"], metrics["prompt_length/mean"]) == (0.5, 3.0, 12.0)
-    with pytest.raises(RuntimeError, match=r"max\(\): Expected reduction dim to be specified for input\.numel\(\) == 0"):
+    assert (
+        metrics["response/aborted_ratio"],
+        metrics["response_length/mean"],
+        metrics["prompt_length/mean"],
+    ) == (0.5, 3.0, 12.0)
+    with pytest.raises(
+        RuntimeError,
+        match=r"max\(\): Expected reduction dim to be specified for input\.numel\(\) == 0",
+    ):
         runner.compute_data_metrics(rollouts([0.0, 0.0], [0, 0]))
 
 
 @pytest.mark.parametrize(
-    ("multi_turn", "model_length", "room"), [(True, 13, 0), (True, 12, 0), (True, 14, 5), (False, 13, 5), (True, 1024, 5)]
+    ("multi_turn", "model_length", "room"),
+    [(True, 13, 0), (True, 12, 0), (True, 14, 5), (False, 13, 5), (True, 1024, 5)],
 )
-def test_a_prompt_that_fills_the_models_length_gets_no_answer(multi_turn: bool, model_length: int, room: int) -> None:
-    call = {"count": 3, "response_length": 5, "model_length": model_length, "multi_turn": multi_turn}
+def test_a_prompt_that_fills_the_models_length_gets_no_answer(
+    multi_turn: bool, model_length: int, room: int
+) -> None:
+    call = {
+        "count": 3,
+        "response_length": 5,
+        "model_length": model_length,
+        "multi_turn": multi_turn,
+    }
     told = worker.Worker(0, 1)._answer(call)
     assert told["prompts"] == [12, 12, 12]
     assert told["lengths"] == [room] * 3
     assert all(reward == 0 for reward in told["rewards"]) or room
 
 
-def test_the_engine_wakes_up_only_where_there_is_room_and_gives_it_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_engine_wakes_up_only_where_there_is_room_and_gives_it_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("devices", "holders"):
         (tmp_path / name).mkdir()
     (tmp_path / "devices" / "0").write_text(f"total {80 * GIB}\n")
@@ -66,7 +85,11 @@ def test_an_adapter_without_its_config_is_not_begun_with(tmp_path: Path) -> None
 
 
 def trainer(root: Path, mode: str) -> runner._Trainer:
-    words = [f"trainer.default_local_dir={root}", f"trainer.resume_mode={mode}", "trainer.logger=[console]"]
+    words = [
+        f"trainer.default_local_dir={root}",
+        f"trainer.resume_mode={mode}",
+        "trainer.logger=[console]",
+    ]
     made = runner._Trainer(settings.parse(words), [])
     made._load_checkpoint()
     return made
@@ -92,7 +115,13 @@ NEW = {"memory.max": "{limit}", "memory.current": "{used}"}
     ("files", "stat", "limit", "used", "seen"),
     [
         (OLD, "total_inactive_file 0\ntotal_active_file 0", GIB // 2, 490 << 20, 490 << 20),
-        (OLD, "inactive_file 9999\ntotal_inactive_file 104857600\ntotal_active_file 0", GIB // 2, 500 << 20, None),
+        (
+            OLD,
+            "inactive_file 9999\ntotal_inactive_file 104857600\ntotal_active_file 0",
+            GIB // 2,
+            500 << 20,
+            None,
+        ),
         (NEW, "inactive_file 1048576\nactive_file 1048576", GIB // 2, 500 << 20, 498 << 20),
         (NEW, "inactive_file 0", "max", 500 << 20, None),
         (OLD, "total_inactive_file 0", 2**62, 2**61, None),
@@ -100,7 +129,13 @@ NEW = {"memory.max": "{limit}", "memory.current": "{used}"}
     ],
 )
 def test_the_node_is_the_control_group(
-    files: dict[str, str], stat: str, limit: object, used: int, seen: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    files: dict[str, str],
+    stat: str,
+    limit: object,
+    used: int,
+    seen: int | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name, text in files.items():
         (tmp_path / name).write_text(text.format(limit=limit, used=used) + "\n")
@@ -111,11 +146,15 @@ def test_the_node_is_the_control_group(
     assert monitor.look() is None, "four looks a second"
 
 
-def test_the_youngest_worker_is_ended_and_its_cause_noted_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_youngest_worker_is_ended_and_its_cause_noted_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(memory, "_members", lambda: [os.getpid()])
     logs = tmp_path / "logs"
     logs.mkdir()
-    workers = [subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"]) for _ in range(2)]
+    workers = [
+        subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"]) for _ in range(2)
+    ]
     try:
         assert raylet._relieve(workers, logs, 500 << 20, GIB // 2) == {workers[1].pid}
         assert (workers[0].poll(), workers[1].poll()) == (None, -9)
@@ -124,7 +163,9 @@ def test_the_youngest_worker_is_ended_and_its_cause_noted_first(tmp_path: Path, 
         cause = str(actors.cause_of_death("worker-1"))
         assert cause.startswith("Task was killed due to the node running low on memory.\n")
         assert f"pid={workers[1].pid}, memory used=" in cause
-        assert "0.49GB / 0.50GB (0.976562), which exceeds the memory usage threshold of 0.95" in cause
+        assert (
+            "0.49GB / 0.50GB (0.976562), which exceeds the memory usage threshold of 0.95" in cause
+        )
     finally:
         for process in workers:
             process.kill()
@@ -137,7 +178,10 @@ def test_the_first_worker_is_waited_for_in_vain(
     monkeypatch.setenv("BS4_MINIATURE_RAY_SESSION", str(tmp_path))
     monkeypatch.setattr(runner.pace, "PACE", 0.001)
     actors.make_named("another")
-    with pytest.raises(TimeoutError, match=r"Failed to get register_center_actor \w+ in \['another'\] for 300 seconds\."):
+    with pytest.raises(
+        TimeoutError,
+        match=r"Failed to get register_center_actor \w+ in \['another'\] for 300 seconds\.",
+    ):
         runner._wait_for_register_center(300)
     assert "Elapsed time: 0 seconds out of 300 seconds." in capsys.readouterr().err
     actors.make_named(actors.REGISTER_CENTER)

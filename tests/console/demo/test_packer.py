@@ -1,4 +1,6 @@
-"""What the trainer of January 2026 makes of the config that an orchestrator left for it (runs.py:53-90 of a24ec986b)."""
+"""What the trainer of January 2026 makes of the config that an orchestrator left for it
+(runs.py:53-90 of a24ec986b).
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from bs4_console.demo.miniature.log import Logger
 from bs4_console.demo.miniature.v2026_01.packer import Packer
 
 
-def test_a_config_that_cannot_be_read_is_noted_and_the_note_goes_once_it_can(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_config_that_cannot_be_read_is_noted_and_the_note_goes_once_it_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(pace, "PACE", 0.01)
     configs = tmp_path / "run_default" / "configs"
     configs.mkdir(parents=True)
@@ -28,7 +32,9 @@ def test_a_config_that_cannot_be_read_is_noted_and_the_note_goes_once_it_can(tmp
 
     note = configs / "error.txt"
     deadline = time.monotonic() + 60
-    while not (note.exists() and note.read_text().startswith("Error parsing orchestrator config:\n")):
+    while not (
+        note.exists() and note.read_text().startswith("Error parsing orchestrator config:\n")
+    ):
         assert time.monotonic() < deadline
         time.sleep(0.01)
     assert packer.run_step is None

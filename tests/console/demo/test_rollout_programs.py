@@ -89,12 +89,16 @@ async def test_januarys_rollouts_have_no_programs(start: Start) -> None:
         assert programs(pod) == []
 
 
-def test_a_program_that_is_killed_fails_its_rollout(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_program_that_is_killed_fails_its_rollout(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     harness = Harness()
     question = secrets.token_hex(8)
     with pytest.raises(HarnessError, match="exited -9"), harness.program("model", question):
-        (program,) = [one for one in tree.below(os.getpid()) if f"--prompt={question}" in one.cmdline]
+        (program,) = [
+            one for one in tree.below(os.getpid()) if f"--prompt={question}" in one.cmdline
+        ]
         assert faults.kill(program)
     with harness.program("model", question):
         assert [one for one in tree.below(os.getpid()) if f"--prompt={question}" in one.cmdline]

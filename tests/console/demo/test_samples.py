@@ -1,6 +1,8 @@
-"""The miniature against what the real launchers and loggers wrote: argv, titles, trees of files, lines, colours.
+"""The miniature against what the real launchers and loggers wrote: argv, titles, trees of files,
+lines, colours.
 
-With the samples outside this checkout (../shared) everything that they hold is compared; the shorter form always runs.
+With the samples outside this checkout (../shared) everything that they hold is compared; the
+shorter form always runs.
 """
 
 from __future__ import annotations
@@ -16,25 +18,42 @@ import pytest
 
 from bs4_console.demo import faults
 from bs4_console.demo.pod import PracticePod
-from tests.console.demo.running import ANSI, GENERATIONS, SAMPLES, Run, Start, log_text, logs, trained
+from tests.console.demo.running import (
+    ANSI,
+    GENERATIONS,
+    SAMPLES,
+    Run,
+    Start,
+    log_text,
+    logs,
+    trained,
+)
 
 FOLDER = {"2026-01": "v2026-01", "current": "current"}
-NEEDS_SAMPLES = pytest.mark.skipif(not SAMPLES.exists(), reason="the samples of real prime-rl lie outside this checkout (../shared)")
+NEEDS_SAMPLES = pytest.mark.skipif(
+    not SAMPLES.exists(),
+    reason="the samples of real prime-rl lie outside this checkout (../shared)",
+)
 
 #: A step line of each side of each generation as the real loggers wrote it, colours included.
 OWN_LINES = {
     "2026-01": (
-        "\x1b[2m21:36:59\x1b[0m \x1b[32m\x1b[1mSUCCESS\x1b[0m \x1b[32m\x1b[1m\x1b[22mStep 0 | Time: 31.27s | Loss: 0.0012 | Entropy: 0.4310"
-        " | Mismatch KL: 0.0007 | Grad. Norm: 0.1420 | LR: 3.00e-06 | Throughput: 20311 tokens/s | MFU: 12.3% | Peak Mem.: 41.2 GiB"
+        "\x1b[2m21:36:59\x1b[0m \x1b[32m\x1b[1mSUCCESS\x1b[0m \x1b[32m\x1b[1m\x1b[22mStep 0 | "
+        "Time: 31.27s | Loss: 0.0012 | Entropy: 0.4310"
+        " | Mismatch KL: 0.0007 | Grad. Norm: 0.1420 | LR: 3.00e-06 | Throughput: 20311 tokens/s "
+        "| MFU: 12.3% | Peak Mem.: 41.2 GiB"
         "\x1b[0m\x1b[0m",
-        "\x1b[2m21:36:59\x1b[0m \x1b[32m\x1b[1mSUCCESS\x1b[0m \x1b[32m\x1b[1m\x1b[22mStep 3 | Time: 42.50s | Reward: 0.3750 | Throughput: "
-        "5123.4 tokens/s | Seq. Length: 320.0 tokens/sample | Async Level: 1 | Max. Off-Policy Level: 2\x1b[0m\x1b[0m",
+        "\x1b[2m21:36:59\x1b[0m \x1b[32m\x1b[1mSUCCESS\x1b[0m \x1b[32m\x1b[1m\x1b[22mStep 3 | "
+        "Time: 42.50s | Reward: 0.3750 | Throughput: 5123.4 tokens/s | Seq. Length: 320.0 "
+        "tokens/sample | Async Level: 1 | Max. Off-Policy Level: 2\x1b[0m\x1b[0m",
     ),
     "current": (
-        "\x1b[2m21:37:07\x1b[0m \x1b[32m\x1b[1mSUCCESS\x1b[0m \x1b[32m\x1b[1m\x1b[22mStep 1 |   31.3s | Loss 0.0012 | Entropy 0.4310 | "
-        "Mismatch KL 0.0007 | Grad. Norm 0.1420 | LR 3.00e-06 | Throughput 20311 tokens/s | MFU 12.3% | Peak Mem. 41.2 GiB\x1b[0m\x1b[0m",
-        "\x1b[2m21:37:07\x1b[0m \x1b[32m\x1b[1mSUCCESS\x1b[0m \x1b[32m\x1b[1m\x1b[22mStep 3 |   42.5s | Reward 0.3750 | Trainable 96/128 "
-        "(75.0%) | Turns 1.0 | Branches 1.0 | Max Off-Policy 1 | Error 0.8% | Cancelled 0.0% | Truncation 1.6%\x1b[0m\x1b[0m",
+        "\x1b[2m21:37:07\x1b[0m \x1b[32m\x1b[1mSUCCESS\x1b[0m \x1b[32m\x1b[1m\x1b[22mStep 1 |   "
+        "31.3s | Loss 0.0012 | Entropy 0.4310 | Mismatch KL 0.0007 | Grad. Norm 0.1420 | LR "
+        "3.00e-06 | Throughput 20311 tokens/s | MFU 12.3% | Peak Mem. 41.2 GiB\x1b[0m\x1b[0m",
+        "\x1b[2m21:37:07\x1b[0m \x1b[32m\x1b[1mSUCCESS\x1b[0m \x1b[32m\x1b[1m\x1b[22mStep 3 |   "
+        "42.5s | Reward 0.3750 | Trainable 96/128 (75.0%) | Turns 1.0 | Branches 1.0 | Max "
+        "Off-Policy 1 | Error 0.8% | Cancelled 0.0% | Truncation 1.6%\x1b[0m\x1b[0m",
     ),
 }
 #: What a run's processes look like from outside: the middle of a command line, or a title.
@@ -44,7 +63,10 @@ OWN_TREE = {
         "launcher": "/bin/rl @ configs/rl.toml --output-dir outputs",
         "inference": "/bin/inference @ .pydantic_config/temp_",
         "orchestrator": "/bin/orchestrator @ .pydantic_config/temp_",
-        "torchrun": "--local-ranks-filter=0 --redirect=3 --tee=3 --nproc-per-node=1 -m prime_rl.trainer.rl.train @ .pydantic_config/temp_",
+        "torchrun": (
+            "--local-ranks-filter=0 --redirect=3 --tee=3 --nproc-per-node=1 -m "
+            "prime_rl.trainer.rl.train @ .pydantic_config/temp_"
+        ),
         "rank": "-u -m prime_rl.trainer.rl.train @ .pydantic_config/temp_",
         "engine": "VLLM::EngineCore",
         "worker": "VLLM::Worker",
@@ -68,7 +90,9 @@ OWN_TREE = {
 
 
 def shape(text: str) -> str:
-    """A line without what differs from run to run: numbers, identifiers, directories, the user's own options."""
+    """A line without what differs from run to run: numbers, identifiers, directories, the user's
+    own options.
+    """
     text = re.sub(r"\d\d:\d\d:\d\d", "TIME", text)
     text = re.sub(r"start command: rl .*?(?=\x1b|$)", "start command: rl", text)
     text = re.sub(r"/\S*?/(?=outputs|\.venv)", "", text)
@@ -91,11 +115,17 @@ def regexes() -> ModuleType:
 
 def trainer_lines(pod: PracticePod) -> list[str]:
     name = "trainer.stdout" if pod.generation == "2026-01" else "trainer.log"
-    return [re.sub(r"^\[\w+?0\]:", "", line) for line in (logs(pod) / name).read_text().splitlines()]
+    return [
+        re.sub(r"^\[\w+?0\]:", "", line) for line in (logs(pod) / name).read_text().splitlines()
+    ]
 
 
 def orchestrator_lines(pod: PracticePod) -> list[str]:
-    path = pod.run_dir / "run_default" / "logs" / "orchestrator.log" if pod.generation == "2026-01" else logs(pod) / "orchestrator.log"
+    path = (
+        pod.run_dir / "run_default" / "logs" / "orchestrator.log"
+        if pod.generation == "2026-01"
+        else logs(pod) / "orchestrator.log"
+    )
     return path.read_text().splitlines()
 
 
@@ -106,12 +136,17 @@ async def test_processes_and_lines_have_the_real_shape(start: Start, generation:
         for name, wanted in OWN_TREE[generation].items():
             found = faults.find(pod, name)
             assert found, name
-            assert any(wanted in process.title for process in found), (name, [process.title for process in found])
+            assert any(wanted in process.title for process in found), (
+                name,
+                [process.title for process in found],
+            )
         trainer, orchestrator = OWN_LINES[generation]
         assert shape(trainer) in {shape(line) for line in trainer_lines(pod)}
         assert shape(orchestrator) in {shape(line) for line in orchestrator_lines(pod)}
         prefix = "default0" if generation == "2026-01" else "trainer0"
-        assert all(line.startswith(f"[{prefix}]:") for line in log_text(pod, "trainer").splitlines())
+        assert all(
+            line.startswith(f"[{prefix}]:") for line in log_text(pod, "trainer").splitlines()
+        )
 
 
 @NEEDS_SAMPLES
@@ -119,7 +154,9 @@ async def test_processes_and_lines_have_the_real_shape(start: Start, generation:
 async def test_it_agrees_with_the_samples(start: Start, generation: str) -> None:
     samples = SAMPLES / FOLDER[generation]
     async with start(generation) as pod:
-        async with Run(pod, "--max-steps", "3", "--ckpt.interval", "1", "--log.level", "debug") as run:
+        async with Run(
+            pod, "--max-steps", "3", "--ckpt.interval", "1", "--log.level", "debug"
+        ) as run:
             await trained(pod, 0 if generation == "2026-01" else 1)
             compare_commands(pod, (samples / "launcher_done.console.log").read_text())
             assert await run.code() == 0
@@ -135,12 +172,16 @@ def compare_commands(pod: PracticePod, sample: str) -> None:
     text = ANSI.sub("", sample)
     for what in ("Inference", "Env server", "Orchestrator", "Training"):
         for command in re.findall(rf"{what} start command: (.*) \[rl\.py", text):
-            titles = {shape(process.title) for process in pod.processes()} | {shape(line) for line in started(pod, what)}
+            titles = {shape(process.title) for process in pod.processes()} | {
+                shape(line) for line in started(pod, what)
+            }
             assert shape(command) in titles, (command, titles)
 
 
 def started(pod: PracticePod, what: str) -> list[str]:
-    """The current generation's children replaced their argv by a title; the launcher's own log still has it."""
+    """The current generation's children replaced their argv by a title; the launcher's own log
+    still has it.
+    """
     text = "".join(ANSI.sub("", path.read_text()) for path in pod.home.glob("launcher-*.log"))
     return re.findall(rf"{what} start command: (.*) \[rl\.py", text)
 
@@ -153,8 +194,14 @@ def compare_launcher(ours: str, sample: Path) -> None:
 
 
 def compare_files(pod: PracticePod, sample: Path) -> None:
-    """Every path of the real tree exists in ours, but for names of runs, steps and temporary files."""
-    mine = {tidy(str(path.relative_to(pod.project))) for path in pod.project.rglob("*") if ".venv" not in path.parts}
+    """Every path of the real tree exists in ours, but for names of runs, steps and temporary
+    files.
+    """
+    mine = {
+        tidy(str(path.relative_to(pod.project)))
+        for path in pod.project.rglob("*")
+        if ".venv" not in path.parts
+    }
     for line in sample.read_text().splitlines()[1:]:
         _, _, path = line.partition("/")
         path = path.removeprefix("w/").replace("outputs/demo", "outputs/demo")
@@ -170,8 +217,12 @@ def tidy(path: str) -> str:
 
 
 def compare_messages(pod: PracticePod, samples: Path, verified: ModuleType) -> None:
-    """Every line parses by the verified pattern of lines, and each kind of message that a healthy run has is there."""
-    patterns: dict[str, Any] = verified.V2026_01 if pod.generation == "2026-01" else verified.CURRENT
+    """Every line parses by the verified pattern of lines, and each kind of message that a healthy
+    run has is there.
+    """
+    patterns: dict[str, Any] = (
+        verified.V2026_01 if pod.generation == "2026-01" else verified.CURRENT
+    )
     kinds = {"trainer": ["trainer_step", "save"], "orchestrator": ["orch_step", "save"]}
     for side, lines in (("trainer", trainer_lines(pod)), ("orchestrator", orchestrator_lines(pod))):
         parsed = [verified.LINE.match(verified.ANSI.sub("", line)) for line in lines]
@@ -182,20 +233,31 @@ def compare_messages(pod: PracticePod, samples: Path, verified: ModuleType) -> N
         mine = {shape(ANSI.sub("", line)) for line in lines}
         for line in (samples / f"{side}.log").read_text().splitlines():
             if re.search(
-                r"Starting training loop|Starting orchestrator step|inference pool|RL trainer finished|Orchestrator finished", line
+                r"Starting training loop|Starting orchestrator step|inference pool|RL "
+                r"trainer finished|Orchestrator finished",
+                line,
             ):
-                assert any(shape(line).split("SUCCESS", 1)[-1].split("INFO", 1)[-1] in own for own in mine), line
+                assert any(
+                    shape(line).split("SUCCESS", 1)[-1].split("INFO", 1)[-1] in own for own in mine
+                ), line
 
 
 @NEEDS_SAMPLES
 @pytest.mark.long
 async def test_json_logs_have_the_samples_fields(start: Start) -> None:
-    wanted = [json.loads(line) for line in (SAMPLES / "current" / "orchestrator.jsonl.log").read_text().splitlines()]
-    plain = next(set(entry) for entry in wanted if "message" in entry and "exception" not in entry) - {"tag"}
+    wanted = [
+        json.loads(line)
+        for line in (SAMPLES / "current" / "orchestrator.jsonl.log").read_text().splitlines()
+    ]
+    plain = next(
+        set(entry) for entry in wanted if "message" in entry and "exception" not in entry
+    ) - {"tag"}
     progress = next(set(entry) for entry in wanted if entry.get("type") == "progress")
     async with start("current") as pod, Run(pod, "--max-steps", "2", "--log.json-logging") as run:
         assert await run.code() == 0
-        entries = [json.loads(line) for line in (logs(pod) / "orchestrator.log").read_text().splitlines()]
+        entries = [
+            json.loads(line) for line in (logs(pod) / "orchestrator.log").read_text().splitlines()
+        ]
         entries += [json.loads(line) for line in trainer_lines(pod)]
     assert {frozenset(entry) for entry in entries} == {frozenset(plain), frozenset(progress)}
     assert "RL trainer finished!" in {entry.get("message") for entry in entries}

@@ -1,4 +1,6 @@
-"""Every scenario in every generation where it applies: broken by a mechanism, named, planned, fixed, proved by the witness."""
+"""Every scenario in every generation where it applies: broken by a mechanism, named, planned,
+fixed, proved by the witness.
+"""
 
 from __future__ import annotations
 

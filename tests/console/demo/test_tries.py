@@ -1,4 +1,6 @@
-"""The catalog of tries: what it promises without starting a pod, and the faults it is made of, on processes of the test's own."""
+"""The catalog of tries: what it promises without starting a pod, and the faults it is made of, on
+processes of the test's own.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def test_a_try_is_only_for_trainers_to_which_its_playbook_applies() -> None:
     applies = {p["id"]: {t for word in p["applies"] for t in FAMILIES[word]} for p in lint()[0]}
     wrong = [(s.name, t) for s in TRIES.values() for t in s.trainers if t not in applies[s.failure]]
     assert wrong == []
-    assert all(trainer in (*BOTH, VERL) for scenario in TRIES.values() for trainer in scenario.trainers)
+    assert all(
+        trainer in (*BOTH, VERL) for scenario in TRIES.values() for trainer in scenario.trainers
+    )
 
 
 def test_each_failure_of_verl_alone_is_tried_or_said_why_not() -> None:
@@ -49,9 +53,19 @@ def test_each_failure_of_verl_alone_is_tried_or_said_why_not() -> None:
 
 
 def test_no_try_is_named_in_the_miniature() -> None:
-    names = {word for name, scenario in TRIES.items() for word in (*name.split("/"), scenario.failure) if "-" in word}
+    names = {
+        word
+        for name, scenario in TRIES.items()
+        for word in (*name.split("/"), scenario.failure)
+        if "-" in word
+    }
     texts = {path.name: path.read_text() for path in MINIATURE.rglob("*.py")}
-    assert [(n, w) for n, text in texts.items() for w in names if w in text or w.replace("-", "_") in text] == []
+    assert [
+        (n, w)
+        for n, text in texts.items()
+        for w in names
+        if w in text or w.replace("-", "_") in text
+    ] == []
 
 
 def test_a_failure_with_variants_is_found_by_its_id() -> None:
@@ -66,22 +80,44 @@ def test_a_failure_with_variants_is_found_by_its_id() -> None:
 
 def report(**changes: object) -> dict[str, object]:
     base = {
-        "scenario": "port-in-use", "failure_id": "port-in-use", "trainer": "prime-rl", "detected_s": 2.0, "fixed_by": "person",
-        "recovered": True, "recovered_s": 3.0, "steps_before": -1, "steps_after": 4, "data_lost": 0,
-    }  # fmt: skip
+        "scenario": "port-in-use",
+        "failure_id": "port-in-use",
+        "trainer": "prime-rl",
+        "detected_s": 2.0,
+        "fixed_by": "person",
+        "recovered": True,
+        "recovered_s": 3.0,
+        "steps_before": -1,
+        "steps_after": 4,
+        "data_lost": 0,
+    }
     return {**base, **changes}
 
 
 def test_a_report_says_who_mended_it() -> None:
-    assert summary(report()) == "port-in-use named after 2.0 s, recovered by the person after 3.0 s; steps -1 -> 4, 0 files lost"
+    assert (
+        summary(report())
+        == "port-in-use named after 2.0 s, recovered by the person after 3.0 s; steps -1 -> 4, "
+        "0 files lost"
+    )
     assert "not recovered;" in summary(report(recovered=False, recovered_s=None))
 
 
-def test_the_page_is_made_from_the_results_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_is_made_from_the_results_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(benchmark, "RESULT", tmp_path / "tries.json")
     benchmark.record(report())
     benchmark.record(report(recovered_s=4.0))
-    benchmark.record(report(scenario="disk-full", failure_id="disk-full", recovered=False, error="no incident", fixed_by=""))
+    benchmark.record(
+        report(
+            scenario="disk-full",
+            failure_id="disk-full",
+            recovered=False,
+            error="no incident",
+            fixed_by="",
+        )
+    )
     results = json.loads((tmp_path / "tries.json").read_text())
     assert len(results["tries"]) == 2, "a second result replaces the first"
     text = benchmark.page(results)
@@ -93,8 +129,16 @@ def test_the_page_is_made_from_the_results_alone(tmp_path: Path, monkeypatch: py
 
 @pytest.fixture
 def sleeper() -> tree.Process:
-    code = "import sys\nprint(flush=True)\nsys.stdin.readline()\nopen('/dev/null')\nbytearray(1 << 26)\nprint('fine', flush=True)\n"
-    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    code = (
+        "import sys\nprint(flush=True)\nsys.stdin.readline()\nopen('/dev/null')\nbytearray(1 << "
+        "26)\nprint('fine', flush=True)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
         assert process.stdout is not None
         process.stdout.readline()
         found = tree.look(process.pid)

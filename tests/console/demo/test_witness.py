@@ -9,10 +9,13 @@ from pathlib import Path
 
 from bs4_console.demo import witness
 
-LINE = "[default0]:\x1b[2m{clock}\x1b[0m \x1b[32m\x1b[1mSUCCESS\x1b[0m \x1b[32m\x1b[1m\x1b[22mStep {step} | Time: 1.00s | {rest}\n"
+LINE = (
+    "[default0]:\x1b[2m{clock}\x1b[0m \x1b[32m\x1b[1mSUCCESS\x1b[0m \x1b[32m\x1b[1m\x1b[22mStep "
+    "{step} | Time: 1.00s | {rest}\n"
+)
 REST = (
-    "Loss: 0.0012 | Entropy: 0.4 | Mismatch KL: 0.0007 | Grad. Norm: 0.1 | LR: 3.00e-06 | Throughput: 0 tokens/s | MFU: 0.0% | "
-    "Peak Mem.: 41.2 GiB\x1b[0m"
+    "Loss: 0.0012 | Entropy: 0.4 | Mismatch KL: 0.0007 | Grad. Norm: 0.1 | LR: 3.00e-06 | "
+    "Throughput: 0 tokens/s | MFU: 0.0% | Peak Mem.: 41.2 GiB\x1b[0m"
 )
 
 
@@ -52,7 +55,8 @@ def test_a_truncated_file_is_lost_and_ignored_ones_never_are(tmp_path: Path) -> 
 def test_steps_of_2026_01_across_attempts_archives_and_midnight(tmp_path: Path) -> None:
     out = tmp_path / "outputs"
     first = write(
-        out / "torchrun" / "one_1" / "attempt_0" / "0" / "stdout.log", step_lines(("23:59:58", 0), ("23:59:59", 1), ("00:00:01", 2))
+        out / "torchrun" / "one_1" / "attempt_0" / "0" / "stdout.log",
+        step_lines(("23:59:58", 0), ("23:59:59", 1), ("00:00:01", 2)),
     )
     midnight = time.mktime((2026, 11, 20, 0, 0, 0, 0, 0, -1))
     os.utime(first, (midnight + 2, midnight + 2))
@@ -67,16 +71,23 @@ def test_steps_of_2026_01_across_attempts_archives_and_midnight(tmp_path: Path) 
 
 
 def step_lines(*steps: tuple[str, int]) -> str:
-    other = "[default0]:00:00:00    INFO Saving checkpoint at step 7\n21:36:59 SUCCESS Step 9 | Time: 4.50s | Reward: 0.3 | Throughput: 1\n"
+    other = (
+        "[default0]:00:00:00    INFO Saving checkpoint at step 7\n21:36:59 SUCCESS Step 9 | "
+        "Time: 4.50s | Reward: 0.3 | Throughput: 1\n"
+    )
     return other + "".join(LINE.format(clock=clock, step=step, rest=REST) for clock, step in steps)
 
 
 def test_steps_of_the_current_generation(tmp_path: Path) -> None:
     rows = (
-        '{"step": 1, "time": 10.5, "perf/throughput": 1.0}\n{"step": 1, "time": 10.6, "optim/lr": 1.0}\n{"step": 2, "time": 11.5, "perf/thr'
+        '{"step": 1, "time": 10.5, "perf/throughput": 1.0}\n{"step": 1, "time": 10.6, '
+        '"optim/lr": 1.0}\n{"step": 2, "time": 11.5, "perf/thr'
     )
     write(tmp_path / "outputs" / "run" / "metrics.jsonl", rows)
-    write(tmp_path / ".bs4" / "run" / "trash" / "metrics.jsonl", '{"step": 7, "time": 3.0, "perf/throughput": 1.0}\n')
+    write(
+        tmp_path / ".bs4" / "run" / "trash" / "metrics.jsonl",
+        '{"step": 7, "time": 3.0, "perf/throughput": 1.0}\n',
+    )
     assert witness.steps(tmp_path / "outputs", "current") == [(3.0, 7), (10.5, 1)]
     assert witness.steps(tmp_path / "outputs" / "run", "current", "run") == [(3.0, 7), (10.5, 1)]
     assert witness.steps(tmp_path / "outputs" / "run", "current", "other") == [(10.5, 1)]
@@ -84,8 +95,8 @@ def test_steps_of_the_current_generation(tmp_path: Path) -> None:
 
 
 BATCH = (
-    "{clock} SUCCESS Step {step} | Time: 4.50s | Reward: 0.3 | Throughput: {tokens} tokens/s | Seq. Length: 74.0 tokens/sample | "
-    "Async Level: {level} | Max. Off-Policy Level: 0\n"
+    "{clock} SUCCESS Step {step} | Time: 4.50s | Reward: 0.3 | Throughput: {tokens} tokens/s | "
+    "Seq. Length: 74.0 tokens/sample | Async Level: {level} | Max. Off-Policy Level: 0\n"
 )
 AT = time.mktime((2026, 11, 20, 10, 0, 0, 0, 0, -1))
 
@@ -93,7 +104,10 @@ AT = time.mktime((2026, 11, 20, 10, 0, 0, 0, 0, -1))
 def trainer_lines(*steps: tuple[int, int]) -> str:
     """Lines of (step, throughput), one a second from 10:00:00 on."""
     rest = "Loss: 0.0012 | LR: 3.00e-06 | Throughput: {} tokens/s | MFU: 0.0% | Peak Mem.: 41.2 GiB"
-    return "".join(LINE.format(clock=f"10:00:0{n}", step=step, rest=rest.format(tokens)) for n, (step, tokens) in enumerate(steps))
+    return "".join(
+        LINE.format(clock=f"10:00:0{n}", step=step, rest=rest.format(tokens))
+        for n, (step, tokens) in enumerate(steps)
+    )
 
 
 def old_run(root: Path, trainer: str, orchestrator: str) -> Path:
@@ -104,9 +118,19 @@ def old_run(root: Path, trainer: str, orchestrator: str) -> Path:
 
 
 def test_steps_of_2026_01_count_with_tokens_and_taken_weights_only(tmp_path: Path) -> None:
-    batches = [(5, "3116.4", 1, 0), (6, "3116.4", 1, 0), (7, "3116.4", 1, 1), (8, "54.1", 2, 3), (9, "0.0", 3, 9)]
-    orchestrator = "".join(BATCH.format(clock=f"10:00:0{at}", step=step, tokens=tokens, level=level) for step, tokens, level, at in batches)
-    # Step 5 is the first of its process; of 6 and of what was trained after the death of the engine nobody took the weights.
+    batches = [
+        (5, "3116.4", 1, 0),
+        (6, "3116.4", 1, 0),
+        (7, "3116.4", 1, 1),
+        (8, "54.1", 2, 3),
+        (9, "0.0", 3, 9),
+    ]
+    orchestrator = "".join(
+        BATCH.format(clock=f"10:00:0{at}", step=step, tokens=tokens, level=level)
+        for step, tokens, level, at in batches
+    )
+    # Step 5 is the first of its process; of 6 and of what was trained after the death of the engine
+    # nobody took the weights.
     out = old_run(tmp_path, trainer_lines((5, 0), (6, 13342), (7, 13342), (8, 1078)), orchestrator)
     assert [step for _, step in witness.steps(out, "2026-01")] == [5, 6, 7, 8]
     assert witness.trained_steps(out, "2026-01") == [(AT, 5)]
@@ -114,14 +138,23 @@ def test_steps_of_2026_01_count_with_tokens_and_taken_weights_only(tmp_path: Pat
 
 def test_steps_of_2026_01_without_throughput_or_batch_do_not_count(tmp_path: Path) -> None:
     batches = [(5, "3116.4", 1, 0), (6, "0.0", 1, 0), (7, "3116.4", 1, 1), (9, "3116.4", 1, 3)]
-    orchestrator = "".join(BATCH.format(clock=f"10:00:0{at}", step=step, tokens=tokens, level=level) for step, tokens, level, at in batches)
+    orchestrator = "".join(
+        BATCH.format(clock=f"10:00:0{at}", step=step, tokens=tokens, level=level)
+        for step, tokens, level, at in batches
+    )
     out = old_run(tmp_path, trainer_lines((5, 0), (6, 13342), (7, 0), (8, 13342)), orchestrator)
     assert [step for _, step in witness.trained_steps(out, "2026-01")] == [5]
 
 
 def test_steps_of_the_current_generation_count_with_taken_weights_only(tmp_path: Path) -> None:
     rows = [{"step": step, "time": 10.0 + step, "perf/throughput": 1.0} for step in (1, 2, 3)]
-    rows += [{"step": step, "time": 9.5 + step, "progress/tokens": 600, "off_policy/max": 1.0} for step in (1, 2, 3, 4)]
-    write(tmp_path / "outputs" / "run" / "metrics.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    rows += [
+        {"step": step, "time": 9.5 + step, "progress/tokens": 600, "off_policy/max": 1.0}
+        for step in (1, 2, 3, 4)
+    ]
+    write(
+        tmp_path / "outputs" / "run" / "metrics.jsonl",
+        "".join(json.dumps(row) + "\n" for row in rows),
+    )
     assert [step for _, step in witness.steps(tmp_path / "outputs", "current")] == [1, 2, 3]
     assert [step for _, step in witness.trained_steps(tmp_path / "outputs", "current")] == [1, 2]

@@ -18,7 +18,10 @@ from bs4_console.providers.base import Provider
 #: Read once: it takes longer than a test.
 CONTEXT = ssl.create_default_context()
 
-PUBLIC_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPractice0000000000000000000000000000000000 tester@example.org"
+PUBLIC_KEY = (
+    "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPractice0000000000000000000000000000000000 "
+    "tester@example.org"
+)
 
 
 def key_of(provider: str, secret: str = Cloud.KEY) -> tuple[Secret, ...]:
@@ -37,8 +40,15 @@ async def client() -> AsyncIterator[httpx.AsyncClient]:
         yield made
 
 
-def adapter(cloud: Cloud, name: str, client: httpx.AsyncClient, secret: str = Cloud.KEY) -> Provider:
-    made = providers.make(name, client, key=key_of(name, secret), environment={f"BS4_{name.upper()}_URL": cloud.url(name)})
+def adapter(
+    cloud: Cloud, name: str, client: httpx.AsyncClient, secret: str = Cloud.KEY
+) -> Provider:
+    made = providers.make(
+        name,
+        client,
+        key=key_of(name, secret),
+        environment={f"BS4_{name.upper()}_URL": cloud.url(name)},
+    )
     if name == "lambda":
         made._pace_s = 0.0  # type: ignore[attr-defined]
     for api in ("_api", "_open"):

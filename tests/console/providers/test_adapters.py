@@ -1,4 +1,6 @@
-"""Every adapter against its practice cloud, over real HTTP: what it asks, what it makes of the answers, and what it never does."""
+"""Every adapter against its practice cloud, over real HTTP: what it asks, what it makes of the
+answers, and what it never does.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,16 @@ from bs4_console.core.provision import Patience, Provisioner
 from bs4_console.core.provision_book import Book
 from bs4_console.demo.cloud import Cloud
 from bs4_console.providers.base import Machine, Offer, Provider, Want, label_of
-from bs4_console.providers.errors import BadAnswer, InDoubt, NotAllowed, RateLimited, Refused, ServerTrouble, Unreached, WrongKey
+from bs4_console.providers.errors import (
+    BadAnswer,
+    InDoubt,
+    NotAllowed,
+    RateLimited,
+    Refused,
+    ServerTrouble,
+    Unreached,
+    WrongKey,
+)
 
 from .conftest import CONTEXT, PUBLIC_KEY, adapter, key_of
 
@@ -40,7 +51,9 @@ async def _until(provider: Provider, machine_id: str, state: str) -> Machine:
 
 
 @pytest.mark.parametrize("name", providers.NAMES)
-async def test_a_machine_from_offer_to_end(cloud: Cloud, client: httpx.AsyncClient, name: str) -> None:
+async def test_a_machine_from_offer_to_end(
+    cloud: Cloud, client: httpx.AsyncClient, name: str
+) -> None:
     provider = adapter(cloud, name, client)
     offer, machine_id = await _rented(provider)
     assert offer.gpu.startswith("H100")
@@ -62,7 +75,9 @@ async def test_a_machine_from_offer_to_end(cloud: Cloud, client: httpx.AsyncClie
 
 
 @pytest.mark.parametrize("name", providers.NAMES)
-async def test_the_offers_of_one_search_are_the_same_on_the_next_and_fit(cloud: Cloud, client: httpx.AsyncClient, name: str) -> None:
+async def test_the_offers_of_one_search_are_the_same_on_the_next_and_fit(
+    cloud: Cloud, client: httpx.AsyncClient, name: str
+) -> None:
     provider = adapter(cloud, name, client)
     first, second = await provider.offers(WANT), await provider.offers(WANT)
     assert first
@@ -70,11 +85,16 @@ async def test_the_offers_of_one_search_are_the_same_on_the_next_and_fit(cloud: 
     assert [offer.price for offer in first] == sorted(offer.price for offer in first)
     assert await provider.offers(Want("H100", 16)) == []
     assert await provider.offers(Want("B200", 2)) == []
-    assert await provider.offers(Want("H100", 2, disk_gb=90_000)) == [] or name in ("runpod", "verda")  # whose disks have no end
+    assert await provider.offers(Want("H100", 2, disk_gb=90_000)) == [] or name in (
+        "runpod",
+        "verda",
+    )  # whose disks have no end
     assert await provider.offers(Want("H100", 2, region="nowhere")) == []
 
 
-async def test_prices_are_for_the_whole_machine_with_its_disk(cloud: Cloud, client: httpx.AsyncClient) -> None:
+async def test_prices_are_for_the_whole_machine_with_its_disk(
+    cloud: Cloud, client: httpx.AsyncClient
+) -> None:
     prices = {}
     for name in providers.NAMES:
         prices[name] = (await adapter(cloud, name, client).offers(WANT))[0].price
@@ -87,7 +107,9 @@ async def test_prices_are_for_the_whole_machine_with_its_disk(cloud: Cloud, clie
     }
 
 
-async def test_interruptible_offers_come_only_from_those_who_sell_them(cloud: Cloud, client: httpx.AsyncClient) -> None:
+async def test_interruptible_offers_come_only_from_those_who_sell_them(
+    cloud: Cloud, client: httpx.AsyncClient
+) -> None:
     want = Want("H100", 2, interruptible=True)
     for name in providers.NAMES:
         provider = adapter(cloud, name, client)
@@ -98,7 +120,9 @@ async def test_interruptible_offers_come_only_from_those_who_sell_them(cloud: Cl
     assert vast.price == pytest.approx(1.90 + 100 * 0.0003)
 
 
-async def test_vast_is_searched_by_place_reliability_cuda_and_disk(cloud: Cloud, client: httpx.AsyncClient) -> None:
+async def test_vast_is_searched_by_place_reliability_cuda_and_disk(
+    cloud: Cloud, client: httpx.AsyncClient
+) -> None:
     vast = adapter(cloud, "vast", client)
 
     async def ids(**more: object) -> list[str]:
@@ -111,7 +135,9 @@ async def test_vast_is_searched_by_place_reliability_cuda_and_disk(cloud: Cloud,
     assert [offer.id for offer in await vast.offers(Want("H100-PCIe", 2))] == ["501"]
 
 
-async def test_an_interruptible_vast_machine_is_rented_with_a_bid_and_not_on_demand(cloud: Cloud, client: httpx.AsyncClient) -> None:
+async def test_an_interruptible_vast_machine_is_rented_with_a_bid_and_not_on_demand(
+    cloud: Cloud, client: httpx.AsyncClient
+) -> None:
     vast = adapter(cloud, "vast", client)
     await _rented(vast, Want("H100", 2, interruptible=True))
     (sent,) = cloud.sent("vast", "create")
@@ -119,7 +145,9 @@ async def test_an_interruptible_vast_machine_is_rented_with_a_bid_and_not_on_dem
     assert next(iter(cloud.market.rented.values())).spot
 
 
-async def test_a_bid_that_is_too_low_leaves_a_stopped_machine_which_is_seen(cloud: Cloud, client: httpx.AsyncClient) -> None:
+async def test_a_bid_that_is_too_low_leaves_a_stopped_machine_which_is_seen(
+    cloud: Cloud, client: httpx.AsyncClient
+) -> None:
     vast = adapter(cloud, "vast", client)
     want = Want("H100", 2, interruptible=True)
     offer = (await vast.offers(want))[0]
@@ -142,7 +170,9 @@ async def test_an_outbid_machine_says_so(cloud: Cloud, client: httpx.AsyncClient
 
 
 @pytest.mark.parametrize("name", ["vast", "prime"])
-async def test_lists_are_read_to_their_last_page(cloud: Cloud, client: httpx.AsyncClient, name: str) -> None:
+async def test_lists_are_read_to_their_last_page(
+    cloud: Cloud, client: httpx.AsyncClient, name: str
+) -> None:
     """Vast's practice list has two machines a page, Prime's search two offers."""
     if name == "vast":
         for goods in cloud.market.for_sale("vast"):
@@ -158,15 +188,25 @@ async def test_a_label_that_is_null_is_data(cloud: Cloud, client: httpx.AsyncCli
     for name in providers.NAMES:
         goods = cloud.market.for_sale(name)[0]
         cloud.market.rent(goods, None, body={"hostname": "h"})
-        assert [machine.label for machine in await adapter(cloud, name, client).machines()] == [None]
+        assert [machine.label for machine in await adapter(cloud, name, client).machines()] == [
+            None
+        ]
 
 
 @pytest.mark.parametrize("name", providers.NAMES)
 @pytest.mark.parametrize(
     ("kind", "error"),
-    [("401", WrongKey), ("403", NotAllowed), ("429-daily", RateLimited), ("502-html", ServerTrouble), ("drop", Unreached),
-     ("not-json", BadAnswer), ("redirect", BadAnswer), ("empty", BadAnswer)],
-)  # fmt: skip
+    [
+        ("401", WrongKey),
+        ("403", NotAllowed),
+        ("429-daily", RateLimited),
+        ("502-html", ServerTrouble),
+        ("drop", Unreached),
+        ("not-json", BadAnswer),
+        ("redirect", BadAnswer),
+        ("empty", BadAnswer),
+    ],
+)
 async def test_a_list_that_fails_is_an_error_and_never_an_empty_list(
     cloud: Cloud, client: httpx.AsyncClient, name: str, kind: str, error: type[ConsoleError]
 ) -> None:
@@ -180,7 +220,9 @@ async def test_a_list_that_fails_is_an_error_and_never_an_empty_list(
 
 
 @pytest.mark.parametrize("name", providers.NAMES)
-async def test_reads_are_tried_again_and_creates_never(cloud: Cloud, client: httpx.AsyncClient, name: str) -> None:
+async def test_reads_are_tried_again_and_creates_never(
+    cloud: Cloud, client: httpx.AsyncClient, name: str
+) -> None:
     provider = adapter(cloud, name, client)
     await provider.prepare(PUBLIC_KEY)
     cloud.fault(name, "offers", "500", times=2)
@@ -188,7 +230,9 @@ async def test_reads_are_tried_again_and_creates_never(cloud: Cloud, client: htt
     for kind in ("500", "500-after", "drop", "drop-after", "502-html", "not-json", "empty"):
         cloud.fault(name, "create", kind)
         if name == "verda" and kind == "not-json":
-            continue  # its answer is plain text by nature; the sentence is not an id, and that is tested below
+            # its answer is plain text by nature; the sentence is not an id, and that is tested
+            # below
+            continue
         with pytest.raises(InDoubt) as caught:
             await provider.create(offer, WANT, LABEL, PUBLIC_KEY)
         assert caught.value.label == LABEL
@@ -204,7 +248,9 @@ async def test_a_sentence_is_no_id(cloud: Cloud, client: httpx.AsyncClient) -> N
 
 
 @pytest.mark.parametrize("name", providers.NAMES)
-async def test_a_daily_quota_is_not_asked_again(cloud: Cloud, client: httpx.AsyncClient, name: str) -> None:
+async def test_a_daily_quota_is_not_asked_again(
+    cloud: Cloud, client: httpx.AsyncClient, name: str
+) -> None:
     provider = adapter(cloud, name, client)
     cloud.fault(name, "offers", "429-daily", times=9)
     with pytest.raises(RateLimited):
@@ -212,10 +258,17 @@ async def test_a_daily_quota_is_not_asked_again(cloud: Cloud, client: httpx.Asyn
     assert len(cloud.sent(name, "offers")) == 1
 
 
-async def test_a_create_that_cannot_have_been_sent_is_not_in_doubt(cloud: Cloud, client: httpx.AsyncClient) -> None:
+async def test_a_create_that_cannot_have_been_sent_is_not_in_doubt(
+    cloud: Cloud, client: httpx.AsyncClient
+) -> None:
     vast = adapter(cloud, "vast", client)
     offer = (await vast.offers(WANT))[0]
-    away = providers.make("vast", client, key=(providers.Secret("some-key-123"),), environment={"BS4_VAST_URL": "http://127.0.0.1:9"})
+    away = providers.make(
+        "vast",
+        client,
+        key=(providers.Secret("some-key-123"),),
+        environment={"BS4_VAST_URL": "http://127.0.0.1:9"},
+    )
     with pytest.raises(Refused) as caught:
         await away.create(offer, WANT, LABEL, PUBLIC_KEY)
     assert not isinstance(caught.value, InDoubt)
@@ -239,7 +292,9 @@ async def test_no_secret_goes_along_with_a_create_and_no_error_repeats_the_key(
 
 
 @pytest.mark.parametrize("name", providers.NAMES)
-async def test_the_public_key_is_registered_once(cloud: Cloud, client: httpx.AsyncClient, name: str) -> None:
+async def test_the_public_key_is_registered_once(
+    cloud: Cloud, client: httpx.AsyncClient, name: str
+) -> None:
     provider = adapter(cloud, name, client)
     await provider.prepare(PUBLIC_KEY)
     await adapter(cloud, name, client).prepare(PUBLIC_KEY.rsplit(" ", 1)[0] + " another-comment")
@@ -249,7 +304,9 @@ async def test_the_public_key_is_registered_once(cloud: Cloud, client: httpx.Asy
     assert [key.split()[:2] for key in machine.public_keys] == [PUBLIC_KEY.split()[:2]]
 
 
-async def test_host_keys_are_learned_over_the_providers_api(cloud: Cloud, client: httpx.AsyncClient) -> None:
+async def test_host_keys_are_learned_over_the_providers_api(
+    cloud: Cloud, client: httpx.AsyncClient
+) -> None:
     key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI" + "A" * 43
     for name in providers.NAMES:
         provider = adapter(cloud, name, client)
@@ -265,26 +322,40 @@ async def test_host_keys_are_learned_over_the_providers_api(cloud: Cloud, client
 # Half answers: nothing is concluded from them
 
 
-async def _answering(name: str, answer: Callable[[httpx.Request], httpx.Response]) -> AsyncIterator[Provider]:
+async def _answering(
+    name: str, answer: Callable[[httpx.Request], httpx.Response]
+) -> AsyncIterator[Provider]:
     async with httpx.AsyncClient(transport=httpx.MockTransport(answer), verify=CONTEXT) as client:
         yield providers.make(name, client, key=key_of(name), environment={})
 
 
 def _pods(first: int, last: int) -> list[dict[str, str]]:
-    return [{"id": f"p{number}", "name": f"n{number}", "status": "ACTIVE"} for number in range(first, last)]
+    return [
+        {"id": f"p{number}", "name": f"n{number}", "status": "ACTIVE"}
+        for number in range(first, last)
+    ]
 
 
 async def test_a_list_of_pods_that_ends_before_its_own_count_is_no_list() -> None:
-    async for prime in _answering("prime", lambda _: httpx.Response(200, json={"data": [], "total_count": 3})):
+    async for prime in _answering(
+        "prime", lambda _: httpx.Response(200, json={"data": [], "total_count": 3})
+    ):
         with pytest.raises(BadAnswer):
             await prime.machines()
-    async for prime in _answering("prime", lambda _: httpx.Response(200, json={"data": _pods(0, 100)})):  # the same page for ever
+    async for prime in _answering(
+        "prime", lambda _: httpx.Response(200, json={"data": _pods(0, 100)})
+    ):  # the same page for ever
         with pytest.raises(BadAnswer):
             await prime.machines()
 
 
-@pytest.mark.parametrize(("count", "most"), [({}, 100), ({"total_count": 150}, 100), ({"total_count": 150}, 40), ({"total_count": 0}, 100)])
-async def test_pods_are_read_to_the_last_with_and_without_a_count(count: dict[str, int], most: int) -> None:
+@pytest.mark.parametrize(
+    ("count", "most"),
+    [({}, 100), ({"total_count": 150}, 100), ({"total_count": 150}, 40), ({"total_count": 0}, 100)],
+)
+async def test_pods_are_read_to_the_last_with_and_without_a_count(
+    count: dict[str, int], most: int
+) -> None:
     def answer(request: httpx.Request) -> httpx.Response:
         first = int(request.url.params["offset"])
         return httpx.Response(200, json={"data": _pods(first, min(first + most, 150)), **count})
@@ -305,9 +376,17 @@ async def test_what_vast_itself_calls_a_failure_says_nothing_of_machines(held: o
 
 @pytest.mark.parametrize("name", providers.NAMES)
 @pytest.mark.parametrize(
-    ("page", "gone"), [(b"<html>not found</html>", False), (b"", False), (b'"not found"', False), (b'{"message": "not found"}', True)]
+    ("page", "gone"),
+    [
+        (b"<html>not found</html>", False),
+        (b"", False),
+        (b'"not found"', False),
+        (b'{"message": "not found"}', True),
+    ],
 )
-async def test_only_the_apis_own_404_says_that_a_machine_is_gone(name: str, page: bytes, gone: bool) -> None:
+async def test_only_the_apis_own_404_says_that_a_machine_is_gone(
+    name: str, page: bytes, gone: bool
+) -> None:
     def answer(request: httpx.Request) -> httpx.Response:
         if request.url.path.endswith("/token"):
             return httpx.Response(200, json={"access_token": "practice-token", "expires_in": 3600})
@@ -332,7 +411,13 @@ class _Verda:
     """One rented machine at Verda, with its volume."""
 
     def __init__(self, **terms: object) -> None:
-        self.terms: dict[str, object] = {"currency": "usd", "disk": "usd", "status": "running", "volume": 200, "trouble": ()} | terms
+        self.terms: dict[str, object] = {
+            "currency": "usd",
+            "disk": "usd",
+            "status": "running",
+            "volume": 200,
+            "trouble": (),
+        } | terms
         self.orders: list[tuple[str, dict[str, object]]] = []
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
@@ -345,32 +430,66 @@ class _Verda:
                 terms["volume"] = None
             return httpx.Response(202)
         row = {
-            "id": "i1", "description": LABEL, "status": terms["status"], "price_per_hour": 4.0, "os_volume_id": "v1", "ip": "192.0.2.7",
-        }  # fmt: skip
+            "id": "i1",
+            "description": LABEL,
+            "status": terms["status"],
+            "price_per_hour": 4.0,
+            "os_volume_id": "v1",
+            "ip": "192.0.2.7",
+        }
         kind = {
-            "instance_type": "2H", "model": "H100", "name": "H100 SXM5 80GB", "gpu": {"number_of_gpus": 2}, "price_per_hour": "4.00",
-            "gpu_memory": {"size_in_gigabytes": 160}, "currency": terms["currency"],
-        }  # fmt: skip
+            "instance_type": "2H",
+            "model": "H100",
+            "name": "H100 SXM5 80GB",
+            "gpu": {"number_of_gpus": 2},
+            "price_per_hour": "4.00",
+            "gpu_memory": {"size_in_gigabytes": 160},
+            "currency": terms["currency"],
+        }
         answers: dict[str, object] = {
-            "/oauth2/token": {"access_token": "practice-token", "expires_in": 3600}, "/instances": [row], "/instances/i1": row,
-            "/instance-types": [kind], "/instance-availability": [{"location_code": "FIN-01", "availabilities": ["2H"]}],
-            "/volume-types": [{"type": "NVMe", "price": {"price_per_month_per_gb": 0.73, "currency": terms["disk"]}}],
-        }  # fmt: skip
+            "/oauth2/token": {"access_token": "practice-token", "expires_in": 3600},
+            "/instances": [row],
+            "/instances/i1": row,
+            "/instance-types": [kind],
+            "/instance-availability": [{"location_code": "FIN-01", "availabilities": ["2H"]}],
+            "/volume-types": [
+                {
+                    "type": "NVMe",
+                    "price": {"price_per_month_per_gb": 0.73, "currency": terms["disk"]},
+                }
+            ],
+        }
         if terms["volume"] is not None:
-            answers["/volumes/v1"] = {"id": "v1", "name": LABEL, "size": terms["volume"], "status": "detached", "deleted_at": None}
-        return httpx.Response(200, json=answers[path]) if path in answers else httpx.Response(404, json={"message": "not found"})
+            answers["/volumes/v1"] = {
+                "id": "v1",
+                "name": LABEL,
+                "size": terms["volume"],
+                "status": "detached",
+                "deleted_at": None,
+            }
+        return (
+            httpx.Response(200, json=answers[path])
+            if path in answers
+            else httpx.Response(404, json={"message": "not found"})
+        )
 
 
-async def test_the_volume_of_a_machine_that_verda_took_back_costs_and_is_ended(tmp_path: Path) -> None:
+async def test_the_volume_of_a_machine_that_verda_took_back_costs_and_is_ended(
+    tmp_path: Path,
+) -> None:
     world = _Verda(status="discontinued")
     async for verda in _answering("verda", world):
         found = await verda.machine("i1")
         assert found is not None
         assert (found.state, found.raw_state) == ("stopped", "discontinued, its volume is left")
         assert [machine.state for machine in await verda.machines()] == ["stopped"]
-        rent = Provisioner([verda], Book(tmp_path / "book"), "tester", patience=Patience(poll_s=0.01))
+        rent = Provisioner(
+            [verda], Book(tmp_path / "book"), "tester", patience=Patience(poll_s=0.01)
+        )
         await rent.terminate(found)
-        assert world.orders == [("/volumes", {"id": ["v1"], "action": "delete", "is_permanent": True})]
+        assert world.orders == [
+            ("/volumes", {"id": ["v1"], "action": "delete", "is_permanent": True})
+        ]
         after = await verda.machine("i1")
         assert after is not None
         assert after.state == "ended"

@@ -1,4 +1,6 @@
-"""Renting under every fault: at most one machine for one intent, or it is said which are in doubt. Over real HTTP, with a real journal."""
+"""Renting under every fault: at most one machine for one intent, or it is said which are in doubt.
+Over real HTTP, with a real journal.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ from bs4_console.providers.errors import NotAllowed
 
 from .conftest import PUBLIC_KEY, adapter
 
-QUICK = Patience(looks=3, refused_looks=2, every_s=0.01, list_s=0.3, boot_s=3.0, end_s=1.0, poll_s=0.02)
+QUICK = Patience(
+    looks=3, refused_looks=2, every_s=0.01, list_s=0.3, boot_s=3.0, end_s=1.0, poll_s=0.02
+)
 RUN = "qwen-grpo"
 WANT = Want("H100", 2, max_price=20.0)
 MAKING = ("500-after", "drop-after", "not-json", "refuse-after", "twice", "empty", "lag")
@@ -51,11 +55,17 @@ FAILING = ("500", "502-html", "drop", "429", "403", "401", "refuse", "redirect",
 
 
 def console(
-    cloud: Cloud, client: httpx.AsyncClient, *names: str, book: Book | None = None, patience: Patience = QUICK
+    cloud: Cloud,
+    client: httpx.AsyncClient,
+    *names: str,
+    book: Book | None = None,
+    patience: Patience = QUICK,
 ) -> tuple[Provisioner, list[str]]:
     said: list[str] = []
     made = [adapter(cloud, name, client) for name in names or providers.NAMES]
-    return Provisioner(made, book or Book(), "alice@laptop", patience=patience, say=said.append), said
+    return Provisioner(
+        made, book or Book(), "alice@laptop", patience=patience, say=said.append
+    ), said
 
 
 def ours(cloud: Cloud) -> list[clouds.Rented]:
@@ -63,8 +73,10 @@ def ours(cloud: Cloud) -> list[clouds.Rented]:
 
 
 def _invariant(cloud: Cloud, book: Book, error: BaseException | None, said: list[str]) -> None:
-    """Every machine that is paid for is known by its id, or in doubt, and then the error names its label. One is told that it could not
-    be looked at, where a create was answered and the list was not."""
+    """Every machine that is paid for is known by its id, or in doubt, and then the error names its
+    label. One is told that it could not be looked at, where a create was answered and the list was
+    not.
+    """
     intents = {intent.label: intent for intent in book.intents()}
     labels = [machine.label for machine in ours(cloud)]
     for machine in ours(cloud):
@@ -82,16 +94,24 @@ def _invariant(cloud: Cloud, book: Book, error: BaseException | None, said: list
             assert intent.state in ("open", "doubt"), (intent, error)
             assert isinstance(error, Unsettled), error
             assert str(machine.label) in str(error)
-    assert len({machine.label for machine in ours(cloud)}) <= 1, labels  # never a second one while the first may exist
+    assert len({machine.label for machine in ours(cloud)}) <= 1, (
+        labels
+    )  # never a second one while the first may exist
 
 
 @pytest.mark.parametrize(
     ("name", "kind", "blind"),
     [(name, kind, False) for name in providers.NAMES for kind in MAKING if kind != "lag"]
     + [(name, kind, False) for name in ("vast", "verda") for kind in FAILING]
-    + [(name, kind, True) for name in ("vast", "prime") for kind in (*MAKING[:-1], "500", "drop", "401", "refuse")],
+    + [
+        (name, kind, True)
+        for name in ("vast", "prime")
+        for kind in (*MAKING[:-1], "500", "drop", "401", "refuse")
+    ],
 )
-async def test_one_fault_of_the_create(cloud: Cloud, client: httpx.AsyncClient, quiet: Path, name: str, kind: str, blind: bool) -> None:
+async def test_one_fault_of_the_create(
+    cloud: Cloud, client: httpx.AsyncClient, quiet: Path, name: str, kind: str, blind: bool
+) -> None:
     rent, said = console(cloud, client, name)
     plan = await rent.plan(WANT, RUN)
     cloud.fault(name, "create", kind)
@@ -109,11 +129,15 @@ async def test_one_fault_of_the_create(cloud: Cloud, client: httpx.AsyncClient, 
     if kind == "twice" and blind:
         cloud.heal()
         listed, _ = await rent.listing([])
-        assert [entry.orphan for entry in listed] == [False, True]  # the twin is found by the next look
+        assert [entry.orphan for entry in listed] == [
+            False,
+            True,
+        ]  # the twin is found by the next look
     if blind and kind not in ("401", "twice"):
         assert isinstance(error, Unsettled)
         cloud.heal()
-        # Nothing more is rented for the run until it is settled; once the provider answers, it is, and the machine is ours.
+        # Nothing more is rented for the run until it is settled; once the provider answers, it is,
+        # and the machine is ours.
         there = bool(ours(cloud))
         if there:
             with pytest.raises(AlreadyThere):
@@ -124,7 +148,9 @@ async def test_one_fault_of_the_create(cloud: Cloud, client: httpx.AsyncClient, 
 
 
 @pytest.mark.long
-async def test_any_two_faults_at_any_calls(cloud: Cloud, client: httpx.AsyncClient, quiet: Path) -> None:
+async def test_any_two_faults_at_any_calls(
+    cloud: Cloud, client: httpx.AsyncClient, quiet: Path
+) -> None:
     """Seeded, so that a failure can be had again: the case is in its message."""
     draw = random.Random(7)
     calls = ("create", "list", "get", "offers", "keys", "*")
@@ -138,7 +164,10 @@ async def test_any_two_faults_at_any_calls(cloud: Cloud, client: httpx.AsyncClie
         book = Book(quiet / f"book-{number}.ndjson")
         rent, said = console(cloud, client, "vast", "prime", book=book)
         plan = await rent.plan(WANT, RUN)
-        case = [(plan.offers[0].provider, draw.choice(calls), draw.choice(kinds), draw.randint(1, 3)) for _ in range(2)]
+        case = [
+            (plan.offers[0].provider, draw.choice(calls), draw.choice(kinds), draw.randint(1, 3))
+            for _ in range(2)
+        ]
         for provider, call, kind, times in case:
             # Doing something twice is a fault of creates only: a second delete or key is no harm.
             cloud.fault(provider, "create" if kind == "twice" else call, kind, times=times)
@@ -175,9 +204,12 @@ async def test_a_list_that_is_behind_is_waited_for_and_one_that_is_far_behind_is
     assert machine.id == ours(cloud)[0].id
     cloud.market.end(machine.id)
     await rent.listing([])
-    # In doubt, and longer behind than anybody looks: it is said that nothing was found; when it appears it is ours.
+    # In doubt, and longer behind than anybody looks: it is said that nothing was found; when it
+    # appears it is ours.
     real = cloud.market.rent
-    cloud.market.rent = lambda *args, **more: real(*args, **{**more, "hidden_until_m": time.monotonic() + 4.0})  # type: ignore[method-assign]
+    cloud.market.rent = lambda *args, **more: real(
+        *args, **{**more, "hidden_until_m": time.monotonic() + 4.0}
+    )  # type: ignore[method-assign]
     rent.patience = QUICK
     plan = await rent.plan(WANT, RUN)
     cloud.fault("runpod", "create", "500-after")
@@ -193,7 +225,9 @@ async def test_a_list_that_is_behind_is_waited_for_and_one_that_is_far_behind_is
         await rent.plan(WANT, RUN)
 
 
-async def test_what_was_refused_falls_through_only_when_nothing_was_left(cloud: Cloud, client: httpx.AsyncClient, quiet: Path) -> None:
+async def test_what_was_refused_falls_through_only_when_nothing_was_left(
+    cloud: Cloud, client: httpx.AsyncClient, quiet: Path
+) -> None:
     rent, said = console(cloud, client)
     plan = await rent.plan(WANT, RUN)
     assert [offer.provider for offer in plan.offers] == ["vast", "prime", "vast"]
@@ -229,7 +263,9 @@ async def test_a_low_bid_that_left_a_machine_is_adopted_and_nothing_else_rented(
         await rent.up(machine)
 
 
-async def test_a_run_has_one_machine_unless_another_is_asked_for(cloud: Cloud, client: httpx.AsyncClient, quiet: Path) -> None:
+async def test_a_run_has_one_machine_unless_another_is_asked_for(
+    cloud: Cloud, client: httpx.AsyncClient, quiet: Path
+) -> None:
     rent, _ = console(cloud, client)
     first = await rent.plan(WANT, RUN)
     second = await rent.plan(WANT, RUN)
@@ -243,11 +279,15 @@ async def test_a_run_has_one_machine_unless_another_is_asked_for(cloud: Cloud, c
     assert len(ours(cloud)) == 2
 
 
-async def test_two_creates_at_once_rent_one_machine(cloud: Cloud, client: httpx.AsyncClient, quiet: Path) -> None:
+async def test_two_creates_at_once_rent_one_machine(
+    cloud: Cloud, client: httpx.AsyncClient, quiet: Path
+) -> None:
     rent, _ = console(cloud, client)
     other, _ = console(cloud, client)
     plan = await rent.plan(WANT, RUN)
-    ends = await asyncio.gather(rent.create(plan, PUBLIC_KEY), other.create(plan, PUBLIC_KEY), return_exceptions=True)
+    ends = await asyncio.gather(
+        rent.create(plan, PUBLIC_KEY), other.create(plan, PUBLIC_KEY), return_exceptions=True
+    )
     assert sorted(type(end).__name__ for end in ends) == ["AlreadyThere", "Machine"]
     assert len(ours(cloud)) == 1
 
@@ -255,7 +295,9 @@ async def test_two_creates_at_once_rent_one_machine(cloud: Cloud, client: httpx.
 async def test_what_another_process_is_renting_just_now_is_not_taken_for_left_behind(
     cloud: Cloud, client: httpx.AsyncClient, quiet: Path
 ) -> None:
-    """Its intent is open and no machine carries its label yet, which is how a dead console's intent looks too."""
+    """Its intent is open and no machine carries its label yet, which is how a dead console's intent
+    looks too.
+    """
     rent, _ = console(cloud, client, "vast")
     other, _ = console(cloud, client, "vast")
     plan = await rent.plan(WANT, RUN)
@@ -273,11 +315,18 @@ async def test_what_another_process_is_renting_just_now_is_not_taken_for_left_be
 
 def _create_and_die(url: str, directory: str) -> None:
     """A console that is killed while its create is under way."""
-    os.environ.update({f"BS4_{name}_DIR": f"{directory}/{name.lower()}" for name in ("CONFIG", "DATA", "STATE")})
+    os.environ.update(
+        {f"BS4_{name}_DIR": f"{directory}/{name.lower()}" for name in ("CONFIG", "DATA", "STATE")}
+    )
 
     async def main() -> None:
         async with httpx.AsyncClient() as client:
-            vast = providers.make("vast", client, key=(providers.Secret(Cloud.KEY),), environment={"BS4_VAST_URL": url})
+            vast = providers.make(
+                "vast",
+                client,
+                key=(providers.Secret(Cloud.KEY),),
+                environment={"BS4_VAST_URL": url},
+            )
             rent = Provisioner([vast], Book(), "alice@laptop", patience=QUICK)
             await rent.create(await rent.plan(WANT, RUN), PUBLIC_KEY)
 
@@ -288,7 +337,9 @@ async def test_a_console_killed_in_its_create_leaves_an_intent_that_the_next_one
     cloud: Cloud, client: httpx.AsyncClient, quiet: Path
 ) -> None:
     cloud.fault("vast", "create", "slow", seconds=1.5)
-    process = multiprocessing.get_context("spawn").Process(target=_create_and_die, args=(cloud.url("vast"), str(quiet)))
+    process = multiprocessing.get_context("spawn").Process(
+        target=_create_and_die, args=(cloud.url("vast"), str(quiet))
+    )
     process.start()
     while not cloud.sent("vast", "create"):
         await asyncio.sleep(0.02)
@@ -305,7 +356,9 @@ async def test_a_console_killed_in_its_create_leaves_an_intent_that_the_next_one
     assert (intent.state, intent.machine, intent.label) == ("made", machine.id, machine.label)
 
 
-async def test_the_intent_is_on_disk_before_the_create_is_sent(cloud: Cloud, client: httpx.AsyncClient, quiet: Path) -> None:
+async def test_the_intent_is_on_disk_before_the_create_is_sent(
+    cloud: Cloud, client: httpx.AsyncClient, quiet: Path
+) -> None:
     rent, _ = console(cloud, client, "vast")
     seen: list[list[str]] = []
     real = rent.providers["vast"].create
@@ -327,9 +380,13 @@ async def test_the_intent_is_on_disk_before_the_create_is_sent(cloud: Cloud, cli
 async def test_the_cap_is_for_the_whole_machine_and_the_cheapest_above_it_is_named(
     cloud: Cloud, client: httpx.AsyncClient, quiet: Path
 ) -> None:
-    """The seed's cap was per GPU: 2.50 x 2 = 5.00, under the price of the day; it said only that there was nothing."""
+    """The seed's cap was per GPU: 2.50 x 2 = 5.00, under the price of the day; it said only that
+    there was nothing.
+    """
     rent, _ = console(cloud, client, "vast")
-    with pytest.raises(NoOffers, match=r"under \$3\.00 an hour; the cheapest is \$3\.93 at vast \(Quebec, CA\)") as caught:
+    with pytest.raises(
+        NoOffers, match=r"under \$3\.00 an hour; the cheapest is \$3\.93 at vast \(Quebec, CA\)"
+    ) as caught:
         await rent.plan(Want("H100", 2, max_price=3.0), RUN)
     assert caught.value.cheapest is not None
     with pytest.raises(NoOffers, match="fits"):
@@ -340,7 +397,9 @@ async def test_the_cap_is_for_the_whole_machine_and_the_cheapest_above_it_is_nam
     assert not cloud.sent("vast", "create")
 
 
-async def test_what_was_spent_and_what_is_planned_stay_under_the_spend_cap(cloud: Cloud, client: httpx.AsyncClient, quiet: Path) -> None:
+async def test_what_was_spent_and_what_is_planned_stay_under_the_spend_cap(
+    cloud: Cloud, client: httpx.AsyncClient, quiet: Path
+) -> None:
     rent, _ = console(cloud, client, "vast")
     with pytest.raises(OverBudget):
         await rent.plan(WANT, RUN, max_spend=90.0, hours=24)
@@ -351,13 +410,17 @@ async def test_what_was_spent_and_what_is_planned_stay_under_the_spend_cap(cloud
     (intent,) = rent.book.intents()
     assert intent.cost((intent.made_t or 0) + 7200) == pytest.approx(2 * intent.price)
     assert rent.book.spent(now + 36000, run=RUN) == pytest.approx(10 * intent.price, abs=0.1)
-    assert rent.book.spent(now + 36000, since_t=now + 18000) == pytest.approx(5 * intent.price, abs=0.1)
+    assert rent.book.spent(now + 36000, since_t=now + 18000) == pytest.approx(
+        5 * intent.price, abs=0.1
+    )
     assert rent.book.spent(now + 36000, run="other") == 0
     await rent.terminate((await rent.machines())[0][0])
     assert rent.book.spent(now + 36000) < 0.1
 
 
-async def test_offers_of_all_providers_are_compared_and_who_is_away_is_named(cloud: Cloud, client: httpx.AsyncClient, quiet: Path) -> None:
+async def test_offers_of_all_providers_are_compared_and_who_is_away_is_named(
+    cloud: Cloud, client: httpx.AsyncClient, quiet: Path
+) -> None:
     rent, _ = console(cloud, client)
     cloud.fault("prime", "offers", "403", times=9)
     found = await rent.search(WANT)
@@ -368,7 +431,9 @@ async def test_offers_of_all_providers_are_compared_and_who_is_away_is_named(clo
     assert any("prime" in note for note in plan.notes)
 
 
-async def test_a_plan_is_carried_out_as_it_was_confirmed_or_not_at_all(cloud: Cloud, client: httpx.AsyncClient, quiet: Path) -> None:
+async def test_a_plan_is_carried_out_as_it_was_confirmed_or_not_at_all(
+    cloud: Cloud, client: httpx.AsyncClient, quiet: Path
+) -> None:
     rent, _ = console(cloud, client, "vast")
     plan = await rent.plan(Want("H100-PCIe", 2, max_price=9.0), RUN)
     plan.keep()
@@ -395,7 +460,9 @@ async def test_a_plan_is_carried_out_as_it_was_confirmed_or_not_at_all(cloud: Cl
         await rent.create(old, PUBLIC_KEY)
 
 
-async def test_a_machine_that_costs_more_than_agreed_is_named_at_once(cloud: Cloud, client: httpx.AsyncClient, quiet: Path) -> None:
+async def test_a_machine_that_costs_more_than_agreed_is_named_at_once(
+    cloud: Cloud, client: httpx.AsyncClient, quiet: Path
+) -> None:
     rent, _ = console(cloud, client, "vast")
     plan = await rent.plan(Want("H100", 2, max_price=4.0), RUN)
     real = cloud.market.rent
@@ -408,10 +475,14 @@ async def test_a_machine_that_costs_more_than_agreed_is_named_at_once(cloud: Clo
 # Coming up, the end, and what nobody knows
 
 
-async def test_a_machine_that_does_not_come_up_is_waited_for_within_a_bound(cloud: Cloud, client: httpx.AsyncClient, quiet: Path) -> None:
+async def test_a_machine_that_does_not_come_up_is_waited_for_within_a_bound(
+    cloud: Cloud, client: httpx.AsyncClient, quiet: Path
+) -> None:
     rent, _ = console(cloud, client, "vast", patience=Patience(boot_s=0.5, poll_s=0.05, list_s=0.1))
     machine = await rent.create(await rent.plan(WANT, RUN), PUBLIC_KEY)
-    with pytest.raises(NotUp, match="answers no SSH after") as caught:  # it runs, by the provider's word, and nothing is behind its address
+    with pytest.raises(
+        NotUp, match="answers no SSH after"
+    ) as caught:  # it runs, by the provider's word, and nothing is behind its address
         await rent.up(machine)
     assert caught.value.machine is not None
     cloud.market.end(machine.id)
@@ -420,7 +491,9 @@ async def test_a_machine_that_does_not_come_up_is_waited_for_within_a_bound(clou
     assert rent.book.intents()[0].state == "gone"
 
 
-async def test_an_end_is_looked_at_until_it_is_one(cloud: Cloud, client: httpx.AsyncClient, quiet: Path) -> None:
+async def test_an_end_is_looked_at_until_it_is_one(
+    cloud: Cloud, client: httpx.AsyncClient, quiet: Path
+) -> None:
     for name in providers.NAMES:
         rent, _ = console(cloud, client, name)
         machine = await rent.create(await rent.plan(WANT, f"{RUN}-{name}"), PUBLIC_KEY)
@@ -431,7 +504,9 @@ async def test_an_end_is_looked_at_until_it_is_one(cloud: Cloud, client: httpx.A
         assert rent.book.intents()[-1].state == "gone"
 
 
-async def test_an_end_that_was_only_promised_is_said_to_have_failed(cloud: Cloud, client: httpx.AsyncClient, quiet: Path) -> None:
+async def test_an_end_that_was_only_promised_is_said_to_have_failed(
+    cloud: Cloud, client: httpx.AsyncClient, quiet: Path
+) -> None:
     rent, _ = console(cloud, client, "vast")
     machine = await rent.create(await rent.plan(WANT, RUN), PUBLIC_KEY)
     cloud.market.end = lambda *_: None  # type: ignore[method-assign]
@@ -441,7 +516,9 @@ async def test_an_end_that_was_only_promised_is_said_to_have_failed(cloud: Cloud
     del cloud.market.end
 
 
-async def test_only_the_very_machine_is_ended(cloud: Cloud, client: httpx.AsyncClient, quiet: Path) -> None:
+async def test_only_the_very_machine_is_ended(
+    cloud: Cloud, client: httpx.AsyncClient, quiet: Path
+) -> None:
     """The seed chose by the beginning of a label: ending run `a` ended `a-v2` too."""
     rent, _ = console(cloud, client, "vast")
     first = await rent.create(await rent.plan(WANT, "a"), PUBLIC_KEY)
@@ -449,16 +526,24 @@ async def test_only_the_very_machine_is_ended(cloud: Cloud, client: httpx.AsyncC
     cloud.market.rent(cloud.market.for_sale("vast")[0], "bs4-training-a")
     await rent.terminate(first)
     assert {machine.label for machine in cloud.market.living()} == {second.label, "bs4-training-a"}
-    with pytest.raises(RefusedError, match="nothing was ended"):  # an id that means another machine by now
+    with pytest.raises(
+        RefusedError, match="nothing was ended"
+    ):  # an id that means another machine by now
         await rent.terminate(Machine("vast", second.id, "bs4-other", "running", "running"))
     assert len(cloud.market.living()) == 2
 
 
-async def test_orphans_are_those_that_a_console_made_and_nobody_here_knows(cloud: Cloud, client: httpx.AsyncClient, quiet: Path) -> None:
+async def test_orphans_are_those_that_a_console_made_and_nobody_here_knows(
+    cloud: Cloud, client: httpx.AsyncClient, quiet: Path
+) -> None:
     rent, _ = console(cloud, client, "vast", "runpod")
     mine = await rent.create(await rent.plan(WANT, RUN), PUBLIC_KEY)
-    stray = cloud.market.rent(cloud.market.for_sale("runpod")[0], label_of("old-run", "01KAPRACTCE0000000000000BB"))
-    in_use = cloud.market.rent(cloud.market.for_sale("runpod")[0], label_of("old-run", "01KAPRACTCE0000000000000CC"))
+    stray = cloud.market.rent(
+        cloud.market.for_sale("runpod")[0], label_of("old-run", "01KAPRACTCE0000000000000BB")
+    )
+    in_use = cloud.market.rent(
+        cloud.market.for_sale("runpod")[0], label_of("old-run", "01KAPRACTCE0000000000000CC")
+    )
     cloud.market.rent(cloud.market.for_sale("vast")[0], None)
     cloud.market.rent(cloud.market.for_sale("vast")[0], "somebody-else")
     pods = [Pod("kept", "192.0.2.7", provider="runpod", instance=in_use.id)]
@@ -489,7 +574,15 @@ def test_labels_are_exact_and_hold_any_name() -> None:
         assert is_ours(label)
         assert ulid_of(label) == key
         assert len(label) <= 60
-    for other in (None, "", "bs4-training-a", "bs4-a-", f"bs4-a-{key.lower()}", f"x-bs4-a-{key}", f"bs4-a-{key}-v2"):
+    for other in (
+        None,
+        "",
+        "bs4-training-a",
+        "bs4-a-",
+        f"bs4-a-{key.lower()}",
+        f"x-bs4-a-{key}",
+        f"bs4-a-{key}-v2",
+    ):
         assert not is_ours(other)
 
 
@@ -523,10 +616,14 @@ def test_what_is_in_doubt_costs_until_it_is_known(quiet: Path) -> None:
 # The witness
 
 
-async def test_the_provider_as_a_witness(cloud: Cloud, client: httpx.AsyncClient, quiet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_provider_as_a_witness(
+    cloud: Cloud, client: httpx.AsyncClient, quiet: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("BS4_VAST_URL", cloud.url("vast"))
     rent, _ = console(cloud, client, "vast")
-    machine = await rent.create(await rent.plan(Want("H100", 2, max_price=9.0, interruptible=True), RUN), PUBLIC_KEY)
+    machine = await rent.create(
+        await rent.plan(Want("H100", 2, max_price=9.0, interruptible=True), RUN), PUBLIC_KEY
+    )
     pod = Pod("train", "127.0.0.1", provider="vast", instance=machine.id)
     sight = await machine_state(pod)
     assert (sight.state, bool(sight.coverage)) == ("unknown", True)  # no key
@@ -547,8 +644,13 @@ async def test_the_provider_as_a_witness(cloud: Cloud, client: httpx.AsyncClient
     assert isinstance(witness_of(pod), ProviderWitness)
 
 
-async def test_a_machine_of_the_practice_cloud_answers_ssh_and_stands_in_the_inventory(quiet: Path, client: httpx.AsyncClient) -> None:
-    with tempfile.TemporaryDirectory(prefix="bs4-") as short, clouds.running(metal=clouds.PracticePods(Path(short)), boot_s=0.02) as cloud:
+async def test_a_machine_of_the_practice_cloud_answers_ssh_and_stands_in_the_inventory(
+    quiet: Path, client: httpx.AsyncClient
+) -> None:
+    with (
+        tempfile.TemporaryDirectory(prefix="bs4-") as short,
+        clouds.running(metal=clouds.PracticePods(Path(short)), boot_s=0.02) as cloud,
+    ):
         for name in ("vast", "runpod", "prime"):
             rent, _ = console(cloud, client, name, patience=Patience(boot_s=60, poll_s=0.1))
             machine = await rent.create(await rent.plan(WANT, f"run-{name}"), PUBLIC_KEY)

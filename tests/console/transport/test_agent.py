@@ -1,4 +1,6 @@
-"""The real agent, deployed to real pods over real SSH, greeted and read through the console's own channel."""
+"""The real agent, deployed to real pods over real SSH, greeted and read through the console's own
+channel.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +31,13 @@ def shipped() -> bundle.Bundle:
         pytest.skip(str(error))
 
 
-async def greet(connection: SshTransport, *, deploy: bool = True) -> tuple[dict[str, Any], dict[str, Any]]:
+async def greet(
+    connection: SshTransport, *, deploy: bool = True
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """What the agent said of itself, and its first telemetry record."""
-    channel = await Channel.open(await connection.open(quiet, deploy=deploy), "tester@test", "bs4-console/test")
+    channel = await Channel.open(
+        await connection.open(quiet, deploy=deploy), "tester@test", "bs4-console/test"
+    )
     try:
         chunk = await channel.read("telemetry", "start", wait=10.0)
         return channel.hello, json.loads(chunk.data.splitlines()[0])
@@ -39,7 +45,9 @@ async def greet(connection: SshTransport, *, deploy: bool = True) -> tuple[dict[
         await channel.close()
 
 
-async def test_the_agent_starts_answers_and_outlives_the_connection(pod: TestPod, tmp_path: Path, shipped: bundle.Bundle) -> None:
+async def test_the_agent_starts_answers_and_outlives_the_connection(
+    pod: TestPod, tmp_path: Path, shipped: bundle.Bundle
+) -> None:
     connection = transport(pod, tmp_path)
     try:
         first, telemetry = await greet(connection)
@@ -52,7 +60,9 @@ async def test_the_agent_starts_answers_and_outlives_the_connection(pod: TestPod
         assert (await greet(connection, deploy=False))[0]["pid"] == first["pid"]
     finally:
         await connection.close()
-    bytecode = pod.run(["find", f"{pod.home}/.bs4/agent/{shipped.name}/lib/__pycache__", "-name", "pynvml*.pyc"])
+    bytecode = pod.run(
+        ["find", f"{pod.home}/.bs4/agent/{shipped.name}/lib/__pycache__", "-name", "pynvml*.pyc"]
+    )
     assert bytecode.stdout.count(b"\n") == 1
 
 

@@ -48,7 +48,9 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             archive.writestr("x.dist-info/RECORD", "left out")
             archive.writestr("x.dist-info/LICENSE", "kept")
         hashes.append(hashlib.sha256((wheels / name).read_bytes()).hexdigest())
-    (root / "agents" / "bundle.lock").write_text("x==1 \\\n" + "".join(f"    --hash=sha256:{digest}\n" for digest in hashes))
+    (root / "agents" / "bundle.lock").write_text(
+        "x==1 \\\n" + "".join(f"    --hash=sha256:{digest}\n" for digest in hashes)
+    )
     return root
 
 
@@ -74,13 +76,19 @@ def test_it_holds_the_agent_the_playbooks_and_the_wheels_for_both_machines(check
         ]
     )
     assert built.describe() | {"unpacked": 0, "build": 0} == {
-        "sha256": hashlib.sha256(built.data).hexdigest(), "name": built.name, "version": "0.1.0", "build": 0,
-        "python_min": "3.10", "unpacked": 0,
-    }  # fmt: skip
+        "sha256": hashlib.sha256(built.data).hexdigest(),
+        "name": built.name,
+        "version": "0.1.0",
+        "build": 0,
+        "python_min": "3.10",
+        "unpacked": 0,
+    }
     assert built.unpacked > sum(len(name) for name in names(built.data))
 
 
-def test_the_same_sources_give_the_same_bytes(checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_sources_give_the_same_bytes(
+    checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
     first = bundle.from_checkout(checkout, b"{}")
     assert first.data[4:8] == bytes(4)  # gzip's time of making
@@ -122,8 +130,17 @@ def test_the_build_number_is_the_last_commit_unless_the_sources_were_edited(chec
         pytest.skip("no git on this machine")
     environment = {**os.environ, "GIT_COMMITTER_DATE": "1700000123 +0000", "HOME": str(checkout)}
     identity = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
-    for arguments in (["init", "-q"], ["add", "agents", "playbooks"], [*identity, "commit", "-q", "-m", "x"]):
-        subprocess.run(["git", "-C", str(checkout), *arguments], check=True, env=environment, capture_output=True)
+    for arguments in (
+        ["init", "-q"],
+        ["add", "agents", "playbooks"],
+        [*identity, "commit", "-q", "-m", "x"],
+    ):
+        subprocess.run(
+            ["git", "-C", str(checkout), *arguments],
+            check=True,
+            env=environment,
+            capture_output=True,
+        )
     assert bundle.build_number(checkout) == 1_700_000_123
     source = checkout / "agents" / "bs4_agent" / "__init__.py"
     source.write_text("# edited\n")
@@ -139,13 +156,22 @@ def test_a_source_archive_keeps_the_build_number_of_its_checkout(checkout: Path)
 
 @pytest.mark.parametrize(
     ("older", "newer"),
-    [(("0.1.0", 5), ("0.1.0", 6)), (("0.9.0", 9), ("0.10.0", 1)), (("0.1.0", 9), ("1.0.0", 0)), (("0.1", 1), ("0.1.1", 0))],
+    [
+        (("0.1.0", 5), ("0.1.0", 6)),
+        (("0.9.0", 9), ("0.10.0", 1)),
+        (("0.1.0", 9), ("1.0.0", 0)),
+        (("0.1", 1), ("0.1.1", 0)),
+    ],
 )
-def test_bundles_are_ordered_by_version_then_build(older: tuple[str, int], newer: tuple[str, int]) -> None:
+def test_bundles_are_ordered_by_version_then_build(
+    older: tuple[str, int], newer: tuple[str, int]
+) -> None:
     assert bundle.order(*older) < bundle.order(*newer)
 
 
-def test_a_built_bundle_is_read_back_and_a_damaged_one_refused(checkout: Path, tmp_path: Path) -> None:
+def test_a_built_bundle_is_read_back_and_a_damaged_one_refused(
+    checkout: Path, tmp_path: Path
+) -> None:
     built = bundle.from_checkout(checkout, b"{}")
     bundle.write(built, tmp_path / "out")
     assert bundle.read(tmp_path / "out") == built
@@ -173,16 +199,29 @@ def test_this_checkout_builds_an_agent_that_starts(tmp_path: Path) -> None:
             target.write_bytes(content.read())
     unpacked = tmp_path / built.name
     about = json.loads((unpacked / "bundle.json").read_text())
-    assert about == {"version": built.version, "build": built.build, "hash": built.name, "python_min": "3.10"}
-    on_disk = sum(-(-path.stat().st_size // 4096) * 4096 for path in unpacked.rglob("*") if path.is_file())
+    assert about == {
+        "version": built.version,
+        "build": built.build,
+        "hash": built.name,
+        "python_min": "3.10",
+    }
+    on_disk = sum(
+        -(-path.stat().st_size // 4096) * 4096 for path in unpacked.rglob("*") if path.is_file()
+    )
     assert on_disk < built.unpacked < 4 * on_disk
     assert len(built.data) < 1_000_000
     script = (
         "import sys, pathlib; sys.path[:0] = [sys.argv[1]]\n"
         "import runpy; module = runpy.run_path(sys.argv[1] + '/bs4_agent/bootstrap.py')\n"
         "sys.path[:1] = module['library_paths'](pathlib.Path(sys.argv[1]), 'test')\n"
-        "import psutil, pynvml, tomlkit, bs4_agent; print(psutil.__file__, pynvml.__file__, tomlkit.__file__, bs4_agent.__file__)\n"
+        "import psutil, pynvml, tomlkit, bs4_agent; print(psutil.__file__, pynvml.__file__, "
+        "tomlkit.__file__, bs4_agent.__file__)\n"
     )
-    done = subprocess.run([sys.executable, "-I", "-S", "-c", script, str(unpacked)], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", script, str(unpacked)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     assert all(word.startswith(str(unpacked)) for word in done.stdout.split())

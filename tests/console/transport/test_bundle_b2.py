@@ -1,4 +1,6 @@
-"""The second bundle: pinned, the same bytes each time, brought once, and enough for a worker that sees nothing else."""
+"""The second bundle: pinned, the same bytes each time, brought once, and enough for a worker that
+sees nothing else.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ async def _with_agent(local: LocalTransport) -> None:
 
 
 def _small(text: bytes = b"x = 1\n") -> bundle.Bundle:
-    return bundle.assemble({"one/__init__.py": text, "one-1.0.dist-info/METADATA": b"Version: 1.0\n"}, "1.0", 0)
+    return bundle.assemble(
+        {"one/__init__.py": text, "one-1.0.dist-info/METADATA": b"Version: 1.0\n"}, "1.0", 0
+    )
 
 
 def test_the_same_wheels_give_the_same_bytes() -> None:
@@ -60,7 +64,10 @@ def test_the_same_wheels_give_the_same_bytes() -> None:
 def test_a_wheel_that_is_missing_is_said_with_the_command(tmp_path: Path) -> None:
     (tmp_path / "agents").mkdir()
     (tmp_path / "agents" / bundle_b2.LOCK).write_text(f"b2sdk==1 --hash=sha256:{'0' * 64}\n")
-    with pytest.raises(ConsoleError, match=r"1 of the 1 wheels that agents/bundle_b2.lock pins .*build_bundle.py --fetch"):
+    with pytest.raises(
+        ConsoleError,
+        match=r"1 of the 1 wheels that agents/bundle_b2.lock pins .*build_bundle.py --fetch",
+    ):
         bundle_b2.from_checkout(tmp_path)
 
 
@@ -93,7 +100,10 @@ async def test_another_one_takes_its_place(local: LocalTransport, home: Path) ->
     for text in (b"x = 1\n", b"x = 2\n", b"x = 3\n"):
         await bring(local, quiet, lambda text=text: _small(text))
     assert ((home / "b2-current").resolve() / "one" / "__init__.py").read_bytes() == b"x = 3\n"
-    assert {path.name for path in (home / "b2").iterdir()} == {_small(b"x = 2\n").name, _small(b"x = 3\n").name}
+    assert {path.name for path in (home / "b2").iterdir()} == {
+        _small(b"x = 2\n").name,
+        _small(b"x = 3\n").name,
+    }
 
 
 async def test_without_an_agent_nothing_is_brought(local: LocalTransport, home: Path) -> None:
@@ -105,7 +115,9 @@ async def test_without_an_agent_nothing_is_brought(local: LocalTransport, home: 
 async def test_what_arrives_damaged_is_thrown_away(local: LocalTransport, home: Path) -> None:
     await _with_agent(local)
     good = _small()
-    bad = bundle.Bundle(good.data[:-5] + b"xxxxx", good.sha256, good.name, good.version, good.build, good.unpacked)
+    bad = bundle.Bundle(
+        good.data[:-5] + b"xxxxx", good.sha256, good.name, good.version, good.build, good.unpacked
+    )
     with pytest.raises(DeployFailed, match="could not be installed"):
         await bring(local, quiet, lambda: bad)
     assert not (home / "b2-current").exists()
@@ -128,5 +140,7 @@ def test_a_worker_needs_nothing_but_the_two_bundles(tmp_path: Path) -> None:
         "import b2sdk, requests, urllib3, certifi\n"
         "print(json.dumps([m.__file__ for m in (b2sdk, requests, urllib3, certifi)]))"
     )
-    done = subprocess.run([sys.executable, "-IS", "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-IS", "-c", code], capture_output=True, text=True, check=True
+    )
     assert all(file.startswith(str(places[1])) for file in json.loads(done.stdout))

@@ -1,4 +1,6 @@
-"""The agent comes to a pod by one upload, is switched in atomically, and a pod that cannot take it is left as it was."""
+"""The agent comes to a pod by one upload, is switched in atomically, and a pod that cannot take it
+is left as it was.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,14 @@ from typing import Any
 
 import pytest
 
-from bs4_console.core.errors import ChannelLost, ConsoleError, DeployFailed, NoAgent, NoPython, NoSpace
+from bs4_console.core.errors import (
+    ChannelLost,
+    ConsoleError,
+    DeployFailed,
+    NoAgent,
+    NoPython,
+    NoSpace,
+)
 from bs4_console.core.transport import Duplex
 from bs4_console.transport import deploy, need
 from bs4_console.transport.bundle import Bundle, pack
@@ -56,7 +65,9 @@ async def hello(duplex: Duplex) -> dict[str, Any]:
     return loaded
 
 
-async def deployed(connection: SshTransport, said: Said | None = None, *, deploy: bool = True) -> dict[str, Any]:
+async def deployed(
+    connection: SshTransport, said: Said | None = None, *, deploy: bool = True
+) -> dict[str, Any]:
     duplex = await connection.open(said or Said(), deploy=deploy)
     try:
         return await hello(duplex)
@@ -96,12 +107,26 @@ async def test_first_contact_uploads_and_the_second_does_not(pod: TestPod, tmp_p
     assert greeting["psutil"].startswith(f"{home}/agent/{bundle.name}/lib-")
     assert greeting["isolated"] == 1
     assert installed(pod) == [bundle.name]
-    assert pod.run(["readlink", f"{home}/current"]).stdout.decode().strip() == f"agent/{bundle.name}"
-    modes = pod.run(["stat", "-c", "%a", home, f"{home}/agent", f"{home}/agent/{bundle.name}", f"{home}/agent/{bundle.name}/bundle.json"])
+    assert (
+        pod.run(["readlink", f"{home}/current"]).stdout.decode().strip() == f"agent/{bundle.name}"
+    )
+    modes = pod.run(
+        [
+            "stat",
+            "-c",
+            "%a",
+            home,
+            f"{home}/agent",
+            f"{home}/agent/{bundle.name}",
+            f"{home}/agent/{bundle.name}/bundle.json",
+        ]
+    )
     assert modes.stdout.split() == [b"700", b"700", b"700", b"600"]
 
 
-async def test_without_deploying_an_agent_is_used_and_never_brought(pod: TestPod, tmp_path: Path) -> None:
+async def test_without_deploying_an_agent_is_used_and_never_brought(
+    pod: TestPod, tmp_path: Path
+) -> None:
     connection = to(pod, tmp_path, bundles.stub())
     try:
         with pytest.raises(NoAgent, match="No agent runs") as caught:
@@ -117,8 +142,14 @@ async def test_without_deploying_an_agent_is_used_and_never_brought(pod: TestPod
         await connection.close()
 
 
-async def test_a_newer_console_replaces_and_an_older_one_uses_what_is_there(pod: TestPod, tmp_path: Path) -> None:
-    old, new, newest = bundles.stub(build=10), bundles.stub(build=20), bundles.stub(version="0.10.0", build=1)
+async def test_a_newer_console_replaces_and_an_older_one_uses_what_is_there(
+    pod: TestPod, tmp_path: Path
+) -> None:
+    old, new, newest = (
+        bundles.stub(build=10),
+        bundles.stub(build=20),
+        bundles.stub(version="0.10.0", build=1),
+    )
     for bundle in (old, new, newest):
         connection = to(pod, tmp_path, bundle)
         assert bundle.name in (await deployed(connection))["bundle"]
@@ -162,12 +193,17 @@ async def test_two_consoles_deploy_at_the_same_moment(pod: TestPod, tmp_path: Pa
             await connection.close()
 
 
-async def test_an_agent_whose_python_is_gone_is_deployed_again(pod: TestPod, tmp_path: Path) -> None:
+async def test_an_agent_whose_python_is_gone_is_deployed_again(
+    pod: TestPod, tmp_path: Path
+) -> None:
     """Also when a newer console had put it there: what cannot start is no agent."""
     connection = to(pod, tmp_path, bundles.stub(build=2))
     await deployed(connection)
     await connection.close()
-    gone = 'ok=$1/.bs4/current/ok; { echo /gone/python3; tail -n +2 "$ok"; } > "$ok.new"; mv "$ok.new" "$ok"'
+    gone = (
+        'ok=$1/.bs4/current/ok; { echo /gone/python3; tail -n +2 "$ok"; } > "$ok.new"; mv '
+        '"$ok.new" "$ok"'
+    )
     assert pod.run(["sh", "-c", gone, "sh", pod.home]).returncode == 0
     for build in (1, 2):
         connection, said = to(pod, tmp_path, bundles.stub(build=build)), Said()
@@ -234,8 +270,12 @@ async def test_a_noexec_home_keeps_the_compiled_part_elsewhere(pods: Pods, tmp_p
             assert greeting["bundle"].startswith(pod.home)
             assert greeting["psutil"].startswith(f"/var/tmp/bs4-0-{bundle.name}/lib-")
         # The copies leave with their bundle, and are private.
-        assert sorted(pod.run(["ls", "/var/tmp"]).stdout.decode().split()) == sorted(f"bs4-0-{b.name}" for b in (second, third))
-        assert pod.run(["stat", "-c", "%a", f"/var/tmp/bs4-0-{third.name}"]).stdout.strip() == b"700"
+        assert sorted(pod.run(["ls", "/var/tmp"]).stdout.decode().split()) == sorted(
+            f"bs4-0-{b.name}" for b in (second, third)
+        )
+        assert (
+            pod.run(["stat", "-c", "%a", f"/var/tmp/bs4-0-{third.name}"]).stdout.strip() == b"700"
+        )
     finally:
         pod.close()
 
@@ -252,13 +292,23 @@ def no_room(bundle: Bundle) -> Bundle:
     [
         ({"python": ""}, None, NoPython, "has no python3"),
         ({"python": "3.8"}, None, NoPython, r"has Python 3\.8 .* needs 3\.10 or newer"),
-        ({"read_only_home": True}, None, DeployFailed, "cannot be written: .*Read-only file system"),
+        (
+            {"read_only_home": True},
+            None,
+            DeployFailed,
+            "cannot be written: .*Read-only file system",
+        ),
         ({"home_size": "600k"}, None, NoSpace, r"has 600 KiB free; the agent needs \d+ KiB"),
         ({}, no_room, NoSpace, r"KiB free; the agent needs \d+ KiB"),
     ],
 )
 async def test_a_pod_that_cannot_take_it_is_left_as_it_was(
-    pods: Pods, tmp_path: Path, options: dict[str, Any], change: Callable[[Bundle], Bundle] | None, error: type[ConsoleError], says: str
+    pods: Pods,
+    tmp_path: Path,
+    options: dict[str, Any],
+    change: Callable[[Bundle], Bundle] | None,
+    error: type[ConsoleError],
+    says: str,
 ) -> None:
     (pod,) = pods(1, **options)
     bundle, said = bundles.stub(), Said()
@@ -277,8 +327,12 @@ async def test_a_pod_that_cannot_take_it_is_left_as_it_was(
 
 
 @pytest.mark.parametrize("free_kib", [100, 700, 960])
-async def test_a_disk_that_fills_up_on_the_way_leaves_nothing(pods: Pods, tmp_path: Path, free_kib: int) -> None:
-    """With a bundle that lies about its size: first the upload does not fit, then the upload fits and the unpacking does not."""
+async def test_a_disk_that_fills_up_on_the_way_leaves_nothing(
+    pods: Pods, tmp_path: Path, free_kib: int
+) -> None:
+    """With a bundle that lies about its size: first the upload does not fit, then the upload fits
+    and the unpacking does not.
+    """
     (pod,) = pods(1, home_size="1m")
     bundle = bundles.stub(unpacked=0)
     free = int(pod.run(["sh", "-c", "df -Pk /root | tail -1"]).stdout.split()[3])
@@ -306,12 +360,17 @@ async def test_a_failed_upgrade_leaves_the_old_agent_in_place(pods: Pods, tmp_pa
     await connection.close()
     connection = to(pod, tmp_path, foreign)
     try:
-        with pytest.raises(DeployFailed, match=r"This pod is a \w+ machine; the agent is made for riscv64"):
+        with pytest.raises(
+            DeployFailed, match=r"This pod is a \w+ machine; the agent is made for riscv64"
+        ):
             await connection.open(Said())
     finally:
         await connection.close()
     assert installed(pod) == [good.name]
-    assert pod.run(["readlink", f"{pod.home}/.bs4/current"]).stdout.decode().strip() == f"agent/{good.name}"
+    assert (
+        pod.run(["readlink", f"{pod.home}/.bs4/current"]).stdout.decode().strip()
+        == f"agent/{good.name}"
+    )
     pod.close()
 
 
@@ -326,10 +385,14 @@ async def test_a_damaged_upload_is_refused(pod: TestPod, tmp_path: Path) -> None
         await connection.close()
 
 
-async def test_a_library_that_does_not_load_is_found_before_the_switch(pod: TestPod, tmp_path: Path) -> None:
+async def test_a_library_that_does_not_load_is_found_before_the_switch(
+    pod: TestPod, tmp_path: Path
+) -> None:
     """As on musl, or with a libc that is too old: the shared object is there and cannot be used."""
     bundle = bundles.stub(main="raise SystemExit('never')")
-    broken = _with(bundle, f"lib-{os.uname().machine}/psutil/_psutil_linux.abi3.so", b"not an ELF file")
+    broken = _with(
+        bundle, f"lib-{os.uname().machine}/psutil/_psutil_linux.abi3.so", b"not an ELF file"
+    )
     connection = to(pod, tmp_path, broken)
     try:
         with pytest.raises(DeployFailed, match=r"psutil cannot be loaded: .*file too short"):
@@ -340,7 +403,11 @@ async def test_a_library_that_does_not_load_is_found_before_the_switch(pod: Test
 
 
 async def test_an_agent_that_ends_says_why(pod: TestPod, tmp_path: Path) -> None:
-    connection = to(pod, tmp_path, bundles.stub(main="import sys\nprint('noise', file=sys.stderr)\nsys.exit('the reason')"))
+    connection = to(
+        pod,
+        tmp_path,
+        bundles.stub(main="import sys\nprint('noise', file=sys.stderr)\nsys.exit('the reason')"),
+    )
     try:
         duplex = await connection.open(Said())
         with pytest.raises(ChannelLost, match="the reason"):
@@ -356,7 +423,9 @@ async def test_a_login_that_runs_no_commands_is_named(pods: Pods, tmp_path: Path
     (pod,) = pods(1, sshd=["ForceCommand echo This account is for tunnels only >&2; exit 1"])
     connection = to(pod, tmp_path, bundles.stub())
     try:
-        with pytest.raises(DeployFailed, match="did not run a command: This account is for tunnels only"):
+        with pytest.raises(
+            DeployFailed, match="did not run a command: This account is for tunnels only"
+        ):
             await connection.open(Said())
     finally:
         await connection.close()
@@ -372,7 +441,9 @@ def test_the_attach_script_means_the_same_in_every_shell() -> None:
         assert not set(script) & set("\n'!\\")
 
 
-@pytest.mark.parametrize("shell", ["sh", "bash", "dash", "zsh", "fish", "tcsh", "csh", "ksh", "busybox"])
+@pytest.mark.parametrize(
+    "shell", ["sh", "bash", "dash", "zsh", "fish", "tcsh", "csh", "ksh", "busybox"]
+)
 def test_the_attach_script_runs_below_every_login_shell(shell: str, tmp_path: Path) -> None:
     if shutil.which(shell) is None:
         pytest.skip(f"no {shell} on this machine")
@@ -381,8 +452,12 @@ def test_the_attach_script_runs_below_every_login_shell(shell: str, tmp_path: Pa
     home = tmp_path / "a home with 'quotes'"
     home.mkdir()
     argv = [shell, "sh", "-c", line] if shell == "busybox" else [shell, "-c", line]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, env={**os.environ, "HOME": str(home)})
-    said = need.parse([line.removeprefix("tok ") for line in done.stdout.splitlines() if line.startswith("tok ")])
+    done = subprocess.run(
+        argv, capture_output=True, text=True, check=False, env={**os.environ, "HOME": str(home)}
+    )
+    said = need.parse(
+        [line.removeprefix("tok ") for line in done.stdout.splitlines() if line.startswith("tok ")]
+    )
     assert done.stderr == ""
     assert said.python is not None
     assert said.home == f"{home}/.bs4"
@@ -394,7 +469,17 @@ def test_the_attach_script_runs_below_every_login_shell(shell: str, tmp_path: Pa
 
 async def test_what_a_pod_says_is_not_trusted(pods: Pods, tmp_path: Path) -> None:
     """Neither numbers that are none nor escape sequences reach more than a message."""
-    answer = need.parse(["python 99999999999999999999 /x", "python x y", "free " + "9" * 400, "current a b c", "nonsense", "", "machine"])
+    answer = need.parse(
+        [
+            "python 99999999999999999999 /x",
+            "python x y",
+            "free " + "9" * 400,
+            "current a b c",
+            "nonsense",
+            "",
+            "machine",
+        ]
+    )
     assert (answer.pythons, answer.free_kib, answer.current) == ([], None, None)
     if pods.kind != "namespaced":
         pytest.skip("the other kinds of pod have a forced command already")
@@ -412,6 +497,8 @@ async def test_what_a_pod_says_is_not_trusted(pods: Pods, tmp_path: Path) -> Non
 def _with(bundle: Bundle, path: str, data: bytes) -> Bundle:
     """The bundle with one file replaced."""
     with tarfile.open(fileobj=io.BytesIO(bundle.data)) as archive:
-        members = {member.name: archive.extractfile(member).read() for member in archive.getmembers()}  # type: ignore[union-attr]
+        members = {
+            member.name: archive.extractfile(member).read() for member in archive.getmembers()
+        }  # type: ignore[union-attr]
     packed = pack(members | {path: data})
     return replace(bundle, data=packed, sha256=hashlib.sha256(packed).hexdigest())

@@ -33,14 +33,25 @@ def hop(proxy: tuple[str, ...] | None) -> Hop:
     )
 
 
-@pytest.mark.parametrize("error", [asyncssh.ConnectionLost("gone"), BrokenPipeError(32, "Broken pipe"), ConnectionResetError(104, "reset")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        asyncssh.ConnectionLost("gone"),
+        BrokenPipeError(32, "Broken pipe"),
+        ConnectionResetError(104, "reset"),
+    ],
+)
 def test_a_proxy_command_that_ends_is_named_however_early_it_ends(error: Exception) -> None:
-    """Before our greeting is written the pipe breaks, after it the connection is lost: which one is a matter of microseconds."""
+    """Before our greeting is written the pipe breaks, after it the connection is lost: which one is
+    a matter of microseconds.
+    """
     told = faults.connecting(error, hop(PROXY), greeted=False, tried=(), via=None)
     assert "ended without a connection" in str(told)
     assert "Run it by hand: false" in str(told)
 
 
 def test_without_one_it_is_the_port_that_gave_no_greeting() -> None:
-    told = faults.connecting(BrokenPipeError(32, "Broken pipe"), hop(None), greeted=False, tried=(), via=None)
+    told = faults.connecting(
+        BrokenPipeError(32, "Broken pipe"), hop(None), greeted=False, tried=(), via=None
+    )
     assert "gave no SSH greeting" in str(told)

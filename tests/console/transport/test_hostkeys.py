@@ -64,7 +64,12 @@ def test_unknown_and_changed_are_told_apart(keys: HostKeys) -> None:
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "first"), [("ssh-ed25519", "ssh-ed25519"), ("ssh-rsa", "rsa-sha2-512"), ("ecdsa-sha2-nistp256", "ecdsa-sha2-nistp256")]
+    ("algorithm", "first"),
+    [
+        ("ssh-ed25519", "ssh-ed25519"),
+        ("ssh-rsa", "rsa-sha2-512"),
+        ("ecdsa-sha2-nistp256", "ecdsa-sha2-nistp256"),
+    ],
 )
 def test_the_pinned_kind_is_asked_for_first(keys: HostKeys, algorithm: str, first: str) -> None:
     assert keys.algorithms("a")[0] == "ssh-ed25519"
@@ -75,7 +80,9 @@ def test_the_pinned_kind_is_asked_for_first(keys: HostKeys, algorithm: str, firs
     assert "ssh-rsa" not in order  # SHA-1 signatures
 
 
-@pytest.mark.parametrize("key", ["", "ssh-ed25519", "ssh-ed25519 !!!", "ssh-ed25519 AAAA", "hello d29ybGQ="])
+@pytest.mark.parametrize(
+    "key", ["", "ssh-ed25519", "ssh-ed25519 !!!", "ssh-ed25519 AAAA", "hello d29ybGQ="]
+)
 def test_what_is_no_key_is_refused(keys: HostKeys, key: str) -> None:
     with pytest.raises(UsageError, match="not a public host key"):
         keys.pin("a", key)
@@ -93,7 +100,11 @@ def test_a_changed_jump_host_is_no_pod(keys: HostKeys) -> None:
 def test_no_code_turns_host_key_checking_off() -> None:
     """asyncssh takes known_hosts=None for "trust everybody", without a word."""
     root = Path(__file__).resolve().parents[3]
-    for path in [*root.glob("console/**/*.py"), *root.glob("tools/*.py"), *root.glob("benchmarks/*.py")]:
+    for path in [
+        *root.glob("console/**/*.py"),
+        *root.glob("tools/*.py"),
+        *root.glob("benchmarks/*.py"),
+    ]:
         assert not re.search(r"""known_hosts["']?\s*[:=]\s*None\b""", path.read_text()), path
 
 

@@ -25,7 +25,9 @@ def quiet(_: str) -> None:
 
 @pytest.fixture
 def local(tmp_path: Path) -> LocalTransport:
-    return LocalTransport(POD, environment={"BS4_HOME": str(tmp_path / "a home")}, bundle=bundles.stub)
+    return LocalTransport(
+        POD, environment={"BS4_HOME": str(tmp_path / "a home")}, bundle=bundles.stub
+    )
 
 
 async def test_it_deploys_attaches_and_talks(local: LocalTransport, tmp_path: Path) -> None:
@@ -66,8 +68,12 @@ async def test_commands_have_a_status_a_limit_and_an_end(local: LocalTransport) 
     await local.close()
 
 
-def test_a_command_that_was_ended_leaves_nothing_to_be_collected(local: LocalTransport, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What asyncio keeps of a child that outlives the loop raises when it is collected, in the middle of whatever runs then."""
+def test_a_command_that_was_ended_leaves_nothing_to_be_collected(
+    local: LocalTransport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What asyncio keeps of a child that outlives the loop raises when it is collected, in the
+    middle of whatever runs then.
+    """
     raised: list[str] = []
     monkeypatch.setattr(sys, "unraisablehook", lambda told: raised.append(repr(told.exc_value)))
 
@@ -90,7 +96,9 @@ def test_a_command_that_was_ended_leaves_nothing_to_be_collected(local: LocalTra
 
 async def test_an_agent_that_ends_says_why(tmp_path: Path) -> None:
     local = LocalTransport(
-        POD, environment={"BS4_HOME": str(tmp_path)}, bundle=lambda: bundles.stub(main="import sys; sys.exit('the reason')")
+        POD,
+        environment={"BS4_HOME": str(tmp_path)},
+        bundle=lambda: bundles.stub(main="import sys; sys.exit('the reason')"),
     )
     duplex = await local.open(quiet)
     with pytest.raises(ChannelLost, match="the reason"):
@@ -101,7 +109,9 @@ async def test_an_agent_that_ends_says_why(tmp_path: Path) -> None:
 
 async def test_a_home_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    local = LocalTransport(POD, environment={"BS4_HOME": str(tmp_path / "file" / "home")}, bundle=bundles.stub)
+    local = LocalTransport(
+        POD, environment={"BS4_HOME": str(tmp_path / "file" / "home")}, bundle=bundles.stub
+    )
     with pytest.raises(DeployFailed, match="cannot be written"):
         await local.open(quiet)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]

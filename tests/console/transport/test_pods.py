@@ -1,4 +1,6 @@
-"""The test pods themselves: which kind ran is printed, each kind works, and nothing of them stays on the machine."""
+"""The test pods themselves: which kind ran is printed, each kind works, and nothing of them stays
+on the machine.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def test_pods_are_apart_from_each_other_and_from_this_machine(pods: Pods) -> Non
         assert int(one[2]) < 10
         assert one[3:] == [first.address]
         mine = f"mine-{os.getpid()}"
-        first.run(["sh", "-c", 'for d in ~ /etc /tmp /dev/shm; do echo x > "$d/$1"; done', "sh", mine])
+        first.run(
+            ["sh", "-c", 'for d in ~ /etc /tmp /dev/shm; do echo x > "$d/$1"; done', "sh", mine]
+        )
         for path in (f"/etc/{mine}", f"/tmp/{mine}", f"/dev/shm/{mine}", f"{first.home}/{mine}"):
             assert second.run(["test", "-e", path]).returncode == 1
             assert not Path(path).exists()
@@ -46,7 +50,11 @@ def test_a_killed_pod_is_gone_and_comes_back_with_its_disk(pods: Pods) -> None:
         pod.kill()
         pod.start()
         assert pod.run(["cat", f"{pod.home}/file"]).stdout == b"kept\n"
-        assert b"sleep 1000" not in pod.run(["sh", "-c", "cat /proc/[0-9]*/cmdline | tr '\\0' ' '"]).stdout or pods.kind != "namespaced"
+        assert (
+            b"sleep 1000"
+            not in pod.run(["sh", "-c", "cat /proc/[0-9]*/cmdline | tr '\\0' ' '"]).stdout
+            or pods.kind != "namespaced"
+        )
         assert pod.host_key
     finally:
         pod.close()
@@ -55,7 +63,9 @@ def test_a_killed_pod_is_gone_and_comes_back_with_its_disk(pods: Pods) -> None:
 def _run(kind: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "BS4_TEST_PODS": kind}
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=ROOT, timeout=100)
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, env=environment, cwd=ROOT, timeout=100
+    )
 
 
 @pytest.mark.parametrize(
@@ -63,7 +73,9 @@ def _run(kind: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     [("plain", "plain sshd on 127.0.0.x"), ("embedded", "1 embedded SSH server")],
 )
 def test_each_kind_runs_the_same_test_and_the_summary_names_it(kind: str, line: str) -> None:
-    test = "tests/console/transport/test_deploy.py::test_first_contact_uploads_and_the_second_does_not"
+    test = (
+        "tests/console/transport/test_deploy.py::test_first_contact_uploads_and_the_second_does_not"
+    )
     done = _run(kind, test)
     if "RuntimeError: no " in done.stdout:
         pytest.skip(f"no {kind} pods on this machine")
@@ -74,17 +86,36 @@ def test_each_kind_runs_the_same_test_and_the_summary_names_it(kind: str, line: 
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGKILL])
 def test_nothing_is_left_when_the_run_is_broken_off(tmp_path: Path, signum: signal.Signals) -> None:
-    """Ctrl-C in the middle, and kill -9, after which no finalizer runs: then only a directory stays, until the next run."""
+    """Ctrl-C in the middle, and kill -9, after which no finalizer runs: then only a directory
+    stays, until the next run.
+    """
     test = tmp_path / "test_hang.py"
     test.write_text(
         "import os, pathlib, time\nfrom tests.support.pods import pods\n"
         "def test_hang(pods):\n    pods(2)\n"
-        "    pathlib.Path(os.environ['READY']).write_text(f'{pods.directory} {pods.cable}')\n    time.sleep(100)\n"
+        "    pathlib.Path(os.environ['READY']).write_text(f'{pods.directory} {pods.cable}')\n    "
+        "time.sleep(100)\n"
     )
     ready = tmp_path / "ready"
-    environment = {**os.environ, "READY": str(ready), "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path]), "BS4_RUN": str(tmp_path)}
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), str(test)]
-    run = subprocess.Popen(command, env=environment, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    environment = {
+        **os.environ,
+        "READY": str(ready),
+        "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path]),
+        "BS4_RUN": str(tmp_path),
+    }
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        str(tmp_path),
+        str(test),
+    ]
+    run = subprocess.Popen(
+        command, env=environment, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     _until(lambda: ready.exists() and ready.read_text() != "", "the pods of the other run")
     directory, cable = ready.read_text().split(" ")
     assert _mentioning(directory) or not cable
@@ -92,7 +123,9 @@ def test_nothing_is_left_when_the_run_is_broken_off(tmp_path: Path, signum: sign
     run.wait()
     _until(lambda: not _mentioning(directory), "the end of its processes")
     _until(lambda: not processes.marked(f"BS4_RUN={tmp_path}"), "the end of all its children")
-    _until(lambda: not cable or not Path("/sys/class/net", cable).exists(), "the end of its network")
+    _until(
+        lambda: not cable or not Path("/sys/class/net", cable).exists(), "the end of its network"
+    )
     assert Path(directory).exists() == (signum == signal.SIGKILL)
     sweep()
     assert not Path(directory).exists()

@@ -1,4 +1,6 @@
-"""~/.ssh/config and jump hosts: what ssh would do, done with our own host key check at every hop."""
+"""~/.ssh/config and jump hosts: what ssh would do, done with our own host key check at every
+hop.
+"""
 
 from __future__ import annotations
 
@@ -61,13 +63,20 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
-async def test_an_alias_of_the_ssh_config_is_followed(pair: tuple[TestPod, TestPod], tmp_path: Path) -> None:
+async def test_an_alias_of_the_ssh_config_is_followed(
+    pair: tuple[TestPod, TestPod], tmp_path: Path
+) -> None:
     _, pod = pair
-    write(tmp_path / "more.conf", f"Host alias\n  User {pod.user}\n  IdentityFile {tmp_path}/absent\n  IdentityFile {pod.key}\n")
+    write(
+        tmp_path / "more.conf",
+        f"Host alias\n  User {pod.user}\n  IdentityFile {tmp_path}/absent\n  IdentityFile "
+        f"{pod.key}\n",
+    )
     # What would break a channel of ours or leak something must be ignored.
     config = write(
         tmp_path / "config",
-        f"Include {tmp_path}/more.conf\nHost alias\n  HostName {pod.address}\n  Port {pod.port}\n  ForwardAgent yes\n"
+        f"Include {tmp_path}/more.conf\nHost alias\n  HostName {pod.address}\n  Port {pod.port}\n"
+        "  ForwardAgent yes\n"
         "  RemoteCommand echo hijacked\n  RequestTTY force\n  UserKnownHostsFile /dev/null\n"
         "  StrictHostKeyChecking no\n  UnknownOption x\n",
     )
@@ -82,7 +91,10 @@ async def test_an_alias_of_the_ssh_config_is_followed(pair: tuple[TestPod, TestP
 
 
 async def test_the_inventory_wins_over_the_config_and_can_switch_it_off(tmp_path: Path) -> None:
-    config = write(tmp_path / "config", "Host alias\n  HostName 192.0.2.9\n  Port 99\n  User eve\n  ProxyJump 203.0.113.7\n")
+    config = write(
+        tmp_path / "config",
+        "Host alias\n  HostName 192.0.2.9\n  Port 99\n  User eve\n  ProxyJump 203.0.113.7\n",
+    )
     (jump, hop) = route(Pod(name="a", host="alias", port=2, user="ann"), config)
     assert (hop.address, hop.at, hop.login) == ("192.0.2.9", 2, "ann")
     assert (jump.address, jump.at) == ("203.0.113.7", 22)
@@ -93,13 +105,17 @@ async def test_the_inventory_wins_over_the_config_and_can_switch_it_off(tmp_path
 
 
 @pytest.mark.parametrize("by_config", [False, True])
-async def test_a_jump_host_is_passed_with_both_keys_checked(pair: tuple[TestPod, TestPod], tmp_path: Path, by_config: bool) -> None:
+async def test_a_jump_host_is_passed_with_both_keys_checked(
+    pair: tuple[TestPod, TestPod], tmp_path: Path, by_config: bool
+) -> None:
     jump, pod = pair
     if by_config:
         config = write(
             tmp_path / "config",
-            f"Host target\n  HostName {pod.address}\n  Port {pod.port}\n  User {pod.user}\n  ProxyJump bastion\n  IdentityFile {pod.key}\n"
-            f"Host bastion\n  HostName {jump.address}\n  Port {jump.port}\n  User {jump.user}\n  IdentityFile {jump.key}\n",
+            f"Host target\n  HostName {pod.address}\n  Port {pod.port}\n  User {pod.user}\n  "
+            f"ProxyJump bastion\n  IdentityFile {pod.key}\n"
+            f"Host bastion\n  HostName {jump.address}\n  Port {jump.port}\n  User {jump.user}\n  "
+            f"IdentityFile {jump.key}\n",
         )
         described, options = Pod(name="far", host="target"), {"config": config}
     else:
@@ -128,19 +144,28 @@ async def test_a_jump_host_is_passed_with_both_keys_checked(pair: tuple[TestPod,
         assert source == jump.address
 
 
-async def test_a_jump_host_that_cannot_reach_the_pod_is_named(pair: tuple[TestPod, TestPod], tmp_path: Path) -> None:
+async def test_a_jump_host_that_cannot_reach_the_pod_is_named(
+    pair: tuple[TestPod, TestPod], tmp_path: Path
+) -> None:
     jump, pod = pair
     described = Pod(
-        name="far", host=pod.address, port=1, user=pod.user, identity_file=str(pod.key), jump=f"{jump.user}@{jump.address}:{jump.port}",
+        name="far",
+        host=pod.address,
+        port=1,
+        user=pod.user,
+        identity_file=str(pod.key),
+        jump=f"{jump.user}@{jump.address}:{jump.port}",
         ssh_config=False,
-    )  # fmt: skip
+    )
     transport = SshTransport(described, trusting(tmp_path, "far", pod, jump))
     with pytest.raises(Unreachable, match=f"jump host {jump.address} could not reach pod far"):
         await transport.run(["true"])
     await transport.close()
 
 
-async def test_a_proxy_command_carries_the_connection(pair: tuple[TestPod, TestPod], tmp_path: Path) -> None:
+async def test_a_proxy_command_carries_the_connection(
+    pair: tuple[TestPod, TestPod], tmp_path: Path
+) -> None:
     _, pod = pair
     if shutil.which("nc") is None and shutil.which("python3") is None:
         pytest.skip("nothing to proxy with")
@@ -149,20 +174,26 @@ async def test_a_proxy_command_carries_the_connection(pair: tuple[TestPod, TestP
         "import socket, sys, threading\n"
         "s = socket.create_connection((sys.argv[1], int(sys.argv[2])))\n"
         "def up():\n"
-        "    while data := sys.stdin.buffer.raw.read(65536):\n        s.sendall(data)\n    s.shutdown(socket.SHUT_WR)\n"
+        "    while data := sys.stdin.buffer.raw.read(65536):\n        s.sendall(data)\n    "
+        "s.shutdown(socket.SHUT_WR)\n"
         "threading.Thread(target=up, daemon=True).start()\n"
-        "while data := s.recv(65536):\n    sys.stdout.buffer.write(data); sys.stdout.buffer.flush()\n",
+        "while data := s.recv(65536):\n    sys.stdout.buffer.write(data); "
+        "sys.stdout.buffer.flush()\n",
     )
     config = write(
         tmp_path / "config",
-        f"Host proxied\n  HostName {pod.address}\n  Port {pod.port}\n  User {pod.user}\n  IdentityFile {pod.key}\n"
+        f"Host proxied\n  HostName {pod.address}\n  Port {pod.port}\n  User {pod.user}\n  "
+        f"IdentityFile {pod.key}\n"
         f"  ProxyCommand python3 {relay} %h %p\n"
         "Host broken\n  ProxyCommand /nonexistent/proxy\nHost ends\n  ProxyCommand false\n",
     )
     hostkeys = trusting(tmp_path, "p", pod)
     name, _ = await where(SshTransport(Pod(name="p", host="proxied"), hostkeys, config=config))
     assert name == pod.run(["hostname"]).stdout.decode().strip()
-    for host, says in (("broken", "does not exist: /nonexistent/proxy"), ("ends", "ended without a connection")):
+    for host, says in (
+        ("broken", "does not exist: /nonexistent/proxy"),
+        ("ends", "ended without a connection"),
+    ):
         transport = SshTransport(Pod(name="p", host=host), hostkeys, config=config)
         with pytest.raises(LinkError, match=says):
             await transport.run(["true"])
@@ -187,7 +218,11 @@ def test_jump_lists_are_read_as_ssh_reads_them(jump: str, expected: list[tuple[s
 
 
 def test_a_chain_in_the_config_is_resolved_and_a_loop_ends(tmp_path: Path) -> None:
-    config = write(tmp_path / "config", "Host a\n  ProxyJump b\nHost b\n  ProxyJump c\nHost x\n  ProxyJump y\nHost y\n  ProxyJump x\n")
+    config = write(
+        tmp_path / "config",
+        "Host a\n  ProxyJump b\nHost b\n  ProxyJump c\nHost x\n  ProxyJump y\nHost y\n  "
+        "ProxyJump x\n",
+    )
     assert [hop.address for hop in route(Pod(name="p", host="a"), config)] == ["c", "b", "a"]
     with pytest.raises(UsageError, match="jump hosts lead to each other"):
         route(Pod(name="p", host="x"), config)
@@ -195,7 +230,11 @@ def test_a_chain_in_the_config_is_resolved_and_a_loop_ends(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(
     ("text", "says"),
-    [("Host a\n  Port many\n", "line 2"), ('Host "a\n', "line 1"), ("Host a\n  ProxyJump u@:22\n", "not a jump host")],
+    [
+        ("Host a\n  Port many\n", "line 2"),
+        ('Host "a\n', "line 1"),
+        ("Host a\n  ProxyJump u@:22\n", "not a jump host"),
+    ],
 )
 def test_a_wrong_config_is_named(tmp_path: Path, text: str, says: str) -> None:
     config = write(tmp_path / "config", text)

@@ -1,4 +1,6 @@
-"""Logging in to real SSH servers, and every way in which it can fail, each with its own error and one sentence that says what to do."""
+"""Logging in to real SSH servers, and every way in which it can fail, each with its own error and
+one sentence that says what to do.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,9 @@ async def whoami(connection: SshTransport) -> str:
 
 
 async def refused(connection: SshTransport, error: type[ConsoleError]) -> ConsoleError:
-    """The error of a connection that must fail; its message is a sentence and it says what to do next."""
+    """The error of a connection that must fail; its message is a sentence and it says what to do
+    next.
+    """
     try:
         with pytest.raises(error) as caught:
             await connection.run(["true"])
@@ -81,7 +85,9 @@ async def refused(connection: SshTransport, error: type[ConsoleError]) -> Consol
 # --- what works
 
 
-async def test_a_command_runs_with_its_own_exit_status_and_streams(shared: TestPod, tmp_path: Path) -> None:
+async def test_a_command_runs_with_its_own_exit_status_and_streams(
+    shared: TestPod, tmp_path: Path
+) -> None:
     connection = transport(shared, tmp_path)
     try:
         done = await connection.run(["sh", "-c", "cat; echo err >&2; exit 7"], stdin=b"in\x00\xff")
@@ -93,7 +99,9 @@ async def test_a_command_runs_with_its_own_exit_status_and_streams(shared: TestP
         await connection.close()
 
 
-@pytest.mark.parametrize("word", ["$(id)", "`id`", "a'b\"c", "back\\slash", "-rf", "new\nline", "", "*", "; true", "ü €"])
+@pytest.mark.parametrize(
+    "word", ["$(id)", "`id`", "a'b\"c", "back\\slash", "-rf", "new\nline", "", "*", "; true", "ü €"]
+)
 async def test_arguments_arrive_as_they_are(shared: TestPod, tmp_path: Path, word: str) -> None:
     connection = transport(shared, tmp_path)
     try:
@@ -103,11 +111,15 @@ async def test_arguments_arrive_as_they_are(shared: TestPod, tmp_path: Path, wor
         await connection.close()
 
 
-async def test_large_output_arrives_whole_and_several_commands_share_one_connection(shared: TestPod, tmp_path: Path) -> None:
+async def test_large_output_arrives_whole_and_several_commands_share_one_connection(
+    shared: TestPod, tmp_path: Path
+) -> None:
     connection = transport(shared, tmp_path)
     try:
         first = await connection.connect()
-        many = await asyncio.gather(*(connection.run(["head", "-c", "3000000", "/dev/zero"]) for _ in range(3)))
+        many = await asyncio.gather(
+            *(connection.run(["head", "-c", "3000000", "/dev/zero"]) for _ in range(3))
+        )
         assert [len(done.stdout) for done in many] == [3_000_000] * 3
         assert await connection.connect() is first
         assert first.get_extra_info("recv_cipher").startswith("aes128-gcm")
@@ -129,7 +141,9 @@ async def test_a_command_that_takes_too_long_is_an_error(shared: TestPod, tmp_pa
 # --- host keys
 
 
-async def test_an_unknown_host_key_is_shown_and_nothing_is_sent(shared: TestPod, tmp_path: Path) -> None:
+async def test_an_unknown_host_key_is_shown_and_nothing_is_sent(
+    shared: TestPod, tmp_path: Path
+) -> None:
     hostkeys = HostKeys(tmp_path / "known_hosts")
     error = await refused(SshTransport(describe(shared), hostkeys), HostKeyUnknown)
     assert isinstance(error, HostKeyUnknown)
@@ -148,7 +162,10 @@ async def test_a_changed_host_key_is_a_hard_stop(shared: TestPod, tmp_path: Path
         hostkeys.pin(shared.name, keys.public_line(other))
         error = await refused(SshTransport(describe(shared), hostkeys), HostKeyChanged)
         assert isinstance(error, HostKeyChanged)
-        shown = {asyncssh.import_public_key(key).get_fingerprint() for key in (shared.host_key, shared.other_host_key)}
+        shown = {
+            asyncssh.import_public_key(key).get_fingerprint()
+            for key in (shared.host_key, shared.other_host_key)
+        }
         assert error.actual in shown
         assert error.actual in error.message
         assert asyncssh.read_public_key(f"{other}.pub").get_fingerprint() in error.message
@@ -156,13 +173,17 @@ async def test_a_changed_host_key_is_a_hard_stop(shared: TestPod, tmp_path: Path
         assert hostkeys.pinned(shared.name) == (keys.public_line(other),)
 
 
-async def test_the_pinned_kind_of_key_is_asked_for_when_the_server_has_several(shared: TestPod, tmp_path: Path) -> None:
+async def test_the_pinned_kind_of_key_is_asked_for_when_the_server_has_several(
+    shared: TestPod, tmp_path: Path
+) -> None:
     hostkeys = HostKeys(tmp_path / "known_hosts")
     hostkeys.pin(shared.name, shared.other_host_key)
     assert await whoami(SshTransport(describe(shared), hostkeys)) == shared.home
 
 
-async def test_the_key_belongs_to_the_pod_and_not_to_its_address(shared: TestPod, tmp_path: Path) -> None:
+async def test_the_key_belongs_to_the_pod_and_not_to_its_address(
+    shared: TestPod, tmp_path: Path
+) -> None:
     hostkeys = trusting(tmp_path, shared)
     error = await refused(SshTransport(describe(shared, name="another"), hostkeys), HostKeyUnknown)
     assert isinstance(error, HostKeyUnknown)
@@ -181,9 +202,20 @@ async def test_openssh_reads_our_known_hosts(shared: TestPod, tmp_path: Path) ->
         "BatchMode=yes",
     ]
     done = await asyncio.create_subprocess_exec(
-        ssh_client, "-F", "none", "-i", str(shared.key), "-p", str(shared.port), f"{shared.user}@{shared.address}",
-        *(word for option in options for word in ("-o", option)), "echo", "in", stdout=-1, stderr=-1,
-    )  # fmt: skip
+        ssh_client,
+        "-F",
+        "none",
+        "-i",
+        str(shared.key),
+        "-p",
+        str(shared.port),
+        f"{shared.user}@{shared.address}",
+        *(word for option in options for word in ("-o", option)),
+        "echo",
+        "in",
+        stdout=-1,
+        stderr=-1,
+    )
     out, err = await done.communicate()
     assert out == b"in\n", err
 
@@ -191,7 +223,9 @@ async def test_openssh_reads_our_known_hosts(shared: TestPod, tmp_path: Path) ->
 # --- keys
 
 
-async def test_an_encrypted_key_asks_once_and_is_remembered_for_the_next_connection(shared: TestPod, tmp_path: Path) -> None:
+async def test_an_encrypted_key_asks_once_and_is_remembered_for_the_next_connection(
+    shared: TestPod, tmp_path: Path
+) -> None:
     encrypted = _authorized(shared, tmp_path / "enc", passphrase=SECRET)
     asked: list[str] = []
 
@@ -201,18 +235,42 @@ async def test_an_encrypted_key_asks_once_and_is_remembered_for_the_next_connect
 
     passphrases = Passphrases(ask)
     for _ in range(2):
-        assert await whoami(transport(shared, tmp_path, identity_file=str(encrypted), options={"passphrases": passphrases})) == shared.home
+        assert (
+            await whoami(
+                transport(
+                    shared,
+                    tmp_path,
+                    identity_file=str(encrypted),
+                    options={"passphrases": passphrases},
+                )
+            )
+            == shared.home
+        )
     assert asked == [str(encrypted)]
 
 
-async def test_an_encrypted_pem_key_works_with_an_asynchronous_question(shared: TestPod, tmp_path: Path) -> None:
-    encrypted = _authorized(shared, tmp_path / "pem", passphrase=SECRET, pem=True, algorithm="ecdsa-sha2-nistp256")
+async def test_an_encrypted_pem_key_works_with_an_asynchronous_question(
+    shared: TestPod, tmp_path: Path
+) -> None:
+    encrypted = _authorized(
+        shared, tmp_path / "pem", passphrase=SECRET, pem=True, algorithm="ecdsa-sha2-nistp256"
+    )
 
     async def ask(file: str) -> str:
         await asyncio.sleep(0)
         return SECRET
 
-    assert await whoami(transport(shared, tmp_path, identity_file=str(encrypted), options={"passphrases": Passphrases(ask)})) == shared.home
+    assert (
+        await whoami(
+            transport(
+                shared,
+                tmp_path,
+                identity_file=str(encrypted),
+                options={"passphrases": Passphrases(ask)},
+            )
+        )
+        == shared.home
+    )
 
 
 async def test_keys_that_cannot_be_used_say_why(shared: TestPod, tmp_path: Path) -> None:
@@ -225,7 +283,12 @@ async def test_keys_that_cannot_be_used_say_why(shared: TestPod, tmp_path: Path)
         (tmp_path / "junk", None, "not a usable private key"),
         (tmp_path / "absent", None, "does not exist"),
     ):
-        error = await refused(transport(shared, tmp_path, identity_file=str(file), options={"passphrases": Passphrases(ask)}), KeyUnusable)
+        error = await refused(
+            transport(
+                shared, tmp_path, identity_file=str(file), options={"passphrases": Passphrases(ask)}
+            ),
+            KeyUnusable,
+        )
         assert re.search(says, error.message), error.message
 
 
@@ -233,11 +296,25 @@ async def test_a_wrong_passphrase_can_be_tried_again(shared: TestPod, tmp_path: 
     encrypted = _authorized(shared, tmp_path / "twice", passphrase=SECRET)
     answers = iter(["wrong", SECRET])
     passphrases = Passphrases(lambda _: next(answers))
-    await refused(transport(shared, tmp_path, identity_file=str(encrypted), options={"passphrases": passphrases}), KeyUnusable)
-    assert await whoami(transport(shared, tmp_path, identity_file=str(encrypted), options={"passphrases": passphrases})) == shared.home
+    await refused(
+        transport(
+            shared, tmp_path, identity_file=str(encrypted), options={"passphrases": passphrases}
+        ),
+        KeyUnusable,
+    )
+    assert (
+        await whoami(
+            transport(
+                shared, tmp_path, identity_file=str(encrypted), options={"passphrases": passphrases}
+            )
+        )
+        == shared.home
+    )
 
 
-async def test_a_certificate_beside_the_key_logs_in(shared: TestPod, pods: Pods, tmp_path: Path) -> None:
+async def test_a_certificate_beside_the_key_logs_in(
+    shared: TestPod, pods: Pods, tmp_path: Path
+) -> None:
     """The key itself is not authorized anywhere: only the CA's signature lets it in."""
     key = keys.private_key(tmp_path / "certified")
     await refused(transport(shared, tmp_path, identity_file=str(key)), AuthFailed)
@@ -245,7 +322,9 @@ async def test_a_certificate_beside_the_key_logs_in(shared: TestPod, pods: Pods,
     assert await whoami(transport(shared, tmp_path, identity_file=str(key))) == shared.home
 
 
-async def test_a_refused_login_lists_the_keys_that_were_tried(shared: TestPod, tmp_path: Path) -> None:
+async def test_a_refused_login_lists_the_keys_that_were_tried(
+    shared: TestPod, tmp_path: Path
+) -> None:
     stranger = keys.private_key(tmp_path / "stranger")
     error = await refused(transport(shared, tmp_path, identity_file=str(stranger)), AuthFailed)
     assert str(stranger) in error.message
@@ -260,7 +339,9 @@ def agent(tmp_path: Path) -> Iterator[dict[str, str]]:
     """A real ssh-agent, for this test only."""
     if shutil.which("ssh-agent") is None or shutil.which("ssh-add") is None:
         pytest.skip("no ssh-agent on this machine")
-    process = subprocess.Popen(["ssh-agent", "-D", "-a", str(tmp_path / "agent.sock")], stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        ["ssh-agent", "-D", "-a", str(tmp_path / "agent.sock")], stdout=subprocess.DEVNULL
+    )
     deadline = time.monotonic() + 60
     while not (tmp_path / "agent.sock").exists():
         assert time.monotonic() < deadline
@@ -270,7 +351,9 @@ def agent(tmp_path: Path) -> Iterator[dict[str, str]]:
     process.wait()
 
 
-async def test_the_ssh_agent_is_used(shared: TestPod, tmp_path: Path, agent: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_ssh_agent_is_used(
+    shared: TestPod, tmp_path: Path, agent: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SSH_AUTH_SOCK", agent["SSH_AUTH_SOCK"])
     stranger = keys.private_key(tmp_path / "stranger-in-agent")
     subprocess.run(["ssh-add", "-q", str(stranger)], env=agent, check=True, capture_output=True)
@@ -278,23 +361,43 @@ async def test_the_ssh_agent_is_used(shared: TestPod, tmp_path: Path, agent: dic
     assert "ssh-agent: stranger-in-agent" in error.message
     subprocess.run(["ssh-add", "-q", str(shared.key)], env=agent, check=True, capture_output=True)
     assert await whoami(transport(shared, tmp_path, identity_file=None)) == shared.home
-    # An encrypted file whose key the agent holds asks nobody; a public file names a key of the agent.
+    # An encrypted file whose key the agent holds asks nobody; a public file names a key of the
+    # agent.
     encrypted = _authorized(shared, tmp_path / "held", passphrase=SECRET)
-    subprocess.run(["ssh-keygen", "-p", "-q", "-P", SECRET, "-N", "", "-f", str(encrypted)], check=True, capture_output=True)
+    subprocess.run(
+        ["ssh-keygen", "-p", "-q", "-P", SECRET, "-N", "", "-f", str(encrypted)],
+        check=True,
+        capture_output=True,
+    )
     subprocess.run(["ssh-add", "-q", str(encrypted)], env=agent, check=True, capture_output=True)
-    subprocess.run(["ssh-keygen", "-p", "-q", "-N", SECRET, "-f", str(encrypted)], check=True, capture_output=True)
+    subprocess.run(
+        ["ssh-keygen", "-p", "-q", "-N", SECRET, "-f", str(encrypted)],
+        check=True,
+        capture_output=True,
+    )
     assert await whoami(transport(shared, tmp_path, identity_file=str(encrypted))) == shared.home
-    assert await whoami(transport(shared, tmp_path, identity_file=f"{encrypted}.pub")) == shared.home
+    assert (
+        await whoami(transport(shared, tmp_path, identity_file=f"{encrypted}.pub")) == shared.home
+    )
     # It is never forwarded, whatever the ssh config says.
     (tmp_path / "config").write_text("Host *\n  ForwardAgent yes\n")
-    forwarding = transport(shared, tmp_path, identity_file=None, ssh_config=True, options={"config": tmp_path / "config"})
+    forwarding = transport(
+        shared,
+        tmp_path,
+        identity_file=None,
+        ssh_config=True,
+        options={"config": tmp_path / "config"},
+    )
     done = await forwarding.run(["sh", "-c", "echo ${SSH_AUTH_SOCK:-none}"])
     await forwarding.close()
-    # A plain pod's sshd passes on nothing either; an embedded one runs as us and is no test of this.
+    # A plain pod's sshd passes on nothing either; an embedded one runs as us and is no test of
+    # this.
     assert done.stdout == b"none\n"
 
 
-async def test_a_dead_agent_is_mentioned_and_the_files_are_tried(shared: TestPod, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_dead_agent_is_mentioned_and_the_files_are_tried(
+    shared: TestPod, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SSH_AUTH_SOCK", str(tmp_path / "gone.sock"))
     assert await whoami(transport(shared, tmp_path)) == shared.home
     error = await refused(transport(shared, tmp_path, identity_file=None), AuthFailed)
@@ -313,7 +416,9 @@ async def test_default_keys_are_found_in_the_home(shared: TestPod, tmp_path: Pat
 
 
 async def test_a_refused_port(shared: TestPod, tmp_path: Path) -> None:
-    error = await refused(transport(shared, tmp_path, port=_closed_port(shared.address)), ConnectionRefused)
+    error = await refused(
+        transport(shared, tmp_path, port=_closed_port(shared.address)), ConnectionRefused
+    )
     assert error.retry
     assert shared.address in error.message
 
@@ -323,7 +428,9 @@ async def test_a_name_that_does_not_exist(shared: TestPod, tmp_path: Path) -> No
     assert "No address is known for no-such-pod.invalid" in error.message
 
 
-async def test_an_address_that_does_not_answer(pods: Pods, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_address_that_does_not_answer(
+    pods: Pods, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A cut cable: packets vanish. The limit is shortened here, the mechanism is the real one."""
     monkeypatch.setattr(ssh, "CONNECT_S", 0.5)
     (pod,) = pods(1)
@@ -339,13 +446,23 @@ async def test_an_address_that_does_not_answer(pods: Pods, tmp_path: Path, monke
 
 
 @pytest.mark.parametrize(
-    ("greeting", "hang_up"), [(b"HTTP/1.1 400 Bad Request\r\n\r\n", True), (b"SSH-1.5-old\r\n", False), (b"x" * 9000, False), (b"", True)]
+    ("greeting", "hang_up"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", True),
+        (b"SSH-1.5-old\r\n", False),
+        (b"x" * 9000, False),
+        (b"", True),
+    ],
 )
-async def test_what_is_not_an_ssh_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, greeting: bytes, hang_up: bool) -> None:
+async def test_what_is_not_an_ssh_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, greeting: bytes, hang_up: bool
+) -> None:
     with _Server(greeting, hang_up) as port:
         pod = SshTransport(_at("127.0.0.1", port), HostKeys(tmp_path / "kh"))
         try:
-            with pytest.raises(LinkError, match=r"not an SSH server|gave no SSH greeting") as caught:
+            with pytest.raises(
+                LinkError, match=r"not an SSH server|gave no SSH greeting"
+            ) as caught:
                 await pod.run(["true"])
         finally:
             await pod.close()
@@ -355,7 +472,9 @@ async def test_what_is_not_an_ssh_server(tmp_path: Path, monkeypatch: pytest.Mon
 async def test_a_server_that_never_greets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ssh, "LOGIN_S", 0.5)
     with _Server(b"", False) as port:
-        error = await refused(SshTransport(_at("127.0.0.1", port), HostKeys(tmp_path / "kh")), Unreachable)
+        error = await refused(
+            SshTransport(_at("127.0.0.1", port), HostKeys(tmp_path / "kh")), Unreachable
+        )
     assert "gave no SSH greeting" in error.message
 
 
@@ -373,7 +492,9 @@ async def test_too_many_sessions(pods: Pods, tmp_path: Path) -> None:
         pod.close()
 
 
-async def test_a_reboot_is_a_lost_connection_and_the_next_open_reconnects(pods: Pods, tmp_path: Path) -> None:
+async def test_a_reboot_is_a_lost_connection_and_the_next_open_reconnects(
+    pods: Pods, tmp_path: Path
+) -> None:
     (pod,) = pods(1)
     connection = transport(pod, tmp_path)
     try:
@@ -395,7 +516,9 @@ async def test_a_reboot_is_a_lost_connection_and_the_next_open_reconnects(pods: 
 
 
 @pytest.mark.long
-async def test_a_cut_link_is_found_by_keepalive_and_a_short_cut_survives(pods: Pods, tmp_path: Path) -> None:
+async def test_a_cut_link_is_found_by_keepalive_and_a_short_cut_survives(
+    pods: Pods, tmp_path: Path
+) -> None:
     (pod,) = pods(1)
     connection = transport(pod, tmp_path)
     try:
@@ -425,7 +548,10 @@ def _authorized(pod: TestPod, path: Path, **how: object) -> Path:
     key = keys.private_key(path, **how)  # type: ignore[arg-type]
     line = keys.public_line(key)
     for place in ("/etc/bs4-pod/authorized_keys", f"{Path(pod.home).parent}/authorized_keys"):
-        if pod.run(["sh", "-c", 'test -f "$1" && echo "$2" >> "$1"', "sh", place, line]).returncode == 0:
+        if (
+            pod.run(["sh", "-c", 'test -f "$1" && echo "$2" >> "$1"', "sh", place, line]).returncode
+            == 0
+        ):
             return key
     pytest.skip("this kind of pod takes no further keys")
 

@@ -10,10 +10,19 @@ from pytest_textual_snapshot import SVGImageExtension  # type: ignore[import-unt
 
 from tests.console.tui.driving import quiet
 
-# syrupy 4.9 renamed the attribute that the plugin (1.0.0) sets; without this the pictures are called .raw and nothing shows them.
+# syrupy 4.9 renamed the attribute that the plugin (1.0.0) sets; without this the pictures are
+# called .raw and nothing shows them.
 SVGImageExtension.file_extension = "svg"
 
-_LEAKS = ("NO_COLOR", "SSH_CONNECTION", "TMUX", "DISPLAY", "WAYLAND_DISPLAY", "COLORTERM", "TEXTUAL_THEME")
+_LEAKS = (
+    "NO_COLOR",
+    "SSH_CONNECTION",
+    "TMUX",
+    "DISPLAY",
+    "WAYLAND_DISPLAY",
+    "COLORTERM",
+    "TEXTUAL_THEME",
+)
 
 
 @pytest.fixture(autouse=True)

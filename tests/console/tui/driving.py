@@ -1,4 +1,6 @@
-"""Presses keys like a person and waits for what they do: no sleeps, only until the app has nothing left to do."""
+"""Presses keys like a person and waits for what they do: no sleeps, only until the app has nothing
+left to do.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,23 @@ if TYPE_CHECKING:
 
 
 async def quiet(min_sleep: float = 0.0, max_sleep: float = 1.0) -> None:
-    """Instead of Textual's wait_for_idle, which looks at the process's CPU time in steps of 20 ms: too slow, and wrong on a busy machine.
-    This waits until no widget has a message left, three times in a row."""
+    """Instead of Textual's wait_for_idle, which looks at the process's CPU time in steps of 20 ms:
+    too slow, and wrong on a busy machine. This waits until no widget has a message left, three
+    times in a row.
+    """
     app = active_app.get()
     rounds = 0
     for _ in range(1000):
         await asyncio.sleep(0.001)
-        pumps: list[Any] = [app, *(app.screen.walk_children(with_self=True) if app.screen_stack else [])]
-        rounds = 0 if any(pump.message_queue_size or pump._next_callbacks for pump in pumps) else rounds + 1
+        pumps: list[Any] = [
+            app,
+            *(app.screen.walk_children(with_self=True) if app.screen_stack else []),
+        ]
+        rounds = (
+            0
+            if any(pump.message_queue_size or pump._next_callbacks for pump in pumps)
+            else rounds + 1
+        )
         if rounds == 3:
             return
 
@@ -37,8 +48,16 @@ async def settle(pilot: Pilot[Any], sessions: Sequence[fixtures.RecordedSession]
         if not app.screen_stack:
             return
         panes = list(app.screen.query("LogPane"))
-        loading = [pane for pane in panes if pane._feed is None or not (pane._feed.loaded or pane._feed.waiting or pane._broken)]
-        if getattr(app.screen, "ready", True) and not loading and not any(pane.view.lens.pending for pane in panes):
+        loading = [
+            pane
+            for pane in panes
+            if pane._feed is None or not (pane._feed.loaded or pane._feed.waiting or pane._broken)
+        ]
+        if (
+            getattr(app.screen, "ready", True)
+            and not loading
+            and not any(pane.view.lens.pending for pane in panes)
+        ):
             break
         assert time.monotonic() < deadline, f"{app.screen} is not ready: {loading}"
     app.tick()
@@ -64,10 +83,14 @@ async def write(pilot: Pilot[Any], text: str) -> None:
     await pilot.pause()
 
 
-async def drive(pilot: Pilot[Any], sessions: Sequence[fixtures.RecordedSession], keys: Sequence[str]) -> None:
-    """Each key in turn. `:text` and `/text` open a prompt and type; without a trailing space they are entered. `!name` replaces what is
-    known of the first pod by another fixture's (the next moment of the
-    same story); `~log` waits until the log has followed the time cursor, `~there` until it is where one wanted to go."""
+async def drive(
+    pilot: Pilot[Any], sessions: Sequence[fixtures.RecordedSession], keys: Sequence[str]
+) -> None:
+    """Each key in turn. `:text` and `/text` open a prompt and type; without a trailing space they
+    are entered. `!name` replaces what is known of the first pod by another fixture's (the next
+    moment of the same story); `~log` waits until the log has followed the time cursor, `~there`
+    until it is where one wanted to go.
+    """
     app: Any = pilot.app
     await settle(pilot)
     for key in keys:
@@ -84,7 +107,9 @@ async def drive(pilot: Pilot[Any], sessions: Sequence[fixtures.RecordedSession],
             # A jump loads the lines there before the view changes.
             await until(pilot, lambda: app.screen.pane.view.spot is not None)
         elif key == "~log":
-            await until(pilot, lambda: app.screen.pane._moment is not None and app.screen.pane._feed.loaded)
+            await until(
+                pilot, lambda: app.screen.pane._moment is not None and app.screen.pane._feed.loaded
+            )
         elif key.startswith("!"):
             state, later = sessions[0].state, getattr(fixtures, key[1:])().state
             state.ledger, state.link, state.telemetry = later.ledger, later.link, later.telemetry

@@ -1,6 +1,8 @@
-"""Pods frozen at one moment, built from records of the documented shapes; what the screens and the pictures show.
+"""Pods frozen at one moment, built from records of the documented shapes; what the screens and the
+pictures show.
 
-Everything is made by applying journal, telemetry and steps records to a real PodState, as the session does it.
+Everything is made by applying journal, telemetry and steps records to a real PodState, as the
+session does it.
 """
 
 from __future__ import annotations
@@ -35,14 +37,18 @@ CLOCK = Clock(wall=lambda: NOW, mono=lambda: MONO)
 
 
 class RecordedSession:
-    """Stands where a PodSession stands, over a state that is already there and logs that are already written."""
+    """Stands where a PodSession stands, over a state that is already there and logs that are
+    already written.
+    """
 
     def __init__(self, state: PodState, logs: Mapping[str, bytes] | None = None) -> None:
         self.state = state
         self.mirror = Mirror(None)
         self.logs = {name: bytearray(data) for name, data in (logs or {}).items()}
         self.checkpoints: dict[str, Any] | None = None
-        """What the pod answers about a run's checkpoints; None as an agent that knows no such question."""
+        """What the pod answers about a run's checkpoints; None as an agent that knows no such
+        question.
+        """
         self.configs: dict[str, str] = {}
         self.submitted: list[tuple[str, dict[str, Any]]] = []
         self.retried = 0
@@ -67,9 +73,13 @@ class RecordedSession:
         self._news.set()
         self._news = asyncio.Event()
 
-    async def read_log(self, stream: str, cursor: str, limit: int = 262144, wait: float = 0.0, *, seen: int = 0) -> Any:
+    async def read_log(
+        self, stream: str, cursor: str, limit: int = 262144, wait: float = 0.0, *, seen: int = 0
+    ) -> Any:
         if not self.state.link.up and self.state.link.state != "recorded":
-            raise Unreachable(f"{self.state.name} cannot be reached.", "It is tried again by itself.")
+            raise Unreachable(
+                f"{self.state.name} cannot be reached.", "It is tried again by itself."
+            )
         data = self.logs[stream]
         size = len(data)
         begin = {"start": 0, "end": size}.get(cursor, -1)
@@ -79,7 +89,12 @@ class RecordedSession:
             await self._news.wait()
             return await self.read_log(stream, cursor, limit)
         return types.SimpleNamespace(
-            start=f"1:{begin}", next=f"1:{begin + len(piece)}", data=piece, gap=None, partial=False, more=begin + len(piece) < size
+            start=f"1:{begin}",
+            next=f"1:{begin + len(piece)}",
+            data=piece,
+            gap=None,
+            partial=False,
+            more=begin + len(piece) < size,
         )
 
     async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
@@ -93,7 +108,12 @@ class RecordedSession:
             return self._config(str(parameters["config"]))
         data = bytes(self.logs[stream])
         if op == "seek-time":
-            return {"cursor": f"1:{_first_at(data, parameters['t'])}", "t": parameters["t"], "exact": True, "next": None}
+            return {
+                "cursor": f"1:{_first_at(data, parameters['t'])}",
+                "t": parameters["t"],
+                "exact": True,
+                "next": None,
+            }
         if op != "seek-line" or parameters["line"] >= 0:
             return Queries(InMemory(data)).run(op, parameters)  # type: ignore[arg-type]
         end = int(parameters["cursor"].split(":")[1]) if "cursor" in parameters else len(data)
@@ -113,8 +133,13 @@ class RecordedSession:
     def _paths(self, beginning: str) -> dict[str, Any]:
         """As the agent's Listing: of the files that are logs here."""
         directory = beginning[: beginning.rindex("/") + 1]
-        paths = (name.removeprefix("file/") for name in self.logs if name.startswith(f"file/{beginning}"))
-        names = {name + slash for name, slash, _ in (path.removeprefix(directory).partition("/") for path in paths)}
+        paths = (
+            name.removeprefix("file/") for name in self.logs if name.startswith(f"file/{beginning}")
+        )
+        names = {
+            name + slash
+            for name, slash, _ in (path.removeprefix(directory).partition("/") for path in paths)
+        }
         return {"directory": directory, "names": sorted(names), "more": False, "next": None}
 
     async def submit(self, kind: str, **body: Any) -> str:
@@ -182,13 +207,27 @@ def fleet(*sessions: RecordedSession) -> Fleet:
 def journal(pod: PodState, type_: str, ago: float, **fields: Any) -> None:
     """One journal record that was written `ago` seconds before NOW."""
     pod.apply_journal(
-        {"t": NOW - ago, "m": POD_M - ago, "b": BOOT, "seq": pod.ledger.last_seq + 1, "prev": "0" * 64, "type": type_, **fields}
+        {
+            "t": NOW - ago,
+            "m": POD_M - ago,
+            "b": BOOT,
+            "seq": pod.ledger.last_seq + 1,
+            "prev": "0" * 64,
+            "type": type_,
+            **fields,
+        }
     )
 
 
 def connected(name: str, address: str, rtt: float = 0.012, since: float = 7_260) -> PodState:
     pod = PodState(name, address=address)
-    pod.link.state, pod.link.since, pod.link.last_up, pod.link.rtt, pod.link.clock_offset = "up", MONO - since, MONO, rtt, 0.1
+    pod.link.state, pod.link.since, pod.link.last_up, pod.link.rtt, pod.link.clock_offset = (
+        "up",
+        MONO - since,
+        MONO,
+        rtt,
+        0.1,
+    )
     pod.hello = {
         "protocol": 1,
         "agent": "0.1.0",
@@ -201,12 +240,29 @@ def connected(name: str, address: str, rtt: float = 0.012, since: float = 7_260)
     return pod
 
 
-def start_run(pod: PodState, run: str, trainer: str, max_steps: int, ago: float, attempt: int = 1, resume: int | None = None) -> None:
+def start_run(
+    pod: PodState,
+    run: str,
+    trainer: str,
+    max_steps: int,
+    ago: float,
+    attempt: int = 1,
+    resume: int | None = None,
+) -> None:
     if run not in pod.runs:
         journal(
-            pod, "run", ago, event="registered", run=run, trainer=trainer, output_dir=f"/data/{run}", cwd="/root/prime-rl",
-            argv=["uv", "run", "rl", "@", f"configs/{run}.toml"], config=f"configs/{run}.toml", max_steps=max_steps,
-        )  # fmt: skip
+            pod,
+            "run",
+            ago,
+            event="registered",
+            run=run,
+            trainer=trainer,
+            output_dir=f"/data/{run}",
+            cwd="/root/prime-rl",
+            argv=["uv", "run", "rl", "@", f"configs/{run}.toml"],
+            config=f"configs/{run}.toml",
+            max_steps=max_steps,
+        )
     journal(pod, "run", ago, event="attempt-started", run=run, attempt=attempt, resume=resume)
 
 
@@ -232,69 +288,153 @@ def steps(
         pod.apply_step(
             run,
             {
-                **stamp, "side": "trainer", "time_s": round(seconds * noise.uniform(0.94, 1.07), 2), "loss": 0.0012,
-                "entropy": "nan" if step in nan else round(0.62 * math.exp(-1.6 * share) + 0.03 * noise.random(), 4),
+                **stamp,
+                "side": "trainer",
+                "time_s": round(seconds * noise.uniform(0.94, 1.07), 2),
+                "loss": 0.0012,
+                "entropy": "nan"
+                if step in nan
+                else round(0.62 * math.exp(-1.6 * share) + 0.03 * noise.random(), 4),
                 "mismatch_kl": round(0.0006 + 0.0004 * noise.random() + 0.0012 * share, 5),
                 "grad_norm": "nan" if step in nan else round(grad, 4),
-                "lr": 3e-06, "throughput": round(20311 * noise.uniform(0.96, 1.04)), "mfu": 32.3, "peak_mem_gib": 61.2,
+                "lr": 3e-06,
+                "throughput": round(20311 * noise.uniform(0.96, 1.04)),
+                "mfu": 32.3,
+                "peak_mem_gib": 61.2,
                 "log_t": NOW - ago,
             },
-        )  # fmt: skip
+        )
         pod.apply_step(
             run,
             {
-                **stamp, "side": "orchestrator", "time_s": round(seconds * noise.uniform(0.9, 1.1), 2),
-                "reward": round(0.18 + 0.46 * (1 - math.exp(-3 * share)) + 0.05 * (noise.random() - 0.5), 4), "seq_len": 1820.0,
-                "async_level": 1, "off_policy": 2, "log_t": NOW - ago,
+                **stamp,
+                "side": "orchestrator",
+                "time_s": round(seconds * noise.uniform(0.9, 1.1), 2),
+                "reward": round(
+                    0.18 + 0.46 * (1 - math.exp(-3 * share)) + 0.05 * (noise.random() - 0.5), 4
+                ),
+                "seq_len": 1820.0,
+                "async_level": 1,
+                "off_policy": 2,
+                "log_t": NOW - ago,
             },
-        )  # fmt: skip
+        )
     if run in pod.runs:
         pod.runs[run].step_seen = MONO - last_ago
 
 
-def gpu(index: int, util: float, used: float, run: str | None, component: str, pid: int, **more: Any) -> dict[str, Any]:
+def gpu(
+    index: int, util: float, used: float, run: str | None, component: str, pid: int, **more: Any
+) -> dict[str, Any]:
     return {
-        "index": index, "uuid": f"GPU-{index}", "name": "NVIDIA H100 80GB HBM3", "util": util, "mem_util": util * 0.6,
+        "index": index,
+        "uuid": f"GPU-{index}",
+        "name": "NVIDIA H100 80GB HBM3",
+        "util": util,
+        "mem_util": util * 0.6,
         "mem_used": used * GIB,
-        "mem_total": 80 * GIB, "temp": 41 + util * 0.26, "power": 118 + util * 5.4, "power_limit": 700, "sm_clock": 1980,
+        "mem_total": 80 * GIB,
+        "temp": 41 + util * 0.26,
+        "power": 118 + util * 5.4,
+        "power_limit": 700,
+        "sm_clock": 1980,
         "mem_clock": 2619,
-        "ecc": 0, "throttle": [], "error": None,
-        "pcie": {"gen": 5, "gen_max": 5, "width": 16, "width_max": 16, "tx": 96_400, "rx": 8_120 * util},
+        "ecc": 0,
+        "throttle": [],
+        "error": None,
+        "pcie": {
+            "gen": 5,
+            "gen_max": 5,
+            "width": 16,
+            "width_max": 16,
+            "tx": 96_400,
+            "rx": 8_120 * util,
+        },
         "nvlink": {"active": 18, "links": 18, "errors": 0},
-        "procs": [{"pid": pid, "mem": used * GIB, "visible": True, "run": run, "component": component}] if used > 1 else [], **more,
-    }  # fmt: skip
+        "procs": [
+            {"pid": pid, "mem": used * GIB, "visible": True, "run": run, "component": component}
+        ]
+        if used > 1
+        else [],
+        **more,
+    }
 
 
 def parts(base: int, engines: int, ranks: int, **states: str) -> list[dict[str, Any]]:
     """Components of a run as telemetry lists them; `states` overrides a component's letter."""
-    names = ["launcher", "inference", *["engine"] * engines, "orchestrator", "trainer", *["rank"] * ranks]
+    names = [
+        "launcher",
+        "inference",
+        *["engine"] * engines,
+        "orchestrator",
+        "trainer",
+        *["rank"] * ranks,
+    ]
     return [
-        {"component": name, "pid": base + 9 * i, "start_ticks": 812_000 + i, "cpu": 12.0, "rss": 3 * GIB, "state": states.get(name, "S")}
+        {
+            "component": name,
+            "pid": base + 9 * i,
+            "start_ticks": 812_000 + i,
+            "cpu": 12.0,
+            "rss": 3 * GIB,
+            "state": states.get(name, "S"),
+        }
         for i, name in enumerate(names)
     ]
 
 
 def telemetry(
-    pod: PodState, *, ago: float = 0.4, devices: list[dict[str, Any]] | None = None, runs: list[dict[str, Any]] | None = None,
+    pod: PodState,
+    *,
+    ago: float = 0.4,
+    devices: list[dict[str, Any]] | None = None,
+    runs: list[dict[str, Any]] | None = None,
     disk: float = 0.41,
-    kernel_log: str = "visible", **gpus: Any,
-) -> None:  # fmt: skip
+    kernel_log: str = "visible",
+    **gpus: Any,
+) -> None:
     pod.apply_telemetry(
         {
-            "t": NOW - ago, "m": POD_M - ago, "b": BOOT,
-            "gpus": {"state": "ok", "detail": "", "age_s": 0.3, "driver": "570.124.06", "pids": "local", "devices": devices or [],
-            "xids": [], **gpus},
+            "t": NOW - ago,
+            "m": POD_M - ago,
+            "b": BOOT,
+            "gpus": {
+                "state": "ok",
+                "detail": "",
+                "age_s": 0.3,
+                "driver": "570.124.06",
+                "pids": "local",
+                "devices": devices or [],
+                "xids": [],
+                **gpus,
+            },
             "host": {
-                "cpu": 23.0, "cores": 96, "load1": 21.4, "mem_used": 212 * GIB, "mem_total": 960 * GIB, "shm_used": 1.4 * GIB,
+                "cpu": 23.0,
+                "cores": 96,
+                "load1": 21.4,
+                "mem_used": 212 * GIB,
+                "mem_total": 960 * GIB,
+                "shm_used": 1.4 * GIB,
                 "shm_total": 64 * GIB,
-                "disks": [{"path": "/data", "used": disk * 2000 * GIB, "total": 2000 * GIB, "free": (1 - disk) * 2000 * GIB,
-                "read_only": False}],
+                "disks": [
+                    {
+                        "path": "/data",
+                        "used": disk * 2000 * GIB,
+                        "total": 2000 * GIB,
+                        "free": (1 - disk) * 2000 * GIB,
+                        "read_only": False,
+                    }
+                ],
                 "net": {"rx": 1.2e6, "tx": 3.4e5},
             },
             "runs": runs or [],
-            "coverage": {"kernel_log": kernel_log, "xid_events": "visible", "gpu_processes": "by-pid"},
+            "coverage": {
+                "kernel_log": kernel_log,
+                "xid_events": "visible",
+                "gpu_processes": "by-pid",
+            },
         }
-    )  # fmt: skip
+    )
     pod.telemetry_seen = MONO - ago
 
 
@@ -312,9 +452,11 @@ def trainer_log(pod: PodState, run: str, extra: str = "", escape: bool = False) 
         word = "\x1b[32m\x1b[1mSUCCESS\x1b[0m" if escape else "SUCCESS"
         ago = NOW - row["t"]
         lines.append(
-            f"{clock(ago)} {word} Step {row['step']} | Time: {row['time_s']:.2f}s | Loss: {row['loss']:.4f} | Entropy: {row['entropy']} | "
-            f"Mismatch KL: {row['mismatch_kl']:.4f} | Grad. Norm: {row['grad_norm']} | LR: {row['lr']:.2e} | "
-            f"Throughput: {row['throughput']} tokens/s | MFU: {row['mfu']}% | Peak Mem.: {row['peak_mem_gib']} GiB"
+            f"{clock(ago)} {word} Step {row['step']} | Time: {row['time_s']:.2f}s | Loss: "
+            f"{row['loss']:.4f} | Entropy: {row['entropy']} | Mismatch KL: "
+            f"{row['mismatch_kl']:.4f} | Grad. Norm: {row['grad_norm']} | LR: {row['lr']:.2e} | "
+            f"Throughput: {row['throughput']} tokens/s | MFU: {row['mfu']}% | Peak Mem.: "
+            f"{row['peak_mem_gib']} GiB"
         )
     return ("\n".join(lines) + "\n" + extra).encode()
 
@@ -326,23 +468,24 @@ def orchestrator_log(pod: PodState, run: str, extra: str = "") -> bytes:
         lines.append(f"{clock(ago + 9)}    INFO Starting orchestrator step {row['step']}")
         if row["step"] % 20 == 7:
             lines.append(
-                f"{clock(ago + 5)} WARNING Cancelled 4 old rollout requests (will refill naturally). "
-                "Consider increasing max_off_policy_steps to avoid this."
+                f"{clock(ago + 5)} WARNING Cancelled 4 old rollout requests (will refill "
+                "naturally). Consider increasing max_off_policy_steps to avoid this."
             )
         lines.append(
-            f"{clock(ago)} SUCCESS Step {row['step']} | Time: {row['time_s']:.2f}s | Reward: {row['reward']:.4f} | "
-            f"Throughput: 5123.4 tokens/s | "
-            f"Seq. Length: {row['seq_len']} tokens/sample | Async Level: {row['async_level']} | Max. Off-Policy Level: {row['off_policy']}"
+            f"{clock(ago)} SUCCESS Step {row['step']} | Time: {row['time_s']:.2f}s | Reward: "
+            f"{row['reward']:.4f} | Throughput: 5123.4 tokens/s | Seq. Length: {row['seq_len']} "
+            f"tokens/sample | Async Level: {row['async_level']} | Max. Off-Policy Level: "
+            f"{row['off_policy']}"
         )
     return ("\n".join(lines) + "\n" + extra).encode()
 
 
 def inference_log(ago: float = 2.0, count: int = 40) -> bytes:
     lines = [
-        f"(APIServer pid=821) INFO 11-20 {clock(ago + 10 * (count - i))} [loggers.py:335] Engine 000: "
-        f"Avg prompt throughput: 5120.3 tokens/s, "
-        f"Avg generation throughput: {18211 + 37 * (i % 5)}.4 tokens/s, "
-        f"Running: 128 reqs, Waiting: 0 reqs, GPU KV cache usage: 41.{i % 10}%"
+        f"(APIServer pid=821) INFO 11-20 {clock(ago + 10 * (count - i))} [loggers.py:335] Engine "
+        "000: Avg prompt throughput: 5120.3 tokens/s, Avg generation throughput: "
+        f"{18211 + 37 * (i % 5)}.4 tokens/s, Running: 128 reqs, Waiting: 0 reqs, GPU KV cache "
+        f"usage: 41.{i % 10}%"
         for i in range(count)
     ]
     return ("\n".join(lines) + "\n").encode()
@@ -360,7 +503,11 @@ def healthy() -> RecordedSession:
     devices += [gpu(i, 97, 71.2, "code-14b", "rank", 910 + i) for i in (6, 7)]
     then = [gpu(i, 12 + i, 66.4, "code-14b", "engine", 830 + i) for i in range(8)]
     telemetry(pod, ago=6 + 7 * 14.2, devices=then)
-    telemetry(pod, devices=devices, runs=[{"run": "code-14b", "attempt": 1, "alive": True, "components": parts(812, 6, 2)}])
+    telemetry(
+        pod,
+        devices=devices,
+        runs=[{"run": "code-14b", "attempt": 1, "alive": True, "components": parts(812, 6, 2)}],
+    )
     logs = {
         "log/code-14b/trainer": trainer_log(pod, "code-14b", escape=True),
         "log/code-14b/orchestrator": orchestrator_log(pod, "code-14b"),
@@ -374,7 +521,9 @@ PLAN_HASH = "7be1a4c09d5f3321" + "ab" * 24
 
 
 def desync(*, incident: bool = True) -> RecordedSession:
-    """math-7b on h100-a: resumed from 40 while the orchestrator's checkpoints reach 60; nothing moves since 03:03."""
+    """math-7b on h100-a: resumed from 40 while the orchestrator's checkpoints reach 60; nothing
+    moves since 03:03.
+    """
     pod = connected("h100-a", "root@192.0.2.41:2222")
     start_run(pod, "math-7b", "prime-rl-2026-01", 400, 9_000)
     steps(pod, "math-7b", 0, 47, 31.3, last_ago=2_400)
@@ -396,10 +545,19 @@ def desync(*, incident: bool = True) -> RecordedSession:
         gpu(i, 0, 38.9, "math-7b", "rank", 1440 + i) for i in range(4, 8)
     ]
     telemetry(
-        pod, devices=devices, runs=[{"run": "math-7b", "attempt": 2, "alive": True, "components": parts(1400, 4, 4)}], kernel_log="hidden"
+        pod,
+        devices=devices,
+        runs=[{"run": "math-7b", "attempt": 2, "alive": True, "components": parts(1400, 4, 4)}],
+        kernel_log="hidden",
     )
-    wait = "".join(f"{clock(ago)} WARNING Timeout waiting for enough tokens to pack\n" for ago in range(530, 0, -10))
-    barrier = f"{clock(540)}    INFO Hit async barrier because we are >1 step(s) async. Waiting for checkpoint 42\n"
+    wait = "".join(
+        f"{clock(ago)} WARNING Timeout waiting for enough tokens to pack\n"
+        for ago in range(530, 0, -10)
+    )
+    barrier = (
+        f"{clock(540)}    INFO Hit async barrier because we are >1 step(s) async. Waiting for "
+        "checkpoint 42\n"
+    )
     logs = {
         "log/math-7b/trainer": trainer_log(pod, "math-7b", wait),
         "log/math-7b/orchestrator": orchestrator_log(pod, "math-7b", barrier),
@@ -410,50 +568,119 @@ def desync(*, incident: bool = True) -> RecordedSession:
     silent = logs["log/math-7b/trainer"].index(f"{clock(270)} WARNING".encode())
     if incident:
         journal(
-            pod, "incident", 248, event="opened", incident=DESYNC, failure="step-desync", run="math-7b", attempt=2, role="root",
+            pod,
+            "incident",
+            248,
+            event="opened",
+            incident=DESYNC,
+            failure="step-desync",
+            run="math-7b",
+            attempt=2,
+            role="root",
             severity="critical",
             title="Trainer and orchestrator wait for each other at different steps",
-            summary="The trainer waits for rollouts of step 60, the orchestrator makes those of step 43. No side can move.",
-            playbook="step-desync", where="pod", coverage=["kernel log is hidden (permission denied)"],
+            summary=(
+                "The trainer waits for rollouts of step 60, the orchestrator makes those of step "
+                "43. No side can move."
+            ),
+            playbook="step-desync",
+            where="pod",
+            coverage=["kernel log is hidden (permission denied)"],
             evidence=[
                 {
-                    "source": "orchestrator", "stream": "log/math-7b/orchestrator", "cursor": f"1:{at}",
-                    "file": "/data/math-7b/run_default/logs/orchestrator.log", "offset": at, "line": 131,
-                    "text": f"{clock(540)}    INFO Hit async barrier because we are >1 step(s) async. Waiting for checkpoint 42",
+                    "source": "orchestrator",
+                    "stream": "log/math-7b/orchestrator",
+                    "cursor": f"1:{at}",
+                    "file": "/data/math-7b/run_default/logs/orchestrator.log",
+                    "offset": at,
+                    "line": 131,
+                    "text": (
+                        f"{clock(540)}    INFO Hit async barrier because we are >1 step(s) "
+                        "async. Waiting for checkpoint 42"
+                    ),
                 },
                 {
-                    "source": "trainer", "stream": "log/math-7b/trainer", "cursor": f"1:{silent}", "file": "/data/math-7b/logs/trainer.log",
-                    "offset": silent, "line": 57, "text": f"{clock(270)} WARNING Timeout waiting for enough tokens to pack",
+                    "source": "trainer",
+                    "stream": "log/math-7b/trainer",
+                    "cursor": f"1:{silent}",
+                    "file": "/data/math-7b/logs/trainer.log",
+                    "offset": silent,
+                    "line": 57,
+                    "text": f"{clock(270)} WARNING Timeout waiting for enough tokens to pack",
                 },
-                {"source": "files", "file": "/data/math-7b/run_default/checkpoints",
-                "text": "newest step 60; the trainer's newest complete step is 40"},
+                {
+                    "source": "files",
+                    "file": "/data/math-7b/run_default/checkpoints",
+                    "text": "newest step 60; the trainer's newest complete step is 40",
+                },
             ],
-        )  # fmt: skip
+        )
     return RecordedSession(pod, logs)
 
 
 PLAN_STEPS: list[dict[str, Any]] = [
     {
-        "kind": "stop_run", "title": "Stop math-7b: 11 processes of attempt 2",
+        "kind": "stop_run",
+        "title": "Stop math-7b: 11 processes of attempt 2",
         "command": "kill -TERM 1400 1409 1418 1427 1436 1445 1454 1463 1472 1481 1490",
-        "parameters": {"attempt": 2, "limit": 60}, "targets": [],
+        "parameters": {"attempt": 2, "limit": 60},
+        "targets": [],
         "shown": {
             "processes": [
-                {"pid": 1400, "component": "launcher",
-                "command": "/root/prime-rl/.venv/bin/python3 /root/prime-rl/.venv/bin/rl @ configs/math-7b.toml"},
-                {"pid": 1409, "component": "inference", "command": "vllm serve Qwen/Qwen3-8B --port 8000"},
-                *[{"pid": 1418 + 9 * i, "component": "engine", "command": "VLLM::EngineCore"} for i in range(4)],
-                {"pid": 1454, "component": "orchestrator", "command": "python -m prime_rl.orchestrator.orchestrator"},
-                *[{"pid": 1463 + 9 * i, "component": "rank", "command": "python -m prime_rl.trainer.rl.train"} for i in range(4)],
+                {
+                    "pid": 1400,
+                    "component": "launcher",
+                    "command": (
+                        "/root/prime-rl/.venv/bin/python3 /root/prime-rl/.venv/bin/rl @ "
+                        "configs/math-7b.toml"
+                    ),
+                },
+                {
+                    "pid": 1409,
+                    "component": "inference",
+                    "command": "vllm serve Qwen/Qwen3-8B --port 8000",
+                },
+                *[
+                    {"pid": 1418 + 9 * i, "component": "engine", "command": "VLLM::EngineCore"}
+                    for i in range(4)
+                ],
+                {
+                    "pid": 1454,
+                    "component": "orchestrator",
+                    "command": "python -m prime_rl.orchestrator.orchestrator",
+                },
+                *[
+                    {
+                        "pid": 1463 + 9 * i,
+                        "component": "rank",
+                        "command": "python -m prime_rl.trainer.rl.train",
+                    }
+                    for i in range(4)
+                ],
             ]
         },
     },
-    {"kind": "archive_logs", "title": "Archive the logs of math-7b (the trainer deletes them when it starts)", "command": "",
-    "parameters": {}, "targets": [], "shown": {}},
     {
-        "kind": "move_steps", "title": "Move 2 step directories above step 40 to the run's trash",
-        "command": "mv /data/math-7b/run_default/checkpoints/step_50 <trash>/; mv /data/math-7b/run_default/checkpoints/step_60 <trash>/",
-        "parameters": {"above": 40, "roots": ["/data/math-7b/run_default/checkpoints"], "limit": 12}, "targets": [],
+        "kind": "archive_logs",
+        "title": "Archive the logs of math-7b (the trainer deletes them when it starts)",
+        "command": "",
+        "parameters": {},
+        "targets": [],
+        "shown": {},
+    },
+    {
+        "kind": "move_steps",
+        "title": "Move 2 step directories above step 40 to the run's trash",
+        "command": (
+            "mv /data/math-7b/run_default/checkpoints/step_50 <trash>/; mv "
+            "/data/math-7b/run_default/checkpoints/step_60 <trash>/"
+        ),
+        "parameters": {
+            "above": 40,
+            "roots": ["/data/math-7b/run_default/checkpoints"],
+            "limit": 12,
+        },
+        "targets": [],
         "shown": {
             "directories": [
                 {"path": "/data/math-7b/run_default/checkpoints/step_50", "bytes": 18_432_511},
@@ -462,26 +689,51 @@ PLAN_STEPS: list[dict[str, Any]] = [
         },
     },
     {
-        "kind": "relaunch", "title": "Start math-7b from step 40",
-        "command": "uv run rl @ configs/math-7b.toml --ckpt.resume-step 40 --output-dir /data/math-7b",
-        "parameters": {"resume": 40}, "targets": [], "shown": {"cwd": "/root/prime-rl"},
+        "kind": "relaunch",
+        "title": "Start math-7b from step 40",
+        "command": (
+            "uv run rl @ configs/math-7b.toml --ckpt.resume-step 40 --output-dir /data/math-7b"
+        ),
+        "parameters": {"resume": 40},
+        "targets": [],
+        "shown": {"cwd": "/root/prime-rl"},
     },
-]  # fmt: skip
+]
 
 
-def plan_record(pod: PodState, action: str = "01JD0000000000000000000PLAN", ago: float = 94, lives: float = 900, **more: Any) -> None:
+def plan_record(
+    pod: PodState,
+    action: str = "01JD0000000000000000000PLAN",
+    ago: float = 94,
+    lives: float = 900,
+    **more: Any,
+) -> None:
     """The agent's answer to `plan`."""
     journal(
-        pod, "plan", ago, action=action, playbook="step-desync", run="math-7b", attempt=2, plan_hash=PLAN_HASH,
+        pod,
+        "plan",
+        ago,
+        action=action,
+        playbook="step-desync",
+        run="math-7b",
+        attempt=2,
+        plan_hash=PLAN_HASH,
         expires_m=POD_M - ago + lives,
         expires_t=NOW - ago + lives,
         plan={
-            "playbook": "step-desync", "title": "Put the sides back to one step", "danger": "move", "typed_name": False,
-            "run": "math-7b", "attempt": 2,
-            "incident": DESYNC, "resume": 40, "steps": PLAN_STEPS, "verify": {"steps_advance": {"count": 2, "within": 1800}},
+            "playbook": "step-desync",
+            "title": "Put the sides back to one step",
+            "danger": "move",
+            "typed_name": False,
+            "run": "math-7b",
+            "attempt": 2,
+            "incident": DESYNC,
+            "resume": 40,
+            "steps": PLAN_STEPS,
+            "verify": {"steps_advance": {"count": 2, "within": 1800}},
         },
         **more,
-    )  # fmt: skip
+    )
 
 
 def planned() -> RecordedSession:
@@ -496,17 +748,36 @@ ACTION = "01JD00000000000000000ACTION"
 
 def _accepted(pod: PodState, ago: float) -> None:
     journal(
-        pod, "action", ago, action=ACTION, kind="playbook", who="alice@laptop", run="math-7b", event="accepted", playbook="step-desync",
-        plan_hash=PLAN_HASH, incident=DESYNC, body={}, steps=[{"title": s["title"], "command": s["command"]} for s in PLAN_STEPS],
-    )  # fmt: skip
+        pod,
+        "action",
+        ago,
+        action=ACTION,
+        kind="playbook",
+        who="alice@laptop",
+        run="math-7b",
+        event="accepted",
+        playbook="step-desync",
+        plan_hash=PLAN_HASH,
+        incident=DESYNC,
+        body={},
+        steps=[{"title": s["title"], "command": s["command"]} for s in PLAN_STEPS],
+    )
 
 
 def _step(pod: PodState, ago: float, number: int, event: str, detail: str = "") -> None:
     step = PLAN_STEPS[number]
     journal(
-        pod, "action", ago, action=ACTION, run="math-7b", event=event, step=number, title=step["title"], command=step["command"],
-        detail=detail
-    )  # fmt: skip
+        pod,
+        "action",
+        ago,
+        action=ACTION,
+        run="math-7b",
+        event=event,
+        step=number,
+        title=step["title"],
+        command=step["command"],
+        detail=detail,
+    )
 
 
 def acting() -> RecordedSession:
@@ -520,7 +791,13 @@ def acting() -> RecordedSession:
     ):
         _step(pod, ago, number, "intent")
         _step(pod, ago - 6, number, "step-done", detail)
-    _step(pod, 4, 2, "intent", "moved /data/math-7b/run_default/checkpoints/step_50 to /data/.bs4/math-7b/trash/1/step_50")
+    _step(
+        pod,
+        4,
+        2,
+        "intent",
+        "moved /data/math-7b/run_default/checkpoints/step_50 to /data/.bs4/math-7b/trash/1/step_50",
+    )
     return session
 
 
@@ -531,11 +808,25 @@ def recovered() -> RecordedSession:
     _step(pod, 3, 2, "step-done", "moved 2 directories")
     _step(pod, 3, 3, "intent")
     _step(pod, 2, 3, "step-done", "attempt 3 is starting")
-    journal(pod, "action", 1, action=ACTION, run="math-7b", event="verifying", detail="waiting for 2 new steps")
     journal(
-        pod, "action", 0.5, action=ACTION, run="math-7b", event="done", detail="2 steps since the restart, now at step 42",
+        pod,
+        "action",
+        1,
+        action=ACTION,
+        run="math-7b",
+        event="verifying",
+        detail="waiting for 2 new steps",
+    )
+    journal(
+        pod,
+        "action",
+        0.5,
+        action=ACTION,
+        run="math-7b",
+        event="done",
+        detail="2 steps since the restart, now at step 42",
         result={"recovered": True, "step": 42},
-    )  # fmt: skip
+    )
     journal(pod, "incident", 0.4, event="resolved", incident=DESYNC)
     return session
 
@@ -544,12 +835,23 @@ def failed_fix() -> RecordedSession:
     """The fix did not help."""
     session = acting()
     pod = session.state
-    _step(pod, 3, 2, "step-failed", "/data/.bs4/math-7b/trash is on another filesystem; nothing was moved")
+    _step(
+        pod,
+        3,
+        2,
+        "step-failed",
+        "/data/.bs4/math-7b/trash is on another filesystem; nothing was moved",
+    )
     journal(
-        pod, "action", 2, action=ACTION, run="math-7b", event="failed",
+        pod,
+        "action",
+        2,
+        action=ACTION,
+        run="math-7b",
+        event="failed",
         detail="/data/.bs4/math-7b/trash is on another filesystem; nothing was moved",
         result={"recovered": False, "error": "refused"},
-    )  # fmt: skip
+    )
     return session
 
 
@@ -559,12 +861,32 @@ def unreachable() -> RecordedSession:
     start_run(pod, "reason-32b", "prime-rl", 1200, 40_000)
     steps(pod, "reason-32b", 560, 731, 52.8, last_ago=96, seed=11)
     devices = [
-        gpu(i, 88 + i, 118.0, "reason-32b", "engine" if i < 5 else "rank", 2210 + i, mem_total=141 * GIB, name="NVIDIA H200")
+        gpu(
+            i,
+            88 + i,
+            118.0,
+            "reason-32b",
+            "engine" if i < 5 else "rank",
+            2210 + i,
+            mem_total=141 * GIB,
+            name="NVIDIA H200",
+        )
         for i in range(8)
     ]
-    telemetry(pod, ago=74, devices=devices, runs=[{"run": "reason-32b", "attempt": 1, "alive": True, "components": parts(2200, 5, 3)}])
+    telemetry(
+        pod,
+        ago=74,
+        devices=devices,
+        runs=[{"run": "reason-32b", "attempt": 1, "alive": True, "components": parts(2200, 5, 3)}],
+    )
     link = pod.link
-    link.state, link.since, link.last_up, link.retry_at, link.attempts = "unreachable", MONO - 72, MONO - 72, MONO + 8, 5
+    link.state, link.since, link.last_up, link.retry_at, link.attempts = (
+        "unreachable",
+        MONO - 72,
+        MONO - 72,
+        MONO + 8,
+        5,
+    )
     link.detail, link.next_step = (
         "203.0.113.7 port 40022 did not answer within 5 s.",
         "Look at the provider's console whether the pod still runs.",
@@ -573,32 +895,70 @@ def unreachable() -> RecordedSession:
 
 
 def stale_gpus() -> RecordedSession:
-    """sft-check on a100-lab: the driver hangs since 7 s, pids are the host's, one GPU had an Xid and another is hot."""
+    """sft-check on a100-lab: the driver hangs since 7 s, pids are the host's, one GPU had an Xid
+    and another is hot.
+    """
     pod = connected("a100-lab", "ubuntu@192.0.2.80:22", rtt=0.204)
     start_run(pod, "arc-agi-3b", "prime-rl-2026-01", 250, 5_000)
     steps(pod, "arc-agi-3b", 0, 122, 9.4, last_ago=12, nan=(88, 89, 90), seed=3)
     devices = [
-        gpu(0, 76, 31.0, None, "", 40117, procs=[{"pid": 40117, "mem": None, "visible": False, "run": None, "component": None}]),
-        gpu(1, 71, 31.5, "arc-agi-3b", "engine", 771, temp=88, throttle=["sw_power_cap", "hw_thermal_slowdown"]),
+        gpu(
+            0,
+            76,
+            31.0,
+            None,
+            "",
+            40117,
+            procs=[{"pid": 40117, "mem": None, "visible": False, "run": None, "component": None}],
+        ),
+        gpu(
+            1,
+            71,
+            31.5,
+            "arc-agi-3b",
+            "engine",
+            771,
+            temp=88,
+            throttle=["sw_power_cap", "hw_thermal_slowdown"],
+        ),
         gpu(2, 64, 52.0, "arc-agi-3b", "rank", 790, ecc=3),
         gpu(3, 0, 0.4, None, "", 0),
     ]
     telemetry(
-        pod, devices=devices, runs=[{"run": "arc-agi-3b", "attempt": 1, "alive": True, "components": parts(760, 1, 1)}], disk=0.97,
+        pod,
+        devices=devices,
+        runs=[{"run": "arc-agi-3b", "attempt": 1, "alive": True, "components": parts(760, 1, 1)}],
+        disk=0.97,
         state="stale",
-        age_s=7.2, detail="nvmlDeviceGetUtilizationRates of GPU 2 does not return", pids="foreign", xids=[{"index": 2, "xid": 79,
-        "t": NOW - 640}],
-    )  # fmt: skip
+        age_s=7.2,
+        detail="nvmlDeviceGetUtilizationRates of GPU 2 does not return",
+        pids="foreign",
+        xids=[{"index": 2, "xid": 79, "t": NOW - 640}],
+    )
     pod.runs["arc-agi-3b"].components[3]["state"] = "Z"
     journal(
-        pod, "incident", 70, event="opened", incident="inc-disk", failure="disk-near-full", run="arc-agi-3b", attempt=1,
-        role="warning", severity="warning",
+        pod,
+        "incident",
+        70,
+        event="opened",
+        incident="inc-disk",
+        failure="disk-near-full",
+        run="arc-agi-3b",
+        attempt=1,
+        role="warning",
+        severity="warning",
         title="The run's disk will be full at the next checkpoint",
         summary="/data has 60 GiB left; a checkpoint of this run takes 46 GiB.",
-        evidence=[], coverage=[], playbook=None,
-    )  # fmt: skip
+        evidence=[],
+        coverage=[],
+        playbook=None,
+    )
     return RecordedSession(
-        pod, {"log/arc-agi-3b/trainer": trainer_log(pod, "arc-agi-3b"), "log/arc-agi-3b/orchestrator": orchestrator_log(pod, "arc-agi-3b")}
+        pod,
+        {
+            "log/arc-agi-3b/trainer": trainer_log(pod, "arc-agi-3b"),
+            "log/arc-agi-3b/orchestrator": orchestrator_log(pod, "arc-agi-3b"),
+        },
     )
 
 
@@ -621,7 +981,12 @@ def finished() -> RecordedSession:
     )
     telemetry(pod, devices=[gpu(i, 0, 0.4, None, "", 0) for i in range(2)])
     return RecordedSession(
-        pod, {"log/reverse-text/trainer": trainer_log(pod, "reverse-text", f"{clock(1210)} SUCCESS RL trainer finished!\n")}
+        pod,
+        {
+            "log/reverse-text/trainer": trainer_log(
+                pod, "reverse-text", f"{clock(1210)} SUCCESS RL trainer finished!\n"
+            )
+        },
     )
 
 
@@ -637,7 +1002,8 @@ def first_contact() -> RecordedSession:
     pod = PodState("spot-9", address="root@192.0.2.99:41100")
     pod.link.state, pod.link.since = "host key?", MONO - 30
     pod.link.detail = (
-        "192.0.2.99 port 41100 shows a key that is not known yet: SHA256:mVPwvezndPv/ARoIadVY98vAC0g+P/5633yTC4d/wXE (ssh-ed25519)."
+        "192.0.2.99 port 41100 shows a key that is not known yet: "
+        "SHA256:mVPwvezndPv/ARoIadVY98vAC0g+P/5633yTC4d/wXE (ssh-ed25519)."
     )
     pod.link.next_step = "Run `bs4-console pods test spot-9` and confirm the fingerprint."
     return RecordedSession(pod)
@@ -648,7 +1014,11 @@ def recorded() -> RecordedSession:
     session = planned()
     pod = session.state
     pod.address, pod.read_only = "recorded", True
-    pod.link.state, pod.link.since, pod.link.detail = "recorded", MONO, "This system has no practice pods."
+    pod.link.state, pod.link.since, pod.link.detail = (
+        "recorded",
+        MONO,
+        "This system has no practice pods.",
+    )
     pod.link.next_step = "Connect to a real pod with `bs4-console pods add NAME HOST`."
     pod.telemetry_seen = MONO - 3 * 86400
     pod.runs["math-7b"].step_seen = MONO - 3 * 86400 - 560
@@ -660,9 +1030,24 @@ def noted() -> RecordedSession:
     session = healthy()
     for ago, key, who, text in (
         (5_000, "01JNOTE1", "bob@desk", "halved the learning rate after the spike at 88"),
-        (600, "01JNOTE2", "alice@laptop", "reward plateau since step 150 is the eval set being swapped, not the policy: leave it"),
+        (
+            600,
+            "01JNOTE2",
+            "alice@laptop",
+            "reward plateau since step 150 is the eval set being swapped, not the policy: leave it",
+        ),
     ):
-        journal(session.state, "action", ago, action=key, kind="note", who=who, run="code-14b", event="accepted", body={"text": text})
+        journal(
+            session.state,
+            "action",
+            ago,
+            action=key,
+            kind="note",
+            who=who,
+            run="code-14b",
+            event="accepted",
+            body={"text": text},
+        )
         journal(session.state, "note", ago, run="code-14b", who=who, text=text)
         journal(session.state, "action", ago, action=key, run="code-14b", event="done")
     return session
@@ -670,7 +1055,11 @@ def noted() -> RecordedSession:
 
 def connecting() -> RecordedSession:
     pod = PodState("h100-e", address="root@198.51.100.91:22")
-    pod.link.state, pod.link.since, pod.progress = "connecting", MONO - 2, "uploading the agent (330 KB)"
+    pod.link.state, pod.link.since, pod.progress = (
+        "connecting",
+        MONO - 2,
+        "uploading the agent (330 KB)",
+    )
     return RecordedSession(pod)
 
 
@@ -682,9 +1071,13 @@ def with_a_file() -> RecordedSession:
     """healthy(), and a file beside the run's logs that a person opens by its path."""
     session = healthy()
     lines = [
-        f"{n // 60:02}:{n % 60:02}:00 {'WARNING' if n % 9 == 4 else 'INFO':>7} judge answered {n % 13} of 16 prompts" for n in range(180)
+        f"{n // 60:02}:{n % 60:02}:00 {'WARNING' if n % 9 == 4 else 'INFO':>7} judge "
+        f"answered {n % 13} of 16 prompts"
+        for n in range(180)
     ]
-    session.logs["file/~/judge/server.log"] = bytearray("".join(f"{line}\n" for line in lines).encode())
+    session.logs["file/~/judge/server.log"] = bytearray(
+        "".join(f"{line}\n" for line in lines).encode()
+    )
     return session
 
 
@@ -695,33 +1088,95 @@ def nothing() -> list[RecordedSession]:
 
 def merge_plan(run: str, step: int) -> dict[str, Any]:
     """The plan of a merge as the agent makes it."""
-    target, made = f"/data/{run}/merged/global_step_{step}", f"/data/{run}/merged/.global_step_{step}.merging/model"
-    words = f"--backend fsdp --local_dir /data/{run}/checkpoints/global_step_{step}/actor --target_dir {made}"
+    target, made = (
+        f"/data/{run}/merged/global_step_{step}",
+        f"/data/{run}/merged/.global_step_{step}.merging/model",
+    )
+    words = (
+        f"--backend fsdp --local_dir /data/{run}/checkpoints/global_step_{step}/actor "
+        f"--target_dir {made}"
+    )
     titles = {
-        f"Merge step {step} of {run}: 8 files, 16.40 GB": f"python3 -m verl.model_merger merge {words}",
+        f"Merge step {step} of {run}: 8 files, 16.40 GB": (
+            f"python3 -m verl.model_merger merge {words}"
+        ),
         f"Put it into {target} when it is whole": f"mv {made} {target}",
     }
-    planned = [{"kind": "merge", "title": t, "command": c, "targets": [], "shown": {}} for t, c in titles.items()]
-    return {"danger": "none", "typed_name": False, "resume": step, "target": target, "needed": 16_400_000_000, "free": 361e9,
-            "notes": [], "steps": planned, "verify": {}}  # fmt: skip
+    planned = [
+        {"kind": "merge", "title": t, "command": c, "targets": [], "shown": {}}
+        for t, c in titles.items()
+    ]
+    return {
+        "danger": "none",
+        "typed_name": False,
+        "resume": step,
+        "target": target,
+        "needed": 16_400_000_000,
+        "free": 361e9,
+        "notes": [],
+        "steps": planned,
+        "verify": {},
+    }
 
 
 def mergeable() -> RecordedSession:
-    """A run whose checkpoint can be merged: the agent answers with a plan, and begins when that is confirmed."""
+    """A run whose checkpoint can be merged: the agent answers with a plan, and begins when that is
+    confirmed.
+    """
     session = healthy()
     pod, run = session.state, next(iter(session.state.runs))
     plan = merge_plan(run, 180)
 
     def agent(key: str, kind: str, body: dict[str, Any]) -> None:
         if kind == "plan":
-            journal(pod, "plan", 0, action=key, playbook="merge", run=run, attempt=0, plan_hash="ab" * 32, expires_m=POD_M + 900,
-                    expires_t=NOW + 900, plan=plan)  # fmt: skip
-            journal(pod, "action", 0, action=key, kind=kind, who="alice@laptop", run=run, event="done", result={"plan_hash": "ab" * 32})
+            journal(
+                pod,
+                "plan",
+                0,
+                action=key,
+                playbook="merge",
+                run=run,
+                attempt=0,
+                plan_hash="ab" * 32,
+                expires_m=POD_M + 900,
+                expires_t=NOW + 900,
+                plan=plan,
+            )
+            journal(
+                pod,
+                "action",
+                0,
+                action=key,
+                kind=kind,
+                who="alice@laptop",
+                run=run,
+                event="done",
+                result={"plan_hash": "ab" * 32},
+            )
         elif kind == "merge":
             shown = [{"title": step["title"], "command": step["command"]} for step in plan["steps"]]
             own = {"action": key, "run": run}
-            journal(pod, "action", 12, **own, kind=kind, who="alice@laptop", event="accepted", steps=shown, body={"plan": plan})
-            journal(pod, "action", 12, **own, event="intent", step=0, title=shown[0]["title"], detail="1 of 1: 4.10 GB written")
+            journal(
+                pod,
+                "action",
+                12,
+                **own,
+                kind=kind,
+                who="alice@laptop",
+                event="accepted",
+                steps=shown,
+                body={"plan": plan},
+            )
+            journal(
+                pod,
+                "action",
+                12,
+                **own,
+                event="intent",
+                step=0,
+                title=shown[0]["title"],
+                detail="1 of 1: 4.10 GB written",
+            )
 
     session.on_submit = agent
     return session
@@ -731,10 +1186,22 @@ def two_incidents() -> RecordedSession:
     """The desync, and a disk that fills."""
     session = desync()
     journal(
-        session.state, "incident", 30, event="opened", incident="inc-disk", failure="disk-near-full", run="math-7b", attempt=2,
-        role="warning", severity="warning", title="The run's disk will be full at the next checkpoint", summary="",
-        evidence=[], coverage=[], playbook=None,
-    )  # fmt: skip
+        session.state,
+        "incident",
+        30,
+        event="opened",
+        incident="inc-disk",
+        failure="disk-near-full",
+        run="math-7b",
+        attempt=2,
+        role="warning",
+        severity="warning",
+        title="The run's disk will be full at the next checkpoint",
+        summary="",
+        evidence=[],
+        coverage=[],
+        playbook=None,
+    )
     return session
 
 
@@ -754,14 +1221,18 @@ def _sign(ago: float, source: Any, word: str, detail: str = "", **more: Any) -> 
 
 
 def _silent(name: str, run: str, *signs: Sign, state: str = "unreachable") -> RecordedSession:
-    """A pod of which nothing is heard for three minutes, with the verdict that is really made of `signs`."""
+    """A pod of which nothing is heard for three minutes, with the verdict that is really made of
+    `signs`.
+    """
     session = unreachable()
     pod = session.state
     view = pod.runs.pop("reason-32b")
     view.view.name = run
     pod.name, pod.runs, pod.ledger.runs = name, {run: view}, {run: view.view}
     pod.streams = [stream.replace("reason-32b", run) for stream in pod.streams]
-    session.logs = {stream.replace("reason-32b", run): data for stream, data in session.logs.items()}
+    session.logs = {
+        stream.replace("reason-32b", run): data for stream, data in session.logs.items()
+    }
     for device in pod.latest["gpus"]["devices"]:
         device["procs"] = [{**entry, "run": run} for entry in device["procs"]]
     pod.link.state, pod.link.since, pod.telemetry_seen = state, MONO - 190, MONO - 192
@@ -771,7 +1242,9 @@ def _silent(name: str, run: str, *signs: Sign, state: str = "unreachable") -> Re
 
 
 def _tries(*agos: float, word: str = "unreachable") -> list[Sign]:
-    return [_sign(ago, "ssh", word, "203.0.113.7 port 40022 did not answer within 5 s.") for ago in agos]
+    return [
+        _sign(ago, "ssh", word, "203.0.113.7 port 40022 did not answer within 5 s.") for ago in agos
+    ]
 
 
 def sync(pod: PodState, ago: float, event: str, run: str, **fields: Any) -> None:
@@ -779,16 +1252,28 @@ def sync(pod: PodState, ago: float, event: str, run: str, **fields: Any) -> None
 
 
 def _ordered(pod: PodState, run: str) -> None:
-    sync(pod, 30_000, "ordered", run, to="b2://rl-checkpoints/runs", every=None, milestones=50, once=False, who="alice@laptop")
+    sync(
+        pod,
+        30_000,
+        "ordered",
+        run,
+        to="b2://rl-checkpoints/runs",
+        every=None,
+        milestones=50,
+        once=False,
+        who="alice@laptop",
+    )
 
 
 def reclaimed() -> RecordedSession:
     """reason-32b on h200-eu: its provider took the pod back; step 720 is in the store."""
     outbid = "vast says that machine 4711 is outbid."
     session = _silent(
-        "h200-eu", "reason-32b", *_tries(186, 120, 60, 14),
+        "h200-eu",
+        "reason-32b",
+        *_tries(186, 120, 60, 14),
         *[_sign(ago, "provider", "stopped", outbid, value="outbid") for ago in (170, 100, 40)],
-    )  # fmt: skip
+    )
     pod = session.state
     pod.provider = Sight("stopped", outbid, NOW - 40, looked_t=NOW - 40, raw_state="outbid")
     _ordered(pod, "reason-32b")
@@ -812,22 +1297,37 @@ def hung() -> RecordedSession:
     """eval-7b on spot-3: runs at its provider, takes connections and says no word."""
     said = "runpod says that machine k2x9 is RUNNING."
     session = _silent(
-        "spot-3", "eval-7b", *_tries(186, 60, 14), *[_sign(ago, "port", "mute") for ago in (120, 30)],
+        "spot-3",
+        "eval-7b",
+        *_tries(186, 60, 14),
+        *[_sign(ago, "port", "mute") for ago in (120, 30)],
         _sign(35, "provider", "running", said, seen_t=NOW - 35, value="RUNNING"),
-    )  # fmt: skip
-    session.state.provider = Sight("running", said, NOW - 35, looked_t=NOW - 35, raw_state="RUNNING")
+    )
+    session.state.provider = Sight(
+        "running", said, NOW - 35, looked_t=NOW - 35, raw_state="RUNNING"
+    )
     return session
 
 
 def cut_off() -> RecordedSession:
     """tool-14b on h100-f: W&B goes on hearing of it, only the way there is broken."""
     said = "W&B has it as running, newest step"
-    beats = [_sign(ago, "wandb", "running", f"{said} {step}.", seen_t=NOW - ago - 9) for ago, step in ((120, 733), (31, 735))]
+    beats = [
+        _sign(ago, "wandb", "running", f"{said} {step}.", seen_t=NOW - ago - 9)
+        for ago, step in ((120, 733), (31, 735))
+    ]
     session = _silent("h100-f", "tool-14b", *_tries(186, 60, 14), *beats)
     pod = session.state
-    pod.runs["tool-14b"].view.tracked = [{"side": "trainer", "id": "a1", "project": "rl", "entity": "lab", "server": ""}]
+    pod.runs["tool-14b"].view.tracked = [
+        {"side": "trainer", "id": "a1", "project": "rl", "entity": "lab", "server": ""}
+    ]
     pod.sights["tool-14b"] = Sight(
-        "running", "W&B has it as running, newest step 735.", NOW - 40, looked_t=NOW - 31, step=735, raw_state="running"
+        "running",
+        "W&B has it as running, newest step 735.",
+        NOW - 40,
+        looked_t=NOW - 31,
+        step=735,
+        raw_state="running",
     )
     return session
 
@@ -843,9 +1343,22 @@ def rebooted() -> RecordedSession:
         runs=[{"run": "sft-3b", "attempt": 1, "alive": False, "components": []}],
     )
     journal(
-        pod, "run", 60, event="attempt-ended", run="sft-3b", attempt=1, code=None, signal=None, good=False, detail="it ended with the pod"
+        pod,
+        "run",
+        60,
+        event="attempt-ended",
+        run="sft-3b",
+        attempt=1,
+        code=None,
+        signal=None,
+        good=False,
+        detail="it ended with the pod",
     )
-    signs = [_sign(400, "boot", "", value="0b7e44d1-before"), _sign(66, "boot", "", value=BOOT), _sign(1, "ssh", "up")]
+    signs = [
+        _sign(400, "boot", "", value="0b7e44d1-before"),
+        _sign(66, "boot", "", value=BOOT),
+        _sign(1, "ssh", "up"),
+    ]
     pod.lost = judge(pod.name, signs, MONO)
     return RecordedSession(pod, {"log/sft-3b/trainer": trainer_log(pod, "sft-3b")})
 
@@ -864,12 +1377,25 @@ def witnessed() -> RecordedSession:
     """The desync, with W&B that thinks it crashed, and its provider that says the pod runs."""
     session = desync()
     pod = session.state
-    pod.runs["math-7b"].view.tracked = [{"side": "trainer", "id": "m7", "project": "rl", "entity": "lab", "server": ""}]
+    pod.runs["math-7b"].view.tracked = [
+        {"side": "trainer", "id": "m7", "project": "rl", "entity": "lab", "server": ""}
+    ]
     pod.sights["math-7b"] = Sight(
-        "unknown", "W&B has it as crashed, newest step 41.", NOW - 545, "W&B: its heartbeats ended, and W&B cannot tell if the run did",
-        looked_t=NOW - 12, step=41, raw_state="crashed",
-    )  # fmt: skip
-    pod.provider = Sight("running", "vast says that machine 5120 is running.", NOW - 95, looked_t=NOW - 95, raw_state="running")
+        "unknown",
+        "W&B has it as crashed, newest step 41.",
+        NOW - 545,
+        "W&B: its heartbeats ended, and W&B cannot tell if the run did",
+        looked_t=NOW - 12,
+        step=41,
+        raw_state="crashed",
+    )
+    pod.provider = Sight(
+        "running",
+        "vast says that machine 5120 is running.",
+        NOW - 95,
+        looked_t=NOW - 95,
+        raw_state="running",
+    )
     return session
 
 
@@ -878,15 +1404,53 @@ def synced() -> RecordedSession:
     session = healthy()
     pod = session.state
     _ordered(pod, "code-14b")
-    sync(pod, 240, "step-done", "code-14b", step=180, set_t=NOW - 420, rate=9.2e7, bytes=13 * GIB, sent=13 * GIB, pointed=True, seconds=150)
+    sync(
+        pod,
+        240,
+        "step-done",
+        "code-14b",
+        step=180,
+        set_t=NOW - 420,
+        rate=9.2e7,
+        bytes=13 * GIB,
+        sent=13 * GIB,
+        pointed=True,
+        seconds=150,
+    )
     sync(pod, 95, "started", "code-14b", step=185, bytes=13 * GIB)
     sync(pod, 5, "progress", "code-14b", done=round(8.1 * GIB), total=13 * GIB, rate=9.2e7)
-    common = {"action": "01JD0000000000000000MERGE", "kind": "merge", "run": "code-14b", "who": "bob@desk"}
-    titles = ("Look for the adapter of step 180", "Merge it into the base model", "Read the result back")
-    journal(pod, "action", 130, **common, event="accepted", body={}, steps=[{"title": title, "command": ""} for title in titles])
+    common = {
+        "action": "01JD0000000000000000MERGE",
+        "kind": "merge",
+        "run": "code-14b",
+        "who": "bob@desk",
+    }
+    titles = (
+        "Look for the adapter of step 180",
+        "Merge it into the base model",
+        "Read the result back",
+    )
+    journal(
+        pod,
+        "action",
+        130,
+        **common,
+        event="accepted",
+        body={},
+        steps=[{"title": title, "command": ""} for title in titles],
+    )
     journal(pod, "action", 129, **common, event="intent", step=0, title=titles[0])
     journal(pod, "action", 128, **common, event="step-done", step=0, title=titles[0])
-    journal(pod, "action", 127, **common, event="intent", step=1, title=titles[1], detail="18 of 40 layers")
+    journal(
+        pod,
+        "action",
+        127,
+        **common,
+        event="intent",
+        step=1,
+        title=titles[1],
+        detail="18 of 40 layers",
+    )
     return session
 
 
@@ -909,5 +1473,13 @@ def sync_fails() -> RecordedSession:
         seconds=150,
     )
     for ago in (900, 600, 300):
-        sync(pod, ago, "failed", "code-14b", error="auth", detail="The store refuses the key: it may not write.", passing=False)
+        sync(
+            pod,
+            ago,
+            "failed",
+            "code-14b",
+            error="auth",
+            detail="The store refuses the key: it may not write.",
+            passing=False,
+        )
     return session

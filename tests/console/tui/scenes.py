@@ -23,8 +23,10 @@ THEMES = {"dark": "bs4-dark", "light": "bs4-light", "no-colour": "bs4-no-colour"
 
 @dataclass(frozen=True)
 class Scene:
-    """`pods`: a function of the fixtures. `keys`: pressed in turn at 80x24. `screen`: the class that is then on top. `fresh`: Textual's own
-    screens keep the colours that they were opened with, so they are opened anew under each theme."""
+    """`pods`: a function of the fixtures. `keys`: pressed in turn at 80x24. `screen`: the class
+    that is then on top. `fresh`: Textual's own screens keep the colours that they were opened with,
+    so they are opened anew under each theme.
+    """
 
     name: str
     pods: str
@@ -84,12 +86,17 @@ async def still(pilot: Any) -> None:
     await until(pilot, lambda: not (app.time._wanted or app.time._wanted_stretches))
     if type(app.screen).__name__ == "CommandPalette":
         # It looks for its entries in a worker, and shows a moving line while it does.
-        await until(pilot, lambda: not any(worker.is_running for worker in app.workers if worker.node is app.screen))
+        await until(
+            pilot,
+            lambda: (
+                not any(worker.is_running for worker in app.workers if worker.node is app.screen)
+            ),
+        )
     app.clear_notifications()
     for field in app.screen.query(Input):
         field.cursor_blink = False
-    # After a change of size the widths are known one layout later; the second look is by those. Behind a question the screen is seen too,
-    # and learns of the size in its own time.
+    # After a change of size the widths are known one layout later; the second look is by those.
+    # Behind a question the screen is seen too, and learns of the size in its own time.
     seen = [screen for screen in app.screen_stack if isinstance(screen, ConsoleScreen)][-1]
     await until(pilot, lambda: seen.query_one(TopBar).size.width == app.size.width)
     for _ in range(2):
@@ -103,7 +110,9 @@ async def still(pilot: Any) -> None:
 
 def screen_classes() -> set[str]:
     """Every screen that the console can show: the classes without a subclass."""
-    for module in pkgutil.iter_modules(bs4_console.tui.screens.__path__, "bs4_console.tui.screens."):
+    for module in pkgutil.iter_modules(
+        bs4_console.tui.screens.__path__, "bs4_console.tui.screens."
+    ):
         importlib.import_module(module.name)
 
     def leaves(of: type[Screen[Any]]) -> set[str]:

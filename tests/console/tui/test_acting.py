@@ -1,4 +1,6 @@
-"""Acting: what a read-only console refuses, what the journal shows, a shell that comes back, notes."""
+"""Acting: what a read-only console refuses, what the journal shows, a shell that comes back,
+notes.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ WRITES = [command for command in commands.COMMANDS if "write" in command.needs]
 
 @pytest.mark.parametrize("where", ["app", "pod"])
 @pytest.mark.parametrize("command", WRITES, ids=lambda c: c.id)
-async def test_read_only_refuses_every_command_that_acts(command: commands.Command, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_read_only_refuses_every_command_that_acts(
+    command: commands.Command, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     session = fixtures.planned()
     session.state.read_only = where == "pod"
     app = open_app(session, read_only=where == "app")
@@ -62,15 +66,36 @@ async def test_read_only_is_seen_at_once() -> None:
 async def test_the_journal_tells_who_did_what_with_which_commands() -> None:
     session = fixtures.acting()
     fixtures.journal(
-        session.state, "action", 30, action="01JNOTE", kind="note", who="bob@desk", run="math-7b", event="accepted",
+        session.state,
+        "action",
+        30,
+        action="01JNOTE",
+        kind="note",
+        who="bob@desk",
+        run="math-7b",
+        event="accepted",
         body={"kind": "note", "run": "math-7b", "text": "halved the rate"},
-    )  # fmt: skip
-    fixtures.journal(session.state, "action", 30, action="01JNOTE", kind="note", who="bob@desk", run="math-7b", event="done")
+    )
+    fixtures.journal(
+        session.state,
+        "action",
+        30,
+        action="01JNOTE",
+        kind="note",
+        who="bob@desk",
+        run="math-7b",
+        event="done",
+    )
     app = open_app(session)
     async with app.run_test(size=(160, 40)) as pilot:
         await drive(pilot, [session], ("J",))
         rows = app.screen.table.rows  # type: ignore[attr-defined]
-        assert [text_of(rows[0].cells[c]) for c in ("who", "what", "run", "detail")] == ["bob@desk", "note", "math-7b", "halved the rate"]
+        assert [text_of(rows[0].cells[c]) for c in ("who", "what", "run", "detail")] == [
+            "bob@desk",
+            "note",
+            "math-7b",
+            "halved the rate",
+        ]
         times = [session.state.ledger.actions[row.key[1]].accepted_t for row in rows]
         assert times == sorted(times, reverse=True)
         await drive(pilot, [session], ("/playbook",))
@@ -100,7 +125,10 @@ async def test_what_another_console_does_is_seen_here_with_its_name() -> None:
         assert "run plan" not in text_of(app.screen.query_one("KeyBar", Panel).lines[0])
         for key in ("r", "p"):
             await drive(pilot, [session], (key,))
-            assert app.messages[-1].text == "The fix is running already: by alice@laptop since 03:11:59."
+            assert (
+                app.messages[-1].text
+                == "The fix is running already: by alice@laptop since 03:11:59."
+            )
         assert session.submitted == []
         await drive(pilot, [session], ("J",))
         assert text_of(app.screen.table.rows[0].cells["who"]) == "alice@laptop"  # type: ignore[attr-defined]
@@ -110,7 +138,9 @@ async def test_a_note_is_written_and_shown() -> None:
     session = fixtures.healthy()
 
     def journalled(key: str, kind: str, body: dict[str, Any]) -> None:
-        fixtures.journal(session.state, kind, 0, run=body["run"], text=body["text"], who="alice@laptop")
+        fixtures.journal(
+            session.state, kind, 0, run=body["run"], text=body["text"], who="alice@laptop"
+        )
 
     session.on_submit = journalled
     app = open_app(session)
@@ -120,7 +150,9 @@ async def test_a_note_is_written_and_shown() -> None:
         app.screen.prompt.field.insert_text_at_cursor("watch the entropy")  # type: ignore[attr-defined]
         await drive(pilot, [session], ("enter",))
         assert session.submitted == [("note", {"run": "code-14b", "text": "watch the entropy"})]
-        assert "watch the entropy  alice@laptop" in "\n".join(text_of(line) for line in app.screen.query_one("#detail", Panel).lines)
+        assert "watch the entropy  alice@laptop" in "\n".join(
+            text_of(line) for line in app.screen.query_one("#detail", Panel).lines
+        )
         await drive(pilot, [session], ("e", "escape"))
         assert len(session.submitted) == 1
 
@@ -129,21 +161,27 @@ async def test_the_notes_of_a_run_are_a_page_on_which_one_writes_more() -> None:
     session = fixtures.noted()
 
     def journalled(key: str, kind: str, body: dict[str, Any]) -> None:
-        fixtures.journal(session.state, kind, 0, run=body["run"], text=body["text"], who="alice@laptop")
+        fixtures.journal(
+            session.state, kind, 0, run=body["run"], text=body["text"], who="alice@laptop"
+        )
 
     session.on_submit = journalled
     app = open_app(session)
     async with app.run_test(size=(120, 40)) as pilot:
         await drive(pilot, [session], ("enter",))
         host = "\n".join(text_of(line) for line in app.screen.query_one("#host", Panel).lines)
-        assert "✎ reward plateau since step 150" in host, "the newest note stands on the run's screen"
+        assert "✎ reward plateau since step 150" in host, (
+            "the newest note stands on the run's screen"
+        )
         await drive(pilot, [session], ("A", "e"))
         app.screen.prompt.field.insert_text_at_cursor("eval set swapped back")  # type: ignore[attr-defined]
         await drive(pilot, [session], ("enter",))
         assert session.submitted == [("note", {"run": "code-14b", "text": "eval set swapped back"})]
         page = [text_of(line).strip() for line in app.screen.query_one("#text", Panel).lines]
         texts = [line for line in page if line.startswith(("eval set", "reward", "halved"))]
-        assert [text.split()[0] for text in texts] == ["eval", "reward", "halved"], "the newest first"
+        assert [text.split()[0] for text in texts] == ["eval", "reward", "halved"], (
+            "the newest first"
+        )
         await drive(pilot, [session], ("escape",))
         assert type(app.screen).__name__ == "RunScreen"
 
@@ -153,10 +191,24 @@ async def test_a_run_is_stopped_after_its_name_was_typed() -> None:
 
     def journalled(key: str, kind: str, body: dict[str, Any]) -> None:
         fixtures.journal(
-            session.state, "action", 1, action=key, kind=kind, who="alice@laptop", run=body["run"], event="accepted", body=body
+            session.state,
+            "action",
+            1,
+            action=key,
+            kind=kind,
+            who="alice@laptop",
+            run=body["run"],
+            event="accepted",
+            body=body,
         )
         fixtures.journal(
-            session.state, "action", 0, action=key, run=body["run"], event="done", detail="math-7b has ended and nothing of it is left"
+            session.state,
+            "action",
+            0,
+            action=key,
+            run=body["run"],
+            event="done",
+            detail="math-7b has ended and nothing of it is left",
         )
 
     session.on_submit = journalled
@@ -177,7 +229,10 @@ async def test_a_run_is_stopped_after_its_name_was_typed() -> None:
         assert session.submitted == []
         await drive(pilot, [session], ("K", *"math", "minus", *"7b", "enter"))
         assert session.submitted == [("stop", {"run": "math-7b"})]
-        await until(pilot, lambda: app.messages[-1].text == "math-7b: math-7b has ended and nothing of it is left")
+        await until(
+            pilot,
+            lambda: app.messages[-1].text == "math-7b: math-7b has ended and nothing of it is left",
+        )
         await drive(pilot, [session], ("J",))
         assert "stop" in app.screen.table.rows[0].text  # type: ignore[attr-defined]
         assert "alice@laptop" in app.screen.table.rows[0].text  # type: ignore[attr-defined]
@@ -238,7 +293,10 @@ def test_a_shell_in_a_window_of_tmux(terminal: Terminal, tmp_path: Path) -> None
         "import sys\nfrom bs4_console.tui import app\nfrom tests.console.tui import fixtures\n"
         "sys.exit(app.run(fixtures.fleet(fixtures.desync())))\n"
     )
-    terminal.type(f"cd {Path(__file__).resolve().parents[3]} && PATH={tmp_path}:$PATH {sys.executable} {tmp_path / 'program.py'}")
+    terminal.type(
+        f"cd {Path(__file__).resolve().parents[3]} && PATH={tmp_path}:$PATH {sys.executable} "
+        f"{tmp_path / 'program.py'}"
+    )
     terminal.press("Enter")
     terminal.until(lambda text: "h100-a" in text and "WHAT'S WRONG" in text)
     terminal._tmux("set-environment", "-g", "PATH", f"{tmp_path}:{os.environ['PATH']}")
@@ -251,16 +309,24 @@ def test_a_shell_in_a_window_of_tmux(terminal: Terminal, tmp_path: Path) -> None
     terminal.type(":q\r")
 
 
-def test_the_screen_steps_aside_for_a_shell_and_comes_back(terminal: Terminal, tmp_path: Path) -> None:  # noqa: F811
+def test_the_screen_steps_aside_for_a_shell_and_comes_back(
+    terminal: Terminal,  # noqa: F811
+    tmp_path: Path,
+) -> None:
     stub = tmp_path / "ssh"
-    stub.write_text("#!/bin/sh\necho called with $*\nstty -a | tr ' ' '\\n' | grep -x -e echo\nread -r _\n")
+    stub.write_text(
+        "#!/bin/sh\necho called with $*\nstty -a | tr ' ' '\\n' | grep -x -e echo\nread -r _\n"
+    )
     stub.chmod(0o755)
     (tmp_path / "program.py").write_text(
         "import sys\nfrom bs4_console.tui import app\nfrom tests.console.tui import fixtures\n"
         "sys.exit(app.run(fixtures.fleet(fixtures.desync())))\n"
     )
     root = Path(__file__).resolve().parents[3]
-    terminal.type(f"cd {root} && env -u TMUX PATH={tmp_path}:$PATH {sys.executable} {tmp_path / 'program.py'}; echo left with $?")
+    terminal.type(
+        f"cd {root} && env -u TMUX PATH={tmp_path}:$PATH {sys.executable} "
+        f"{tmp_path / 'program.py'}; echo left with $?"
+    )
     terminal.press("Enter")
     terminal.until(lambda text: "h100-a" in text and "WHAT'S WRONG" in text)
     terminal.type("s")
@@ -293,20 +359,30 @@ def test_a_program_that_is_not_there_is_said() -> None:
 )
 @pytest.mark.parametrize("where", ["console", "pod"])
 def test_read_only_refuses_headless_before_anything_is_sent(
-    words: list[str], where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    words: list[str],
+    where: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     from bs4_console.cli import main, sessions
 
     monkeypatch.setenv("BS4_CONFIG_DIR", str(tmp_path))
-    monkeypatch.setattr(sessions, "transport", lambda pod: pytest.fail("it was tried to reach the pod"))
-    (tmp_path / "pods.toml").write_text(f'[pods.a]\nhost = "192.0.2.1"\n{"read_only = true" if where == "pod" else ""}\n')
+    monkeypatch.setattr(
+        sessions, "transport", lambda pod: pytest.fail("it was tried to reach the pod")
+    )
+    (tmp_path / "pods.toml").write_text(
+        f'[pods.a]\nhost = "192.0.2.1"\n{"read_only = true" if where == "pod" else ""}\n'
+    )
     assert main.main([*(["--read-only"] if where == "console" else []), *words]) == 4
     said = capsys.readouterr()
     assert "read-only" in said.err
     assert said.out == ""
 
 
-def test_no_agent_is_brought_to_a_read_only_pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_agent_is_brought_to_a_read_only_pod(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from bs4_console.cli import sessions
     from bs4_console.core.inventory import Pod
 

@@ -41,8 +41,12 @@ async def test_a_screen_where_nothing_happens_paints_nothing() -> None:
         assert painted == []
 
 
-async def test_keys_typed_ahead_do_not_keep_the_pods_from_being_reached(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They open other screens before the first is painted: what was to come after its paint waited until somebody went back to it."""
+async def test_keys_typed_ahead_do_not_keep_the_pods_from_being_reached(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They open other screens before the first is painted: what was to come after its paint waited
+    until somebody went back to it.
+    """
     app = open_app(*fixtures.everything())
     started: list[bool] = []
     monkeypatch.setattr(app.fleet, "start", lambda: started.append(True))
@@ -99,7 +103,9 @@ async def test_a_fault_of_a_worker_is_a_message_and_not_the_end() -> None:
         assert "something: ValueError: unforeseen" in app.messages[-1].text
         assert re.search(r"test_app\.py:\d+", app.messages[-1].text)
         await drive(pilot, [], ("m",))
-        assert "unforeseen" in "\n".join(text_of(line) for line in app.screen.query_one("#text", Panel).lines)
+        assert "unforeseen" in "\n".join(
+            text_of(line) for line in app.screen.query_one("#text", Panel).lines
+        )
 
 
 async def test_a_fault_in_a_log_feed_is_a_message() -> None:
@@ -115,7 +121,9 @@ async def test_a_fault_in_a_log_feed_is_a_message() -> None:
         await pilot.press("enter")
         await until(pilot, lambda: bool(app.messages))
         app.tick()
-        assert "ended with a fault, m tells it" in text_of(app.screen.query_one("LogPane > Panel", Panel).lines[0])
+        assert "ended with a fault, m tells it" in text_of(
+            app.screen.query_one("LogPane > Panel", Panel).lines[0]
+        )
         assert "the store is broken" in app.messages[-1].text
         assert app.is_running
 
@@ -127,7 +135,9 @@ async def test_rebound_keys_work_and_are_shown(keymap: dict[str, str]) -> None:
         await settle(pilot)
         bar = text_of(app.screen.query_one(KeyBar).lines[0])
         assert f"{keymap['incident'].split(',')[0]} incident" in bar
-        assert f"{keymap['incident'].split(',')[0]} evidence and fix" in text_of(app.screen.query_one("#detail", Panel).lines[0])
+        assert f"{keymap['incident'].split(',')[0]} evidence and fix" in text_of(
+            app.screen.query_one("#detail", Panel).lines[0]
+        )
         await pilot.press("i")
         await settle(pilot)
         assert isinstance(app.screen, FleetScreen)
@@ -292,7 +302,9 @@ def test_several_hundred_pods_are_drawn_within_a_blink() -> None:
 
 
 def test_opening_the_screen_imports_nothing_that_it_does_not_need() -> None:
-    """Measured against a minimal Textual app: +35 ms. Each of these would add 20 to 200 ms to every start."""
+    """Measured against a minimal Textual app: +35 ms. Each of these would add 20 to 200 ms to every
+    start.
+    """
     heavy = [
         "asyncssh",
         "yaml",
@@ -330,7 +342,9 @@ async def test_a_hostile_pod_reaches_no_terminal() -> None:
             for widget in app.screen.query(Panel):
                 for y in range(widget.size.height):
                     text = widget.render_line(y).text
-                    assert not [c for c in text if ord(c) < 0x20 or 0x7F <= ord(c) <= 0x9F or c == "\u202e"]
+                    assert not [
+                        c for c in text if ord(c) < 0x20 or 0x7F <= ord(c) <= 0x9F or c == "\u202e"
+                    ]
         assert not [said for said in app.messages if said.severity == "error"]
 
 
@@ -357,7 +371,16 @@ async def test_a_pod_that_sends_nonsense_does_not_end_the_console(odd: dict[str,
 
 async def test_ordinary_scenes_draw_without_a_fault() -> None:
     """The guard against odd records must not hide faults of our own."""
-    for scene in ("everything", "planned", "acting", "recovered", "failed_fix", "two_incidents", "first_contact", "nothing"):
+    for scene in (
+        "everything",
+        "planned",
+        "acting",
+        "recovered",
+        "failed_fix",
+        "two_incidents",
+        "first_contact",
+        "nothing",
+    ):
         made = getattr(fixtures, scene)()
         sessions = made if isinstance(made, list) else [made]
         app = open_app(*sessions)
@@ -368,7 +391,9 @@ async def test_ordinary_scenes_draw_without_a_fault() -> None:
             assert not [row for row in rows or [] if "unreadable" in row.text]
 
 
-@pytest.mark.parametrize(("key", "says"), [("question_mark", "ON THIS SCREEN"), ("l", "following"), ("U", "MEMORY")])
+@pytest.mark.parametrize(
+    ("key", "says"), [("question_mark", "ON THIS SCREEN"), ("l", "following"), ("U", "MEMORY")]
+)
 async def test_a_screen_that_opens_is_painted_with_what_it_shows_and_not_empty_before(
     key: str, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

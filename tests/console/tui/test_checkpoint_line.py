@@ -1,4 +1,6 @@
-"""The Run screen's line about checkpoints: asked of the pod, quiet where there is no answer, loud where nothing can be resumed."""
+"""The Run screen's line about checkpoints: asked of the pod, quiet where there is no answer, loud
+where nothing can be resumed.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,30 @@ from tests.console.tui import fixtures
 from tests.console.tui.driving import drive, until
 
 
-def report(*, complete: bool = True, full_in: float | None = None, age: float = 95.0) -> dict[str, Any]:
-    one = {"step": 180, "complete": complete, "bytes": 3 * fixtures.GIB, "age_s": age, "t": fixtures.NOW - 95}
+def report(
+    *, complete: bool = True, full_in: float | None = None, age: float = 95.0
+) -> dict[str, Any]:
+    one = {
+        "step": 180,
+        "complete": complete,
+        "bytes": 3 * fixtures.GIB,
+        "age_s": age,
+        "t": fixtures.NOW - 95,
+    }
     full = None if full_in is None else time.time() + full_in
-    forecast = {"lasts": full is None, "to_come": None, "full_t": full, "full_step": 260, "room": None}
-    return {"checkpoints": [one], "resumable": 180 if complete else None, "forecast": forecast, "live": True}
+    forecast = {
+        "lasts": full is None,
+        "to_come": None,
+        "full_t": full,
+        "full_step": 260,
+        "room": None,
+    }
+    return {
+        "checkpoints": [one],
+        "resumable": 180 if complete else None,
+        "forecast": forecast,
+        "live": True,
+    }
 
 
 def host(app: Any) -> tuple[str, set[str]]:
@@ -50,7 +71,9 @@ def _drawn(app: Any) -> str:
 async def test_what_needs_somebody_has_a_sign(found: dict[str, Any]) -> None:
     session = fixtures.healthy()
     session.checkpoints = found
-    app: Any = ConsoleApp(fixtures.fleet(session), clock=Clock(wall=time.time, mono=lambda: fixtures.MONO))
+    app: Any = ConsoleApp(
+        fixtures.fleet(session), clock=Clock(wall=time.time, mono=lambda: fixtures.MONO)
+    )
     async with app.run_test(size=(140, 45)) as pilot:
         await drive(pilot, [session], ("enter",))
         await until(pilot, lambda: "ckpts  ▲ " in _drawn(app))
@@ -90,12 +113,17 @@ async def test_no_answer_is_no_line_and_no_complaint_and_it_is_not_asked_each_se
 
 
 async def test_it_is_asked_again_when_the_run_has_ended_and_soon_while_there_is_nothing() -> None:
-    """Somebody who stands before a dead run must not read for a minute that there is no checkpoint."""
+    """Somebody who stands before a dead run must not read for a minute that there is no
+    checkpoint.
+    """
     session, now = fixtures.healthy(), [0.0]
     (run,) = session.state.runs
     nothing = report() | {"checkpoints": [], "resumable": None}
     session.checkpoints = nothing
-    app: Any = ConsoleApp(fixtures.fleet(session), clock=Clock(wall=lambda: fixtures.NOW, mono=lambda: fixtures.MONO + now[0]))
+    app: Any = ConsoleApp(
+        fixtures.fleet(session),
+        clock=Clock(wall=lambda: fixtures.NOW, mono=lambda: fixtures.MONO + now[0]),
+    )
     async with app.run_test(size=(140, 45)) as pilot:
         await drive(pilot, [session], ("enter",))
         await until(pilot, lambda: "no checkpoint yet" in _drawn(app))
@@ -109,5 +137,16 @@ async def test_it_is_asked_again_when_the_run_has_ended_and_soon_while_there_is_
         now[0] = 30.0
         await drive(pilot, [session], ())
         assert "step 180 can be resumed" in _drawn(app), "it is asked once a minute"
-        fixtures.journal(session.state, "run", 0, event="attempt-ended", run=run, attempt=1, code=1, signal=None, good=False, detail="gone")
+        fixtures.journal(
+            session.state,
+            "run",
+            0,
+            event="attempt-ended",
+            run=run,
+            attempt=1,
+            code=1,
+            signal=None,
+            good=False,
+            detail="gone",
+        )
         await until(pilot, lambda: "no checkpoint yet" in _drawn(app))

@@ -33,8 +33,12 @@ def test_over_ssh_the_terminal_gets_it() -> None:
     assert "not every terminal" in said
 
 
-@pytest.mark.parametrize(("variable", "value"), [("TERM", "linux"), ("TERM_PROGRAM", "Apple_Terminal")])
-def test_a_terminal_that_takes_none_gets_a_file(variable: str, value: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("variable", "value"), [("TERM", "linux"), ("TERM_PROGRAM", "Apple_Terminal")]
+)
+def test_a_terminal_that_takes_none_gets_a_file(
+    variable: str, value: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv(variable, value)
     sent: list[str] = []
     said = clipboard.copy("text", sent.append)
@@ -68,7 +72,23 @@ def tmux(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
     if shutil.which("tmux") is None:
         pytest.skip("tmux is not installed")
     socket = str(tmp_path / "tmux")
-    subprocess.run(["tmux", "-S", socket, "-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "24", "cat"], check=True)
+    subprocess.run(
+        [
+            "tmux",
+            "-S",
+            socket,
+            "-f",
+            "/dev/null",
+            "new-session",
+            "-d",
+            "-x",
+            "80",
+            "-y",
+            "24",
+            "cat",
+        ],
+        check=True,
+    )
     monkeypatch.setenv("TMUX", f"{socket},{os.getpid()},0")
     yield socket
     subprocess.run(["tmux", "-S", socket, "kill-server"], check=False)
@@ -82,13 +102,17 @@ def tmux(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
         ({"set-clipboard": "off", "allow-passthrough": "off"}, False, "not in the clipboard"),
     ],
 )
-def test_in_tmux_the_buffer_has_it_and_the_way_out_is_said(tmux: str, options: dict[str, str], sequence: bool, words: str) -> None:
+def test_in_tmux_the_buffer_has_it_and_the_way_out_is_said(
+    tmux: str, options: dict[str, str], sequence: bool, words: str
+) -> None:
     for name, value in options.items():
         scope = "-s" if name == "set-clipboard" else "-gw"
         subprocess.run(["tmux", "-S", tmux, "set-option", scope, name, value], check=True)
     sent: list[str] = []
     said = clipboard.copy("from the log", sent.append)
-    buffer = subprocess.run(["tmux", "-S", tmux, "show-buffer"], check=True, capture_output=True, text=True).stdout
+    buffer = subprocess.run(
+        ["tmux", "-S", tmux, "show-buffer"], check=True, capture_output=True, text=True
+    ).stdout
     assert buffer == "from the log"
     assert words in said
     assert bool(sent) == sequence

@@ -1,4 +1,6 @@
-"""Other attempts and other runs over the curves: which line is which by letter and dashes, cut where they were overtaken."""
+"""Other attempts and other runs over the curves: which line is which by letter and dashes, cut
+where they were overtaken.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +26,13 @@ ROWS = [*(row(1, step, x=float(step)) for step in range(7)), row(2, 4, x=40.0), 
 
 def test_what_counts_ends_where_a_later_attempt_began_again() -> None:
     found = curve_data.points(ROWS, "x")
-    assert [step for step, _ in found] == [0, 1, 2, 3, 4, 5], "step 6 of the first attempt counts no more"
+    assert [step for step, _ in found] == [0, 1, 2, 3, 4, 5], (
+        "step 6 of the first attempt counts no more"
+    )
     assert found[4] == (4, 40.0)
-    assert curve_data.overtaken(ROWS, "x", 1) == [(3, 3.0), (4, 4.0), (5, 5.0), (6, 6.0)], "from where they part"
+    assert curve_data.overtaken(ROWS, "x", 1) == [(3, 3.0), (4, 4.0), (5, 5.0), (6, 6.0)], (
+        "from where they part"
+    )
     assert curve_data.overtaken(ROWS, "x", 2) == []
 
 
@@ -44,11 +50,16 @@ def test_the_attempts_of_a_run() -> None:
 
 def test_each_line_has_its_letter_and_its_dashes() -> None:
     level = [(step, 1.0) for step in range(100)]
-    others = [braille.Overlay(letter, i, [(s, float(i + 2)) for s, _ in level]) for i, letter in enumerate("BCDE")]
+    others = [
+        braille.Overlay(letter, i, [(s, float(i + 2)) for s, _ in level])
+        for i, letter in enumerate("BCDE")
+    ]
     drawn = braille.plot(level, 50, 12, 0, 99, others=others)
     texts = [text_of(line) for line in drawn]
     rows = {letter: next(text for text in texts if letter in text) for letter in "BCDE"}
-    assert all(text.endswith(letter) for letter, text in rows.items()), "the letter stands at the end of its line"
+    assert all(text.endswith(letter) for letter, text in rows.items()), (
+        "the letter stands at the end of its line"
+    )
     patterns = {text[:20] for text in rows.values()} | {texts[-1][:20]}
     assert len(patterns) == 5, "no two lines are dashed alike, so none needs a colour"
     assert len({braille.sample(i) for i in range(-1, 4)}) == 5
@@ -57,7 +68,8 @@ def test_each_line_has_its_letter_and_its_dashes() -> None:
 def test_the_run_itself_lies_on_top_and_has_its_letter_too() -> None:
     line = [(step, float(step)) for step in range(40)]
     alone, covered = (
-        "\n".join(text_of(y) for y in braille.plot(line, 20, 6, 0, 39, others=others)) for others in ([], [braille.Overlay("B", 0, line)])
+        "\n".join(text_of(y) for y in braille.plot(line, 20, 6, 0, 39, others=others))
+        for others in ([], [braille.Overlay("B", 0, line)])
     )
     assert "A" not in alone
     assert covered.count("A") == 1
@@ -67,7 +79,9 @@ def test_the_run_itself_lies_on_top_and_has_its_letter_too() -> None:
 
 def test_all_lines_share_one_scale_and_the_title_gives_their_values() -> None:
     mine, theirs = [(0, 1.0), (1, 2.0)], [(0, 1.0), (1, 9.0), (2, float("nan"))]
-    shown = curves.chart(curves.Curve("reward", mine, others=[braille.Overlay("B", 0, theirs)]), 60, 9, 0, 2, at=1)
+    shown = curves.chart(
+        curves.Curve("reward", mine, others=[braille.Overlay("B", 0, theirs)]), 60, 9, 0, 2, at=1
+    )
     assert "reward 2.0000  B 9.0000" in text_of(shown[0])
     assert text_of(shown[1]).startswith("  9.0000")
     assert all(width_of(line) == 60 for line in shown)
@@ -90,7 +104,10 @@ async def test_the_overtaken_attempt_at_every_size(size: tuple[int, int]) -> Non
         assert panel(app, "#curves") != before
         await drive(pilot, [session], ("c",))
         assert "steps 0 … 47" in panel(app, "#curves")
-        assert any(line.rstrip().endswith("B") or "B " in line for line in panel(app, "#curves").splitlines()[1:])
+        assert any(
+            line.rstrip().endswith("B") or "B " in line
+            for line in panel(app, "#curves").splitlines()[1:]
+        )
         await drive(pilot, [session], ("c", "V"))
         assert "compared" not in panel(app, "#alarm")
         assert panel(app, "#curves") == before
@@ -100,7 +117,11 @@ async def test_runs_of_any_pod() -> None:
     sessions = fixtures.everything()
     app: Any = ConsoleApp(fixtures.fleet(*sessions), clock=fixtures.CLOCK)
     async with app.run_test(size=(160, 45)) as pilot:
-        await drive(pilot, sessions, (":run code-14b", ":compare math-7b", ":compare h200-eu/reason-32b", "c"))
+        await drive(
+            pilot,
+            sessions,
+            (":run code-14b", ":compare math-7b", ":compare h200-eu/reason-32b", "c"),
+        )
         assert app.screen.compared == ("h100-a/math-7b", "h200-eu/reason-32b")
         legend = panel(app, "#alarm")
         assert "math-7b on h100-a" in legend
@@ -120,7 +141,11 @@ async def test_what_cannot_be_compared_is_said() -> None:
     app: Any = ConsoleApp(fixtures.fleet(*sessions), clock=fixtures.CLOCK)
     async with app.run_test(size=(120, 40)) as pilot:
         await drive(pilot, sessions, (":run code-14b",))
-        for typed, said in (("nothing", "no run 'nothing'"), ("code-14b", "this run itself"), ("7", "Attempt 7 was not overtaken")):
+        for typed, said in (
+            ("nothing", "no run 'nothing'"),
+            ("code-14b", "this run itself"),
+            ("7", "Attempt 7 was not overtaken"),
+        ):
             await drive(pilot, sessions, (f":compare {typed}",))
             assert said in app.messages[-1].text
         assert app.screen.compared == ()

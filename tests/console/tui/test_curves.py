@@ -33,9 +33,18 @@ def test_a_log_scale_makes_a_straight_line_of_growth() -> None:
 
 
 def test_what_a_log_scale_cannot_show_is_counted() -> None:
-    shown = curves.chart(curves.Curve("reward", _points([0.0, -1.0, 1.0, 10.0])), 40, 6, 0, 3, view=CurveView(log=True))
+    shown = curves.chart(
+        curves.Curve("reward", _points([0.0, -1.0, 1.0, 10.0])),
+        40,
+        6,
+        0,
+        3,
+        view=CurveView(log=True),
+    )
     assert "2 ≤0" in text_of(shown[0])
-    nothing = curves.chart(curves.Curve("reward", _points([0.0])), 40, 6, 0, 0, view=CurveView(log=True))
+    nothing = curves.chart(
+        curves.Curve("reward", _points([0.0])), 40, 6, 0, 0, view=CurveView(log=True)
+    )
     assert "nothing above 0" in text_of(nothing[1])
     assert len(nothing) == 6
 
@@ -49,14 +58,23 @@ def test_a_mean_is_not_pulled_to_zero_and_outlives_a_nan() -> None:
 
 def test_a_mean_is_the_line_and_the_steps_are_dots_behind_it() -> None:
     values = [1.0 if i % 9 == 4 else 0.1 for i in range(60)]
-    shown = curves.chart(curves.Curve("reward", _points(values)), 30, 8, 0, 59, view=CurveView(weight=0.9))
+    shown = curves.chart(
+        curves.Curve("reward", _points(values)), 30, 8, 0, 59, view=CurveView(weight=0.9)
+    )
     roles = {role for line in shown[1:-1] for text, role in line if text.strip()}
     assert roles == {"accent", "dim"}
-    assert {role for line in curves.plot(_points(values), 30, 8, 0, 59) for text, role in line if text.strip()} == {"accent"}
+    assert {
+        role
+        for line in curves.plot(_points(values), 30, 8, 0, 59)
+        for text, role in line
+        if text.strip()
+    } == {"accent"}
 
 
 def test_a_large_curve_is_labelled_and_barred_where_it_is_healthy() -> None:
-    shown = curves.chart(curves.Curve("entropy", _points([0.0, 0.1, 0.4]), (0.05, 0.15)), 60, 12, 0, 2)
+    shown = curves.chart(
+        curves.Curve("entropy", _points([0.0, 0.1, 0.4]), (0.05, 0.15)), 60, 12, 0, 2
+    )
     texts = [text_of(line) for line in shown]
     assert texts[1].startswith("  0.4000 ")
     assert texts[-2].startswith("  0.0000 ")
@@ -68,7 +86,9 @@ def test_a_large_curve_is_labelled_and_barred_where_it_is_healthy() -> None:
 
 @pytest.mark.parametrize(("value", "mark"), [(0.01, "▼"), (0.1, ""), (0.3, "▲")])
 def test_a_small_curve_says_with_a_sign_when_it_is_out_of_range(value: float, mark: str) -> None:
-    title = text_of(curves.chart(curves.Curve("entropy", _points([0.1, value]), (0.05, 0.15)), 18, 4, 0, 1)[0])
+    title = text_of(
+        curves.chart(curves.Curve("entropy", _points([0.1, value]), (0.05, 0.15)), 18, 4, 0, 1)[0]
+    )
     assert [sign for sign in "▲▼" if sign in title] == list(mark)
 
 
@@ -102,7 +122,9 @@ def test_no_window_leaves_the_run() -> None:
 def test_gpus_stand_on_the_axis_of_steps() -> None:
     pod = fixtures.healthy().state
     util, power = curves.machine_curves(pod.runs["code-14b"], pod.telemetry)[:2]
-    assert [step for step, _ in util.points] == [180, 188], "the newest sample is of the step under way"
+    assert [step for step, _ in util.points] == [180, 188], (
+        "the newest sample is of the step under way"
+    )
     assert util.points[0][1] == pytest.approx(15.5)
     assert power.title == "GPU W"
 
@@ -114,7 +136,9 @@ async def test_large_and_back_and_everything_holds() -> None:
         await drive(pilot, [session], ("enter", "c", "L", "E", "plus"))
         shown = [text_of(line) for line in app.screen.query_one("#curves", Panel).lines]
         assert "log, mean 0.6, steps 94 … 187" in shown[0]
-        assert any(text.startswith("GPU % ") or "  GPU % " in text or "entropy" in text for text in shown)
+        assert any(
+            text.startswith("GPU % ") or "  GPU % " in text or "entropy" in text for text in shown
+        )
         assert len(shown) + 2 <= 24
         await drive(pilot, [session], (":curves gpu w",))
         assert app.screen.curves_only == "GPU W"

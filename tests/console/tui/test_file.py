@@ -1,4 +1,6 @@
-"""Any file of a pod in the log view: opened by its path, pinned like a log, and what the pod says against it is said."""
+"""Any file of a pod in the log view: opened by its path, pinned like a log, and what the pod says
+against it is said.
+"""
 
 from __future__ import annotations
 
@@ -36,13 +38,20 @@ async def test_what_is_against_it_is_said() -> None:
 
     async def query(stream: str, op: str, **parameters: Any) -> dict[str, Any]:
         if stream.endswith(".netrc"):
-            raise RemoteError("refused", "~/.netrc may hold credentials and is never shown; use a shell on the pod if you must see it.")
+            raise RemoteError(
+                "refused",
+                "~/.netrc may hold credentials and is never shown; use a shell on the pod if "
+                "you must see it.",
+            )
         return await ask(stream, op, **parameters)
 
     session.query = query  # type: ignore[method-assign]
     app: Any = ConsoleApp(fixtures.fleet(session), clock=fixtures.CLOCK)
     async with app.run_test(size=(100, 30)) as pilot:
-        for path, says in (("~/.netrc", "may hold credentials"), ("logs/a.log", "is no whole path of the pod")):
+        for path, says in (
+            ("~/.netrc", "may hold credentials"),
+            ("logs/a.log", "is no whole path of the pod"),
+        ):
             await drive(pilot, [session], (f":file {path}",))
             await until(pilot, lambda says=says: app.messages and says in app.messages[-1].text)  # type: ignore[misc]
             assert isinstance(app.screen, FleetScreen)

@@ -1,4 +1,6 @@
-"""The fleet: sorted, grouped, folded; hundreds of pods; who is told of what became worse, and what silences it."""
+"""The fleet: sorted, grouped, folded; hundreds of pods; who is told of what became worse, and what
+silences it.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,13 @@ from tests.console.tui import fixtures
 from tests.console.tui.driving import drive
 
 
-def row(pod: str, run: str = "r", rank: int = 0, trouble: str = "", old: bool = False, **values: Any) -> Row:
-    cells: dict[str, Line] = {"state": [("✖ critical" if rank == 4 else "● running", "")], "wrong": [(trouble, "")]}
+def row(
+    pod: str, run: str = "r", rank: int = 0, trouble: str = "", old: bool = False, **values: Any
+) -> Row:
+    cells: dict[str, Line] = {
+        "state": [("✖ critical" if rank == 4 else "● running", "")],
+        "wrong": [(trouble, "")],
+    }
     return Row((pod, run), rank, cells, old, trouble, {"pod": pod, "run": run, **values})
 
 
@@ -38,7 +45,11 @@ def many(pods: int = 256, runs: int = 4) -> list[fixtures.RecordedSession]:
         for n in range(runs):
             fixtures.start_run(pod, f"math-{n}", "prime-rl", 500, 3_000)
             fixtures.steps(pod, f"math-{n}", 1, 20, 14.2, last_ago=6)
-        fixtures.telemetry(pod, devices=[fixtures.gpu(g, 90, 60, "math-0", "engine", 12) for g in range(8)], runs=[])
+        fixtures.telemetry(
+            pod,
+            devices=[fixtures.gpu(g, 90, 60, "math-0", "engine", 12) for g in range(8)],
+            runs=[],
+        )
         made.append(fixtures.RecordedSession(pod))
     return made
 
@@ -52,10 +63,20 @@ def test_need_is_the_usual_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sort", "order"), [("gpu", ["b", "a", "c"]), ("-gpu", ["a", "b", "c"]), ("age", ["a", "b", "c"]), ("-age", ["b", "a", "c"])]
+    ("sort", "order"),
+    [
+        ("gpu", ["b", "a", "c"]),
+        ("-gpu", ["a", "b", "c"]),
+        ("age", ["a", "b", "c"]),
+        ("-age", ["b", "a", "c"]),
+    ],
 )
 def test_what_has_no_value_stands_last_either_way(sort: str, order: list[str]) -> None:
-    rows = [row("a", gpu=90.0, age=9.0), row("b", gpu=3.0, age=1.0), row("c", gpu=None, age=None, rank=4)]
+    rows = [
+        row("a", gpu=90.0, age=9.0),
+        row("b", gpu=3.0, age=1.0),
+        row("c", gpu=None, age=None, rank=4),
+    ]
     assert names(view.arrange(rows, sort)) == order
 
 
@@ -66,14 +87,30 @@ def test_equals_stand_by_need_and_old_ones_last() -> None:
 
 def test_the_group_with_the_worst_row_stands_first_and_says_so() -> None:
     rows = [row("a", "x"), row("a", "y"), row("b", "x", rank=2), row("b", "y", rank=4)]
-    assert names(view.arrange(rows, group="pod")) == ["▾ b  2 rows  ✖ 1  ▲ 1", "b", "b", "▾ a  2 rows", "a", "a"]
-    assert names(view.arrange(rows, group="pod", folded={"b"})) == ["▸ b  2 rows  ✖ 1  ▲ 1", "▾ a  2 rows", "a", "a"]
+    assert names(view.arrange(rows, group="pod")) == [
+        "▾ b  2 rows  ✖ 1  ▲ 1",
+        "b",
+        "b",
+        "▾ a  2 rows",
+        "a",
+        "a",
+    ]
+    assert names(view.arrange(rows, group="pod", folded={"b"})) == [
+        "▸ b  2 rows  ✖ 1  ▲ 1",
+        "▾ a  2 rows",
+        "a",
+        "a",
+    ]
 
 
 @pytest.mark.parametrize("sort", view.SORTS)
 @pytest.mark.parametrize("turned", ["", "-"])
 async def test_every_order_can_be_shown(sort: str, turned: str) -> None:
-    app = ConsoleApp(fixtures.fleet(*fixtures.everything()), clock=fixtures.CLOCK, settings=Settings(sort=turned + sort, group="state"))
+    app = ConsoleApp(
+        fixtures.fleet(*fixtures.everything()),
+        clock=fixtures.CLOCK,
+        settings=Settings(sort=turned + sort, group="state"),
+    )
     async with app.run_test(size=(140, 40)) as pilot:
         await drive(pilot, [], ())
         assert len([r for r in app.screen.table.rows if r.banner is None]) == 7  # type: ignore[attr-defined]
@@ -99,14 +136,24 @@ def test_the_tally_counts_rows_by_what_they_need() -> None:
     rows = view.rows([session.state for session in fixtures.everything()], fixtures.CLOCK)
     assert text_of(tally(rows)) == "✖ 1 critical  ? 1 unknown  ▲ 1 warning  7 pods · 3 running"
     assert text_of(tally(rows, short=True)) == "✖ 1  ? 1  ▲ 1  7 pods"
-    assert text_of(tally(view.rows([fixtures.healthy().state], fixtures.CLOCK))) == "✔ nothing needs you  1 pod · 1 running"
+    assert (
+        text_of(tally(view.rows([fixtures.healthy().state], fixtures.CLOCK)))
+        == "✔ nothing needs you  1 pod · 1 running"
+    )
 
 
 @pytest.mark.parametrize(
     ("pods", "read_only", "key"),
-    [("idle", False, "W launch"), ("idle", True, "⏎ pod"), ("finished", False, "⏎ curves"), ("healthy", False, "⏎ curves")],
+    [
+        ("idle", False, "W launch"),
+        ("idle", True, "⏎ pod"),
+        ("finished", False, "⏎ curves"),
+        ("healthy", False, "⏎ curves"),
+    ],
 )
-async def test_where_nothing_runs_the_key_that_starts_a_run_is_shown(pods: str, read_only: bool, key: str) -> None:
+async def test_where_nothing_runs_the_key_that_starts_a_run_is_shown(
+    pods: str, read_only: bool, key: str
+) -> None:
     session = getattr(fixtures, pods)()
     app: Any = ConsoleApp(fixtures.fleet(session), clock=fixtures.CLOCK, read_only=read_only)
     async with app.run_test(size=(120, 40)) as pilot:
@@ -120,7 +167,9 @@ async def test_where_nothing_runs_the_key_that_starts_a_run_is_shown(pods: str, 
 
 
 async def test_256_pods_with_4_runs_stay_fluent() -> None:
-    """CPU time, which a crowded machine does not stretch; measured: 2 ms a key press, 11 ms a tick in which every pod had news."""
+    """CPU time, which a crowded machine does not stretch; measured: 2 ms a key press, 11 ms a tick
+    in which every pod had news.
+    """
     sessions = many()
     now = [0.0]
     clock = Clock(wall=lambda: fixtures.NOW + now[0], mono=lambda: fixtures.MONO + now[0])
@@ -147,23 +196,40 @@ async def test_256_pods_with_4_runs_stay_fluent() -> None:
         print(f"key {key * 1000:.1f} ms, tick {tick * 1000:.1f} ms")
 
 
-@pytest.mark.parametrize(("key", "module", "most"), [("J", "journal", 0), ("U", "gpu_table", 64 + 8)])
+@pytest.mark.parametrize(
+    ("key", "module", "most"), [("J", "journal", 0), ("U", "gpu_table", 64 + 8)]
+)
 async def test_the_tables_of_hundreds_of_pods_make_only_what_is_new(
     key: str, module: str, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """64 pods that all have news of their GPUs ten times a second: nothing of the journal is made again, each pod's GPUs once."""
+    """64 pods that all have news of their GPUs ten times a second: nothing of the journal is made
+    again, each pod's GPUs once.
+    """
     sessions = many(64, 1)
     for session in sessions:
         for number in range(20):
             note = {"action": f"01J{session.state.name}{number}", "run": "math-0"}
-            fixtures.journal(session.state, "action", 50, kind="note", who="bob@desk", event="accepted", body={"text": "x"}, **note)
+            fixtures.journal(
+                session.state,
+                "action",
+                50,
+                kind="note",
+                who="bob@desk",
+                event="accepted",
+                body={"text": "x"},
+                **note,
+            )
     now = [0.0]
     clock = Clock(wall=lambda: fixtures.NOW + now[0], mono=lambda: fixtures.MONO + now[0])
     app: Any = ConsoleApp(fixtures.fleet(*sessions), clock=clock)
     views = importlib.import_module(f"bs4_console.tui.views.{module}")
     made: list[str] = []
     real = views.pod_rows
-    monkeypatch.setattr(views, "pod_rows", lambda pod, *rest, **more: made.append(str(pod)) or real(pod, *rest, **more))
+    monkeypatch.setattr(
+        views,
+        "pod_rows",
+        lambda pod, *rest, **more: made.append(str(pod)) or real(pod, *rest, **more),
+    )
     async with app.run_test(size=(160, 50)) as pilot:
         await drive(pilot, sessions, (key,))
         rows = len(app.screen.table.rows)
@@ -177,7 +243,17 @@ async def test_the_tables_of_hundreds_of_pods_make_only_what_is_new(
             app.screen.table.action_move(1)
             app.screen.moved()
         assert len(made) <= most
-        fixtures.journal(sessions[0].state, "action", 0, action="01JNEW", kind="stop", who="alice", run="math-0", event="accepted", body={})
+        fixtures.journal(
+            sessions[0].state,
+            "action",
+            0,
+            action="01JNEW",
+            kind="stop",
+            who="alice",
+            run="math-0",
+            event="accepted",
+            body={},
+        )
         sessions[0].state.changed()
         made.clear()
         app.tick()
@@ -204,16 +280,23 @@ def told(watch: Alerts, now: float, *rows: Row) -> list[str]:
 
 def test_only_what_becomes_worse_is_told() -> None:
     watch = Alerts()
-    assert told(watch, 0, row("a", rank=4, trouble="was so"), row("b")) == [], "what was so is on the screen"
+    assert told(watch, 0, row("a", rank=4, trouble="was so"), row("b")) == [], (
+        "what was so is on the screen"
+    )
     assert told(watch, 20, row("a", rank=4, trouble="was so"), row("b")) == []
-    assert told(watch, 21, row("a", rank=4, trouble="was so"), row("b", rank=4, trouble="inference is gone")) == [
-        "b: ✖ critical b/r: inference is gone"
-    ]
-    assert told(watch, 22, row("a", rank=4, trouble="disk full"), row("b", rank=4, trouble="inference is gone")) == [
-        "a: ✖ critical a/r: disk full"
-    ]
+    assert told(
+        watch, 21, row("a", rank=4, trouble="was so"), row("b", rank=4, trouble="inference is gone")
+    ) == ["b: ✖ critical b/r: inference is gone"]
+    assert told(
+        watch,
+        22,
+        row("a", rank=4, trouble="disk full"),
+        row("b", rank=4, trouble="inference is gone"),
+    ) == ["a: ✖ critical a/r: disk full"]
     assert told(watch, 23, row("a"), row("b", rank=2, trouble="x")) == [], "better is no alarm"
-    assert len(told(watch, 24, row("a", rank=2, trouble="again"), row("b", rank=2, trouble="x"))) == 1
+    assert (
+        len(told(watch, 24, row("a", rank=2, trouble="again"), row("b", rank=2, trouble="x"))) == 1
+    )
 
 
 def test_a_run_that_appears_broken_is_told() -> None:
@@ -255,9 +338,17 @@ async def test_bell_notification_and_toast_and_what_silences_them(silenced: str)
         app.messages.clear()
         app.tick()
         fixtures.journal(
-            session.state, "incident", -13, event="opened", incident="x", failure="vllm-silent-death", run="code-14b", attempt=1,
-            title="Inference is gone", severity="critical",
-        )  # fmt: skip
+            session.state,
+            "incident",
+            -13,
+            event="opened",
+            incident="x",
+            failure="vllm-silent-death",
+            run="code-14b",
+            attempt=1,
+            title="Inference is gone",
+            severity="critical",
+        )
         session.state.changed()
         now[0] = 13.0
         app.tick()
@@ -277,10 +368,12 @@ async def test_bell_notification_and_toast_and_what_silences_them(silenced: str)
 
 
 async def test_from_the_fleet_to_root_line_and_fix_in_under_ten_keys() -> None:
-    """What a person who knows k9s presses: nothing to find the row (the worst is under the cursor), then what the bar shows.
+    """What a person who knows k9s presses: nothing to find the row (the worst is under the cursor),
+    then what the bar shows.
 
-    The failing run is the first row of the first screen. `i` (said beside the row) shows its first root line and the fix; `enter` there
-    opens the log at that line; `esc` back; `p` makes the plan with the exact commands; `r` runs it after the name was typed.
+    The failing run is the first row of the first screen. `i` (said beside the row) shows its first
+    root line and the fix; `enter` there opens the log at that line; `esc` back; `p` makes the plan
+    with the exact commands; `r` runs it after the name was typed.
     """
     sessions = fixtures.everything()
     app: Any = ConsoleApp(fixtures.fleet(*sessions), clock=fixtures.CLOCK)
@@ -290,7 +383,9 @@ async def test_from_the_fleet_to_root_line_and_fix_in_under_ten_keys() -> None:
         return "\n".join(strip.text for strip in app.screen._compositor.render_strips())
 
     async def press(key: str, said: str) -> None:
-        """Only what the screen offers: `said` stands on it with the key in front, or it is what everybody presses (⏎, esc)."""
+        """Only what the screen offers: `said` stands on it with the key in front, or it is what
+        everybody presses (⏎, esc).
+        """
         assert said in page(), f"nobody would know of {key}:\n{page()}"
         pressed.append(key)
         await drive(pilot, sessions, (key,))
@@ -301,7 +396,12 @@ async def test_from_the_fleet_to_root_line_and_fix_in_under_ten_keys() -> None:
         assert "✖ critical" in worst
         assert "math-7b" in worst, "the failing run is the first row"
         await press("i", "i evidence and fix")
-        root = next(i for i in sessions[0].state.ledger.open_incidents() or app.screen.pod.ledger.open_incidents() if i.role == "root")
+        root = next(
+            i
+            for i in sessions[0].state.ledger.open_incidents()
+            or app.screen.pod.ledger.open_incidents()
+            if i.role == "root"
+        )
         assert (root.role, root.run) == ("root", "math-7b")
         assert root.evidence[0]["text"][:30] in page(), "its first root line"
         assert "p make plan" in page().splitlines()[-1]
@@ -309,11 +409,15 @@ async def test_from_the_fleet_to_root_line_and_fix_in_under_ten_keys() -> None:
         assert app.screen.place == "log"
         line = app.screen.pane.view
         assert root.evidence[0]["text"][:30] in line.visible_text()
-        assert line.store.line(line.spot)[1].decode().endswith(root.evidence[0]["text"][-30:]), "pointed at, among the lines around it"
+        assert line.store.line(line.spot)[1].decode().endswith(root.evidence[0]["text"][-30:]), (
+            "pointed at, among the lines around it"
+        )
         await press("escape", "esc back")
         await press("p", "p make plan")
         session = next(s for s in sessions if s.submitted)
-        assert session.submitted == [("plan", {"playbook": root.playbook, "run": root.run, "incident": root.id})]
+        assert session.submitted == [
+            ("plan", {"playbook": root.playbook, "run": root.run, "incident": root.id})
+        ]
         fixtures.plan_record(session.state, action="01J00000000000000000000001")
         session.state.changed()
         app.tick()
@@ -321,7 +425,9 @@ async def test_from_the_fleet_to_root_line_and_fix_in_under_ten_keys() -> None:
         assert "$ " in page(), "the exact commands"
         await press("r", "r runs exactly this plan")
         assert "To confirm, type math-7b" in page()
-        assert [kind for kind, _ in session.submitted] == ["plan"], "nothing is done before the name was typed"
+        assert [kind for kind, _ in session.submitted] == ["plan"], (
+            "nothing is done before the name was typed"
+        )
     assert len(pressed) < 10, pressed
 
 
@@ -339,7 +445,10 @@ async def test_before_a_pod_has_answered_nobody_is_told_to_start_a_run_there() -
 async def test_an_error_that_has_no_word_of_its_own_is_told_with_what_to_do() -> None:
     session = fixtures.idle()
     session.state.link.state, session.state.link.since = "error", fixtures.MONO - 9
-    session.state.link.detail, session.state.link.next_step = "a.yaml has no title.", "`bs4-console playbook lint` shows all of them."
+    session.state.link.detail, session.state.link.next_step = (
+        "a.yaml has no title.",
+        "`bs4-console playbook lint` shows all of them.",
+    )
     app: Any = ConsoleApp(fixtures.fleet(session), clock=fixtures.CLOCK)
     async with app.run_test(size=(120, 40)) as pilot:
         await drive(pilot, [session], ())

@@ -1,4 +1,6 @@
-"""The GPUs of all pods: what is wrong stands first, nothing old looks new, every process has an owner or is said to have none."""
+"""The GPUs of all pods: what is wrong stands first, nothing old looks new, every process has an
+owner or is said to have none.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,13 @@ from tests.console.tui.driving import drive
 
 
 def rows(*sessions: fixtures.RecordedSession, compact: bool = False) -> list[dict[str, str]]:
-    made = gpu_table.rows([gpu_table.now(s.state, fixtures.CLOCK) for s in sessions], compact=compact)
-    return [{name: text_of(cell) for name, cell in row.cells.items()} | {"key": "/".join(row.key)} for row in made]
+    made = gpu_table.rows(
+        [gpu_table.now(s.state, fixtures.CLOCK) for s in sessions], compact=compact
+    )
+    return [
+        {name: text_of(cell) for name, cell in row.cells.items()} | {"key": "/".join(row.key)}
+        for row in made
+    ]
 
 
 def test_complaints_stand_first_and_are_named() -> None:
@@ -62,24 +69,43 @@ def test_several_processes_have_a_row_each_with_their_owner() -> None:
     shown = rows(session)
     assert shown[0]["owner"] == "3 processes"
     assert [row["key"] for row in shown[1:4]] == ["h100-b/0/830", "h100-b/0/5", "h100-b/0/6"]
-    assert [row["owner"] for row in shown[1:4]] == ["code-14b engine  pid 830", "pid 5 of no run", "gone-1b rank  pid 6"]
+    assert [row["owner"] for row in shown[1:4]] == [
+        "code-14b engine  pid 830",
+        "pid 5 of no run",
+        "gone-1b rank  pid 6",
+    ]
     assert [row["mem"] for row in shown[1:4]] == ["66.4 GiB", "2.0 GiB", "–"]
     assert shown[3]["state"] == "run not known here"
 
 
 def test_nothing_old_looks_new() -> None:
-    made = gpu_table.rows([gpu_table.now(fixtures.unreachable().state, fixtures.CLOCK)], compact=False)
+    made = gpu_table.rows(
+        [gpu_table.now(fixtures.unreachable().state, fixtures.CLOCK)], compact=False
+    )
     assert all("seen 1m ago" in text_of(row.cells["state"]) for row in made)
-    roles = {role for row in made for name, cell in row.cells.items() if name != "state" for _, role in cell}
+    roles = {
+        role
+        for row in made
+        for name, cell in row.cells.items()
+        if name != "state"
+        for _, role in cell
+    }
     assert roles <= {"dim", "rule", "head"}
 
 
 def test_unknown_is_no_zero_and_no_gpu_says_why() -> None:
     session = fixtures.idle()
-    session.state.latest["gpus"]["devices"][0].update(util=None, mem_used=None, power=None, temp=None, sm_clock=None, procs=[])
+    session.state.latest["gpus"]["devices"][0].update(
+        util=None, mem_used=None, power=None, temp=None, sm_clock=None, procs=[]
+    )
     first = rows(session)[0]
     assert first["util"].endswith("–")
-    assert (first["mem"], first["power"], first["temp"], first["clock"]) == ("–/80G", "–/700W", "–°C", "–/2619")
+    assert (first["mem"], first["power"], first["temp"], first["clock"]) == (
+        "–/80G",
+        "–/700W",
+        "–°C",
+        "–/2619",
+    )
     session.state.latest["gpus"] = {"state": "absent", "detail": "", "devices": []}
     assert rows(session)[0]["owner"] == "absent: no NVIDIA driver"
     assert rows(session, compact=True)[0]["state"] == "absent: no NVIDIA driver"
@@ -130,15 +156,23 @@ def test_links_and_their_complaints() -> None:
     devices = session.state.latest["gpus"]["devices"]
     good = {"gen": 5, "gen_max": 5, "width": 16, "width_max": 16, "tx": 96_400, "rx": 812_000}
     devices[0].update(pcie=good, nvlink={"active": 18, "links": 18, "errors": 0})
-    devices[1].update(pcie={**good, "width": 8, "gen": 1}, nvlink={"active": 17, "links": 18, "errors": 2104})
-    devices[2].update(pcie=dict.fromkeys(good) | {"width": 16}, nvlink={"active": 0, "links": 12, "errors": None})
+    devices[1].update(
+        pcie={**good, "width": 8, "gen": 1}, nvlink={"active": 17, "links": 18, "errors": 2104}
+    )
+    devices[2].update(
+        pcie=dict.fromkeys(good) | {"width": 16}, nvlink={"active": 0, "links": 12, "errors": None}
+    )
     devices[3].update(pcie=None, nvlink=None)
     shown = {row["key"]: row for row in rows(session)}
     assert shown["h100-b/0"]["pcie"] == "5x16 ↓812M ↑96M"
     assert (shown["h100-b/0"]["nvlink"], shown["h100-b/0"]["state"]) == ("18/18", "ok")
-    assert shown["h100-b/1"]["state"] == "PCIe x8 of x16 NVLink 17 of 18 ", "a lowered generation is no complaint: an idle GPU does that"
+    assert shown["h100-b/1"]["state"] == "PCIe x8 of x16 NVLink 17 of 18 ", (
+        "a lowered generation is no complaint: an idle GPU does that"
+    )
     assert shown["h100-b/1"]["nvlink"] == "17/18 2,104 err"
     assert (shown["h100-b/2"]["pcie"], shown["h100-b/2"]["nvlink"]) == ("–x16 ↓– ↑–", "0/12")
-    assert shown["h100-b/2"]["state"] == "ok", "cards without a bridge have no link up, and are as they were built"
+    assert shown["h100-b/2"]["state"] == "ok", (
+        "cards without a bridge have no link up, and are as they were built"
+    )
     assert (shown["h100-b/3"]["pcie"], shown["h100-b/3"]["nvlink"]) == ("–", "–")
     assert next(iter(shown)) == "h100-b/0"

@@ -1,4 +1,6 @@
-"""Telemetry that is no longer in memory: read from what is kept, in a thread, for the cursor and for the curves."""
+"""Telemetry that is no longer in memory: read from what is kept, in a thread, for the cursor and
+for the curves.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ def panel(app: Any, name: str) -> str:
 
 @pytest.fixture
 def session(tmp_path: Path) -> fixtures.RecordedSession:
-    """The healthy pod, with the last hour of its telemetry kept on this machine: a sample every two seconds, GPU 0 at 40 %."""
+    """The healthy pod, with the last hour of its telemetry kept on this machine: a sample every two
+    seconds, GPU 0 at 40 %.
+    """
     made = fixtures.healthy()
     made.mirror = Mirror(tmp_path / "m")
     made.mirror.use("home1")
@@ -33,8 +37,21 @@ def session(tmp_path: Path) -> fixtures.RecordedSession:
         for i in range(200):
             t = fixtures.NOW - 3600 + number * 400 + i * 2
             devices = [fixtures.gpu(0, 40 + number, 30.0, "code-14b", "engine", 830)]
-            host = {"cpu": 11.0 + number, "cores": 96, "mem_used": 1, "mem_total": 4, "shm_used": 1, "shm_total": 4, "disks": []}
-            lines.append(json.dumps({"t": t, "gpus": {"state": "ok", "devices": devices, "xids": []}, "host": host}, separators=(",", ":")))
+            host = {
+                "cpu": 11.0 + number,
+                "cores": 96,
+                "mem_used": 1,
+                "mem_total": 4,
+                "shm_used": 1,
+                "shm_total": 4,
+                "disks": [],
+            }
+            lines.append(
+                json.dumps(
+                    {"t": t, "gpus": {"state": "ok", "devices": devices, "xids": []}, "host": host},
+                    separators=(",", ":"),
+                )
+            )
         made.mirror.keep("telemetry", f"{number + 1}:0", ("\n".join(lines) + "\n").encode())
     return made
 
@@ -84,7 +101,9 @@ async def test_a_slow_disk_holds_up_nothing_and_only_the_last_place_counts(
             assert "reading what was kept of that moment" in panel(app, "#gpus")
             await pilot.press(*("comma",) * 5)
             await until(pilot, lambda: app.screen.moment == 55)
-            assert "reading what was kept of that moment" in panel(app, "#gpus"), "the keys are not held up"
+            assert "reading what was kept of that moment" in panel(app, "#gpus"), (
+                "the keys are not held up"
+            )
         finally:
             go.set()
         await until(pilot, lambda: "%" in panel(app, "#gpus") and not app.time.reading)

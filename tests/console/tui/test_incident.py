@@ -1,4 +1,6 @@
-"""From the incident to the verdict: plan, confirmation as strong as the danger, and the action as it goes."""
+"""From the incident to the verdict: plan, confirmation as strong as the danger, and the action as
+it goes.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,11 @@ async def test_the_whole_way_from_evidence_to_a_running_fix() -> None:
 
     def agent(key: str, kind: str, body: dict[str, Any]) -> None:
         if kind == "plan":
-            assert body == {"playbook": "step-desync", "run": "math-7b", "incident": fixtures.DESYNC}
+            assert body == {
+                "playbook": "step-desync",
+                "run": "math-7b",
+                "incident": fixtures.DESYNC,
+            }
             fixtures.plan_record(session.state, action=key, ago=0)
         else:
             fixtures._accepted(session.state, 0)
@@ -61,7 +67,12 @@ async def test_the_whole_way_from_evidence_to_a_running_fix() -> None:
         await until(pilot, lambda: len(session.submitted) == 2)
         assert session.submitted[1] == (
             "playbook",
-            {"playbook": "step-desync", "run": "math-7b", "plan_hash": fixtures.PLAN_HASH, "confirm_run": "math-7b"},
+            {
+                "playbook": "step-desync",
+                "run": "math-7b",
+                "plan_hash": fixtures.PLAN_HASH,
+                "confirm_run": "math-7b",
+            },
         )
         await settle(pilot)
         assert "ACTION step-desync" in page(app)
@@ -122,7 +133,9 @@ async def test_y_in_a_typed_confirmation_is_a_letter() -> None:
         app.screen.set_focus(None)
         await pilot.press("y")
         await settle(pilot)
-        assert isinstance(app.screen, ConfirmScreen), "y confirmed although the field had lost the focus"
+        assert isinstance(app.screen, ConfirmScreen), (
+            "y confirmed although the field had lost the focus"
+        )
         assert session.submitted == []
 
 
@@ -187,7 +200,11 @@ async def test_a_refusal_is_shown_in_the_agents_words() -> None:
 
 
 @pytest.mark.parametrize(
-    "error", [RemoteError("busy", "math-7b is busy: stop by bob since 03:10:00. Wait for it to end."), Unreachable("It is gone.", "Wait.")]
+    "error",
+    [
+        RemoteError("busy", "math-7b is busy: stop by bob since 03:10:00. Wait for it to end."),
+        Unreachable("It is gone.", "Wait."),
+    ],
 )
 async def test_an_error_of_the_agent_is_a_message_and_the_screen_goes_on(error: Exception) -> None:
     session = fixtures.desync()
@@ -214,9 +231,23 @@ async def test_a_plan_that_the_agent_prepared_by_itself_is_there_at_once() -> No
 @pytest.mark.parametrize(
     ("scene", "says"),
     [
-        ("acting", ["✔ 1. Stop math-7b", "▶ 3. Move 2 step directories", "○ 4. Start math-7b", "it goes on without this console"]),
-        ("recovered", ["✔ RECOVERED", "2 steps since the restart, now at step 42", "resolved, verified"]),
-        ("failed_fix", ["✖ 3. Move", "NOT RECOVERED (failed)", "on another filesystem", "makes a new plan"]),
+        (
+            "acting",
+            [
+                "✔ 1. Stop math-7b",
+                "▶ 3. Move 2 step directories",
+                "○ 4. Start math-7b",
+                "it goes on without this console",
+            ],
+        ),
+        (
+            "recovered",
+            ["✔ RECOVERED", "2 steps since the restart, now at step 42", "resolved, verified"],
+        ),
+        (
+            "failed_fix",
+            ["✖ 3. Move", "NOT RECOVERED (failed)", "on another filesystem", "makes a new plan"],
+        ),
     ],
 )
 async def test_the_action_as_it_goes(scene: str, says: list[str]) -> None:
@@ -253,7 +284,9 @@ async def test_a_playbook_can_be_planned_without_an_incident() -> None:
     async with app.run_test(size=(120, 50)) as pilot:
         await drive(pilot, [session], ("enter", ":plan step-desync"))
         await until(pilot, lambda: bool(session.submitted))
-        assert session.submitted == [("plan", {"playbook": "step-desync", "run": "code-14b", "incident": ""})]
+        assert session.submitted == [
+            ("plan", {"playbook": "step-desync", "run": "code-14b", "incident": ""})
+        ]
 
 
 async def test_the_evidence_opens_the_log_at_its_line() -> None:

@@ -34,7 +34,9 @@ def again(*sessions: fixtures.RecordedSession) -> Any:
     return app
 
 
-@pytest.mark.parametrize(("keys", "screen"), [((), FleetScreen), (("enter",), RunScreen), (("l",), LogScreen)])
+@pytest.mark.parametrize(
+    ("keys", "screen"), [((), FleetScreen), (("enter",), RunScreen), (("l",), LogScreen)]
+)
 async def test_row_screen_filter_and_theme_come_back(keys: tuple[str, ...], screen: type) -> None:
     sessions = fixtures.everything()
     app = again(*sessions)
@@ -59,8 +61,14 @@ async def test_row_screen_filter_and_theme_come_back(keys: tuple[str, ...], scre
 @pytest.mark.parametrize(
     ("keys", "place"),
     [
-        (("i",), {"pod": "h100-a", "run": "math-7b", "place": "incident", "incident": fixtures.DESYNC}),
-        (("l", ":source trainer"), {"pod": "h100-a", "run": "math-7b", "place": "log", "source": "trainer"}),
+        (
+            ("i",),
+            {"pod": "h100-a", "run": "math-7b", "place": "incident", "incident": fixtures.DESYNC},
+        ),
+        (
+            ("l", ":source trainer"),
+            {"pod": "h100-a", "run": "math-7b", "place": "log", "source": "trainer"},
+        ),
         ((":run code-14b",), {"pod": "h100-b", "run": "code-14b", "place": "run", "source": ""}),
         (("U",), {"place": "gpus"}),
         (("J",), {"place": "journal"}),
@@ -68,7 +76,9 @@ async def test_row_screen_filter_and_theme_come_back(keys: tuple[str, ...], scre
     ],
     ids=["incident", "log", "other-run", "gpus", "journal", "help-over-run"],
 )
-async def test_it_is_kept_while_one_works_and_comes_back(keys: tuple[str, ...], place: dict[str, str]) -> None:
+async def test_it_is_kept_while_one_works_and_comes_back(
+    keys: tuple[str, ...], place: dict[str, str]
+) -> None:
     """Nothing is called at the end: as after kill -9."""
     sessions = fixtures.everything()
     app, now = again(*sessions), [0.0]
@@ -89,7 +99,9 @@ async def test_it_is_kept_while_one_works_and_comes_back(keys: tuple[str, ...], 
         for _ in range(5):
             kept()
             await until(pilot, lambda: not app.kept.busy)
-        assert settings.path().stat().st_mtime_ns == written, "what did not change is not written again"
+        assert settings.path().stat().st_mtime_ns == written, (
+            "what did not change is not written again"
+        )
     sessions = fixtures.everything()
     app = again(*sessions)
     async with app.run_test(size=(120, 40)) as pilot:
@@ -121,12 +133,15 @@ async def test_a_disk_that_takes_nothing_is_told_once() -> None:
 
 def test_after_kill_9_it_opens_where_it_was(terminal: Terminal, tmp_path: Path) -> None:  # noqa: F811
     (tmp_path / "program.py").write_text(
-        "import os, pathlib, sys\nfrom bs4_console.tui import app\nfrom tests.console.tui import fixtures\n"
+        "import os, pathlib, sys\nfrom bs4_console.tui import app\nfrom tests.console.tui import "
+        "fixtures\n"
         f"pathlib.Path({str(tmp_path / 'pid')!r}).write_text(str(os.getpid()))\n"
         "sys.exit(app.run(fixtures.fleet(*fixtures.everything())))\n"
     )
     root = Path(__file__).resolve().parents[3]
-    command = f"cd {root} && {sys.executable} {tmp_path / 'program.py'}; echo left with $?; stty sane"
+    command = (
+        f"cd {root} && {sys.executable} {tmp_path / 'program.py'}; echo left with $?; stty sane"
+    )
     terminal.type(command)
     terminal.press("Enter")
     terminal.until(lambda text: "h100-a" in text and "WHAT'S WRONG" in text)
@@ -187,7 +202,12 @@ async def test_pins_bring_back_row_run_log_and_incident() -> None:
     app = again(*sessions)
     async with app.run_test(size=(120, 40)) as pilot:
         await drive(pilot, sessions, ("P", "enter", "P", ":logs trainer", "P", ":fleet", "i", "P"))
-        assert [pin.get("place") for pin in app.settings.pins] == ["fleet", "run", "log", "incident"]
+        assert [pin.get("place") for pin in app.settings.pins] == [
+            "fleet",
+            "run",
+            "log",
+            "incident",
+        ]
         await drive(pilot, sessions, ("3",))
         assert (app.screen.place, app.screen.pane.source) == ("log", "trainer")
         await drive(pilot, sessions, ("4",))
@@ -217,7 +237,9 @@ async def test_a_pin_to_what_is_gone_is_said() -> None:
         assert app.is_running
 
 
-async def test_over_a_link_of_its_own_news_wait_for_the_second(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_over_a_link_of_its_own_news_wait_for_the_second(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("SSH_CONNECTION", "192.0.2.1 1 192.0.2.2 22")
     now = [0.0]
     session = fixtures.healthy()
@@ -236,8 +258,13 @@ async def test_over_a_link_of_its_own_news_wait_for_the_second(monkeypatch: pyte
         assert drawn == [1]
 
 
-@pytest.mark.parametrize(("forced", "link", "answer"), [("", "", False), ("", "x", True), ("0", "x", False), ("1", "", True)])
-def test_remote_mode_can_be_forced(monkeypatch: pytest.MonkeyPatch, forced: str, link: str, answer: bool) -> None:
+@pytest.mark.parametrize(
+    ("forced", "link", "answer"),
+    [("", "", False), ("", "x", True), ("0", "x", False), ("1", "", True)],
+)
+def test_remote_mode_can_be_forced(
+    monkeypatch: pytest.MonkeyPatch, forced: str, link: str, answer: bool
+) -> None:
     from bs4_console.tui.remote import remote
 
     for name, value in (("BS4_REMOTE", forced), ("SSH_CONNECTION", link), ("SSH_TTY", "")):

@@ -1,4 +1,6 @@
-"""Keys as a terminal sends them: an Esc is known to be one when nothing came behind it, and not at the next look."""
+"""Keys as a terminal sends them: an Esc is known to be one when nothing came behind it, and not at
+the next look.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ class Heard(keyboard.KeyDriver):
 
 @pytest.fixture
 def typed(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[int, Heard]]:
-    """(what a person types into, what hears it). A look that is a minute away is none that could have helped."""
+    """(what a person types into, what hears it). A look that is a minute away is none that could
+    have helped.
+    """
     monkeypatch.setattr(keyboard, "LOOK_S", 60.0)
     person, program = pty.openpty()
     os.set_blocking(program, False)
@@ -65,7 +69,9 @@ def test_a_lone_escape_is_told_without_another_look(typed: tuple[int, Heard]) ->
     assert heard.key() == "j"
 
 
-def test_a_sequence_is_one_key_also_in_two_pieces(typed: tuple[int, Heard], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sequence_is_one_key_also_in_two_pieces(
+    typed: tuple[int, Heard], monkeypatch: pytest.MonkeyPatch
+) -> None:
     person, heard = typed
     raw(person)
     os.write(person, b"\x1b[A\x1b[B")

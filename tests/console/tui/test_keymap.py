@@ -1,4 +1,6 @@
-"""keys.toml: what is wrong in it costs that line, one clear sentence each, and never the console."""
+"""keys.toml: what is wrong in it costs that line, one clear sentence each, and never the
+console.
+"""
 
 from __future__ import annotations
 
@@ -67,14 +69,24 @@ def test_a_file_that_cannot_be_read_is_one_sentence(config: Path) -> None:
         ({"apply": "+"}, {"apply": "plus"}, []),
         ({"apply": ";"}, {"apply": "semicolon"}, []),
         ({"aply": "x"}, {}, ["no command 'aply', did you mean apply"]),
-        ({"incident": "l"}, {}, ["'l' is the key of both logs and incident; incident keeps its usual one"]),
+        (
+            {"incident": "l"},
+            {},
+            ["'l' is the key of both logs and incident; incident keeps its usual one"],
+        ),
         ({"incident": "l", "logs": "i"}, {"incident": "l", "logs": "i"}, []),
         ({"incident": "j"}, {}, ["'j' for incident is taken (it moves about)"]),
         ({"messages": "ctrl+c"}, {}, ["'^c' for messages is taken (it always leaves)"]),
-        ({"incident": "w", "logs": "w"}, {"incident": "w"}, ["'w' is the key of both incident and logs; logs keeps"]),
+        (
+            {"incident": "w", "logs": "w"},
+            {"incident": "w"},
+            ["'w' is the key of both incident and logs; logs keeps"],
+        ),
     ],
 )
-def test_each_line_is_checked(wanted: dict[str, str], accepted: dict[str, str], said: list[str]) -> None:
+def test_each_line_is_checked(
+    wanted: dict[str, str], accepted: dict[str, str], said: list[str]
+) -> None:
     keys, complaints = keymap.check(wanted)
     assert keys == accepted
     assert len(complaints) == len(said)
@@ -92,14 +104,19 @@ def test_what_moves_is_what_the_table_binds() -> None:
     assert bound <= keymap.MOVING
 
 
-async def test_complaints_are_told_and_the_usual_key_works(config: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_complaints_are_told_and_the_usual_key_works(
+    config: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("BS4_STATE_DIR", str(tmp_path / "state"))
     config.write_text('[keys]\nincident = "l"\nnonsense = "x"\n')
     app: Any = apps.configured(fixtures.fleet(fixtures.desync()))
     app.clock = fixtures.CLOCK
     async with app.run_test(size=(120, 40)) as pilot:
         await drive(pilot, [], ())
-        assert [("'nonsense'" in said.text, "both logs and incident" in said.text) for said in app.messages] == [
+        assert [
+            ("'nonsense'" in said.text, "both logs and incident" in said.text)
+            for said in app.messages
+        ] == [
             (True, False),
             (False, True),
         ]
@@ -108,7 +125,9 @@ async def test_complaints_are_told_and_the_usual_key_works(config: Path, monkeyp
 
 
 async def test_a_key_of_two_works_on_either() -> None:
-    app = ConsoleApp(fixtures.fleet(fixtures.desync()), clock=fixtures.CLOCK, keymap={"incident": "w,f6"})
+    app = ConsoleApp(
+        fixtures.fleet(fixtures.desync()), clock=fixtures.CLOCK, keymap={"incident": "w,f6"}
+    )
     async with app.run_test(size=(120, 40)) as pilot:
         await drive(pilot, [], ("f6",))
         assert isinstance(app.screen, IncidentScreen)

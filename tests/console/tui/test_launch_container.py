@@ -1,4 +1,6 @@
-"""The container of a launch on the screen: a field of the form, and the one that the run was in when it is started again."""
+"""The container of a launch on the screen: a field of the form, and the one that the run was in
+when it is started again.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def looked(monkeypatch: pytest.MonkeyPatch) -> list[Asked]:
     return asked
 
 
-async def test_the_container_that_is_named_is_looked_into_and_started_in(looked: list[Asked]) -> None:
+async def test_the_container_that_is_named_is_looked_into_and_started_in(
+    looked: list[Asked],
+) -> None:
     session = fixtures.desync()
     planned(session)
     app = ConsoleApp(fixtures.fleet(session), clock=fixtures.CLOCK)
@@ -39,20 +43,29 @@ async def test_the_container_that_is_named_is_looked_into_and_started_in(looked:
         assert isinstance(screen, LaunchScreen)
         assert "in container" in shown(app)
         screen.query_one("#container").value = " trainer "  # type: ignore[attr-defined]
-        assert screen.query_one("#answer").region.bottom < 24, "the form still fits the smallest terminal"
+        assert screen.query_one("#answer").region.bottom < 24, (
+            "the form still fits the smallest terminal"
+        )
         await drive(pilot, [session], ("enter",))
         await until(pilot, lambda: screen.plan is not None)
         assert [what.container for what in looked] == ["trainer"]
         assert of(session, "plan")[0]["launch"]["container"] == "trainer"
 
 
-async def test_a_run_that_is_started_again_goes_back_into_its_container(looked: list[Asked]) -> None:
+async def test_a_run_that_is_started_again_goes_back_into_its_container(
+    looked: list[Asked],
+) -> None:
     session = fixtures.desync()
     planned(session)
     (run,) = session.state.runs.values()
     assert run.view.attempt is not None
     before = run.view.attempt
-    journalled = {"attempt": before.number, "started_t": before.started_t, "overrides": [], "container": "trainer"}
+    journalled = {
+        "attempt": before.number,
+        "started_t": before.started_t,
+        "overrides": [],
+        "container": "trainer",
+    }
     fixtures.journal(session.state, "run", 0, run=run.name, event="attempt-started", **journalled)
     app = ConsoleApp(fixtures.fleet(session), clock=fixtures.CLOCK)
     async with app.run_test(size=(100, 30)) as pilot:

@@ -1,4 +1,6 @@
-"""The log of a run as a person uses it, where most of it is not held: sifted, searched and reached on the pod."""
+"""The log of a run as a person uses it, where most of it is not held: sifted, searched and reached
+on the pod.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,21 @@ LINES = 30_000
 
 
 def trainer(n: int) -> str:
-    return f"{n // 3600 % 24:02}:{n // 60 % 60:02}:{n % 60:02} {'ERROR' if n % 1000 == 7 else 'INFO':>7} line {n} of {n % 10}\n"
+    return (
+        f"{n // 3600 % 24:02}:{n // 60 % 60:02}:{n % 60:02} "
+        f"{'ERROR' if n % 1000 == 7 else 'INFO':>7} line {n} of {n % 10}\n"
+    )
 
 
 @asynccontextmanager
-async def opened(*keys: str, size: tuple[int, int] = (100, 30), log: str = "") -> AsyncIterator[tuple[Any, Any]]:
+async def opened(
+    *keys: str, size: tuple[int, int] = (100, 30), log: str = ""
+) -> AsyncIterator[tuple[Any, Any]]:
     """(pilot, pane) on the log of one source with 30,000 lines."""
     session = fixtures.healthy()
-    session.logs["log/code-14b/trainer"] = bytearray((log or "".join(map(trainer, range(LINES)))).encode())
+    session.logs["log/code-14b/trainer"] = bytearray(
+        (log or "".join(map(trainer, range(LINES)))).encode()
+    )
     app: Any = ConsoleApp(fixtures.fleet(session), clock=fixtures.CLOCK)
     async with app.run_test(size=size) as pilot:
         await drive(pilot, [session], ("l", ":source trainer", *keys))
@@ -49,7 +58,9 @@ async def test_lines_that_nobody_sees_any_more_are_given_back_at_once() -> None:
         first = pane.view.store
         await drive(pilot, [], (":go 50%", "~there"))
         await until(pilot, lambda: pane.view.store is not first and len(pane.view.store) > 0)
-        assert not first.blocks, "only the collector would give them back: a cancelled TaskGroup holds them"
+        assert not first.blocks, (
+            "only the collector would give them back: a cancelled TaskGroup holds them"
+        )
         second = pane.view.store
         await drive(pilot, [], ("escape",))
         await until(pilot, lambda: not pane.is_attached)
@@ -65,16 +76,27 @@ async def test_a_filter_shows_the_line_that_is_still_being_written(key: str) -> 
         pane._session.write(stream, b"\rLoading: 99%")
         await until(pilot, lambda: pane.view.visible_text().endswith("died here\nLoading: 99%"))
         pane._session.write(stream, b"\n12:00:01 INFO on\n12:00:02 ERROR again\n")
-        await until(pilot, lambda: pane.view.visible_text().endswith("died here\nLoading: 99%\n12:00:02 ERROR again"))
+        await until(
+            pilot,
+            lambda: pane.view.visible_text().endswith(
+                "died here\nLoading: 99%\n12:00:02 ERROR again"
+            ),
+        )
 
 
-async def test_a_filter_keeps_its_line_when_it_goes_although_the_lines_around_it_were_not_held() -> None:
+async def test_a_filter_keeps_its_line_when_it_goes_though_those_around_it_were_not_held() -> None:
     async with opened("/ERROR") as (pilot, pane):
         await until(pilot, lambda: len(pane.view.lens) == 30)
         number = next(n for n in pane.view.on_screen if b"line 5007 " in pane.view.store.line(n)[1])
         pane.view.point_at(number)
         pane.set_filter("")
-        await until(pilot, lambda: "line 5008 of" in pane.view.visible_text() and pointed(pane).endswith("line 5007 of 7"))
+        await until(
+            pilot,
+            lambda: (
+                "line 5008 of" in pane.view.visible_text()
+                and pointed(pane).endswith("line 5007 of 7")
+            ),
+        )
         assert "line 5006 of" in pane.view.visible_text()
 
 
@@ -86,7 +108,9 @@ async def test_hide_adds_to_the_filter_and_the_level_to_both() -> None:
 
 async def test_find_goes_to_a_match_beyond_what_is_held_and_counts_all() -> None:
     async with opened(":find line 77 of") as (pilot, pane):
-        await until(pilot, lambda: pane.view.spot is not None and pointed(pane).endswith("line 77 of 7"))
+        await until(
+            pilot, lambda: pane.view.spot is not None and pointed(pane).endswith("line 77 of 7")
+        )
         await until(pilot, lambda: pane.search.finished and pane.search.total == 1)
         await drive(pilot, [], (":find ERROR",))
         await until(pilot, lambda: pane.search.finished and pane.search.total == 30)
@@ -98,13 +122,22 @@ async def test_find_goes_to_a_match_beyond_what_is_held_and_counts_all() -> None
 
 
 @pytest.mark.parametrize(
-    ("place", "expected"), [("12346", "line 12345 of"), ("50%", "line 15000 of"), ("-1h", "line 26399 of"), ("01:00", "line 3600 of")]
+    ("place", "expected"),
+    [
+        ("12346", "line 12345 of"),
+        ("50%", "line 15000 of"),
+        ("-1h", "line 26399 of"),
+        ("01:00", "line 3600 of"),
+    ],
 )
 async def test_going_anywhere(place: str, expected: str) -> None:
     async with opened(f":go {place}", "~there") as (pilot, pane):
         await until(pilot, lambda: expected in pointed(pane))
         await pilot.press("G")
-        await until(pilot, lambda: f"line {LINES - 1} of" in pane.view.visible_text() and pane.view.following)
+        await until(
+            pilot,
+            lambda: f"line {LINES - 1} of" in pane.view.visible_text() and pane.view.following,
+        )
 
 
 async def test_a_place_that_is_none_is_said() -> None:
@@ -118,13 +151,23 @@ async def test_a_bookmark_is_found_again_from_far_away() -> None:
         assert len(pane.view.bookmarks) == 1
         await pilot.press("apostrophe")
         await until(pilot, lambda: f"line {LINES - 3} of" in pointed(pane))
-        await until(pilot, lambda: "◈" in "".join(pane.view.render_line(y).text[0] for y in range(pane.view.size.height)))
+        await until(
+            pilot,
+            lambda: (
+                "◈"
+                in "".join(pane.view.render_line(y).text[0] for y in range(pane.view.size.height))
+            ),
+        )
 
 
 async def test_a_line_of_any_length_is_paged_and_never_drawn_whole() -> None:
     long = "12:00:00 INFO " + "".join(f"<{n:07}>" for n in range(200_000)) + "\n"
-    async with opened("up", log="12:00:00 INFO before\n" + long + "12:00:01 INFO after\n12:00:02 INFO end\n") as (pilot, pane):
-        pane.view.point_at(next(n for n in pane.view.on_screen if len(pane.view.store.line(n)[1]) > 1000))
+    async with opened(
+        "up", log="12:00:00 INFO before\n" + long + "12:00:01 INFO after\n12:00:02 INFO end\n"
+    ) as (pilot, pane):
+        pane.view.point_at(
+            next(n for n in pane.view.on_screen if len(pane.view.store.line(n)[1]) > 1000)
+        )
         await pilot.press("shift+right", "shift+right")
         drawn = [pane.view.render_line(y).text for y in range(pane.view.size.height)]
         assert any("<0000020>" in line for line in drawn)
@@ -151,25 +194,63 @@ async def test_a_match_far_inside_a_long_line_is_found_and_its_part_opened() -> 
     long = "12:00:00 INFO " + "x" * 6_000_000 + " needle " + "y" * 1_000_000 + "\n"
     log = "".join(map(trainer, range(5000))) + long + "".join(map(trainer, range(5000, 10_000)))
     async with opened(":find needle", log=log) as (pilot, pane):
-        await until(pilot, lambda: pane.view.spot is not None and b"INFO xxx" in pane.view.store.line(pane.view.spot)[1])
-        await until(pilot, lambda: pane.search is not None and pane.search.finished and pane.search.total == 1)
-        await until(pilot, lambda: any("7,000,022 bytes ›" in pane.view.render_line(y).text for y in range(pane.view.size.height)))
+        await until(
+            pilot,
+            lambda: (
+                pane.view.spot is not None
+                and b"INFO xxx" in pane.view.store.line(pane.view.spot)[1]
+            ),
+        )
+        await until(
+            pilot,
+            lambda: pane.search is not None and pane.search.finished and pane.search.total == 1,
+        )
+        await until(
+            pilot,
+            lambda: any(
+                "7,000,022 bytes ›" in pane.view.render_line(y).text
+                for y in range(pane.view.size.height)
+            ),
+        )
         await drive(pilot, [], ("x",))
-        await until(pilot, lambda: isinstance(pilot.app.screen, LogDetail) and "needle" in pilot.app.screen.lines[0])
+        await until(
+            pilot,
+            lambda: (
+                isinstance(pilot.app.screen, LogDetail) and "needle" in pilot.app.screen.lines[0]
+            ),
+        )
         await drive(pilot, [], ("escape", "Y"))
         assert "bytes of it are only on the pod" in pilot.app.messages[-1].text
 
 
-async def test_a_match_in_the_part_of_a_line_that_is_not_held_is_found_though_the_whole_log_is() -> None:
-    lines = ["12:00:00 INFO a\n", "12:00:01 INFO " + "x" * 6_000_000 + " needle " + "y" * 1_000_000 + "\n", "12:00:02 INFO b\n"]
+async def test_a_match_in_the_part_of_a_line_that_is_not_held_is_found() -> None:
+    lines = [
+        "12:00:00 INFO a\n",
+        "12:00:01 INFO " + "x" * 6_000_000 + " needle " + "y" * 1_000_000 + "\n",
+        "12:00:02 INFO b\n",
+    ]
     async with opened("up", log="".join(map(trainer, range(5))) + "".join(lines)) as (pilot, pane):
         await drive(pilot, [], (":go 1", "~there"))
-        await until(pilot, lambda: pane._feed.live and pane._feed.at_start and len(pane.view.store) == 8)
+        await until(
+            pilot, lambda: pane._feed.live and pane._feed.at_start and len(pane.view.store) == 8
+        )
         await drive(pilot, [], (":find needle",))
-        await until(pilot, lambda: pane.view.spot is not None and b"INFO xxx" in pane.view.store.line(pane.view.spot)[1])
-        await until(pilot, lambda: any("far inside of this line" in said.text for said in pilot.app.messages))
+        await until(
+            pilot,
+            lambda: (
+                pane.view.spot is not None
+                and b"INFO xxx" in pane.view.store.line(pane.view.spot)[1]
+            ),
+        )
+        await until(
+            pilot,
+            lambda: any("far inside of this line" in said.text for said in pilot.app.messages),
+        )
         await drive(pilot, [], ("n",))
-        await until(pilot, lambda: any("needle does not occur below" in said.text for said in pilot.app.messages))
+        await until(
+            pilot,
+            lambda: any("needle does not occur below" in said.text for said in pilot.app.messages),
+        )
 
 
 async def test_copying_says_how_much_it_copied() -> None:
@@ -185,10 +266,16 @@ async def test_copying_says_how_much_it_copied() -> None:
 
 
 async def test_the_line_that_is_being_written_can_be_expanded_and_copied() -> None:
-    log = "12:00:00 INFO begun\n12:00:01 ERROR boom\nTraceback (most recent call last):\n  File half"
+    log = (
+        "12:00:00 INFO begun\n12:00:01 ERROR boom\nTraceback (most recent call last):\n  File half"
+    )
     async with opened(log=log) as (pilot, _pane):
         await drive(pilot, [], ("Y",))
-        assert pilot.app._clipboard.splitlines() == ["12:00:01 ERROR boom", "Traceback (most recent call last):", "  File half"]
+        assert pilot.app._clipboard.splitlines() == [
+            "12:00:01 ERROR boom",
+            "Traceback (most recent call last):",
+            "  File half",
+        ]
 
 
 async def test_an_entry_is_json_laid_out_or_a_traceback_whole() -> None:
@@ -198,10 +285,16 @@ async def test_an_entry_is_json_laid_out_or_a_traceback_whole() -> None:
         pane.view.point_at(pane.view.store.first)
         assert pane.entry_text() == ["12:00:00 INFO", "step: 3", "why:", "  one", "  two"]
         pane.view.point_at(pane.view.store.first + 3)
-        assert pane.entry_text() == ["12:00:01 ERROR boom", "Traceback (most recent call last):", "KeyError: 1"]
+        assert pane.entry_text() == [
+            "12:00:01 ERROR boom",
+            "Traceback (most recent call last):",
+            "KeyError: 1",
+        ]
 
 
-async def test_over_a_link_of_its_own_the_painting_waits_for_its_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_over_a_link_of_its_own_the_painting_waits_for_its_budget(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("SSH_CONNECTION", "192.0.2.1 1 192.0.2.2 22")
     async with opened(size=(180, 50)) as (_, pane):
         view, now = pane.view, [100.0]
@@ -237,26 +330,48 @@ async def test_esc_takes_away_what_was_set_before_the_prompt_was_opened() -> Non
 async def test_find_turns_round_where_there_is_nothing_above() -> None:
     async with opened(":go 20000", "~there", ":find line 25000 of") as (pilot, pane):
         await until(pilot, lambda: pointed(pane).endswith("line 25000 of 0"))
-        await until(pilot, lambda: pane.search is not None and pane.search.finished and pane.search.total == 1)
+        await until(
+            pilot,
+            lambda: pane.search is not None and pane.search.finished and pane.search.total == 1,
+        )
         assert "1 line" in "".join(text for text, _ in pane._title())
         await drive(pilot, [], (":find nowhere in it",))
-        await until(pilot, lambda: any("nowhere in it does not occur" in said.text for said in pilot.app.messages))
+        await until(
+            pilot,
+            lambda: any("nowhere in it does not occur" in said.text for said in pilot.app.messages),
+        )
 
 
 async def test_an_entry_keeps_its_indentation_on_the_screen() -> None:
-    log = "12:00:01 ERROR boom\nTraceback (most recent call last):\n    raise ValueError(1)\nValueError: 1\n12:00:02 INFO z\n"
+    log = (
+        "12:00:01 ERROR boom\nTraceback (most recent call last):\n    raise ValueError(1)\n"
+        "ValueError: 1\n12:00:02 INFO z\n"
+    )
     async with opened("up", log=log) as (pilot, pane):
         pane.view.point_at(pane.view.store.first + 2)
         await drive(pilot, [], ("x",))
-        await until(pilot, lambda: isinstance(pilot.app.screen, LogDetail) and bool(pilot.app.screen.query("#entry")))
+        await until(
+            pilot,
+            lambda: (
+                isinstance(pilot.app.screen, LogDetail) and bool(pilot.app.screen.query("#entry"))
+            ),
+        )
         entry = pilot.app.screen.query_one("#entry")
-        assert [text.rstrip() for text in map(text_of, entry.lines) if "raise" in text] == ["    raise ValueError(1)"]
+        assert [text.rstrip() for text in map(text_of, entry.lines) if "raise" in text] == [
+            "    raise ValueError(1)"
+        ]
 
 
 async def test_a_match_beyond_the_edge_is_brought_into_sight_and_one_before_it_back() -> None:
-    log = "12:00:00 INFO begin here\n12:00:01 INFO " + "x" * 700 + " 日本語 far away\n12:00:02 INFO end\n"
+    log = (
+        "12:00:00 INFO begin here\n12:00:01 INFO "
+        + "x" * 700
+        + " 日本語 far away\n12:00:02 INFO end\n"
+    )
     async with opened(":find far away", log=log) as (pilot, pane):
-        await until(pilot, lambda: "far away" in pane.view.visible_text() and pane.view.spot is not None)
+        await until(
+            pilot, lambda: "far away" in pane.view.visible_text() and pane.view.spot is not None
+        )
         row = pane.view.render_line(pane.view.on_screen.index(pane.view.spot)).text
         assert "far away" in row
         await drive(pilot, [], (":find begin",))
@@ -264,7 +379,9 @@ async def test_a_match_beyond_the_edge_is_brought_into_sight_and_one_before_it_b
         assert row.startswith("▸12:00:00 INFO begin")
 
 
-async def test_a_new_text_to_find_takes_the_place_of_the_last_and_an_arrow_goes_on_with_it() -> None:
+async def test_a_new_text_to_find_takes_the_place_of_the_last_and_an_arrow_goes_on_with_it() -> (
+    None
+):
     async with opened(":find ERROR") as (pilot, pane):
         await pilot.press("f", "W")
         assert pilot.app.screen.prompt.field.value == "W"
@@ -276,7 +393,9 @@ async def test_a_new_text_to_find_takes_the_place_of_the_last_and_an_arrow_goes_
         await until(pilot, lambda: pane.view.find_text == "")
 
 
-async def test_progress_by_carriage_return_is_one_line_in_its_newest_state_however_it_is_read() -> None:
+async def test_progress_by_carriage_return_is_one_line_in_its_newest_state_however_it_is_read() -> (
+    None
+):
     bar = "".join(f"\rLoading: {n:3d}%|{'#' * (n // 10):<10}| {n}/100" for n in range(101))
     log = "12:00:00 INFO before\n" + bar + "\n12:00:01 INFO after\n"
     async with opened(log=log) as (pilot, pane):

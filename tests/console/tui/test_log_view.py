@@ -1,4 +1,6 @@
-"""The log on the screen: following, pausing, anchors, filters, searching, and what must never reach the terminal."""
+"""The log on the screen: following, pausing, anchors, filters, searching, and what must never reach
+the terminal.
+"""
 
 from __future__ import annotations
 
@@ -99,7 +101,9 @@ async def test_pruning_does_not_move_what_is_looked_at(bench: Any) -> None:
 
 
 @pytest.mark.parametrize("keys", ["k", "j", "kkj"])
-async def test_the_pointer_is_on_the_screen_though_lines_were_pruned_since_it_was_painted(bench: Any, keys: str) -> None:
+async def test_the_pointer_is_on_the_screen_though_lines_were_pruned_since_it_was_painted(
+    bench: Any, keys: str
+) -> None:
     bench.store.cap_bytes = 3_400_000
     flood(bench, 0, 60_000)
     bench.tick()
@@ -113,7 +117,9 @@ async def test_the_pointer_is_on_the_screen_though_lines_were_pruned_since_it_wa
     assert set(rows(bench)) & set(before), "the screen has jumped elsewhere"
 
 
-async def test_a_page_up_is_from_what_is_on_the_screen_and_not_from_what_came_since(bench: Any) -> None:
+async def test_a_page_up_is_from_what_is_on_the_screen_and_not_from_what_came_since(
+    bench: Any,
+) -> None:
     flood(bench, 0, 1000)
     bench.tick()
     await settle(bench.pilot)
@@ -182,8 +188,16 @@ async def test_sideways_and_the_end_of_long_lines(bench: Any) -> None:
     assert rows(bench)[0].startswith("21:00:00 INFO abc")
 
 
-async def test_a_very_long_line_says_how_long_it_is_and_a_match_far_inside_is_brought_into_sight(bench: Any) -> None:
-    bench.store.append(b"21:00:00 INFO short\n21:00:01 INFO " + b"x" * 1_000_000 + b" needle " + b"y" * 500_000 + b"\n")
+async def test_a_very_long_line_says_how_long_it_is_and_a_match_far_inside_is_brought_into_sight(
+    bench: Any,
+) -> None:
+    bench.store.append(
+        b"21:00:00 INFO short\n21:00:01 INFO "
+        + b"x" * 1_000_000
+        + b" needle "
+        + b"y" * 500_000
+        + b"\n"
+    )
     bench.tick()
     assert rows(bench)[1].endswith("1,500,022 bytes ›")
     assert not rows(bench)[0].endswith("›")
@@ -191,14 +205,18 @@ async def test_a_very_long_line_says_how_long_it_is_and_a_match_far_inside_is_br
     assert bench.find_back() is True
     row = bench.render_line(1)
     assert " needle " in row.text
-    assert any("needle" in segment.text and segment.style != row._segments[0].style for segment in row), "it is not marked"
+    assert any(
+        "needle" in segment.text and segment.style != row._segments[0].style for segment in row
+    ), "it is not marked"
     await bench.pilot.press("shift+right")
     assert rows(bench)[1].endswith("bytes ›")
     assert "yyy" in rows(bench)[1]
 
 
 async def test_what_is_copied_of_a_very_long_line_says_that_it_is_cut(bench: Any) -> None:
-    bench.store.append(b"21:00:00 INFO " + b"a" * 300 + b"\n21:00:01 INFO " + b"x" * 100_000 + b"\n")
+    bench.store.append(
+        b"21:00:00 INFO " + b"a" * 300 + b"\n21:00:01 INFO " + b"x" * 100_000 + b"\n"
+    )
     bench.tick()
     short, long = bench.to_copy()
     assert short == "21:00:00 INFO " + "a" * 300
@@ -212,11 +230,16 @@ async def test_wide_characters_do_not_shift_the_line(bench: LogView) -> None:
 
 
 async def test_a_hostile_log_cannot_reach_the_terminal(bench: LogView) -> None:
-    bench.store.append(b"\x1b]52;c;cm0gLXJmIC8=\x07\x1b[2J\x1b[?1049lboo\x9b31m\xc2\x9b31m\x07\x08\r\n" + "a\u202eb\n".encode())
+    bench.store.append(
+        b"\x1b]52;c;cm0gLXJmIC8=\x07\x1b[2J\x1b[?1049lboo\x9b31m\xc2\x9b31m\x07\x08\r\n"
+        + "a\u202eb\n".encode()
+    )
     bench.tick()
     for y in range(3):
         for segment in bench.render_line(y):
-            assert not [c for c in segment.text if ord(c) < 0x20 or 0x7F <= ord(c) <= 0x9F or c == "\u202e"]
+            assert not [
+                c for c in segment.text if ord(c) < 0x20 or 0x7F <= ord(c) <= 0x9F or c == "\u202e"
+            ]
             assert segment.control is None
 
 
@@ -236,7 +259,9 @@ async def test_the_unfinished_line_is_repainted_as_it_grows(bench: LogView) -> N
     assert rows(bench)[0] == " 90%|#########"
 
 
-async def test_a_filter_shows_the_unfinished_line_as_it_grows_and_keeps_what_is_pointed_at(bench: Any) -> None:
+async def test_a_filter_shows_the_unfinished_line_as_it_grows_and_keeps_what_is_pointed_at(
+    bench: Any,
+) -> None:
     bench.store.append(numbered(0, 100) + b"\rload 10%")
     bench.set_filter("load|7$")
     bench.tick()
@@ -248,19 +273,32 @@ async def test_a_filter_shows_the_unfinished_line_as_it_grows_and_keeps_what_is_
     assert rows(bench)[10] == "load 90%"
     bench.store.append(b"\rload 100%\n" + numbered(100, 108))
     bench.tick()
-    assert rows(bench)[9:13] == ["21:00:00    INFO line 97", "load 100%", "21:00:00    INFO line 107", ""]
+    assert rows(bench)[9:13] == [
+        "21:00:00    INFO line 97",
+        "load 100%",
+        "21:00:00    INFO line 107",
+        "",
+    ]
     assert bench.spot == pointed
     assert bench.render_line(8).text.startswith("▸")
 
 
 async def test_folded_lines_of_a_progress_bar_show_how_far_it_is(bench: LogView) -> None:
-    bench.store.append(b"21:00:00 INFO loading\n" + b"".join(b"Loading shards: %d%% Completed | %d/40\n" % (n, n) for n in range(40)))
+    bench.store.append(
+        b"21:00:00 INFO loading\n"
+        + b"".join(b"Loading shards: %d%% Completed | %d/40\n" % (n, n) for n in range(40))
+    )
     bench.set_filter(fold=True)
     bench.tick()
     assert rows(bench)[1] == "×40 Loading shards: 39% Completed | 39/40"
-    bench.store.append(b"Loading shards: 40% Completed | 40/40\n21:00:01 INFO loaded\n21:00:02 INFO loaded\n")
+    bench.store.append(
+        b"Loading shards: 40% Completed | 40/40\n21:00:01 INFO loaded\n21:00:02 INFO loaded\n"
+    )
     bench.tick()
-    assert rows(bench)[1:3] == ["×41 Loading shards: 40% Completed | 40/40", "21:00:01 INFO ×2 loaded"]
+    assert rows(bench)[1:3] == [
+        "×41 Loading shards: 40% Completed | 40/40",
+        "21:00:01 INFO ×2 loaded",
+    ]
 
 
 async def test_what_is_found_is_marked(bench: LogView) -> None:
@@ -271,7 +309,12 @@ async def test_what_is_found_is_marked(bench: LogView) -> None:
     bench.set_find("line 42$")
     assert bench.find_back()
     hit = bench._ink.style("hit")
-    marked = [segment.text for y in range(20) for segment in bench.render_line(y) if segment.style and segment.style.bgcolor == hit.bgcolor]
+    marked = [
+        segment.text
+        for y in range(20)
+        for segment in bench.render_line(y)
+        if segment.style and segment.style.bgcolor == hit.bgcolor
+    ]
     assert marked == ["line 42"]
 
 
@@ -341,7 +384,9 @@ async def test_nothing_is_left_running_when_the_log_is_closed() -> None:
 
 async def test_over_ssh_it_paints_four_times_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     intervals: list[float] = []
-    monkeypatch.setattr(ConsoleApp, "set_interval", lambda self, interval, *_: intervals.append(interval))
+    monkeypatch.setattr(
+        ConsoleApp, "set_interval", lambda self, interval, *_: intervals.append(interval)
+    )
     for name in ("", "SSH_CONNECTION"):
         if name:
             monkeypatch.setenv(name, "192.0.2.1 1 192.0.2.2 22")

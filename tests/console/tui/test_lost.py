@@ -1,4 +1,6 @@
-"""A pod that does not answer: what became of it is said first, with its signs, and with what to press; the link's age stays."""
+"""A pod that does not answer: what became of it is said first, with its signs, and with what to
+press; the link's age stays.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ KEYS = {"retry": "R", "pod": "d"}
 
 
 def shown(app: Any) -> str:
-    return "\n".join(text_of(line) for panel in app.screen.query(Panel) if panel.display for line in panel.lines)
+    return "\n".join(
+        text_of(line) for panel in app.screen.query(Panel) if panel.display for line in panel.lines
+    )
 
 
 @pytest.mark.parametrize(
@@ -39,22 +43,50 @@ def test_each_has_a_word_and_a_sign_of_its_own(scene: str, word: str, rank: int,
     (row,) = rows([pod], fixtures.CLOCK)
     assert (text_of(row.cells["state"]), row.rank) == (word, rank)
     assert text_of(row.cells["wrong"]).startswith(says) or says in text_of(row.cells["wrong"])
-    assert text_of(row.cells["age"]) == ("now" if scene == "rebooted" else "3m old"), "the age of what is shown stays visible"
-    assert ("unreachable since" in text_of(row.cells["wrong"])) is (scene != "rebooted"), "and so does the link"
+    assert text_of(row.cells["age"]) == ("now" if scene == "rebooted" else "3m old"), (
+        "the age of what is shown stays visible"
+    )
+    assert ("unreachable since" in text_of(row.cells["wrong"])) is (scene != "rebooted"), (
+        "and so does the link"
+    )
 
 
 def test_where_nothing_trained_nothing_was_lost_with_the_pod() -> None:
     pod = fixtures.reclaimed().state
-    fixtures.journal(pod, "run", 400, event="attempt-ended", run="reason-32b", attempt=1, code=0, signal=None, good=True, detail="")
+    fixtures.journal(
+        pod,
+        "run",
+        400,
+        event="attempt-ended",
+        run="reason-32b",
+        attempt=1,
+        code=0,
+        signal=None,
+        good=True,
+        detail="",
+    )
     assert status.of(pod, pod.runs["reason-32b"]).rank == 1
 
 
 def test_the_pod_is_gone_before_what_was_wrong_on_it() -> None:
     pod = fixtures.reclaimed().state
     fixtures.journal(
-        pod, "incident", 900, event="opened", incident="i", failure="run-stalled", run="reason-32b", attempt=1, role="root",
-        severity="critical", title="The run stands still", summary="", evidence=[], coverage=[], playbook=None,
-    )  # fmt: skip
+        pod,
+        "incident",
+        900,
+        event="opened",
+        incident="i",
+        failure="run-stalled",
+        run="reason-32b",
+        attempt=1,
+        role="root",
+        severity="critical",
+        title="The run stands still",
+        summary="",
+        evidence=[],
+        coverage=[],
+        playbook=None,
+    )
     assert status.of(pod, pod.runs["reason-32b"]).word == "reclaimed"
     assert "took h200-eu back" in status.wrong(pod, pod.runs["reason-32b"], fixtures.CLOCK)[0][0]
 
@@ -65,7 +97,12 @@ def test_one_more_look_is_no_new_alert() -> None:
     alerts.look(rows([pod], fixtures.CLOCK), 0.0)
     first = alerts.look(rows([pod], fixtures.CLOCK), 100.0)
     assert pod.lost is not None
-    pod.lost = type(pod.lost)(pod.lost.word, pod.lost.sentence.replace("3 looks", "4 looks"), pod.lost.evidence, pod.lost.next_step)
+    pod.lost = type(pod.lost)(
+        pod.lost.word,
+        pod.lost.sentence.replace("3 looks", "4 looks"),
+        pod.lost.evidence,
+        pod.lost.next_step,
+    )
     assert [*first, *alerts.look(rows([pod], fixtures.CLOCK), 101.0)] == []
 
 
@@ -77,7 +114,10 @@ def test_the_signs_have_their_times_and_the_way_on_is_whole(width: int) -> None:
     assert "03:10:01  provider" in text or "03:09:51  provider" in text
     assert "link         unreachable" in text
     whole = " ".join(text.split())
-    assert "bs4-console checkpoints restore --pod NEW --run reason-32b --from b2://rl-checkpoints/runs --launch" in whole
+    assert (
+        "bs4-console checkpoints restore --pod NEW --run reason-32b --from "
+        "b2://rl-checkpoints/runs --launch" in whole
+    )
     assert "R reconnect now" in text
     assert all(width_of(line) <= width for line in lines)
 

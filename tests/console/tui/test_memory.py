@@ -1,5 +1,6 @@
-"""A log that flows by leaves the process no larger than the window it keeps: measured in a process of its own. And a screen that was left
-leaves nothing of what it painted."""
+"""A log that flows by leaves the process no larger than the window it keeps: measured in a process
+of its own. And a screen that was left leaves nothing of what it painted.
+"""
 
 from __future__ import annotations
 
@@ -29,19 +30,29 @@ while fed < 120e6:
         piece = data[: chance.randint(50_000, 262_144)]
         store.append(piece, 0, f"1:{{fed}}")
         fed += len(piece)
-    sizes.append(int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6)
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    sizes.append(pages * os.sysconf("SC_PAGE_SIZE") / 1e6)
 print(max(sizes[len(sizes) // 3 :]), sum(store.bytes for store in stores) / 1e6)
 """
 
 
 def largest(*, settled: bool) -> tuple[float, float]:
-    """(megabytes that the process held at most once both windows were full, megabytes of the windows)."""
-    done = subprocess.run([sys.executable, "-c", PROGRAM.format(settled=settled)], check=True, capture_output=True, text=True)
+    """(megabytes that the process held at most once both windows were full, megabytes of the
+    windows).
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM.format(settled=settled)],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     resident, window = map(float, done.stdout.split())
     return resident, window
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc, and it is glibc's habit that is broken")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="reads /proc, and it is glibc's habit that is broken"
+)
 def test_what_a_log_leaves_behind_is_given_back() -> None:
     settled, window = largest(settled=True)
     as_it_was, _ = largest(settled=False)
@@ -66,14 +77,23 @@ print(gc.get_stats()[2]["collections"] - before)
 
 
 def walks(*, settled: bool) -> int:
-    """How often the collector has walked through all that is not frozen, while lines were painted."""
-    done = subprocess.run([sys.executable, "-c", PAINTING.format(settled=settled)], check=True, capture_output=True, text=True)
+    """How often the collector has walked through all that is not frozen, while lines were
+    painted.
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", PAINTING.format(settled=settled)],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     return int(done.stdout)
 
 
 def test_what_is_painted_is_collected_young() -> None:
     as_it_was, settled = walks(settled=False), walks(settled=True)
-    assert as_it_was > 4, "Textual's strips no longer keep themselves: memory.COLLECTED has no reason any more"
+    assert as_it_was > 4, (
+        "Textual's strips no longer keep themselves: memory.COLLECTED has no reason any more"
+    )
     assert settled <= as_it_was / 2
 
 
@@ -86,7 +106,9 @@ async def test_of_a_screen_that_was_left_nothing_is_kept() -> None:
         """(widgets of which what they painted is kept, finds by name that are remembered)."""
         gc.collect()
         painted = sum(isinstance(found, StylesCache) for found in gc.get_objects())
-        return painted, sum(len(node._query_one_cache) for node in (app.screen, *app.screen.query("*")))
+        return painted, sum(
+            len(node._query_one_cache) for node in (app.screen, *app.screen.query("*"))
+        )
 
     async with app.run_test(size=(100, 30)) as pilot:
         await drive(pilot, [session], there_and_back)

@@ -30,7 +30,9 @@ async def test_the_exact_command_is_confirmed_and_its_progress_stands_on_the_run
         asked = shown(app, "#question").replace("\n", " ")
         assert "python3 -m verl.model_merger merge --backend fsdp" in " ".join(asked.split())
         assert "changes nothing that trains" in asked
-        assert "disk: up to 16.40 GB while it goes on; 361.0 GB are free there" in " ".join(asked.split())
+        assert "disk: up to 16.40 GB while it goes on; 361.0 GB are free there" in " ".join(
+            asked.split()
+        )
         await drive(pilot, [session], ("y",))
         await until(pilot, lambda: len(session.submitted) == 2)
         assert session.submitted[1] == ("merge", {"run": run, "plan_hash": "ab" * 32})
@@ -41,7 +43,9 @@ async def test_the_exact_command_is_confirmed_and_its_progress_stands_on_the_run
         assert len(session.submitted) == 2, "it is not begun twice"
         key = next(k for k, a in session.state.ledger.actions.items() if a.kind == "merge")
         detail = "step 180 is merged into /data/merged"
-        fixtures.journal(session.state, "action", 0, action=key, run=run, event="done", detail=detail)
+        fixtures.journal(
+            session.state, "action", 0, action=key, run=run, event="done", detail=detail
+        )
         await until(pilot, lambda: any(detail in said.text for said in app.messages))
         assert "4.10 GB" not in _host(app)
 
@@ -61,12 +65,17 @@ async def test_left_alone_nothing_is_merged_and_a_refusal_is_said() -> None:
         await until(pilot, lambda: type(app.screen).__name__ == "ConfirmScreen")
         await drive(pilot, [session], ("n",))
         assert [kind for kind, _ in session.submitted] == ["plan"]
-        session.refuse = RemoteError("refused", "Step 5 of demo is torn (no data.pt) and is not merged; take another one with --step.")
+        session.refuse = RemoteError(
+            "refused",
+            "Step 5 of demo is torn (no data.pt) and is not merged; take another one with --step.",
+        )
         await drive(pilot, [session], ("X",))
         await until(pilot, lambda: "is torn" in app.messages[-1].text)
 
 
-@pytest.mark.parametrize(("trainer", "offered"), [("verl", True), ("prime-rl", False), ("of a newer agent", False)])
+@pytest.mark.parametrize(
+    ("trainer", "offered"), [("verl", True), ("prime-rl", False), ("of a newer agent", False)]
+)
 async def test_the_key_is_offered_where_a_step_is_shards(trainer: str, offered: bool) -> None:
     pod = fixtures.connected("h100-d", "root@198.51.100.90:22", rtt=0.009)
     fixtures.start_run(pod, "demo", trainer, 20, 1)

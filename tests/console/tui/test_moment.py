@@ -52,7 +52,9 @@ async def test_back_to_now() -> None:
         for way in ("t", "escape"):
             await drive(pilot, [session], (":run code-14b", ":at 180", "~log", way))
             assert app.screen.moment is None
-            await until(pilot, lambda: app.screen.pane.view.following and app.screen.pane._moment is None)
+            await until(
+                pilot, lambda: app.screen.pane.view.following and app.screen.pane._moment is None
+            )
             assert "97%" in panel(app, "#gpus")
 
 
@@ -113,7 +115,9 @@ async def test_a_time_between_steps_and_back_by_words() -> None:
         assert "03:11:00, after step 180, 1m41s ago" in panel(app, "#alarm")
         assert "◷ 03:11:00" in shown(app).splitlines()[0]
         await drive(pilot, [session], ("comma",))
-        assert "step 180 at 03:10:55" in panel(app, "#alarm"), "back from between two steps is the one before"
+        assert "step 180 at 03:10:55" in panel(app, "#alarm"), (
+            "back from between two steps is the one before"
+        )
         await drive(pilot, [session], (":time 03:11:00", "full_stop"))
         assert app.screen.moment == 181
         await drive(pilot, [session], ("at", "-", "1", "0", "m", "enter"))
@@ -145,7 +149,9 @@ async def test_nonsense_is_one_sentence_and_moves_nothing() -> None:
 
 
 async def test_the_incident_of_then() -> None:
-    """Before it began nothing is wrong and the screen says what will be; then it is there; its own page leads to its beginning."""
+    """Before it began nothing is wrong and the screen says what will be; then it is there; its own
+    page leads to its beginning.
+    """
     session = fixtures.desync()
     app: Any = ConsoleApp(fixtures.fleet(session), clock=fixtures.CLOCK)
     async with app.run_test(size=(140, 45)) as pilot:
@@ -154,12 +160,17 @@ async def test_the_incident_of_then() -> None:
         assert "✖" not in before
         assert "later: Trainer and orchestrator wait" in before
         await drive(pilot, [session], (":time -2m", ":time 03:12"))
-        assert "✖  Trainer and orchestrator wait for each other at different steps  then for 3m27s" in panel(app, "#alarm")
+        assert (
+            "✖  Trainer and orchestrator wait for each other at different steps  then for 3m27s"
+            in panel(app, "#alarm")
+        )
         await drive(pilot, [session], ("escape", "i", "t"))
         assert app.screen.place == "run"
         assert app.time.of(session.state) == fixtures.NOW - 248
         assert "then for 0s" in panel(app, "#alarm")
-        assert len(app.screen_stack) == 2, "the incident's page is closed, the run is not opened twice"
+        assert len(app.screen_stack) == 2, (
+            "the incident's page is closed, the run is not opened twice"
+        )
 
 
 async def test_the_gpus_and_the_pod_of_then() -> None:
@@ -198,7 +209,9 @@ async def test_a_line_of_the_log_sets_the_cursor_for_everything() -> None:
         assert app.screen.moment == 170
         assert "step 170" in panel(app, "#alarm") or "after step 170" in panel(app, "#alarm")
         await drive(pilot, [session], ("l",))
-        await until(pilot, lambda: app.screen.pane._moment is not None and app.screen.pane._feed.loaded)
+        await until(
+            pilot, lambda: app.screen.pane._moment is not None and app.screen.pane._feed.loaded
+        )
         assert "Step 170 " in app.screen.pane.view.visible_text()
 
 
@@ -206,7 +219,9 @@ def test_steps_of_one_second_lie_behind_each_other() -> None:
     state = fixtures.healthy().state.runs["code-14b"]
     state.trainer_steps.clear()
     times = [100.0, 100.0, 100.0, 101.0, 101.25, 101.25, 101.5]
-    state.trainer_steps.extend({"attempt": 1, "step": step, "t": 999.0, "log_t": t} for step, t in enumerate(times))
+    state.trainer_steps.extend(
+        {"attempt": 1, "step": step, "t": 999.0, "log_t": t} for step, t in enumerate(times)
+    )
     found = step_times(state)
     assert list(found) == list(range(7))
     assert list(found.values()) == sorted(set(found.values()))

@@ -1,4 +1,6 @@
-"""Beside what the pod says: what witnesses say, when they were asked, and that they are no ground; its store; what is done there."""
+"""Beside what the pod says: what witnesses say, when they were asked, and that they are no ground;
+its store; what is done there.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,16 @@ from tests.console.tui.driving import drive
 
 
 def shown(app: Any) -> str:
-    return "\n".join(text_of(line) for panel in app.screen.query(Panel) if panel.display for line in panel.lines)
+    return "\n".join(
+        text_of(line) for panel in app.screen.query(Panel) if panel.display for line in panel.lines
+    )
 
 
 def said(session: fixtures.RecordedSession, run: str, width: int = 118) -> str:
     pod = session.state
-    return "\n".join(text_of(line) for line in witnesses.lines(pod, [pod.runs[run]], fixtures.CLOCK, width))
+    return "\n".join(
+        text_of(line) for line in witnesses.lines(pod, [pod.runs[run]], fixtures.CLOCK, width)
+    )
 
 
 def test_each_witness_with_what_it_saw_and_when_it_was_asked() -> None:
@@ -93,13 +99,18 @@ async def test_what_is_done_is_shown_with_its_step_and_ends_with_it() -> None:
     session = fixtures.synced()
     pod = session.state
     (line,) = doing.lines(pod, "code-14b", fixtures.CLOCK, 160)
-    assert "↻ merge   2 of 3 Merge it into the base model  2m07s   18 of 40 layers   by bob@desk" in text_of(line)
+    assert (
+        "↻ merge   2 of 3 Merge it into the base model  2m07s   18 of 40 layers   by bob@desk"
+        in text_of(line)
+    )
     assert doing.lines(pod, "another", fixtures.CLOCK, 160) == []
     app: Any = ConsoleApp(fixtures.fleet(session), clock=fixtures.CLOCK)
     async with app.run_test(size=(120, 40)) as pilot:
         await drive(pilot, [session], ("enter",))
         assert "Merge it into the base model" in shown(app)
-        fixtures.journal(pod, "action", 1, action="01JD0000000000000000MERGE", run="code-14b", event="done")
+        fixtures.journal(
+            pod, "action", 1, action="01JD0000000000000000MERGE", run="code-14b", event="done"
+        )
         pod.changed()
         await drive(pilot, [session], ())
         assert "Merge it into the base model" not in shown(app)

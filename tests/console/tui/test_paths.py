@@ -1,4 +1,6 @@
-"""Paths of a pod under Tab: asked from its agent while a person types, never in the way, and what is against it is said above the line."""
+"""Paths of a pod under Tab: asked from its agent while a person types, never in the way, and what
+is against it is said above the line.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,12 @@ from bs4_console.tui.screens.log import FileScreen
 from tests.console.tui import fixtures
 from tests.console.tui.driving import drive, until, write
 
-FILES = ("/root/out/logs/trainer.log", "/root/out/logs/trainer.log.1", "/root/out/logs/env logs/math.log", "~/judge/server.log")
+FILES = (
+    "/root/out/logs/trainer.log",
+    "/root/out/logs/trainer.log.1",
+    "/root/out/logs/env logs/math.log",
+    "~/judge/server.log",
+)
 
 
 def pod_with(*files: str) -> Any:
@@ -35,8 +42,15 @@ def pod_with(*files: str) -> Any:
         if session.against is not None:
             raise session.against
         directory = path[: path.rindex("/") + 1]
-        rest = [file.removeprefix(directory).partition("/") for file in files if file.startswith(path)]
-        return {"directory": directory, "names": sorted({name + slash for name, slash, _ in rest}), "more": False, "next": None}
+        rest = [
+            file.removeprefix(directory).partition("/") for file in files if file.startswith(path)
+        ]
+        return {
+            "directory": directory,
+            "names": sorted({name + slash for name, slash, _ in rest}),
+            "more": False,
+            "next": None,
+        }
 
     session.query, session.against, session.may_answer = query, None, asyncio.Event()
     session.may_answer.set()
@@ -114,9 +128,18 @@ async def test_a_directory_is_asked_for_once_while_one_types_on() -> None:
 @pytest.mark.parametrize(
     ("against", "says"),
     [
-        (RemoteError("bad-request", "/no/ cannot be listed (No such file or directory); look."), "/no/ cannot be listed (No such file"),
-        (RemoteError("unknown-stream", "There is no stream 'files'."), "does not list its files: type the whole path."),
-        (Unreachable("h100-a did not answer within 5 s.", "Check it."), "h100-a did not answer within 5 s. Check it."),
+        (
+            RemoteError("bad-request", "/no/ cannot be listed (No such file or directory); look."),
+            "/no/ cannot be listed (No such file",
+        ),
+        (
+            RemoteError("unknown-stream", "There is no stream 'files'."),
+            "does not list its files: type the whole path.",
+        ),
+        (
+            Unreachable("h100-a did not answer within 5 s.", "Check it."),
+            "h100-a did not answer within 5 s. Check it.",
+        ),
     ],
 )
 async def test_what_is_against_it_stands_above_the_line(against: Exception, says: str) -> None:

@@ -1,4 +1,6 @@
-"""The recorded incident of `demo --recorded`, from the fleet to its plan and its log, on the screens of live pods."""
+"""The recorded incident of `demo --recorded`, from the fleet to its plan and its log, on the
+screens of live pods.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ def seen(app: ConsoleApp) -> str:
 
 
 async def test_from_the_fleet_to_the_evidence_and_never_an_action() -> None:
-    session = RecordedSession(recording.NAME, recording.directory(), "This system has no practice pods.")
+    session = RecordedSession(
+        recording.NAME, recording.directory(), "This system has no practice pods."
+    )
     app = ConsoleApp(Fleet([session]), read_only=True)
     async with app.run_test(size=(140, 44)) as pilot:
         await until(pilot, lambda: session.state.link.state == "recorded")

@@ -1,4 +1,6 @@
-"""The recorded incident is opened and moved through with the time cursor: curves, GPUs, host and log show each moment of it."""
+"""The recorded incident is opened and moved through with the time cursor: curves, GPUs, host and
+log show each moment of it.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def panel(app: Any, name: str) -> str:
 
 
 async def test_every_moment_of_the_incident_is_one_moment() -> None:
-    session: Any = RecordedSession(recording.NAME, recording.directory(), "This system has no practice pods.")
+    session: Any = RecordedSession(
+        recording.NAME, recording.directory(), "This system has no practice pods."
+    )
     now = time.time()
     app: Any = ConsoleApp(Fleet([session]), read_only=True, clock=Clock(wall=lambda: now))
     async with app.run_test(size=(140, 44)) as pilot:
@@ -45,18 +49,33 @@ async def test_every_moment_of_the_incident_is_one_moment() -> None:
             assert app.screen.moment == step
             assert f"step {step} at {at}" in panel(app, "#alarm")
             before = words.duration(incident.opened_t - app.time.of(session.state))
-            assert f"{before} later: {incident.title}" in panel(app, "#alarm"), "what will be is said, and how far away it is"
+            assert f"{before} later: {incident.title}" in panel(app, "#alarm"), (
+                "what will be is said, and how far away it is"
+            )
             assert "✖" not in panel(app, "#alarm"), "nothing is wrong yet"
             assert f"reward {reward:.4f}" in panel(app, "#curves")
             t = app.time.of(session.state)
-            assert int(t) == row["log_t"], "several steps of one second lie one behind the other in it"
+            assert int(t) == row["log_t"], (
+                "several steps of one second lie one behind the other in it"
+            )
             sample = min(session.state.telemetry, key=lambda record: abs(record["t"] - t))
-            assert f"at {time.strftime('%H:%M:%S', time.gmtime(sample['t']))}" in panel(app, "#gpus")
+            assert f"at {time.strftime('%H:%M:%S', time.gmtime(sample['t']))}" in panel(
+                app, "#gpus"
+            )
             view = app.screen.pane.view
-            await until(pilot, lambda: app.screen.pane._moment == float(row["log_t"]) and app.screen.pane._feed.loaded)  # noqa: B023
+            moment = float(row["log_t"])
+            await until(
+                pilot,
+                lambda moment=moment: (
+                    app.screen.pane._moment == moment and app.screen.pane._feed.loaded
+                ),
+            )
             await until(pilot, lambda: view.spot is not None and not view.following)  # noqa: B023
             assert f"Step {step} | Time" in view.visible_text()
-            assert abs((clock_of(clean(view.store.line(view.spot)[1])) or 0.0) - row["log_t"] % 86400) <= 2.0
+            assert (
+                abs((clock_of(clean(view.store.line(view.spot)[1])) or 0.0) - row["log_t"] % 86400)
+                <= 2.0
+            )
         await drive(pilot, [], ("c",))
         assert "steps 0 … 32" in panel(app, "#curves")
         await drive(pilot, [], ("escape", "escape"))
@@ -71,29 +90,52 @@ async def test_every_moment_of_the_incident_is_one_moment() -> None:
         assert app.time.of(session.state) == pytest.approx(incident.opened_t)
         assert f"✖  {incident.title}  then for 0s" in panel(app, "#alarm")
         pane = app.screen.pane
-        await until(pilot, lambda: pane._moment is not None and pane._feed.loaded and not pane.view.following)
-        assert f"Step {WAY[-1][1]} | Time" in pane.view.visible_text(), "the last that was written before"
+        await until(
+            pilot,
+            lambda: pane._moment is not None and pane._feed.loaded and not pane.view.following,
+        )
+        assert f"Step {WAY[-1][1]} | Time" in pane.view.visible_text(), (
+            "the last that was written before"
+        )
         held = pane._moment
         await drive(pilot, [], ("comma",))
         assert app.screen.moment == WAY[-1][1]
         assert "✖" not in panel(app, "#alarm")
         assert f"later: {incident.title}" in panel(app, "#alarm")
-        await until(pilot, lambda: pane._moment < held and pane._feed.loaded and f"Step {WAY[-1][1]} | Time" in pane.view.visible_text())
+        await until(
+            pilot,
+            lambda: (
+                pane._moment < held
+                and pane._feed.loaded
+                and f"Step {WAY[-1][1]} | Time" in pane.view.visible_text()
+            ),
+        )
 
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 60)])
-async def test_the_moment_before_it_went_wrong_is_readable_at_every_size(size: tuple[int, int]) -> None:
-    session: Any = RecordedSession(recording.NAME, recording.directory(), "This system has no practice pods.")
+async def test_the_moment_before_it_went_wrong_is_readable_at_every_size(
+    size: tuple[int, int],
+) -> None:
+    session: Any = RecordedSession(
+        recording.NAME, recording.directory(), "This system has no practice pods."
+    )
     app: Any = ConsoleApp(Fleet([session]), read_only=True)
     async with app.run_test(size=size) as pilot:
         await until(pilot, lambda: session.state.link.state == "recorded")
         await drive(pilot, [], ("enter", ":at 32", "c"))
         assert "step 32 at " in panel(app, "#alarm")
-        assert len(app.screen.query_one("#curves", Panel).lines) + len(app.screen.query_one("#alarm", Panel).lines) + 4 == size[1]
+        assert (
+            len(app.screen.query_one("#curves", Panel).lines)
+            + len(app.screen.query_one("#alarm", Panel).lines)
+            + 4
+            == size[1]
+        )
 
 
 async def test_in_a_recording_now_is_its_end() -> None:
-    session: Any = RecordedSession(recording.NAME, recording.directory(), "This system has no practice pods.")
+    session: Any = RecordedSession(
+        recording.NAME, recording.directory(), "This system has no practice pods."
+    )
     app: Any = ConsoleApp(Fleet([session]), read_only=True)
     async with app.run_test(size=(140, 44)) as pilot:
         await until(pilot, lambda: session.state.link.state == "recorded")
@@ -101,6 +143,8 @@ async def test_in_a_recording_now_is_its_end() -> None:
         end = session.state.latest["t"]
         assert app.time.of(session.state) == end - 10
         await drive(pilot, [], (f":time {time.strftime('%H:%M:%S', time.gmtime(end - 20))}", "U"))
-        assert app.time.of(session.state) == int(end - 20), "a time of day is that of the recording's last day"
+        assert app.time.of(session.state) == int(end - 20), (
+            "a time of day is that of the recording's last day"
+        )
         assert "practice" in app.screen.table.rows[0].text
         assert time.strftime("%H:%M:%S", time.gmtime(end - 20)) in panel(app, "#note")

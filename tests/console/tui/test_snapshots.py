@@ -1,4 +1,6 @@
-"""Pictures of every screen, compared. `--snapshot-update` accepts new ones: look at them first (`tools/contact_sheet.py`)."""
+"""Pictures of every screen, compared. `--snapshot-update` accepts new ones: look at them first
+(`tools/contact_sheet.py`).
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,16 @@ from pytest_textual_snapshot import SVGImageExtension  # type: ignore[import-unt
 from bs4_console.tui.app import ConsoleApp
 from tests.console.tui import fixtures
 from tests.console.tui.driving import drive, until
-from tests.console.tui.scenes import SCENES, SIZES, THEMES, Scene, lead, opened, screen_classes, still
+from tests.console.tui.scenes import (
+    SCENES,
+    SIZES,
+    THEMES,
+    Scene,
+    lead,
+    opened,
+    screen_classes,
+    still,
+)
 from tests.console.tui.test_launch import FULL, UNSEEN, WARNED, looked, planned  # noqa: F401
 
 SMALL, MIDDLE, LARGE = SIZES
@@ -69,7 +80,9 @@ def same(snapshot: Any, tmp_path: Path) -> Callable[[str, str], str]:
 
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
 async def test_screen(scene: Scene, same: Callable[[str, str], str]) -> None:
-    """One start for all sizes and themes: the terminal is resized and the theme changed, as a person does."""
+    """One start for all sizes and themes: the terminal is resized and the theme changed, as a
+    person does.
+    """
     wrong = []
     for words in [[word] for word in THEMES] if scene.fresh else [list(THEMES)]:
         app, sessions = opened(scene.pods)
@@ -82,15 +95,26 @@ async def test_screen(scene: Scene, same: Callable[[str, str], str]) -> None:
                 for word in words:
                     app.theme = THEMES[word]
                     await still(pilot)
-                    wrong.append(same(f"{size[0]}x{size[1]}-{word}", app.export_screenshot(title=scene.name, simplify=True)))
+                    wrong.append(
+                        same(
+                            f"{size[0]}x{size[1]}-{word}",
+                            app.export_screenshot(title=scene.name, simplify=True),
+                        )
+                    )
             await pilot.resize_terminal(400, 120)
             await still(pilot)
             assert not [said.text for said in app.messages if "cannot be drawn" in said.text]
     assert not [one for one in wrong if one]
 
 
-@pytest.mark.parametrize("scene", [s for s in SCENES if s.name in ("fleet", "plan", "log", "help")], ids=lambda scene: scene.name)
-async def test_a_screen_that_was_resized_is_as_one_that_was_opened_so(scene: Scene, same: Callable[[str, str], str]) -> None:
+@pytest.mark.parametrize(
+    "scene",
+    [s for s in SCENES if s.name in ("fleet", "plan", "log", "help")],
+    ids=lambda scene: scene.name,
+)
+async def test_a_screen_that_was_resized_is_as_one_that_was_opened_so(
+    scene: Scene, same: Callable[[str, str], str]
+) -> None:
     app, sessions = opened(scene.pods)
     async with app.run_test(size=SMALL) as pilot:
         await lead(pilot, sessions, scene.keys)
@@ -105,8 +129,16 @@ async def test_a_screen_that_was_resized_is_as_one_that_was_opened_so(scene: Sce
         assert app.export_screenshot(title=scene.name, simplify=True) == resized
 
 
-@pytest.mark.parametrize(("name", "pods", "size", "keys"), MOMENTS, ids=[moment[0] for moment in MOMENTS])
-async def test_moment(name: str, pods: str, size: tuple[int, int], keys: tuple[str, ...], same: Callable[[str, str], str]) -> None:
+@pytest.mark.parametrize(
+    ("name", "pods", "size", "keys"), MOMENTS, ids=[moment[0] for moment in MOMENTS]
+)
+async def test_moment(
+    name: str,
+    pods: str,
+    size: tuple[int, int],
+    keys: tuple[str, ...],
+    same: Callable[[str, str], str],
+) -> None:
     app, sessions = opened(pods)
     async with app.run_test(size=size) as pilot:
         await lead(pilot, sessions, keys)
@@ -114,8 +146,14 @@ async def test_moment(name: str, pods: str, size: tuple[int, int], keys: tuple[s
 
 
 @pytest.mark.parametrize("name", ["launch-plan", "launch-refused"])
-async def test_the_plan_of_a_launch(name: str, looked: list[Any], same: Callable[[str, str], str]) -> None:  # noqa: F811
-    """The exact command, what is moved aside, findings with their lines, memory, and the name to type; or what forbids the start."""
+async def test_the_plan_of_a_launch(
+    name: str,
+    looked: list[Any],  # noqa: F811
+    same: Callable[[str, str], str],
+) -> None:
+    """The exact command, what is moved aside, findings with their lines, memory, and the name to
+    type; or what forbids the start.
+    """
     session = fixtures.desync()
     planned(session, typed=True)
     looked += [WARNED, UNSEEN, *([FULL] if name == "launch-refused" else [])]
@@ -123,11 +161,19 @@ async def test_the_plan_of_a_launch(name: str, looked: list[Any], same: Callable
     wrong = []
     async with app.run_test(size=SMALL) as pilot:
         await drive(pilot, [session], (":launch configs/math.toml again-1", "enter"))
-        await until(pilot, lambda: bool(getattr(app.screen, "checks", None)) and not getattr(app.screen, "_working", "x"))
+        await until(
+            pilot,
+            lambda: (
+                bool(getattr(app.screen, "checks", None))
+                and not getattr(app.screen, "_working", "x")
+            ),
+        )
         for size in SIZES:
             await pilot.resize_terminal(*size)
             await still(pilot)
-            wrong.append(same(f"{size[0]}x{size[1]}", app.export_screenshot(title=name, simplify=True)))
+            wrong.append(
+                same(f"{size[0]}x{size[1]}", app.export_screenshot(title=name, simplify=True))
+            )
     assert not [one for one in wrong if one]
 
 
@@ -141,8 +187,12 @@ async def test_colour_blind_safe(theme: str, same: Callable[[str, str], str]) ->
 
 
 @pytest.mark.parametrize("name", ["fleet", "run", "plan", "confirm", "log"])
-async def test_no_color_in_the_environment(name: str, monkeypatch: pytest.MonkeyPatch, same: Callable[[str, str], str]) -> None:
-    """The same words in the same places as under the theme without colours, and not one colour of its own."""
+async def test_no_color_in_the_environment(
+    name: str, monkeypatch: pytest.MonkeyPatch, same: Callable[[str, str], str]
+) -> None:
+    """The same words in the same places as under the theme without colours, and not one colour of
+    its own.
+    """
     monkeypatch.setenv("NO_COLOR", "1")
     scene = next(scene for scene in SCENES if scene.name == name)
     app, sessions = opened(scene.pods)
@@ -152,10 +202,21 @@ async def test_no_color_in_the_environment(name: str, monkeypatch: pytest.Monkey
 
 
 def test_every_screen_has_its_pictures() -> None:
-    assert screen_classes() <= {scene.screen for scene in SCENES}, "add a Scene to tests/console/tui/scenes.py"
+    assert screen_classes() <= {scene.screen for scene in SCENES}, (
+        "add a Scene to tests/console/tui/scenes.py"
+    )
 
 
 def test_no_picture_is_left_of_a_screen_that_is_no_more() -> None:
-    names = {f"test_screen[{scene.name}][{w}x{h}-{theme}].svg" for scene in SCENES for w, h in SIZES for theme in THEMES}
-    kept = {path.name for path in (Path(__file__).parent / "__snapshots__" / "test_snapshots").iterdir() if "test_screen" in path.name}
+    names = {
+        f"test_screen[{scene.name}][{w}x{h}-{theme}].svg"
+        for scene in SCENES
+        for w, h in SIZES
+        for theme in THEMES
+    }
+    kept = {
+        path.name
+        for path in (Path(__file__).parent / "__snapshots__" / "test_snapshots").iterdir()
+        if "test_screen" in path.name
+    }
     assert kept == names

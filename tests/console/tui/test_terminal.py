@@ -20,7 +20,10 @@ from tests.console.tui import fixtures
 sys.exit(app.run(fixtures.fleet(*fixtures.everything())))
 """
 
-pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed; the screen was not tried in a real terminal")
+pytestmark = pytest.mark.skipif(
+    shutil.which("tmux") is None,
+    reason="tmux is not installed; the screen was not tried in a real terminal",
+)
 
 
 class Terminal:
@@ -28,12 +31,20 @@ class Terminal:
 
     def __init__(self, directory: Path) -> None:
         self._socket = str(directory / "tmux")
-        self._tmux("-f", "/dev/null", "new-session", "-d", "-s", "t", "-x", "100", "-y", "30", "/bin/sh")
+        self._tmux(
+            "-f", "/dev/null", "new-session", "-d", "-s", "t", "-x", "100", "-y", "30", "/bin/sh"
+        )
 
     def _tmux(self, *words: str) -> str:
-        # The environment is given explicitly: readline, which pytest loads, puts COLUMNS=80 into C's, past os.environ.
+        # The environment is given explicitly: readline, which pytest loads, puts COLUMNS=80 into
+        # C's, past os.environ.
         done = subprocess.run(
-            ["tmux", "-S", self._socket, *words], capture_output=True, text=True, check=True, timeout=60, env=dict(os.environ)
+            ["tmux", "-S", self._socket, *words],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+            env=dict(os.environ),
         )
         return done.stdout
 
@@ -58,12 +69,21 @@ class Terminal:
         return self._tmux("display-message", "-p", "-t", "t", f"#{{{name}}}").strip()
 
     def close(self) -> None:
-        subprocess.run(["tmux", "-S", self._socket, "kill-server"], check=False, capture_output=True, timeout=60)
+        subprocess.run(
+            ["tmux", "-S", self._socket, "kill-server"],
+            check=False,
+            capture_output=True,
+            timeout=60,
+        )
 
 
 @pytest.fixture
-def terminal(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Terminal]:
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(ROOT / "console"), str(ROOT / "agents")]))
+def terminal(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Iterator[Terminal]:
+    monkeypatch.setenv(
+        "PYTHONPATH", os.pathsep.join([str(ROOT), str(ROOT / "console"), str(ROOT / "agents")])
+    )
     monkeypatch.setenv("BS4_CONFIG_DIR", str(tmp_path))
     monkeypatch.setenv("BS4_STATE_DIR", str(tmp_path / "state"))
     for name in ("TMUX_PANE", "COLUMNS", "LINES"):
@@ -86,7 +106,8 @@ def test_first_paint_help_and_quit(terminal: Terminal, tmp_path: Path) -> None:
     terminal.until(lambda text: "ON THIS SCREEN" in text)
     terminal.press("Escape")
     terminal.until(lambda text: "ON THIS SCREEN" not in text)
-    # In one go, as a quick hand or a paste does it: no letter may get lost before the line has the focus.
+    # In one go, as a quick hand or a paste does it: no letter may get lost before the line has the
+    # focus.
     terminal.type(":q\r")
     shown = terminal.until(lambda text: "left with 0" in text)
     assert "Traceback" not in shown

@@ -1,4 +1,6 @@
-"""Themes: every colour can be read on its background, the safe ones stay apart for colour-blind eyes, and one has no colour at all."""
+"""Themes: every colour can be read on its background, the safe ones stay apart for colour-blind
+eyes, and one has no colour at all.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,21 @@ from tests.console.tui.scenes import lead, opened
 COLOURED = [theme for theme in themes.OWN if theme is not themes.NO_COLOUR]
 #: Linear RGB as seen without one kind of cone (Machado, Oliveira and Fernandes 2009, severity 1).
 BLIND = {
-    "protanopia": ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998)),
-    "deuteranopia": ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.011820, 0.042940, 0.968881)),
-    "tritanopia": ((1.255528, -0.076749, -0.178779), (-0.078411, 0.930809, 0.147602), (0.004733, 0.691367, 0.303900)),
+    "protanopia": (
+        (0.152286, 1.052583, -0.204868),
+        (0.114503, 0.786281, 0.099216),
+        (-0.003882, -0.048116, 1.051998),
+    ),
+    "deuteranopia": (
+        (0.367322, 0.860646, -0.227968),
+        (0.280085, 0.672501, 0.047413),
+        (-0.011820, 0.042940, 0.968881),
+    ),
+    "tritanopia": (
+        (1.255528, -0.076749, -0.178779),
+        (-0.078411, 0.930809, 0.147602),
+        (0.004733, 0.691367, 0.303900),
+    ),
 }
 
 
@@ -57,7 +71,9 @@ def apart(first: str, second: str, kind: str) -> float:
     seen = []
     for color in (first, second):
         rgb = tuple(linear(channel) for channel in Color.parse(color).rgb)
-        seen.append(lab(tuple(sum(a * b for a, b in zip(row, rgb, strict=True)) for row in BLIND[kind])))
+        seen.append(
+            lab(tuple(sum(a * b for a, b in zip(row, rgb, strict=True)) for row in BLIND[kind]))
+        )
     return math.dist(*seen)
 
 
@@ -120,7 +136,9 @@ async def test_theme_without_a_name_goes_round_our_own() -> None:
 
 
 @pytest.mark.parametrize("how", ["theme", "environment"])
-async def test_without_colour_the_chosen_entry_and_the_place_to_type_are_seen(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_colour_the_chosen_entry_and_the_place_to_type_are_seen(
+    how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Textual marks both by a background alone."""
     if how == "environment":
         monkeypatch.setenv("NO_COLOR", "1")
@@ -130,11 +148,21 @@ async def test_without_colour_the_chosen_entry_and_the_place_to_type_are_seen(ho
             app.theme = "bs4-no-colour"
         await lead(pilot, sessions, ("ctrl+p",))
         entries = app.screen.query_one("CommandList")
-        lines = [[segment.style for segment in entries.render_line(y) if segment.text.strip()] for y in (0, 2)]
-        assert [any(style is not None and style.underline for style in line) for line in lines] == [True, False]
+        lines = [
+            [segment.style for segment in entries.render_line(y) if segment.text.strip()]
+            for y in (0, 2)
+        ]
+        assert [any(style is not None and style.underline for style in line) for line in lines] == [
+            True,
+            False,
+        ]
         await lead(pilot, sessions, ("escape", "i", "r"))
         field = app.screen.query_one(Input)
-        cursors = [segment for segment in field.render_line(0) if segment.style is not None and segment.style.reverse]
+        cursors = [
+            segment
+            for segment in field.render_line(0)
+            if segment.style is not None and segment.style.reverse
+        ]
         assert len(cursors) == 1
 
 

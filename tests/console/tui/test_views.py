@@ -18,21 +18,45 @@ from tests.console.tui import fixtures
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(0, "0s"), (8.9, "8s"), (72, "1m12s"), (3599, "59m59s"), (11_100, "3h05m"), (187_200, "2d04h"), (-5, "0s")]
+    ("seconds", "text"),
+    [
+        (0, "0s"),
+        (8.9, "8s"),
+        (72, "1m12s"),
+        (3599, "59m59s"),
+        (11_100, "3h05m"),
+        (187_200, "2d04h"),
+        (-5, "0s"),
+    ],
 )
 def test_durations(seconds: float, text: str) -> None:
     assert words.duration(seconds) == text
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(None, "–"), (0.412, "0.4120"), (3e-6, "3.0e-06"), (12.31, "12.31"), (20311, "20311"), (0.0, "0.0000")]
+    ("value", "text"),
+    [
+        (None, "–"),
+        (0.412, "0.4120"),
+        (3e-6, "3.0e-06"),
+        (12.31, "12.31"),
+        (20311, "20311"),
+        (0.0, "0.0000"),
+    ],
 )
 def test_numbers(value: float | None, text: str) -> None:
     assert words.number(value) == text
 
 
 @pytest.mark.parametrize(
-    ("count", "text"), [(None, "–"), (512, "512 B"), (18_432_511, "17.6 MiB"), (62 << 30, "62.0 GiB"), (3 << 40, "3.0 TiB")]
+    ("count", "text"),
+    [
+        (None, "–"),
+        (512, "512 B"),
+        (18_432_511, "17.6 MiB"),
+        (62 << 30, "62.0 GiB"),
+        (3 << 40, "3.0 TiB"),
+    ],
 )
 def test_sizes(count: float | None, text: str) -> None:
     assert words.size(count) == text
@@ -47,7 +71,10 @@ def test_lines_have_the_width_they_were_given(width: int) -> None:
 
 
 def test_folding_loses_no_letter() -> None:
-    text = "kill -TERM 1400 1409 /data/a/very/long/path/that/does/not/fit/into/one/line/at/all/whatever/is/done short"
+    text = (
+        "kill -TERM 1400 1409 "
+        "/data/a/very/long/path/that/does/not/fit/into/one/line/at/all/whatever/is/done short"
+    )
     for width in (10, 24, 60, 200):
         folded = fold(text, width)
         assert "".join(text_of(line) for line in folded).replace(" ", "") == text.replace(" ", "")
@@ -116,17 +143,23 @@ def test_a_dead_component_is_marked_by_sign_and_word() -> None:
     line = text_of(run_view.components_line(pod, pod.runs["arc-agi-3b"], fixtures.CLOCK, 160))
     assert "✖ orchestrator 787 dead" in line
     pod.runs["arc-agi-3b"].components[0]["state"] = "T"
-    assert "‖ launcher 760 stopped" in text_of(run_view.components_line(pod, pod.runs["arc-agi-3b"], fixtures.CLOCK, 160))
+    assert "‖ launcher 760 stopped" in text_of(
+        run_view.components_line(pod, pod.runs["arc-agi-3b"], fixtures.CLOCK, 160)
+    )
 
 
 def test_a_run_without_a_step_for_long_is_late() -> None:
     pod = fixtures.desync(incident=False).state
-    assert status.late(pod, pod.runs["math-7b"], fixtures.CLOCK) == "no step for 9m20s (usually 31.5s)"
+    assert (
+        status.late(pod, pod.runs["math-7b"], fixtures.CLOCK) == "no step for 9m20s (usually 31.5s)"
+    )
     healthy = fixtures.healthy().state
     assert status.late(healthy, healthy.runs["code-14b"], fixtures.CLOCK) == ""
 
 
-@pytest.mark.parametrize(("rtt", "signs"), [(0.012, "▂▄▆█"), (0.1, "▂▄▆·"), (0.3, "▂▄··"), (0.9, "▂···"), (None, "▂···")])
+@pytest.mark.parametrize(
+    ("rtt", "signs"), [(0.012, "▂▄▆█"), (0.1, "▂▄▆·"), (0.3, "▂▄··"), (0.9, "▂···"), (None, "▂···")]
+)
 def test_link_quality(rtt: float | None, signs: str) -> None:
     pod = fixtures.idle().state
     pod.link.rtt = rtt
@@ -163,11 +196,15 @@ def test_a_spike_between_columns_is_not_lost() -> None:
         values[5_003] = spike
         drawn = curves.plot(_points(values), 20, 4, 0, 9_999)
         assert any(c not in " ⠀" for c in text_of(drawn[row])), f"the spike to {spike} is not drawn"
-        assert any(c not in " ⠀" for c in text_of(drawn[-1 - row])), "the rest of the curve is not drawn"
+        assert any(c not in " ⠀" for c in text_of(drawn[-1 - row])), (
+            "the rest of the curve is not drawn"
+        )
 
 
 def test_a_rising_curve_ends_at_the_top_right() -> None:
-    drawn = [text_of(line) for line in curves.plot(_points([float(i) for i in range(100)]), 20, 4, 0, 99)]
+    drawn = [
+        text_of(line) for line in curves.plot(_points([float(i) for i in range(100)]), 20, 4, 0, 99)
+    ]
     assert drawn[0][-1] != " "
     assert drawn[0][0] == " "
     assert drawn[-1][0] != " "
@@ -195,7 +232,9 @@ def test_odd_curves_are_drawn(values: list[float]) -> None:
 
 
 def test_strings_of_the_record_become_nan_and_the_last_attempt_wins() -> None:
-    found = curves.points([{"step": 1, "x": 5.0}, {"step": 2, "x": "inf"}, {"step": 1, "x": 7.0}, {"step": 3}], "x")
+    found = curves.points(
+        [{"step": 1, "x": 5.0}, {"step": 2, "x": "inf"}, {"step": 1, "x": 7.0}, {"step": 3}], "x"
+    )
     assert found[0] == (1, 7.0)
     assert math.isnan(found[1][1])
     assert len(found) == 2
@@ -223,6 +262,22 @@ def test_a_run_that_begins_is_not_called_dead() -> None:
     fixtures.start_run(pod, "new-1", "prime-rl", 20, 1)
     fixtures.telemetry(pod, devices=[])
     run = pod.runs["new-1"]
-    assert text_of(run_view.components_line(pod, run, fixtures.CLOCK, 120)) == " procs none seen yet"
-    fixtures.journal(pod, "run", 0, event="attempt-ended", run="new-1", attempt=1, code=1, signal=None, good=False, detail="gone")
-    assert text_of(run_view.components_line(pod, run, fixtures.CLOCK, 120)) == " procs none: the run is not alive"
+    assert (
+        text_of(run_view.components_line(pod, run, fixtures.CLOCK, 120)) == " procs none seen yet"
+    )
+    fixtures.journal(
+        pod,
+        "run",
+        0,
+        event="attempt-ended",
+        run="new-1",
+        attempt=1,
+        code=1,
+        signal=None,
+        good=False,
+        detail="gone",
+    )
+    assert (
+        text_of(run_view.components_line(pod, run, fixtures.CLOCK, 120))
+        == " procs none: the run is not alive"
+    )

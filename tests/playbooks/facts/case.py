@@ -1,7 +1,9 @@
-"""Cases for detectors over facts: functions that build one look at a pod and say which failure it is, or is only nearly.
+"""Cases for detectors over facts: functions that build one look at a pod and say which failure it
+is, or is only nearly.
 
-A module `tests/playbooks/facts/<family>.py` (dashes as underscores) holds them; `test_cases.py` collects all of them. A function takes
-nothing, or `tmp_path` when its facts name files that have to exist.
+A module `tests/playbooks/facts/<family>.py` (dashes as underscores) holds them; `test_cases.py`
+collects all of them. A function takes nothing, or `tmp_path` when its facts name files that have to
+exist.
 """
 
 from __future__ import annotations

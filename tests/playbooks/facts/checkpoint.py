@@ -1,4 +1,6 @@
-"""Checkpoints torn, incomplete, stale, unwanted or lost; and the moments of a healthy run that look like it."""
+"""Checkpoints torn, incomplete, stale, unwanted or lost; and the moments of a healthy run that look
+like it.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,20 @@ from bs4_agent.detect.surroundings import Adapter, ConsoleFacts
 from bs4_agent.trainers.base import Checkpoint, Event
 from tests.agent.facts import event
 from tests.playbooks.facts.case import negative, positive
-from tests.playbooks.facts.made import CONFIG, GIB, NEW, NOW, OUT, VERL, WALL, around, look, run, saved, starting
+from tests.playbooks.facts.made import (
+    CONFIG,
+    GIB,
+    NEW,
+    NOW,
+    OUT,
+    VERL,
+    WALL,
+    around,
+    look,
+    run,
+    saved,
+    starting,
+)
 
 ENDED = {"state": "ended"}
 
@@ -19,7 +34,9 @@ def half_a_step_after_a_crash() -> Facts:
 
 @positive("checkpoint-torn")
 def the_trainer_is_far_past_it() -> Facts:
-    return look(run(checkpoints=[saved(0), saved(5, complete=False)], trainer_side=Side(9, NOW, 10)))
+    return look(
+        run(checkpoints=[saved(0), saved(5, complete=False)], trainer_side=Side(9, NOW, 10))
+    )
 
 
 @positive("checkpoint-torn")
@@ -40,7 +57,12 @@ def steps_that_were_only_handed_over() -> Facts:
 
 @positive("checkpoint-torn")
 def a_torn_step_below_what_was_handed_over() -> Facts:
-    return look(run(checkpoints=[saved(0), saved(5, complete=False), handed_over(6), handed_over(7)], trainer_side=Side(8, NOW, 9)))
+    return look(
+        run(
+            checkpoints=[saved(0), saved(5, complete=False), handed_over(6), handed_over(7)],
+            trainer_side=Side(8, NOW, 9),
+        )
+    )
 
 
 @negative("checkpoint-torn")
@@ -56,12 +78,16 @@ def it_is_still_being_written() -> Facts:
 
 @negative("checkpoint-torn")
 def the_run_was_stopped_by_us() -> Facts:
-    return look(run(checkpoints=[saved(5), saved(10, complete=False)], stop_requested=True, **ENDED))
+    return look(
+        run(checkpoints=[saved(5), saved(10, complete=False)], stop_requested=True, **ENDED)
+    )
 
 
 @positive("incomplete-resume-set")
 def the_resume_step_lacks_its_broadcast() -> Facts:
-    return look(starting(resume=5, checkpoints=[saved(0), saved(5, complete=False, missing=("broadcast",))]))
+    return look(
+        starting(resume=5, checkpoints=[saved(0), saved(5, complete=False, missing=("broadcast",))])
+    )
 
 
 @negative("incomplete-resume-set", "wandb-step-as-checkpoint", "silent-fresh-start")
@@ -100,7 +126,12 @@ def resumed_where_it_was_asked_to() -> Facts:
 
 
 def waiting(loop_age: float, **changes: object) -> Facts:
-    loop = LogEvent(Event("starting", "trainer", {"what": "loop"}), NOW - loop_age, "Starting training loop", "trainer")
+    loop = LogEvent(
+        Event("starting", "trainer", {"what": "loop"}),
+        NOW - loop_age,
+        "Starting training loop",
+        "trainer",
+    )
     barrier = event("barrier", "orchestrator", "Hit async barrier")
     files = StepFiles(orchestrator_checkpoints={20: WALL - 5000, 40: WALL - 4000})
     side = Side(2, NOW - loop_age, 3)
@@ -136,13 +167,23 @@ def the_awaited_step_is_written() -> Facts:
 
 @positive("resume-latest-partial")
 def latest_is_half_there() -> Facts:
-    failure = event("fatal", "trainer", "FileNotFoundError: Checkpoint not found at /o/checkpoints/step_37/trainer")
-    return look(starting(NEW, checkpoints=[saved(30), saved(37, complete=False)], events=[failure], resume=-1))
+    failure = event(
+        "fatal",
+        "trainer",
+        "FileNotFoundError: Checkpoint not found at /o/checkpoints/step_37/trainer",
+    )
+    return look(
+        starting(
+            NEW, checkpoints=[saved(30), saved(37, complete=False)], events=[failure], resume=-1
+        )
+    )
 
 
 @negative("resume-latest-partial")
 def half_of_the_latest_while_it_trains() -> Facts:
-    return look(run(NEW, checkpoints=[saved(30), saved(37, complete=False)], trainer_side=Side(36, NOW, 7)))
+    return look(
+        run(NEW, checkpoints=[saved(30), saved(37, complete=False)], trainer_side=Side(36, NOW, 7))
+    )
 
 
 @positive("logs-lost-on-relaunch")
@@ -187,11 +228,16 @@ def one_more_while_it_rotates() -> Facts:
 @negative("keep-last-not-deleting")
 def many_without_a_limit() -> Facts:
     config = {key: value for key, value in CONFIG.items() if key != "ckpt.keep_last"}
-    return look(run(config=config, checkpoints=[saved(step, GIB // 1000) for step in range(0, 100, 5)]))
+    return look(
+        run(config=config, checkpoints=[saved(step, GIB // 1000) for step in range(0, 100, 5)])
+    )
 
 
 def sync(**row: object) -> Facts:
-    return look(run(), console=ConsoleFacts(sync=[{"run": "demo", "alive": True, "owners": ["pid 7"], **row}]))
+    return look(
+        run(),
+        console=ConsoleFacts(sync=[{"run": "demo", "alive": True, "owners": ["pid 7"], **row}]),
+    )
 
 
 @positive("cleanup-upload-race")

@@ -11,11 +11,27 @@ from bs4_agent.detect.surroundings import ConsoleFacts, ProcessFacts
 from bs4_agent.runs.model import Member
 from tests.agent.facts import event, identity
 from tests.playbooks.facts.case import negative, positive
-from tests.playbooks.facts.made import CONFIG, GIB, NEW, NOW, VERL, WALL, around, gpus, look, run, starting
+from tests.playbooks.facts.made import (
+    CONFIG,
+    GIB,
+    NEW,
+    NOW,
+    VERL,
+    WALL,
+    around,
+    gpus,
+    look,
+    run,
+    starting,
+)
 
 
 def with_config(changes: dict[str, Any], *without: str, **more: Any) -> Facts:
-    config = {key: value for key, value in {**CONFIG, **changes}.items() if not any(key.startswith(one) for one in without)}
+    config = {
+        key: value
+        for key, value in {**CONFIG, **changes}.items()
+        if not any(key.startswith(one) for one in without)
+    }
     return look(starting(config=config, **more), gpus=gpus())
 
 
@@ -41,7 +57,9 @@ def three_steps_are_too_few_to_tell() -> Facts:
     return look(run(config=config, checkpoints=[], trainer_side=Side(1, NOW, 2)))
 
 
-@negative("checkpoints-off", "keep-last-missing", "curriculum-noop", "shared-gpu-budget", "model-too-big")
+@negative(
+    "checkpoints-off", "keep-last-missing", "curriculum-noop", "shared-gpu-budget", "model-too-big"
+)
 def settings_that_nobody_knows() -> Facts:
     return look(run(config=None, checkpoints=[], around=None), gpus=gpus())
 
@@ -63,8 +81,12 @@ def nine_tenths_of_a_shared_card() -> Facts:
 
 @positive("shared-gpu-budget")
 def refused_for_its_own_trainer() -> Facts:
-    refused = event("gpu-memory", "inference", "ValueError: Free memory on device cuda:0 is less than desired")
-    return with_config({"trainer_gpu_ids": "[0]", "inference.gpu_memory_utilization": 0.7}, events=[refused])
+    refused = event(
+        "gpu-memory", "inference", "ValueError: Free memory on device cuda:0 is less than desired"
+    )
+    return with_config(
+        {"trainer_gpu_ids": "[0]", "inference.gpu_memory_utilization": 0.7}, events=[refused]
+    )
 
 
 @negative("shared-gpu-budget")
@@ -109,12 +131,20 @@ def a_big_one_on_four_trainer_gpus() -> Facts:
 
 @positive("run-rejected")
 def an_error_file_of_this_start() -> Facts:
-    return look(starting(around=around(rejected="ValueError: LoRA rank 64 exceeds 32\n", rejected_t=WALL - 10)))
+    return look(
+        starting(
+            around=around(rejected="ValueError: LoRA rank 64 exceeds 32\n", rejected_t=WALL - 10)
+        )
+    )
 
 
 @negative("run-rejected")
 def an_error_file_of_an_earlier_start() -> Facts:
-    return look(starting(around=around(rejected="ValueError: LoRA rank 64 exceeds 32\n", rejected_t=WALL - 5000)))
+    return look(
+        starting(
+            around=around(rejected="ValueError: LoRA rank 64 exceeds 32\n", rejected_t=WALL - 5000)
+        )
+    )
 
 
 @positive("run-dir-collision")
@@ -131,7 +161,13 @@ def the_other_one_has_ended() -> Facts:
 def directories_of_their_own() -> Facts:
     second = run(NEW, name="second")
     return look(
-        run(), dataclasses.replace(second, layout=dataclasses.replace(second.layout, run_dir=Path("/home/u/prime-rl/outputs/second")))
+        run(),
+        dataclasses.replace(
+            second,
+            layout=dataclasses.replace(
+                second.layout, run_dir=Path("/home/u/prime-rl/outputs/second")
+            ),
+        ),
     )
 
 
@@ -151,7 +187,10 @@ def a_secret_by_its_name() -> Facts:
 
 def rollout(*words: str, pid: int = 20) -> Member:
     """A program that verifiers v1 starts for one rollout: URL and key first, the task last."""
-    program = ("/root/.cache/uv/environments-v2/f3/bin/python3", "/root/.cache/verifiers/runtimes/scripts/f3.py")
+    program = (
+        "/root/.cache/uv/environments-v2/f3/bin/python3",
+        "/root/.cache/verifiers/runtimes/scripts/f3.py",
+    )
     return Member(identity(pid), None, (*program, *words), True, "descent", 1)
 
 
@@ -161,7 +200,9 @@ PROXY = "http://127.0.0.1:40123/v1"
 
 @positive("secrets-exposed")
 def a_key_for_a_proxy_elsewhere() -> Facts:
-    return look(run(NEW, members=[rollout("--base-url=http://10.0.0.7:40123/v1", f"--api-key={OWN_KEY}")]))
+    return look(
+        run(NEW, members=[rollout("--base-url=http://10.0.0.7:40123/v1", f"--api-key={OWN_KEY}")])
+    )
 
 
 @positive("secrets-exposed")
@@ -189,18 +230,33 @@ def a_hub_token_sent_to_loopback() -> Facts:
 
 @positive("secrets-exposed")
 def a_loopback_url_only_in_the_task() -> Facts:
-    return look(run(NEW, members=[rollout(f"--api-key={OWN_KEY}", f"--prompt=Ask --base-url={PROXY} for it")]))
+    return look(
+        run(
+            NEW,
+            members=[rollout(f"--api-key={OWN_KEY}", f"--prompt=Ask --base-url={PROXY} for it")],
+        )
+    )
 
 
 @negative("secrets-exposed")
 def a_program_a_rollout_with_the_key_of_its_own_proxy() -> Facts:
-    words = (f"--base-url={PROXY}", f"--api-key={OWN_KEY}", "--model=Qwen/Qwen3-0.6B", "--prompt=Reverse the text: token09")
+    words = (
+        f"--base-url={PROXY}",
+        f"--api-key={OWN_KEY}",
+        "--model=Qwen/Qwen3-0.6B",
+        "--prompt=Reverse the text: token09",
+    )
     return look(run(NEW, members=[rollout(*words, pid=pid) for pid in range(20, 28)]))
 
 
 @negative("secrets-exposed")
 def the_same_in_the_words_of_mini_swe_agent() -> Facts:
-    words = ("-c", f"model.model_kwargs.api_base={PROXY}", "-c", f"model.model_kwargs.api_key={OWN_KEY}")
+    words = (
+        "-c",
+        f"model.model_kwargs.api_base={PROXY}",
+        "-c",
+        f"model.model_kwargs.api_key={OWN_KEY}",
+    )
     return look(run(NEW, members=[rollout(*words)]))
 
 
@@ -212,7 +268,15 @@ def url_and_key_as_words_of_their_own() -> Facts:
 
 @negative("secrets-exposed")
 def words_about_tokens() -> Facts:
-    return command("uv", "run", "rl", "--orchestrator.sampling.max_tokens", "2048", "--api-key-file", "/root/.netrc")
+    return command(
+        "uv",
+        "run",
+        "rl",
+        "--orchestrator.sampling.max_tokens",
+        "2048",
+        "--api-key-file",
+        "/root/.netrc",
+    )
 
 
 @positive("path-drift")
@@ -223,7 +287,10 @@ def minutes_old_and_no_log() -> Facts:
 
 @positive("path-drift")
 def steps_under_two_prefixes() -> Facts:
-    rows = [{"run": "demo", "prefix": prefix, "step": 5} for prefix in ("b2://b/demo", "b2://b/demo/checkpoints")]
+    rows = [
+        {"run": "demo", "prefix": prefix, "step": 5}
+        for prefix in ("b2://b/demo", "b2://b/demo/checkpoints")
+    ]
     return look(run(), console=ConsoleFacts(remote=rows))
 
 
@@ -239,12 +306,22 @@ def it_writes_where_it_should() -> Facts:
 
 @positive("phase-switch-lineage")
 def the_adapter_was_renamed() -> Facts:
-    return look(run(resume=5, around=around(lineage={"lora_name": "phase2"}, lineage_before={"lora_name": "phase1"})))
+    return look(
+        run(
+            resume=5,
+            around=around(lineage={"lora_name": "phase2"}, lineage_before={"lora_name": "phase1"}),
+        )
+    )
 
 
 @negative("phase-switch-lineage")
 def the_names_stay() -> Facts:
-    return look(run(resume=5, around=around(lineage={"lora_name": "r16"}, lineage_before={"lora_name": "r16"})))
+    return look(
+        run(
+            resume=5,
+            around=around(lineage={"lora_name": "r16"}, lineage_before={"lora_name": "r16"}),
+        )
+    )
 
 
 @negative("phase-switch-lineage")

@@ -1,4 +1,6 @@
-"""Disks that are full, nearly full, too small for what comes, or broken, and the same disks at half of every limit."""
+"""Disks that are full, nearly full, too small for what comes, or broken, and the same disks at half
+of every limit.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +24,18 @@ def eighty_six_percent() -> Facts:
     return look(run(), disks=[disk(86.0)])
 
 
-@negative("disk-full", "disk-high", "disk-next-checkpoint", "readonly-fs", "dev-shm-full", "weights-broadcasts-grow")
+@negative(
+    "disk-full",
+    "disk-high",
+    "disk-next-checkpoint",
+    "readonly-fs",
+    "dev-shm-full",
+    "weights-broadcasts-grow",
+)
 def half_full() -> Facts:
-    return look(run(), disks=[disk(49.0)], shm=Disk("/dev/shm", 8 * GIB, 16 * GIB, 8 * GIB, False, 0.0))
+    return look(
+        run(), disks=[disk(49.0)], shm=Disk("/dev/shm", 8 * GIB, 16 * GIB, 8 * GIB, False, 0.0)
+    )
 
 
 @negative("disk-full", "disk-high", "disk-next-checkpoint", "readonly-fs", "dev-shm-full")
@@ -64,8 +75,14 @@ def mounted_read_only() -> Facts:
 
 
 def growing(weights: int) -> Facts:
-    heaps = {"weights": heap("weights", *[weights] * 8), "rollouts": heap("run_default/rollouts", *[1 << 20] * 8)}
-    before = {"weights": heap("weights", *[weights] * 4), "rollouts": heap("run_default/rollouts", *[1 << 20] * 4)}
+    heaps = {
+        "weights": heap("weights", *[weights] * 8),
+        "rollouts": heap("run_default/rollouts", *[1 << 20] * 8),
+    }
+    before = {
+        "weights": heap("weights", *[weights] * 4),
+        "rollouts": heap("run_default/rollouts", *[1 << 20] * 4),
+    }
     return look(run(around=around(heaps=heaps, earlier_heaps=before)))
 
 
@@ -84,7 +101,14 @@ def many_that_do_not_grow_any_more() -> Facts:
     now = growing(20 * GIB)
     (one,) = now.runs
     assert one.around is not None
-    return dataclasses.replace(now, runs=[dataclasses.replace(one, around=around(heaps=one.around.heaps, earlier_heaps=one.around.heaps))])
+    return dataclasses.replace(
+        now,
+        runs=[
+            dataclasses.replace(
+                one, around=around(heaps=one.around.heaps, earlier_heaps=one.around.heaps)
+            )
+        ],
+    )
 
 
 @positive("keep-last-missing")

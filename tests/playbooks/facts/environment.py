@@ -40,7 +40,9 @@ def left_half_written() -> Facts:
 
 @negative("dataset-cache-partial")
 def somebody_writes_it() -> Facts:
-    return look(starting(around=around(caches=[DatasetCache(HALF.path, ready=False, changed=WALL - 60)])))
+    return look(
+        starting(around=around(caches=[DatasetCache(HALF.path, ready=False, changed=WALL - 60)]))
+    )
 
 
 @negative("dataset-cache-partial")
@@ -50,4 +52,8 @@ def the_run_trains_all_the_same() -> Facts:
 
 @negative("dataset-cache-partial")
 def a_whole_one() -> Facts:
-    return look(starting(around=around(caches=[DatasetCache(Path("/c/abc"), ready=True, changed=WALL - 600)])))
+    return look(
+        starting(
+            around=around(caches=[DatasetCache(Path("/c/abc"), ready=True, changed=WALL - 600)])
+        )
+    )

@@ -9,12 +9,30 @@ from tests.agent.facts import event, identity
 from tests.playbooks.facts.case import negative, positive
 from tests.playbooks.facts.made import GIB, gpus, look, run, starting
 
-REFUSED = event("gpu-memory", "inference", "ValueError: Free memory on device cuda:0 is less than desired")
+REFUSED = event(
+    "gpu-memory", "inference", "ValueError: Free memory on device cuda:0 is less than desired"
+)
 
 
 def held(**changes: Any) -> Facts:
-    holder = {"mem": 60 * GIB, "run": None, "component": None, "dead_run": "old", "same_user": True, **changes}
-    one = Holder(identity(99), 0, holder["mem"], ("VLLM::EngineCore",), holder["run"], None, holder["dead_run"], True)
+    holder = {
+        "mem": 60 * GIB,
+        "run": None,
+        "component": None,
+        "dead_run": "old",
+        "same_user": True,
+        **changes,
+    }
+    one = Holder(
+        identity(99),
+        0,
+        holder["mem"],
+        ("VLLM::EngineCore",),
+        holder["run"],
+        None,
+        holder["dead_run"],
+        True,
+    )
     return look(starting(events=[REFUSED]), gpus=gpus(holders=[one]))
 
 

@@ -12,7 +12,9 @@ from tests.playbooks.facts.made import around, look, run
 
 
 def limits(nofile: int | None, used: int | None) -> Facts:
-    return look(run(around=around(processes=[ProcessFacts(identity(13), "orchestrator", nofile, used)])))
+    return look(
+        run(around=around(processes=[ProcessFacts(identity(13), "orchestrator", nofile, used)]))
+    )
 
 
 @positive("fd-limit-low")
@@ -42,7 +44,9 @@ def a_process_that_cannot_be_inspected() -> Facts:
 
 def killed(when: float | None, *, alive: bool = False, **changes: Any) -> Facts:
     members = [member(10, "launcher"), member(14, "rank", alive=alive)]
-    return look(run(members=members, **changes), oom_kills=None if when is None else 1, oom_kill_m=when)
+    return look(
+        run(members=members, **changes), oom_kills=None if when is None else 1, oom_kill_m=when
+    )
 
 
 @positive("host-oom-kill")

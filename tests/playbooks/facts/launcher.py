@@ -12,7 +12,9 @@ from tests.playbooks.facts.made import NEW, NOW, look, run
 
 def without(*components: str, base: RunFacts | None = None) -> RunFacts:
     one = base or run()
-    members = [dataclasses.replace(m, alive=False) if m.component in components else m for m in one.members]
+    members = [
+        dataclasses.replace(m, alive=False) if m.component in components else m for m in one.members
+    ]
     return dataclasses.replace(one, members=members)
 
 
@@ -23,7 +25,12 @@ def a_launcher_gone_without_a_word() -> Facts:
 
 @negative("launcher-orphans")
 def a_launcher_that_ends_its_children() -> Facts:
-    return look(without("launcher", base=run(events=[event("terminating", "launcher", "Terminating all processes...")])))
+    return look(
+        without(
+            "launcher",
+            base=run(events=[event("terminating", "launcher", "Terminating all processes...")]),
+        )
+    )
 
 
 @negative("launcher-orphans")
@@ -42,7 +49,11 @@ def a_stop_of_ours() -> Facts:
 
 
 SHUTTING_DOWN = event("terminating", "inference", "Shutting down")
-ENGINE_LOST = event("inference-lost", "inference", "AsyncLLM output_handler failed: EngineCore encountered an issue.")
+ENGINE_LOST = event(
+    "inference-lost",
+    "inference",
+    "AsyncLLM output_handler failed: EngineCore encountered an issue.",
+)
 
 
 @positive("inference-exited-clean")
@@ -57,16 +68,27 @@ def its_engine_was_killed() -> Facts:
 
 @negative("inference-exited-clean")
 def it_answered_with_500_before() -> Facts:
-    refused = event("server-error", "inference", '127.0.0.1:4 - "POST /v1/chat/completions HTTP/1.1" 500 Internal Server Error', m=NOW - 1)
+    refused = event(
+        "server-error",
+        "inference",
+        '127.0.0.1:4 - "POST /v1/chat/completions HTTP/1.1" 500 Internal Server Error',
+        m=NOW - 1,
+    )
     return look(without("inference", "engine", base=run(events=[refused, SHUTTING_DOWN])))
 
 
 @positive("inference-exited-clean")
 @negative("vllm-silent-death")
 def shut_down_in_mid_generation() -> Facts:
-    cut_off = event("server-error", "inference", '127.0.0.1:4 - "POST /v1/chat/completions HTTP/1.1" 500 Internal Server Error')
+    cut_off = event(
+        "server-error",
+        "inference",
+        '127.0.0.1:4 - "POST /v1/chat/completions HTTP/1.1" 500 Internal Server Error',
+    )
     lost = event("error", "inference", "Error in chat completion stream generator.")
-    return look(without("inference", "engine", base=run(events=[SHUTTING_DOWN, cut_off, ENGINE_LOST, lost])))
+    return look(
+        without("inference", "engine", base=run(events=[SHUTTING_DOWN, cut_off, ENGINE_LOST, lost]))
+    )
 
 
 @positive("inference-exited-clean")
@@ -90,17 +112,26 @@ def gone_after_its_engine() -> Facts:
 
 @positive("vllm-silent-death")
 def up_and_answering_nothing() -> Facts:
-    return look(run(server=ServerProbe("http://localhost:8000", NOW - 50, "ok", NOW, "timeout", NOW, 2)))
+    return look(
+        run(server=ServerProbe("http://localhost:8000", NOW - 50, "ok", NOW, "timeout", NOW, 2))
+    )
 
 
 @negative("vllm-silent-death", "inference-exited-clean")
 def the_whole_run_is_ending() -> Facts:
-    return look(without("inference", base=run(events=[event("terminating", "launcher", "Terminating all processes...")])))
+    return look(
+        without(
+            "inference",
+            base=run(events=[event("terminating", "launcher", "Terminating all processes...")]),
+        )
+    )
 
 
 @negative("vllm-silent-death")
 def one_slow_answer() -> Facts:
-    return look(run(server=ServerProbe("http://localhost:8000", NOW - 50, "ok", NOW, "timeout", NOW, 1)))
+    return look(
+        run(server=ServerProbe("http://localhost:8000", NOW - 50, "ok", NOW, "timeout", NOW, 1))
+    )
 
 
 @negative("vllm-silent-death")

@@ -1,4 +1,6 @@
-"""Facts to write cases with: a healthy run of any trainer, with whatever lies around it, to be changed in one respect."""
+"""Facts to write cases with: a healthy run of any trainer, with whatever lies around it, to be
+changed in one respect.
+"""
 
 from __future__ import annotations
 
@@ -27,17 +29,40 @@ CONFIG: dict[str, Any] = {
 
 def disk(percent: float = 40.0, total: int = 1000 * GIB, **changes: Any) -> Disk:
     used = int(total * percent / 100)
-    return dataclasses.replace(Disk("/data", used, total, total - used, False, 0.0, ("demo",)), **changes)
+    return dataclasses.replace(
+        Disk("/data", used, total, total - used, False, 0.0, ("demo",)), **changes
+    )
 
 
-def saved(step: int, size: int = GIB, complete: bool = True, age: float = 600.0, missing: tuple[str, ...] = ("trainer",)) -> Checkpoint:
+def saved(
+    step: int,
+    size: int = GIB,
+    complete: bool = True,
+    age: float = 600.0,
+    missing: tuple[str, ...] = ("trainer",),
+) -> Checkpoint:
     """One checkpoint in both trees of January's layout."""
-    directories = {"trainer": OUT / f"checkpoints/step_{step}", "orchestrator": OUT / f"run_default/checkpoints/step_{step}"}
-    return Checkpoint(step, dict(directories), () if complete else missing, complete, size, WALL - age, directories)
+    directories = {
+        "trainer": OUT / f"checkpoints/step_{step}",
+        "orchestrator": OUT / f"run_default/checkpoints/step_{step}",
+    }
+    return Checkpoint(
+        step,
+        dict(directories),
+        () if complete else missing,
+        complete,
+        size,
+        WALL - age,
+        directories,
+    )
 
 
 def heap(name: str, *sizes: int, first: int = 0) -> Heap:
-    return Heap(OUT / name, {first + i: size for i, size in enumerate(sizes)}, {first + i: WALL - 300 for i in range(len(sizes))})
+    return Heap(
+        OUT / name,
+        {first + i: size for i, size in enumerate(sizes)},
+        {first + i: WALL - 300 for i in range(len(sizes))},
+    )
 
 
 def around(**changes: Any) -> Surroundings:

@@ -13,7 +13,11 @@ STEPS = [saved(5, age=3000), saved(10, age=2000)]
 
 
 def store(sync: dict[str, Any] | None = None, remote: list[dict[str, Any]] | None = None) -> Facts:
-    rows = None if remote is None else [{"run": "demo", "prefix": "b2://b/demo", **row} for row in remote]
+    rows = (
+        None
+        if remote is None
+        else [{"run": "demo", "prefix": "b2://b/demo", **row} for row in remote]
+    )
     daemon = [{"run": "demo", "alive": True, "interval_s": 300, **(sync or {})}]
     return look(run(checkpoints=STEPS), console=ConsoleFacts(sync=daemon, remote=rows))
 
@@ -28,9 +32,17 @@ def fewer_files() -> Facts:
     return store(remote=[{"step": 10, "files": 4, "local_files": 9, "bytes": GIB}])
 
 
-@negative("remote-checkpoint-partial", "retention-deleted-newest", "sync-daemon-dead", "sync-marker-mismatch")
+@negative(
+    "remote-checkpoint-partial",
+    "retention-deleted-newest",
+    "sync-daemon-dead",
+    "sync-marker-mismatch",
+)
 def all_there() -> Facts:
-    return store({"pointer": 10}, [{"step": 5, "bytes": GIB}, {"step": 10, "files": 9, "local_files": 9, "bytes": GIB}])
+    return store(
+        {"pointer": 10},
+        [{"step": 5, "bytes": GIB}, {"step": 10, "files": 9, "local_files": 9, "bytes": GIB}],
+    )
 
 
 @negative("remote-checkpoint-partial")
@@ -38,7 +50,13 @@ def it_is_being_uploaded() -> Facts:
     return store(remote=[{"step": 10, "files": 4, "bytes": GIB // 2, "uploading": True}])
 
 
-@negative("remote-checkpoint-partial", "retention-deleted-newest", "sync-daemon-dead", "sync-marker-mismatch", "cleanup-upload-race")
+@negative(
+    "remote-checkpoint-partial",
+    "retention-deleted-newest",
+    "sync-daemon-dead",
+    "sync-marker-mismatch",
+    "cleanup-upload-race",
+)
 def nobody_was_asked() -> Facts:
     return look(run(checkpoints=STEPS), console=None)
 
@@ -86,12 +104,25 @@ def the_oldest_was_removed() -> Facts:
 @positive("remote-checkpoint-partial")
 def another_hash() -> Facts:
     """As many files and bytes as there should be, one of them with other bytes."""
-    return store(remote=[{"step": 10, "files": 9, "local_files": 9, "missing": "trainer/__0_0.distcp has another SHA-1"}])
+    return store(
+        remote=[
+            {
+                "step": 10,
+                "files": 9,
+                "local_files": 9,
+                "missing": "trainer/__0_0.distcp has another SHA-1",
+            }
+        ]
+    )
 
 
 @negative("remote-checkpoint-partial")
 def a_torn_one_that_is_not_here() -> Facts:
-    return store(remote=[{"step": 7, "files": 4, "local_files": 9, "missing": "trainer/.metadata is not there"}])
+    return store(
+        remote=[
+            {"step": 7, "files": 4, "local_files": 9, "missing": "trainer/.metadata is not there"}
+        ]
+    )
 
 
 @negative("retention-deleted-newest")
@@ -101,32 +132,68 @@ def another_run_was_listed() -> Facts:
 
 @positive("object-store-auth")
 def a_key_that_is_refused() -> Facts:
-    return store({"error": "store-auth", "failures": 1, "detail": "b2://b: the store refuses this key (Unauthorized); check it."})
+    return store(
+        {
+            "error": "store-auth",
+            "failures": 1,
+            "detail": "b2://b: the store refuses this key (Unauthorized); check it.",
+        }
+    )
 
 
 @positive("object-store-auth")
 def a_cap_that_is_reached() -> Facts:
-    return store({"error": "store-full", "failures": 3, "detail": "b2://b: the account's storage cap is reached; raise it."})
+    return store(
+        {
+            "error": "store-full",
+            "failures": 3,
+            "detail": "b2://b: the account's storage cap is reached; raise it.",
+        }
+    )
 
 
 @positive("object-store-throttled")
 def it_gives_up_on_503() -> Facts:
-    return store({"error": "store-throttled", "failures": 1, "detail": "b2://b: the store takes no more for now; it is tried again."})
+    return store(
+        {
+            "error": "store-throttled",
+            "failures": 1,
+            "detail": "b2://b: the store takes no more for now; it is tried again.",
+        }
+    )
 
 
 @positive("object-store-unreachable")
 def no_answer_twice() -> Facts:
-    return store({"error": "store-unreachable", "failures": 2, "detail": "b2://b: no answer from the store; it is tried again."})
+    return store(
+        {
+            "error": "store-unreachable",
+            "failures": 2,
+            "detail": "b2://b: no answer from the store; it is tried again.",
+        }
+    )
 
 
 @negative("object-store-unreachable", "object-store-throttled", "object-store-auth")
 def no_answer_once() -> Facts:
-    return store({"error": "store-unreachable", "failures": 1, "detail": "b2://b: no answer from the store; it is tried again."})
+    return store(
+        {
+            "error": "store-unreachable",
+            "failures": 1,
+            "detail": "b2://b: no answer from the store; it is tried again.",
+        }
+    )
 
 
 @negative("object-store-auth", "object-store-throttled", "object-store-unreachable")
 def another_trouble_of_our_own() -> Facts:
-    return store({"error": "step-failed", "failures": 3, "detail": "Step 5 is not complete any more; a newer one is taken by itself."})
+    return store(
+        {
+            "error": "step-failed",
+            "failures": 3,
+            "detail": "Step 5 is not complete any more; a newer one is taken by itself.",
+        }
+    )
 
 
 @negative("object-store-auth", "object-store-throttled", "object-store-unreachable")

@@ -19,19 +19,33 @@ def gpus(serving: float, training: float, name: str = "NVIDIA GeForce RTX 4090")
         Holder(identity(15), 1, 40 * GIB, ("rank",), "demo", "rank", None, True),
     ]
     return GpuFacts(
-        "ok", "local", {0: 60 * GIB, 1: 40 * GIB}, {0: 80 * GIB, 1: 80 * GIB}, holders,
-        names={0: name, 1: name}, util={0: serving, 1: training}, mean_util={0: serving, 1: training},
-    )  # fmt: skip
+        "ok",
+        "local",
+        {0: 60 * GIB, 1: 40 * GIB},
+        {0: 80 * GIB, 1: 80 * GIB},
+        holders,
+        names={0: name, 1: name},
+        util={0: serving, 1: training},
+        mean_util={0: serving, 1: training},
+    )
 
 
 def waiting(share: float, steps: int = 10) -> list[dict[str, Any]]:
-    return [{"side": "trainer", "step": n, "time_s": 100.0, "wait_s": share, "compute_s": 100.0 - share} for n in range(steps)]
+    return [
+        {"side": "trainer", "step": n, "time_s": 100.0, "wait_s": share, "compute_s": 100.0 - share}
+        for n in range(steps)
+    ]
 
 
 def lines(work_s: float, steps: int = 10) -> list[dict[str, Any]]:
-    """Both sides' step lines of a run whose trainer gets its batch and then computes for `work_s` of each 100 s."""
+    """Both sides' step lines of a run whose trainer gets its batch and then computes for `work_s`
+    of each 100 s.
+    """
     done = [{"side": "trainer", "step": n, "m": 100.0 * n, "time_s": 100.0} for n in range(steps)]
-    return done + [{"side": "orchestrator", "step": n, "m": 100.0 * n - work_s, "reward": 0.4} for n in range(steps)]
+    return done + [
+        {"side": "orchestrator", "step": n, "m": 100.0 * n - work_s, "reward": 0.4}
+        for n in range(steps)
+    ]
 
 
 @positive("rollout-latency-bound")
@@ -54,7 +68,12 @@ def half_of_the_step_is_waiting() -> Facts:
 @negative("rollout-latency-bound")
 def waiting_for_a_busy_server() -> Facts:
     return facts(
-        healthy("prime-rl", history=waiting(90.0), config={"orchestrator.env.0.args.executor_backend": "local"}), gpus=gpus(95.0, 8.0)
+        healthy(
+            "prime-rl",
+            history=waiting(90.0),
+            config={"orchestrator.env.0.args.executor_backend": "local"},
+        ),
+        gpus=gpus(95.0, 8.0),
     )
 
 
@@ -78,12 +97,17 @@ def idle_but_not_known_for_long() -> Facts:
     few = gpus(12.0, 9.0)
     return facts(
         healthy("prime-rl", history=waiting(60.0)),
-        gpus=GpuFacts("ok", "local", few.used, few.total, few.holders, names=few.names, util=few.util),
+        gpus=GpuFacts(
+            "ok", "local", few.used, few.total, few.holders, names=few.names, util=few.util
+        ),
     )
 
 
 def served(model: str, tp: int, name: str = "NVIDIA GeForce RTX 4090") -> Facts:
-    run = healthy("prime-rl", config={"inference.vllm.model": model, "inference.vllm.tensor_parallel_size": tp})
+    run = healthy(
+        "prime-rl",
+        config={"inference.vllm.model": model, "inference.vllm.tensor_parallel_size": tp},
+    )
     return facts(run, gpus=gpus(60.0, 60.0, name))
 
 
@@ -132,11 +156,22 @@ def checkpointed(gap: float, uploader: str) -> Facts:
     for step in range(12):
         m += 180.0 if step % 5 or not step else gap
         if step and step % 5 == 0:
-            events.append(LogEvent(Event("save", "trainer", {}, step), m - gap + 1, f"Saving checkpoint at step {step}", "trainer"))
+            events.append(
+                LogEvent(
+                    Event("save", "trainer", {}, step),
+                    m - gap + 1,
+                    f"Saving checkpoint at step {step}",
+                    "trainer",
+                )
+            )
         events.append(LogEvent(Event("step", "trainer", {}, step), m, f"Step {step}", "trainer"))
-    upload = Member(identity(40), None, (uploader, "sync", "outputs", "b2://bucket"), False, "descent", 1)
+    upload = Member(
+        identity(40), None, (uploader, "sync", "outputs", "b2://bucket"), False, "descent", 1
+    )
     base = healthy(events=events, median_step_s=180.0)
-    return facts(healthy(events=events, median_step_s=180.0, members=[*base.members, upload]), now=NOW)
+    return facts(
+        healthy(events=events, median_step_s=180.0, members=[*base.members, upload]), now=NOW
+    )
 
 
 @positive("sync-blocks-training")

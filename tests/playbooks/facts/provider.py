@@ -10,7 +10,16 @@ from tests.playbooks.facts.made import WALL, console
 
 
 def pod(**row: Any) -> dict[str, Any]:
-    return {"run": "demo", "pod": "alpha", "instance": 7, "state": "running", "samples": 3, "reachable": True, "steps": 4, **row}
+    return {
+        "run": "demo",
+        "pod": "alpha",
+        "instance": 7,
+        "state": "running",
+        "samples": 3,
+        "reachable": True,
+        "steps": 4,
+        **row,
+    }
 
 
 @positive("spot-reclaimed")
@@ -54,7 +63,12 @@ def the_second_one_is_stopped() -> Facts:
 
 
 def searches(*offers: int | None) -> Facts:
-    return console(searches=[{"run": "demo", "t": WALL - 60 * i, "cap": 5.0, "offers": found} for i, found in enumerate(offers)])
+    return console(
+        searches=[
+            {"run": "demo", "t": WALL - 60 * i, "cap": 5.0, "offers": found}
+            for i, found in enumerate(offers)
+        ]
+    )
 
 
 @positive("no-offers")
@@ -73,7 +87,12 @@ def a_search_that_failed() -> Facts:
 
 
 def recoveries(*after: int) -> Facts:
-    return console(recoveries=[{"run": "demo", "t": WALL - 900 + i, "step_before": 40, "step_after": step} for i, step in enumerate(after)])
+    return console(
+        recoveries=[
+            {"run": "demo", "t": WALL - 900 + i, "step_before": 40, "step_after": step}
+            for i, step in enumerate(after)
+        ]
+    )
 
 
 @positive("recovery-never-ends")
@@ -92,7 +111,18 @@ def only_two() -> Facts:
 
 
 def chosen(label: str) -> Facts:
-    return console(actions=[{"run": "demo", "t": WALL, "kind": "terminate", "label": "bs4-a", "instance": 7, "instance_label": label}])
+    return console(
+        actions=[
+            {
+                "run": "demo",
+                "t": WALL,
+                "kind": "terminate",
+                "label": "bs4-a",
+                "instance": 7,
+                "instance_label": label,
+            }
+        ]
+    )
 
 
 @positive("label-prefix-match")
@@ -106,8 +136,15 @@ def exactly_this_label() -> Facts:
 
 
 def created(error: str, *labels: str) -> Facts:
-    listing = [{"id": 90 + i, "label": label, "state": "loading", "price": 1.2} for i, label in enumerate(labels)]
-    return console(creations=[{"run": "demo", "t": WALL, "label": "bs4-a", "error": error}], instances=listing, pods=[pod()])
+    listing = [
+        {"id": 90 + i, "label": label, "state": "loading", "price": 1.2}
+        for i, label in enumerate(labels)
+    ]
+    return console(
+        creations=[{"run": "demo", "t": WALL, "label": "bs4-a", "error": error}],
+        instances=listing,
+        pods=[pod()],
+    )
 
 
 @positive("create-left-instance")
@@ -126,7 +163,9 @@ def it_was_created() -> Facts:
 
 
 def started(log: str, **row: Any) -> Facts:
-    return console(pods=[pod(steps=0, launcher=False, running_s=900, gpu_util=0, start_log=log, **row)])
+    return console(
+        pods=[pod(steps=0, launcher=False, running_s=900, gpu_util=0, start_log=log, **row)]
+    )
 
 
 @positive("pod-bootstrap-failed")
@@ -141,7 +180,9 @@ def names_are_missing() -> Facts:
 
 @negative("pod-bootstrap-failed")
 def five_minutes_old() -> Facts:
-    return console(pods=[pod(launcher=False, running_s=300, start_log="ERROR: Missing required tools: b2")])
+    return console(
+        pods=[pod(launcher=False, running_s=300, start_log="ERROR: Missing required tools: b2")]
+    )
 
 
 @negative("pod-bootstrap-failed")

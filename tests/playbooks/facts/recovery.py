@@ -6,7 +6,13 @@ from bs4_agent.detect.facts import Facts
 from tests.playbooks.facts.case import negative, positive
 from tests.playbooks.facts.made import NEW, WALL, facts, run
 
-LEAVING = {"t": WALL - 90, "signal": "SIGTERM", "local_step": 5, "local_known": True, "remote_step": 5}
+LEAVING = {
+    "t": WALL - 90,
+    "signal": "SIGTERM",
+    "local_step": 5,
+    "local_known": True,
+    "remote_step": 5,
+}
 
 
 @positive("resume-after-restart")

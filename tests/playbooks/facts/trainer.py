@@ -1,4 +1,6 @@
-"""verl's driver ends, and nothing in its log is known: code, signal, the final line, and who may have wanted it."""
+"""verl's driver ends, and nothing in its log is known: code, signal, the final line, and who may
+have wanted it.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,14 @@ from tests.playbooks.facts.case import negative, positive
 from tests.playbooks.facts.made import NOW, OLD, VERL, look, run
 
 
-def ended(code: int | None, signal: int | None = None, *, age: float = 30.0, trainer: str = VERL, **changes: Any) -> Facts:
+def ended(
+    code: int | None,
+    signal: int | None = None,
+    *,
+    age: float = 30.0,
+    trainer: str = VERL,
+    **changes: Any,
+) -> Facts:
     end = Exit(identity(20), changes.pop("component", "launcher"), code, signal, 0.0, NOW - age)
     return look(run(trainer, **{"state": "ended", "members": [], "exits": [end], **changes}))
 
@@ -45,7 +54,16 @@ def dockers_client_passes_the_code_on() -> Facts:
 @positive("trainer-exited")
 def an_adopted_run_whose_log_ends_in_the_middle() -> Facts:
     words = [event("step", "trainer", "step:5", 5)]
-    return look(run(VERL, state="ended", members=[], events=words, layout=printing(), last_activity_m=NOW - 60))
+    return look(
+        run(
+            VERL,
+            state="ended",
+            members=[],
+            events=words,
+            layout=printing(),
+            last_activity_m=NOW - 60,
+        )
+    )
 
 
 def printing() -> Any:
@@ -59,13 +77,27 @@ def its_final_line() -> Facts:
 
 @negative("trainer-exited")
 def its_final_line_in_an_adopted_runs_log() -> Facts:
-    words = [event("step", "trainer", "step:5", 5), event("finished", "trainer", "Final validation metrics: None")]
-    return look(run(VERL, state="ended", members=[], events=words, layout=printing(), last_activity_m=NOW - 60))
+    words = [
+        event("step", "trainer", "step:5", 5),
+        event("finished", "trainer", "Final validation metrics: None"),
+    ]
+    return look(
+        run(
+            VERL,
+            state="ended",
+            members=[],
+            events=words,
+            layout=printing(),
+            last_activity_m=NOW - 60,
+        )
+    )
 
 
 @negative("trainer-exited")
 def an_adopted_run_whose_log_cannot_be_read() -> Facts:
-    return look(run(VERL, state="ended", members=[], events=[], layout=printing(), last_activity_m=NOW - 60))
+    return look(
+        run(VERL, state="ended", members=[], events=[], layout=printing(), last_activity_m=NOW - 60)
+    )
 
 
 @negative("trainer-exited")
@@ -85,7 +117,13 @@ def it_went_with_its_pod() -> Facts:
 
 @negative("trainer-exited")
 def only_somebody_elses_process_has_ended() -> Facts:
-    return ended(1, component="env-server", layout=printing(), last_activity_m=NOW - 60, events=[event("step", "trainer", "step:5", 5)])
+    return ended(
+        1,
+        component="env-server",
+        layout=printing(),
+        last_activity_m=NOW - 60,
+        events=[event("step", "trainer", "step:5", 5)],
+    )
 
 
 @negative("trainer-exited")

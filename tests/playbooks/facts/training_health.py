@@ -1,4 +1,6 @@
-"""Training health over the numbers of the last steps: each threshold for as many steps as it needs, and at half."""
+"""Training health over the numbers of the last steps: each threshold for as many steps as it needs,
+and at half.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,13 @@ def trainer(key: str, values: Sequence[Any]) -> Facts:
     return facts(healthy(history=records))
 
 
-def orchestrator(key: str, values: Sequence[Any], trainer_id: str = "prime-rl", **more: Any) -> Facts:
-    records = [{"side": "orchestrator", "step": n, "reward": 0.4, key: value} for n, value in enumerate(values)]
+def orchestrator(
+    key: str, values: Sequence[Any], trainer_id: str = "prime-rl", **more: Any
+) -> Facts:
+    records = [
+        {"side": "orchestrator", "step": n, "reward": 0.4, key: value}
+        for n, value in enumerate(values)
+    ]
     return facts(healthy(trainer_id, history=records, **more))
 
 
@@ -105,7 +112,9 @@ def few_in_single_steps() -> Facts:
 
 @positive("reward-plateau")
 def flat_for_two_hundred_steps() -> Facts:
-    return orchestrator("reward", [0.2 + n / 400 for n in range(80)] + [0.38 + 0.01 * (n % 2) for n in range(220)])
+    return orchestrator(
+        "reward", [0.2 + n / 400 for n in range(80)] + [0.38 + 0.01 * (n % 2) for n in range(220)]
+    )
 
 
 @negative("reward-plateau")
@@ -120,7 +129,12 @@ def solved_and_flat() -> Facts:
 
 def _evaluations(*rewards: float, env: str = "bench") -> list[LogEvent]:
     return [
-        LogEvent(Event("eval", "orchestrator", {"env": env, "reward": reward}, 10 * n), NOW - 50 + n, f"Evaluated {env}", "orchestrator")
+        LogEvent(
+            Event("eval", "orchestrator", {"env": env, "reward": reward}, 10 * n),
+            NOW - 50 + n,
+            f"Evaluated {env}",
+            "orchestrator",
+        )
         for n, reward in enumerate(rewards, 1)
     ]
 
@@ -137,12 +151,16 @@ def one_evaluation_far_below() -> Facts:
 
 @negative("train-eval-gap")
 def two_environments_once_each() -> Facts:
-    return orchestrator("reward", [0.8] * 40, events=[*_evaluations(0.3), *_evaluations(0.3, env="other")])
+    return orchestrator(
+        "reward", [0.8] * 40, events=[*_evaluations(0.3), *_evaluations(0.3, env="other")]
+    )
 
 
 @positive("no-tool-calls")
 def no_call_in_three_batches() -> Facts:
-    records = [{"side": "orchestrator", "step": n, "reward": 0.01, "tool_calls": 0.0} for n in range(3)]
+    records = [
+        {"side": "orchestrator", "step": n, "reward": 0.01, "tool_calls": 0.0} for n in range(3)
+    ]
     return facts(healthy("prime-rl", history=records))
 
 
@@ -153,7 +171,10 @@ def good_rewards_without_tools() -> Facts:
 
 @negative("no-tool-calls")
 def calls_in_one_batch_of_three() -> Facts:
-    records = [{"side": "orchestrator", "step": n, "reward": 0.01, "tool_calls": 0.5 * (n == 1)} for n in range(3)]
+    records = [
+        {"side": "orchestrator", "step": n, "reward": 0.01, "tool_calls": 0.5 * (n == 1)}
+        for n in range(3)
+    ]
     return facts(healthy("prime-rl", history=records))
 
 

@@ -12,8 +12,21 @@ from tests.playbooks.facts.made import NOW, VERL, look, run, starting
 
 
 def left(title: str, state: str = "ended") -> Facts:
-    driver = Member(identity(20), "launcher", ("python3", "-m", "verl.trainer.main_ppo"), state != "ended", "descent", 1)
-    return look(run(VERL, state=state, members=[driver, Member(identity(21), None, (title,), True, "descent", 1)]))
+    driver = Member(
+        identity(20),
+        "launcher",
+        ("python3", "-m", "verl.trainer.main_ppo"),
+        state != "ended",
+        "descent",
+        1,
+    )
+    return look(
+        run(
+            VERL,
+            state=state,
+            members=[driver, Member(identity(21), None, (title,), True, "descent", 1)],
+        )
+    )
 
 
 @positive("ray-leftover-processes")

@@ -13,7 +13,15 @@ from tests.playbooks.facts.made import NEW, NOW, OLD, WALL, around, look, run
 
 
 def seen(**row: Any) -> Facts:
-    base = {"run": "demo", "found": True, "id": "a1", "name": "demo-trainer", "project": "p", "last_step": 5, "updated_t": WALL - 30}
+    base = {
+        "run": "demo",
+        "found": True,
+        "id": "a1",
+        "name": "demo-trainer",
+        "project": "p",
+        "last_step": 5,
+        "updated_t": WALL - 30,
+    }
     return look(run(), console=ConsoleFacts(wandb=[{**base, **row}]))
 
 
@@ -50,18 +58,27 @@ def found_by_its_id() -> Facts:
 
 @negative("wandb-run-not-found")
 def before_the_first_steps() -> Facts:
-    return look(run(trainer_side=Side(0, NOW, 1)), console=ConsoleFacts(wandb=[{"run": "demo", "found": False}]))
+    return look(
+        run(trainer_side=Side(0, NOW, 1)),
+        console=ConsoleFacts(wandb=[{"run": "demo", "found": False}]),
+    )
 
 
 @positive("wandb-name-collision")
 def two_of_one_name() -> Facts:
-    rows = [{"run": "demo", "id": "a1", "name": "demo", "project": "p"}, {"run": None, "id": "b2", "name": "demo", "project": "p"}]
+    rows = [
+        {"run": "demo", "id": "a1", "name": "demo", "project": "p"},
+        {"run": None, "id": "b2", "name": "demo", "project": "p"},
+    ]
     return look(run(), console=ConsoleFacts(wandb=rows))
 
 
 @negative("wandb-name-collision")
 def one_name_in_two_projects() -> Facts:
-    rows = [{"run": "demo", "id": "a1", "name": "demo", "project": "p"}, {"run": None, "id": "b2", "name": "demo", "project": "q"}]
+    rows = [
+        {"run": "demo", "id": "a1", "name": "demo", "project": "p"},
+        {"run": None, "id": "b2", "name": "demo", "project": "q"},
+    ]
     return look(run(), console=ConsoleFacts(wandb=rows))
 
 
@@ -84,12 +101,18 @@ def offline_while_it_trains() -> Facts:
 
 @negative("wandb-offline-unsynced")
 def synced_since() -> Facts:
-    return local("ended", WandbDirectory(Path("/w/offline-run-1"), offline=True, synced=True, changed=WALL - 50))
+    return local(
+        "ended",
+        WandbDirectory(Path("/w/offline-run-1"), offline=True, synced=True, changed=WALL - 50),
+    )
 
 
 @negative("wandb-offline-unsynced")
 def of_an_older_run() -> Facts:
-    return local("ended", WandbDirectory(Path("/w/offline-run-0"), offline=True, synced=False, changed=WALL - 9000))
+    return local(
+        "ended",
+        WandbDirectory(Path("/w/offline-run-0"), offline=True, synced=False, changed=WALL - 9000),
+    )
 
 
 def ids(trainer: str, first: str | None, second: str | None, shared: bool = False) -> Facts:

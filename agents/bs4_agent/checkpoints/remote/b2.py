@@ -1,8 +1,10 @@
-"""Backblaze B2 through b2sdk: the only module that imports it. It comes to a pod as a bundle of its own (`~/.bs4/b2-current`).
+"""Backblaze B2 through b2sdk: the only module that imports it. It comes to a pod as a bundle of its
+own (`~/.bs4/b2-current`).
 
-Facts that shaped it (b2sdk 2.13): an upload is tried five times without a pause, so five 503s in a row end it: we wait and begin again;
-a large file has no SHA-1 of its own at the server, only the `large_file_sha1` that the uploader states and the SHA-1 of each part, which
-the server checks; an unfinished large file is taken up again by name, even when its stated SHA-1 is another one.
+Facts that shaped it (b2sdk 2.13): an upload is tried five times without a pause, so five 503s in a
+row end it: we wait and begin again; a large file has no SHA-1 of its own at the server, only the
+`large_file_sha1` that the uploader states and the SHA-1 of each part, which the server checks; an
+unfinished large file is taken up again by name, even when its stated SHA-1 is another one.
 """
 
 from __future__ import annotations
@@ -20,7 +22,15 @@ from typing import IO, Any
 from urllib.parse import urlsplit
 
 import requests
-from b2sdk.v3 import AbstractProgressListener, B2Api, B2HttpApiConfig, Bucket, DownloadedFile, InMemoryAccountInfo, UploadSourceLocalFile
+from b2sdk.v3 import (
+    AbstractProgressListener,
+    B2Api,
+    B2HttpApiConfig,
+    Bucket,
+    DownloadedFile,
+    InMemoryAccountInfo,
+    UploadSourceLocalFile,
+)
 from b2sdk.v3 import exception as b2
 
 from bs4_agent.checkpoints.remote.errors import (
@@ -37,7 +47,8 @@ from bs4_agent.errors import BadRequest
 
 #: Transfers at a time, small files and parts of large ones together. `b2 sync` takes 10.
 THREADS = 10
-#: Seconds between two tries of one upload or download: what a store that is restarted needs, without holding a step for ever.
+#: Seconds between two tries of one upload or download: what a store that is restarted needs,
+#: without holding a step for ever.
 PAUSES_S = (1.0, 2.0, 4.0, 8.0, 16.0)
 #: Names in one answer; more than 1000 are billed as several calls.
 _PAGE = 1000
@@ -51,13 +62,17 @@ Pace = Callable[[int], None]
 
 
 def realm() -> str:
-    """Where accounts are asked for: Backblaze, or BS4_B2_REALM (a URL; without TLS only on this machine, or the key could be read)."""
+    """Where accounts are asked for: Backblaze, or BS4_B2_REALM (a URL; without TLS only on this
+    machine, or the key could be read).
+    """
     given = os.environ.get("BS4_B2_REALM", "")
     if not given:
         return _PRODUCTION
     parts = urlsplit(given)
     if parts.scheme != "https" and not (parts.scheme == "http" and _loopback(parts.hostname or "")):
-        raise BadRequest(f"BS4_B2_REALM is {given[:100]!r}; use https://, or leave it out for Backblaze.")
+        raise BadRequest(
+            f"BS4_B2_REALM is {given[:100]!r}; use https://, or leave it out for Backblaze."
+        )
     return given
 
 
@@ -71,27 +86,55 @@ def _loopback(host: str) -> bool:
 class B2Store:
     """A bucket as `store.Store`. Made by `open`, which asks for the account and the bucket."""
 
-    def __init__(self, bucket: Bucket, *, pauses: tuple[float, ...] = PAUSES_S, sleep: Callable[[float], None] = time.sleep) -> None:
-        self._bucket, self._session, self._pauses, self._sleep = bucket, bucket.api.session, pauses, sleep
+    def __init__(
+        self,
+        bucket: Bucket,
+        *,
+        pauses: tuple[float, ...] = PAUSES_S,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._bucket, self._session, self._pauses, self._sleep = (
+            bucket,
+            bucket.api.session,
+            pauses,
+            sleep,
+        )
         self.name = str(bucket.name)
 
     @classmethod
     def open(
-        cls, bucket: str, key_id: str, key: str, *, at: str = _PRODUCTION, threads: int = THREADS, pace: Pace | None = None,
-        pauses: tuple[float, ...] = PAUSES_S, raw_api: Any = None,
-    ) -> B2Store:  # fmt: skip
-        """StoreAuth for a key that is not taken or is for another bucket, NotThere for a bucket that does not exist.
+        cls,
+        bucket: str,
+        key_id: str,
+        key: str,
+        *,
+        at: str = _PRODUCTION,
+        threads: int = THREADS,
+        pace: Pace | None = None,
+        pauses: tuple[float, ...] = PAUSES_S,
+        raw_api: Any = None,
+    ) -> B2Store:
+        """StoreAuth for a key that is not taken or is for another bucket, NotThere for a bucket
+        that does not exist.
 
-        `at`: the realm. `pace`: bandwidth limit over all threads. `raw_api`: b2sdk's simulator in tests.
+        `at`: the realm. `pace`: bandwidth limit over all threads. `raw_api`: b2sdk's simulator in
+        tests.
         """
         config = B2HttpApiConfig(
             http_session_factory=lambda: _PacedSession(threads, pace),
-            # A wrong clock on the pod must not keep its checkpoints from being saved.
-            # Nothing we store has an encoding; otherwise b2sdk would put its own adapter in the place of ours.
+            # A wrong clock on the pod must not keep its checkpoints from being saved. Nothing we
+            # store has an encoding; otherwise b2sdk would put its own adapter in the place of ours.
             decode_content=True,
-            install_clock_skew_hook=False, user_agent_append="bs4-console", _raw_api_class=raw_api,
-        )  # fmt: skip
-        api = B2Api(InMemoryAccountInfo(), api_config=config, max_upload_workers=threads, max_download_workers=threads)
+            install_clock_skew_hook=False,
+            user_agent_append="bs4-console",
+            _raw_api_class=raw_api,
+        )
+        api = B2Api(
+            InMemoryAccountInfo(),
+            api_config=config,
+            max_upload_workers=threads,
+            max_download_workers=threads,
+        )
         with _told(f"b2://{bucket}"):
             api.authorize_account(key_id, key, realm=at)
             found = api.get_bucket_by_name(bucket)
@@ -126,25 +169,39 @@ class B2Store:
         start, version = name, None
         with self._told(name):
             while True:
-                page = self._session.list_file_versions(self._bucket.id_, start, version, _PAGE, name)
-                found += [_entry(row) for row in page["files"] if row["action"] == "upload" and row["fileName"] == name]
+                page = self._session.list_file_versions(
+                    self._bucket.id_, start, version, _PAGE, name
+                )
+                found += [
+                    _entry(row)
+                    for row in page["files"]
+                    if row["action"] == "upload" and row["fileName"] == name
+                ]
                 start, version = page["nextFileName"], page["nextFileId"]
                 if start != name:
                     return found
 
     def read(self, name: str, most: int) -> bytes:
         with self._told(name):
-            found: bytes = self._tried(lambda: _small(self._bucket.download_file_by_name(name), name, most))
+            found: bytes = self._tried(
+                lambda: _small(self._bucket.download_file_by_name(name), name, most)
+            )
             return found
 
     def content(self, entry: Entry, most: int) -> bytes:
         with self._told(entry.name):
-            found: bytes = self._tried(lambda: _small(self._bucket.download_file_by_id(entry.version), entry.name, most))
+            found: bytes = self._tried(
+                lambda: _small(self._bucket.download_file_by_id(entry.version), entry.name, most)
+            )
             return found
 
     def write(self, name: str, data: bytes) -> Entry:
         with self._told(name):
-            entry: Entry = self._tried(lambda: _of_version(self._bucket.upload_bytes(data, name, content_type="application/json")))
+            entry: Entry = self._tried(
+                lambda: _of_version(
+                    self._bucket.upload_bytes(data, name, content_type="application/json")
+                )
+            )
             return entry
 
     def upload(self, path: Path, name: str, sha1: str, progress: Progress | None = None) -> Entry:
@@ -152,7 +209,10 @@ class B2Store:
             # What is smaller than two parts goes in one call, whatever was begun under its name.
             if path.stat().st_size > self._bucket.api.account_info.get_absolute_minimum_part_size():
                 self._cancel_others(name, sha1)
-            entry: Entry = self._tried(lambda: self._upload(path, name, sha1, progress), again=lambda: self._arrived(name, path, sha1))
+            entry: Entry = self._tried(
+                lambda: self._upload(path, name, sha1, progress),
+                again=lambda: self._arrived(name, path, sha1),
+            )
             return entry
 
     def download(self, name: str, path: Path, progress: Progress | None = None) -> Entry:
@@ -170,10 +230,15 @@ class B2Store:
             self._session.delete_file_version(entry.version, entry.name)
 
     def unfinished(self, prefix: str) -> list[Entry]:
-        """Large files that were begun and neither finished nor cancelled: they are billed, and no listing shows them."""
+        """Large files that were begun and neither finished nor cancelled: they are billed, and no
+        listing shows them.
+        """
         with self._told(prefix):
             rows = self._bucket.list_unfinished_large_files(prefix=prefix)
-            return [Entry(str(row.file_name), 0, row.file_info.get(_LARGE_SHA1), 0.0, str(row.file_id)) for row in rows]
+            return [
+                Entry(str(row.file_name), 0, row.file_info.get(_LARGE_SHA1), 0.0, str(row.file_id))
+                for row in rows
+            ]
 
     def cancel(self, entry: Entry) -> None:
         """An unfinished large file, with its parts."""
@@ -183,16 +248,29 @@ class B2Store:
     def _upload(self, path: Path, name: str, sha1: str, progress: Progress | None) -> Entry:
         if not path.is_file():  # b2sdk's own error says less
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
-        version = self._bucket.upload(UploadSourceLocalFile(path, sha1), name, progress_listener=_Listener(progress), large_file_sha1=sha1)
+        version = self._bucket.upload(
+            UploadSourceLocalFile(path, sha1),
+            name,
+            progress_listener=_Listener(progress),
+            large_file_sha1=sha1,
+        )
         return _of_version(version)
 
     def _arrived(self, name: str, path: Path, sha1: str) -> Entry | None:
-        """What is there already: the answer to the last call may have been lost, and not the call."""
+        """What is there already: the answer to the last call may have been lost, and not the
+        call.
+        """
         newest = next(iter(self.versions(name)), None)
-        return newest if newest is not None and (newest.size, newest.sha1) == (path.stat().st_size, sha1) else None
+        return (
+            newest
+            if newest is not None and (newest.size, newest.sha1) == (path.stat().st_size, sha1)
+            else None
+        )
 
     def _cancel_others(self, name: str, sha1: str) -> None:
-        """b2sdk would finish one that was begun for other bytes under this name, under the SHA-1 of those."""
+        """b2sdk would finish one that was begun for other bytes under this name, under the SHA-1 of
+        those.
+        """
         for row in self._bucket.list_unfinished_large_files(prefix=name):
             if row.file_name == name and row.file_info.get(_LARGE_SHA1) != sha1:
                 with contextlib.suppress(b2.FileNotPresent, b2.BadRequest):
@@ -201,26 +279,44 @@ class B2Store:
     def _download(self, name: str, half: Path, progress: Progress | None) -> Entry:
         found = self._bucket.download_file_by_name(name, progress_listener=_Listener(progress))
         about = found.download_version
-        stated = about.content_sha1 if about.content_sha1 not in (None, "none") else (about.file_info or {}).get(_LARGE_SHA1)
+        stated = (
+            about.content_sha1
+            if about.content_sha1 not in (None, "none")
+            else (about.file_info or {}).get(_LARGE_SHA1)
+        )
         stated = None if stated is None else str(stated).removeprefix("unverified:")
         found.save_to(half)
         with half.open("rb") as handle:
             os.fsync(handle.fileno())
             if stated is not None and (seen := _sha1(handle)) != stated:
-                raise StoreDamaged(f"{name} arrived with SHA-1 {seen}, the store says {stated}; it is damaged there, take another step.")
-        return Entry(name, int(about.content_length), stated, about.upload_timestamp / 1000, str(about.id_))
+                raise StoreDamaged(
+                    f"{name} arrived with SHA-1 {seen}, the store says {stated}; it is "
+                    "damaged there, take another step."
+                )
+        return Entry(
+            name, int(about.content_length), stated, about.upload_timestamp / 1000, str(about.id_)
+        )
 
-    def _tried(self, work: Callable[[], Any], again: Callable[[], Entry | None] | None = None) -> Any:
-        """`work`, again after what passes by itself. `again` (an upload's) finds what was done although its answer was lost: then b2sdk
-        asks to finish what is finished, and is told that there is no such file."""
+    def _tried(
+        self, work: Callable[[], Any], again: Callable[[], Entry | None] | None = None
+    ) -> Any:
+        """`work`, again after what passes by itself. `again` (an upload's) finds what was done
+        although its answer was lost: then b2sdk asks to finish what is finished, and is told that
+        there is no such file.
+        """
         for pause in self._pauses:
             try:
                 return work()
             except b2.B2Error as error:
-                if not _passing(error) and not (again is not None and isinstance(error, b2.FileNotPresent)):
+                if not _passing(error) and not (
+                    again is not None and isinstance(error, b2.FileNotPresent)
+                ):
                     raise
-                # A store says itself when to come back: at most a minute here, the sync as a whole waits longer.
-                self._sleep(min(60.0, max(pause, float(getattr(error, "retry_after_seconds", None) or 0))))
+                # A store says itself when to come back: at most a minute here, the sync as a whole
+                # waits longer.
+                self._sleep(
+                    min(60.0, max(pause, float(getattr(error, "retry_after_seconds", None) or 0)))
+                )
             if again is not None and (found := again()) is not None:
                 return found
         return work()
@@ -230,14 +326,18 @@ class B2Store:
 
 
 class _WideAdapter(requests.adapters.HTTPAdapter):
-    """Bodies in blocks of 256 KiB: with urllib3's own 16 KiB, ten threads of uploads wait for the interpreter and not for the network."""
+    """Bodies in blocks of 256 KiB: with urllib3's own 16 KiB, ten threads of uploads wait for the
+    interpreter and not for the network.
+    """
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
         super().init_poolmanager(*args, **{**kwargs, "blocksize": _SENT})
 
 
 class _PacedSession(requests.Session):
-    """Counts what really goes out, part by part and retries included, and lets `pace` slow it down."""
+    """Counts what really goes out, part by part and retries included, and lets `pace` slow it
+    down.
+    """
 
     def __init__(self, threads: int, pace: Pace | None) -> None:
         super().__init__()
@@ -248,7 +348,9 @@ class _PacedSession(requests.Session):
         # The key goes to the realm and nowhere else: no ~/.netrc, and proxies as b2sdk has them.
         self.auth = _no_auth
 
-    def request(self, method: str, url: str | bytes, *args: Any, **kwargs: Any) -> requests.Response:  # type: ignore[override, unused-ignore]
+    def request(
+        self, method: str, url: str | bytes, *args: Any, **kwargs: Any
+    ) -> requests.Response:  # type: ignore[override, unused-ignore]
         data = kwargs.get("data")
         if self._pace is not None and hasattr(data, "read"):
             kwargs["data"] = _PacedBody(data, self._pace)
@@ -281,7 +383,9 @@ class _PacedBody:
 
 
 class _Listener(AbstractProgressListener):  # type: ignore[misc, unused-ignore]
-    """b2sdk says how much is done of a file, and less again when it begins anew; ours wants what was added."""
+    """b2sdk says how much is done of a file, and less again when it begins anew; ours wants what
+    was added.
+    """
 
     def __init__(self, progress: Progress | None) -> None:
         super().__init__()
@@ -299,7 +403,10 @@ class _Listener(AbstractProgressListener):  # type: ignore[misc, unused-ignore]
 def _small(found: DownloadedFile, name: str, most: int) -> bytes:
     size = int(found.download_version.content_length)
     if size > most:
-        raise StoreDamaged(f"{name} has {size} bytes where at most {most} make sense; it is not what its name says.")
+        raise StoreDamaged(
+            f"{name} has {size} bytes where at most {most} make sense; it is not what its "
+            "name says."
+        )
     whole = io.BytesIO()
     found.save(whole)
     return whole.getvalue()
@@ -310,11 +417,19 @@ def _entry(row: Mapping[str, Any]) -> Entry:
     if sha1 in (None, "none"):
         sha1 = (row.get("fileInfo") or {}).get(_LARGE_SHA1)
     stated = None if sha1 is None else str(sha1).removeprefix("unverified:")
-    return Entry(str(row["fileName"]), int(row["contentLength"]), stated, row["uploadTimestamp"] / 1000, str(row["fileId"]))
+    return Entry(
+        str(row["fileName"]),
+        int(row["contentLength"]),
+        stated,
+        row["uploadTimestamp"] / 1000,
+        str(row["fileId"]),
+    )
 
 
 def _of_version(version: Any) -> Entry:
-    return _entry(version.as_dict() | {"contentLength": version.size, "fileInfo": version.file_info})
+    return _entry(
+        version.as_dict() | {"contentLength": version.size, "fileInfo": version.file_info}
+    )
 
 
 def _sha1(handle: IO[bytes]) -> str:
@@ -328,13 +443,22 @@ def _passing(error: b2.B2Error) -> bool:
     if isinstance(error, b2.MaxRetriesExceeded):
         last = error.exception_info_list[-1] if error.exception_info_list else None
         return last is None or _passing(last)
-    transient = (b2.TransientErrorMixin, b2.TooManyRequests, b2.BrokenPipe, b2.ConnectionReset, b2.UnknownHost, b2.AlreadyFailed)
+    transient = (
+        b2.TransientErrorMixin,
+        b2.TooManyRequests,
+        b2.BrokenPipe,
+        b2.ConnectionReset,
+        b2.UnknownHost,
+        b2.AlreadyFailed,
+    )
     return isinstance(error, transient) or "sha1" in str(error).lower()
 
 
 @contextlib.contextmanager
 def _told(what: str) -> Iterator[None]:
-    """b2sdk's errors as ours. Their own texts may hold tokens and URLs with them, so only their kind is repeated."""
+    """b2sdk's errors as ours. Their own texts may hold tokens and URLs with them, so only their
+    kind is repeated.
+    """
     try:
         yield
     except StoreError:
@@ -342,9 +466,13 @@ def _told(what: str) -> Iterator[None]:
     except b2.B2Error as error:
         raise _ours(error, what) from error
     except AssertionError as error:  # b2sdk compares the hash that the server answers by an assert
-        raise StoreDamaged(f"{what}: the store answered with another SHA-1 than was sent; sync again.") from error
+        raise StoreDamaged(
+            f"{what}: the store answered with another SHA-1 than was sent; sync again."
+        ) from error
     except requests.RequestException as error:
-        raise StoreUnreachable(f"{what}: the connection broke ({type(error).__name__}); it is tried again by itself.") from error
+        raise StoreUnreachable(
+            f"{what}: the connection broke ({type(error).__name__}); it is tried again by itself."
+        ) from error
 
 
 def _ours(error: b2.B2Error, what: str) -> StoreError:
@@ -353,17 +481,43 @@ def _ours(error: b2.B2Error, what: str) -> StoreError:
     kind = type(error).__name__
     if isinstance(error, (b2.StorageCapExceeded, b2.TransactionCapExceeded)):
         cap = "storage" if isinstance(error, b2.StorageCapExceeded) else "transaction"
-        return StoreFull(f"{what}: the account's {cap} cap is reached; raise it in the B2 console (Caps & Alerts), or prune older steps.")
-    if isinstance(error, (b2.Unauthorized, b2.NotAllowedByAppKeyError, b2.AccessDenied, b2.RestrictedBucket)):
-        return StoreAuth(f"{what}: the store refuses this key ({kind}); check the key, its bucket, its name prefix and what it may do.")
+        return StoreFull(
+            f"{what}: the account's {cap} cap is reached; raise it in the B2 console (Caps & "
+            "Alerts), or prune older steps."
+        )
+    if isinstance(
+        error, (b2.Unauthorized, b2.NotAllowedByAppKeyError, b2.AccessDenied, b2.RestrictedBucket)
+    ):
+        return StoreAuth(
+            f"{what}: the store refuses this key ({kind}); check the key, its bucket, its "
+            "name prefix and what it may do."
+        )
     if isinstance(error, (b2.FileNotPresent, b2.NonExistentBucket, b2.BucketIdNotFound)):
-        return NotThere(f"{what} is not in the store; check the bucket, the prefix and the run's name.")
+        return NotThere(
+            f"{what} is not in the store; check the bucket, the prefix and the run's name."
+        )
     if isinstance(error, (b2.TooManyRequests, b2.ServiceError)):
-        return StoreThrottled(f"{what}: the store takes no more for now ({kind}); it is tried again by itself.")
-    if isinstance(error, (b2.TransientErrorMixin, b2.BrokenPipe, b2.ConnectionReset, b2.UnknownHost, b2.AlreadyFailed)):
-        return StoreUnreachable(f"{what}: no answer from the store ({kind}); it is tried again by itself.")
+        return StoreThrottled(
+            f"{what}: the store takes no more for now ({kind}); it is tried again by itself."
+        )
+    if isinstance(
+        error,
+        (
+            b2.TransientErrorMixin,
+            b2.BrokenPipe,
+            b2.ConnectionReset,
+            b2.UnknownHost,
+            b2.AlreadyFailed,
+        ),
+    ):
+        return StoreUnreachable(
+            f"{what}: no answer from the store ({kind}); it is tried again by itself."
+        )
     if "sha1" in str(error).lower():
         return StoreDamaged(
-            f"{what}: the store says that other bytes arrived than were sent ({kind}); sync again, and look at the network."
+            f"{what}: the store says that other bytes arrived than were sent ({kind}); sync "
+            "again, and look at the network."
         )
-    return StoreError(f"{what}: the store says {kind}; sync again, and if it stays so look at its status page.")
+    return StoreError(
+        f"{what}: the store says {kind}; sync again, and if it stays so look at its status page."
+    )

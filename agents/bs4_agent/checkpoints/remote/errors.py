@@ -6,7 +6,9 @@ from bs4_agent.errors import AgentError
 
 
 class StoreError(AgentError):
-    """Base of what a store answers. `passing`: the same call may succeed later without anybody doing anything."""
+    """Base of what a store answers. `passing`: the same call may succeed later without anybody
+    doing anything.
+    """
 
     type = "store"
     passing = False
@@ -33,7 +35,9 @@ class StoreUnreachable(StoreError):
 
 
 class StoreFull(StoreError):
-    """A cap of the account (storage, transactions, download) is reached: nothing goes on before somebody raises it."""
+    """A cap of the account (storage, transactions, download) is reached: nothing goes on before
+    somebody raises it.
+    """
 
     type = "store-full"
 

@@ -1,12 +1,12 @@
 """Where things lie in a bucket: every name that is written or looked for is made here.
 
-<prefix>/<run>/latest.json                        the pointer: the newest step that was verified there
-<prefix>/<run>/lease.json                         which controller acts
-<prefix>/<run>/recovery.json                      what the controllers know together of the run: where it is, what was spent
-<prefix>/<run>/clock.json                         written to learn what time the store has
-<prefix>/<run>/steps/step_N/manifest.json         what belongs to step N
-<prefix>/<run>/steps/step_N/files/<path>          its files, by their path below the run's output directory
-<prefix>/<run>/logs/<attempt>/<name>              logs of attempts that ended
+<prefix>/<run>/latest.json                        the pointer: the newest step that was verified
+there <prefix>/<run>/lease.json                         which controller acts
+<prefix>/<run>/recovery.json                      what the controllers know together of the run:
+where it is, what was spent <prefix>/<run>/clock.json                         written to learn what
+time the store has <prefix>/<run>/steps/step_N/manifest.json         what belongs to step N
+<prefix>/<run>/steps/step_N/files/<path>          its files, by their path below the run's output
+directory <prefix>/<run>/logs/<attempt>/<name>              logs of attempts that ended
 <prefix>/<run>/reports/<name>                     crash reports
 """
 
@@ -37,8 +37,14 @@ class Place:
         """BadRequest says how it is written."""
         bucket, _, prefix = url.removeprefix("b2://").partition("/")
         prefix = prefix.rstrip("/")
-        if not url.startswith("b2://") or _BUCKET.fullmatch(bucket) is None or bucket.startswith("b2-"):
-            raise BadRequest(f"{url[:120]!r} is no place in a bucket; write b2://BUCKET or b2://BUCKET/PREFIX.")
+        if (
+            not url.startswith("b2://")
+            or _BUCKET.fullmatch(bucket) is None
+            or bucket.startswith("b2-")
+        ):
+            raise BadRequest(
+                f"{url[:120]!r} is no place in a bucket; write b2://BUCKET or b2://BUCKET/PREFIX."
+            )
         if prefix:
             checked(prefix)
         return cls(bucket, prefix)
@@ -112,11 +118,21 @@ def step_number(text: str) -> int | None:
 
 
 def checked(path: str) -> str:
-    """`path` when it is a relative one that stays below where it begins and that B2 takes as a name; BadRequest otherwise."""
+    """`path` when it is a relative one that stays below where it begins and that B2 takes as a
+    name; BadRequest otherwise.
+    """
     parts = path.split("/")
     bad = not path or any(part in ("", ".", "..") for part in parts) or "\\" in path
-    if bad or any(ord(letter) < 32 or ord(letter) == 127 or 0xD800 <= ord(letter) < 0xE000 for letter in path):
-        raise BadRequest(f"{path[:120]!r} is no relative path without '..', so it names nothing in a store; rename that file.")
+    if bad or any(
+        ord(letter) < 32 or ord(letter) == 127 or 0xD800 <= ord(letter) < 0xE000 for letter in path
+    ):
+        raise BadRequest(
+            f"{path[:120]!r} is no relative path without '..', so it names nothing in a "
+            "store; rename that file."
+        )
     if len(path.encode()) > NAME_MOST:
-        raise BadRequest(f"{path[:80]!r}… is longer than {NAME_MOST} bytes, which no store takes; use a shorter prefix.")
+        raise BadRequest(
+            f"{path[:80]!r}… is longer than {NAME_MOST} bytes, which no store takes; use a "
+            "shorter prefix."
+        )
     return path

@@ -1,4 +1,6 @@
-"""What belongs to one step in the store: written before its data, so that what is missing can be named."""
+"""What belongs to one step in the store: written before its data, so that what is missing can be
+named.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ _SHA1_LENGTH = 40
 
 @dataclass(frozen=True)
 class File:
-    """`path` relative to the run's output directory; `sha1` hex of its bytes. `sha256` where it was computed."""
+    """`path` relative to the run's output directory; `sha1` hex of its bytes. `sha256` where it was
+    computed.
+    """
 
     path: str
     size: int
@@ -33,9 +37,12 @@ class File:
 
 @dataclass(frozen=True)
 class Manifest:
-    """`created_t`: wall seconds of the pod. `parts`: part name (trainer, orchestrator, broadcast, weights) -> its directory, relative to
-    the output directory. `config`: which of `files` a resume is started with, "" when none is known. `wandb`: the run ids of "trainer"
-    and "orchestrator", those that are known. `launch`: how it was started, None where the one who wrote it kept no record of that."""
+    """`created_t`: wall seconds of the pod. `parts`: part name (trainer, orchestrator, broadcast,
+    weights) -> its directory, relative to the output directory. `config`: which of `files` a resume
+    is started with, "" when none is known. `wandb`: the run ids of "trainer" and "orchestrator",
+    those that are known. `launch`: how it was started, None where the one who wrote it kept no
+    record of that.
+    """
 
     run: str
     trainer: str
@@ -59,11 +66,23 @@ class Manifest:
             row: dict[str, Any] = {"path": file.path, "size": file.size, "sha1": file.sha1}
             files.append(row | ({"sha256": file.sha256} if file.sha256 else {}))
         whole = {
-            "schema": SCHEMA, "run": self.run, "trainer": self.trainer, "step": self.step, "attempt": self.attempt,
-            "created_t": round(self.created_t, 3), "files": files, "parts": dict(self.parts), "config": self.config,
-            "wandb": dict(self.wandb), "bytes": self.bytes, **({} if self.launch is None else {"launch": self.launch.as_dict()}),
-        }  # fmt: skip
-        return json.dumps(whole, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
+            "schema": SCHEMA,
+            "run": self.run,
+            "trainer": self.trainer,
+            "step": self.step,
+            "attempt": self.attempt,
+            "created_t": round(self.created_t, 3),
+            "files": files,
+            "parts": dict(self.parts),
+            "config": self.config,
+            "wandb": dict(self.wandb),
+            "bytes": self.bytes,
+            **({} if self.launch is None else {"launch": self.launch.as_dict()}),
+        }
+        return (
+            json.dumps(whole, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+            + b"\n"
+        )
 
     @property
     def sha256(self) -> str:
@@ -77,25 +96,52 @@ class Manifest:
             raw = loads(data)
             if raw["schema"] != SCHEMA:
                 raise StoreDamaged(
-                    f"{what} has the schema {str(raw['schema'])[:40]!r}, this version reads {SCHEMA}; use a newer bs4-console."
+                    f"{what} has the schema {str(raw['schema'])[:40]!r}, this version reads "
+                    f"{SCHEMA}; use a newer bs4-console."
                 )
             files = [_file(row) for row in raw["files"]]
             launch = raw.get("launch")
             found = cls(
-                str(raw["run"]), str(raw["trainer"]), _count(raw["step"]), _count(raw["attempt"]), float(raw["created_t"]), files,
-                {str(name): checked(str(path)) for name, path in raw["parts"].items()}, str(raw.get("config") or ""),
-                {str(name): str(value) for name, value in (raw.get("wandb") or {}).items() if value},
+                str(raw["run"]),
+                str(raw["trainer"]),
+                _count(raw["step"]),
+                _count(raw["attempt"]),
+                float(raw["created_t"]),
+                files,
+                {str(name): checked(str(path)) for name, path in raw["parts"].items()},
+                str(raw.get("config") or ""),
+                {
+                    str(name): str(value)
+                    for name, value in (raw.get("wandb") or {}).items()
+                    if value
+                },
                 None if launch is None else Launched.from_dict(launch),
-            )  # fmt: skip
+            )
         except (ValueError, KeyError, TypeError, AttributeError, BadRequest) as error:
-            raise StoreDamaged(f"{what} cannot be read ({type(error).__name__}: {str(error)[:120]}); another step may be whole.") from error
-        if not files or len({file.path for file in files}) != len(files) or _count(raw.get("bytes", -1)) != found.bytes:
-            raise StoreDamaged(f"{what} contradicts itself (files: {len(files)}, bytes: {raw.get('bytes')}); another step may be whole.")
-        configs = {file.path for file in files if file.path == found.config or file.path.startswith(f"{CONFIGS}/")}
+            raise StoreDamaged(
+                f"{what} cannot be read ({type(error).__name__}: {str(error)[:120]}); "
+                "another step may be whole."
+            ) from error
+        if (
+            not files
+            or len({file.path for file in files}) != len(files)
+            or _count(raw.get("bytes", -1)) != found.bytes
+        ):
+            raise StoreDamaged(
+                f"{what} contradicts itself (files: {len(files)}, bytes: {raw.get('bytes')}); "
+                "another step may be whole."
+            )
+        configs = {
+            file.path
+            for file in files
+            if file.path == found.config or file.path.startswith(f"{CONFIGS}/")
+        }
         named = {found.config} if found.config else set()
         named |= set(found.launch.files.values()) if found.launch is not None else set()
         if not named <= configs:
-            raise StoreDamaged(f"{what} names a config that is none of its files; another step may be whole.")
+            raise StoreDamaged(
+                f"{what} names a config that is none of its files; another step may be whole."
+            )
         return found
 
 
@@ -107,7 +153,9 @@ def _file(row: Mapping[str, Any]) -> File:
     sha1, other = str(row["sha1"]), row.get("sha256")
     if len(sha1) != _SHA1_LENGTH or not set(sha1) <= set("0123456789abcdef"):
         raise ValueError(f"{sha1[:60]!r} is no SHA-1")
-    return File(checked(str(row["path"])), _count(row["size"]), sha1, None if other is None else str(other))
+    return File(
+        checked(str(row["path"])), _count(row["size"]), sha1, None if other is None else str(other)
+    )
 
 
 def _count(value: Any) -> int:

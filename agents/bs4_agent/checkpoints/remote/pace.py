@@ -13,10 +13,16 @@ _BURST_S = 0.25
 
 
 class Pace:
-    """`rate` bytes a second, None for no limit. Called with what is about to go; `total` counts it."""
+    """`rate` bytes a second, None for no limit. Called with what is about to go; `total` counts
+    it.
+    """
 
     def __init__(
-        self, rate: int | None, *, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep
+        self,
+        rate: int | None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._rate, self._clock, self._sleep = rate, clock, sleep
         self._lock = threading.Lock()

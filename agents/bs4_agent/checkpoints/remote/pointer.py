@@ -1,8 +1,10 @@
-"""latest.json: the one file that says which step a new pod starts from. It is written last, after that step was verified in the store.
+"""latest.json: the one file that says which step a new pod starts from. It is written last, after
+that step was verified in the store.
 
-The fields that the scripts before us wrote are kept, so that their readers still work: `step` ("step_N"), `run_id`, `wandb_run_id`,
-`timestamp` (UTC). Ours beside them: `schema`, `step_number`, `manifest` (its whole name in the bucket), `manifest_sha256`, `bytes`,
-`trainer`, `wandb` ({"trainer", "orchestrator"}), `config_version` (hash of the config's bytes, "" when none is known).
+The fields that the scripts before us wrote are kept, so that their readers still work: `step`
+("step_N"), `run_id`, `wandb_run_id`, `timestamp` (UTC). Ours beside them: `schema`, `step_number`,
+`manifest` (its whole name in the bucket), `manifest_sha256`, `bytes`, `trainer`, `wandb`
+({"trainer", "orchestrator"}), `config_version` (hash of the config's bytes, "" when none is known).
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ MOST = 64 * 1024
 
 @dataclass(frozen=True)
 class Pointer:
-    """`manifest` is "" in a pointer that another program wrote: then only `step`, `run` and `wandb` are known."""
+    """`manifest` is "" in a pointer that another program wrote: then only `step`, `run` and `wandb`
+    are known.
+    """
 
     step: int
     run: str
@@ -38,11 +42,19 @@ class Pointer:
 
     def encode(self) -> builtins.bytes:
         whole = {
-            "step": f"step_{self.step}", "run_id": self.run, "wandb_run_id": self.wandb.get("trainer", ""),
+            "step": f"step_{self.step}",
+            "run_id": self.run,
+            "wandb_run_id": self.wandb.get("trainer", ""),
             "timestamp": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.t)),
-            "schema": SCHEMA, "step_number": self.step, "manifest": self.manifest, "manifest_sha256": self.manifest_sha256,
-            "bytes": self.bytes, "trainer": self.trainer, "wandb": dict(self.wandb), "config_version": self.config_version,
-        }  # fmt: skip
+            "schema": SCHEMA,
+            "step_number": self.step,
+            "manifest": self.manifest,
+            "manifest_sha256": self.manifest_sha256,
+            "bytes": self.bytes,
+            "trainer": self.trainer,
+            "wandb": dict(self.wandb),
+            "config_version": self.config_version,
+        }
         return json.dumps(whole, indent=1, ensure_ascii=False).encode() + b"\n"
 
     @classmethod
@@ -53,20 +65,31 @@ class Pointer:
             step = step_number(str(raw["step"]))
             if step is None or ("step_number" in raw and raw["step_number"] != step):
                 raise ValueError(f"step {str(raw['step'])[:40]!r}")
-            wandb = {str(name): str(value) for name, value in (raw.get("wandb") or {}).items() if value}
+            wandb = {
+                str(name): str(value) for name, value in (raw.get("wandb") or {}).items() if value
+            }
             if not wandb and raw.get("wandb_run_id"):
-                # One id for both components is what the scripts had: it is the trainer's, the orchestrator's was lost there.
+                # One id for both components is what the scripts had: it is the trainer's, the
+                # orchestrator's was lost there.
                 wandb = {"trainer": str(raw["wandb_run_id"])}
             t = _seconds(str(raw.get("timestamp") or ""))
             if "schema" not in raw:
                 return cls(step, str(raw.get("run_id") or ""), t, wandb=wandb)
             return cls(
-                step, str(raw["run_id"]), t, str(raw["manifest"]), str(raw["manifest_sha256"]), int(raw["bytes"]), str(raw["trainer"]),
-                wandb, str(raw.get("config_version") or ""),
-            )  # fmt: skip
+                step,
+                str(raw["run_id"]),
+                t,
+                str(raw["manifest"]),
+                str(raw["manifest_sha256"]),
+                int(raw["bytes"]),
+                str(raw["trainer"]),
+                wandb,
+                str(raw.get("config_version") or ""),
+            )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise StoreDamaged(
-                f"{what} cannot be read ({type(error).__name__}: {str(error)[:120]}); look at the steps themselves."
+                f"{what} cannot be read ({type(error).__name__}: {str(error)[:120]}); look "
+                "at the steps themselves."
             ) from error
 
 

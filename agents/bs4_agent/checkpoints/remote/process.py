@@ -1,7 +1,8 @@
-"""How a program that speaks with a store is started: apart from the agent, which speaks no TLS, with the second bundle on its path.
+"""How a program that speaks with a store is started: apart from the agent, which speaks no TLS,
+with the second bundle on its path.
 
-The bundle (b2sdk and what it needs, pure Python) lies in `~/.bs4/b2/<hash>/`; `~/.bs4/b2-current` names the one in use. It comes with the
-first order to sync or to restore.
+The bundle (b2sdk and what it needs, pure Python) lies in `~/.bs4/b2/<hash>/`; `~/.bs4/b2-current`
+names the one in use. It comes with the first order to sync or to restore.
 """
 
 from __future__ import annotations
@@ -13,15 +14,18 @@ from pathlib import Path
 from bs4_agent.errors import NotApplicable
 from bs4_agent.paths import Home
 
-# -I and -S as the agent itself: nothing from the environment, the user's site or the working directory is imported.
+# -I and -S as the agent itself: nothing from the environment, the user's site or the working
+# directory is imported.
 _PROGRAM = (
-    "import sys; sys.path[:0] = sys.argv.pop(1).split('\\n'); "
-    "import runpy; runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
+    "import sys; sys.path[:0] = sys.argv.pop(1).split('\\n'); import runpy; "
+    "runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
 )
 
 
 def library(home: Home) -> Path | None:
-    """Where b2sdk lies, None when it is not on this pod. An environment that has it itself (a developer's) needs no bundle."""
+    """Where b2sdk lies, None when it is not on this pod. An environment that has it itself (a
+    developer's) needs no bundle.
+    """
     bundle = home.root / "b2-current"
     if (bundle / "ok").is_file():
         return bundle.resolve()
@@ -30,17 +34,22 @@ def library(home: Home) -> Path | None:
 
 
 def command(home: Home, module: str, *arguments: str) -> list[str]:
-    """The argv that runs `module`. Nothing in it is secret. NotApplicable where the second bundle is missing."""
+    """The argv that runs `module`. Nothing in it is secret. NotApplicable where the second bundle
+    is missing.
+    """
     place = library(home)
     if place is None:
         raise NotApplicable(
-            "This pod has no b2sdk, which speaks with the store; send it with `bs4-console checkpoints sync --pod POD --run RUN --to ...`."
+            "This pod has no b2sdk, which speaks with the store; send it with `bs4-console "
+            "checkpoints sync --pod POD --run RUN --to ...`."
         )
     # Behind the agent's own: one of its libraries must not be hidden by another version.
     return own(module, *arguments, further=str(place))
 
 
 def own(module: str, *arguments: str, further: str = "") -> list[str]:
-    """The argv that runs `module` of the agent itself, with what it imports and `further` behind that."""
+    """The argv that runs `module` of the agent itself, with what it imports and `further` behind
+    that.
+    """
     path = list(dict.fromkeys(entry for entry in (*sys.path, further) if entry))
     return [sys.executable, "-IS", "-c", _PROGRAM, "\n".join(path), module, *arguments]

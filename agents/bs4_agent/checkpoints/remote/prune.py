@@ -1,7 +1,9 @@
-"""Which remote steps may go, and taking them away: never what the pointer names, a milestone, or one of the newest whole ones.
+"""Which remote steps may go, and taking them away: never what the pointer names, a milestone, or
+one of the newest whole ones.
 
-The decision rests on the whole listing and on the manifests, never on names alone: what cannot be judged stays. It needs a key that may
-delete; that of a pod need not, as this also runs from the console.
+The decision rests on the whole listing and on the manifests, never on names alone: what cannot be
+judged stays. It needs a key that may delete; that of a pod need not, as this also runs from the
+console.
 """
 
 from __future__ import annotations
@@ -17,13 +19,16 @@ from bs4_agent.errors import BadRequest, PlanChanged
 
 #: As on the pod: the newest one may prove unreadable when it is needed.
 LEAST = 2
-#: What is not whole may be on its way up: it is left alone until the newest thing of the run is this much younger, in server seconds.
+#: What is not whole may be on its way up: it is left alone until the newest thing of the run is
+#: this much younger, in server seconds.
 YOUNG_S = 86_400.0
 
 
 @dataclass(frozen=True)
 class Pruning:
-    """`remove`: oldest first. `kept`: step -> why it stays. `refused`: why nothing may go at all, "" otherwise."""
+    """`remove`: oldest first. `kept`: step -> why it stays. `refused`: why nothing may go at all,
+    "" otherwise.
+    """
 
     remove: Sequence[RemoteStep] = ()
     kept: Mapping[int, str] = field(default_factory=dict)
@@ -40,16 +45,29 @@ def decide(run: RemoteRun, keep: int, milestones: int = 0) -> Pruning:
         raise BadRequest(f"At least {LEAST} steps stay in the store; give --keep {LEAST} or more.")
     if run.pointer is None:
         why = run.pointer_why or "there is no latest.json"
-        return Pruning(refused=f"Nothing is removed without a pointer that can be read ({why}); let a sync finish first.")
+        return Pruning(
+            refused=f"Nothing is removed without a pointer that can be read ({why}); let a sync "
+            "finish first."
+        )
     named = run.step(run.pointer.step)
     if named is None or named.missing:
         what = "which is not there" if named is None else f"which is not whole ({named.missing})"
-        return Pruning(refused=f"The pointer names step {run.pointer.step}, {what}, so nothing is removed; sync that run first.")
+        return Pruning(
+            refused=(
+                f"The pointer names step {run.pointer.step}, {what}, so nothing is removed; sync "
+                "that run first."
+            )
+        )
     whole = run.whole
     if len(whole) <= keep:
-        return Pruning(kept={one.step: "one of the newest" for one in whole} | _torn(run), refused="")
-    # A run that was set back counts upwards again below what it has left behind: newest by number and by the server's clock both stay.
-    newest = {one.step for one in whole[:keep]} | {one.step for one in sorted(whole, key=lambda one: -one.t)[:keep]}
+        return Pruning(
+            kept={one.step: "one of the newest" for one in whole} | _torn(run), refused=""
+        )
+    # A run that was set back counts upwards again below what it has left behind: newest by number
+    # and by the server's clock both stay.
+    newest = {one.step for one in whole[:keep]} | {
+        one.step for one in sorted(whole, key=lambda one: -one.t)[:keep]
+    }
     oldest, latest_t = min(newest), max(entry.t for one in run.steps for entry in one.entries)
     kept: dict[int, str] = {}
     remove = []
@@ -60,9 +78,13 @@ def decide(run: RemoteRun, keep: int, milestones: int = 0) -> Pruning:
             kept[one.step] = "a milestone"
         elif one.step in newest:
             kept[one.step] = "one of the newest"
-        elif one.manifest is None and any(entry.name.endswith("/manifest.json") for entry in one.entries):
+        elif one.manifest is None and any(
+            entry.name.endswith("/manifest.json") for entry in one.entries
+        ):
             kept[one.step] = f"it cannot be judged ({one.missing})"  # a newer version's, for one
-        elif not one.whole and (one.step >= oldest or latest_t - max(entry.t for entry in one.entries) < YOUNG_S):
+        elif not one.whole and (
+            one.step >= oldest or latest_t - max(entry.t for entry in one.entries) < YOUNG_S
+        ):
             kept[one.step] = f"not whole ({one.missing}), it may be on its way up"
         else:
             remove.append(one)
@@ -74,12 +96,18 @@ def _torn(run: RemoteRun) -> dict[int, str]:
 
 
 def prune(
-    store: Store, layout: Layout, keep: int, milestones: int = 0, say: Callable[[RemoteStep], None] = lambda _: None,
+    store: Store,
+    layout: Layout,
+    keep: int,
+    milestones: int = 0,
+    say: Callable[[RemoteStep], None] = lambda _: None,
     confirmed: Sequence[int] | None = None,
-) -> Pruning:  # fmt: skip
-    """Decide and carry out, one step after the other, each time over a fresh listing and pointer. What was removed is in `remove`.
+) -> Pruning:
+    """Decide and carry out, one step after the other, each time over a fresh listing and pointer.
+    What was removed is in `remove`.
 
-    `confirmed`: the steps that a person has agreed to; PlanChanged when another one would go. StoreAuth where the key may not delete.
+    `confirmed`: the steps that a person has agreed to; PlanChanged when another one would go.
+    StoreAuth where the key may not delete.
     """
     removed: list[RemoteStep] = []
     while True:
@@ -89,7 +117,8 @@ def prune(
         one = now.remove[0]
         if confirmed is not None and one.step not in confirmed:
             raise PlanChanged(
-                f"Step {one.step} would go too, which was not shown; look again with --plan. {len(removed)} steps were removed."
+                f"Step {one.step} would go too, which was not shown; look again with --plan. "
+                f"{len(removed)} steps were removed."
             )
         _remove(store, layout, one)
         removed.append(one)
@@ -97,8 +126,12 @@ def prune(
 
 
 def _remove(store: Store, layout: Layout, one: RemoteStep) -> None:
-    """The manifest first: from then on nobody takes the step for whole, and whoever finds the rest knows what it is."""
-    names = sorted({entry.name for entry in one.entries}, key=lambda name: name != layout.manifest(one.step))
+    """The manifest first: from then on nobody takes the step for whole, and whoever finds the rest
+    knows what it is.
+    """
+    names = sorted(
+        {entry.name for entry in one.entries}, key=lambda name: name != layout.manifest(one.step)
+    )
     for name in names:
         for version in store.versions(name):
             store.delete(version)

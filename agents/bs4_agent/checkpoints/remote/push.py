@@ -1,7 +1,9 @@
-"""One step into the store, in the order that lets nobody down: manifest, data, verification by a fresh listing, pointer.
+"""One step into the store, in the order that lets nobody down: manifest, data, verification by a
+fresh listing, pointer.
 
-Killed anywhere, what the pointer names is complete and verified, and the next push of the same step sends only what is missing. A step
-that the pointer names is never written over: the pointer leaves it first, for another one that is whole, or the push is refused.
+Killed anywhere, what the pointer names is complete and verified, and the next push of the same step
+sends only what is missing. A step that the pointer names is never written over: the pointer leaves
+it first, for another one that is whole, or the push is refused.
 """
 
 from __future__ import annotations
@@ -36,8 +38,10 @@ Say = Callable[..., None]
 
 @dataclass(frozen=True)
 class Origin:
-    """Who writes: `attempt` of the run, the step that this attempt was `resumed` from (None: it began afresh), W&B's ids by side, and how
-    it was started (None: not known; its files are those of the set)."""
+    """Who writes: `attempt` of the run, the step that this attempt was `resumed` from (None: it
+    began afresh), W&B's ids by side, and how it was started (None: not known; its files are those
+    of the set).
+    """
 
     run: str
     trainer: str
@@ -49,7 +53,9 @@ class Origin:
 
 @dataclass(frozen=True)
 class Pushed:
-    """`sent` bytes of `bytes` had to be uploaded. `held`: why the pointer was not moved, "" when it names this step (or was not to)."""
+    """`sent` bytes of `bytes` had to be uploaded. `held`: why the pointer was not moved, "" when it
+    names this step (or was not to).
+    """
 
     step: int
     files: int
@@ -60,49 +66,101 @@ class Pushed:
 
 
 class Push:
-    """Into one run's place. `progress` is told the bytes done, of files as far as they were not there before."""
+    """Into one run's place. `progress` is told the bytes done, of files as far as they were not
+    there before.
+    """
 
     def __init__(
-        self, store: Store, layout: Layout, hashes: Hashes, say: Say = lambda *_, **__: None, progress: Callable[[int], None] | None = None
+        self,
+        store: Store,
+        layout: Layout,
+        hashes: Hashes,
+        say: Say = lambda *_, **__: None,
+        progress: Callable[[int], None] | None = None,
     ) -> None:
-        self._store, self._layout, self._hashes, self._say, self._progress = store, layout, hashes, say, progress
+        self._store, self._layout, self._hashes, self._say, self._progress = (
+            store,
+            layout,
+            hashes,
+            say,
+            progress,
+        )
 
     def step(self, local: LocalSet, origin: Origin, *, point: bool = True) -> Pushed:
-        """Refused: it must not be written now. StepFailed: it changed meanwhile. StoreDamaged: the store keeps other bytes than sent."""
+        """Refused: it must not be written now. StepFailed: it changed meanwhile. StoreDamaged: the
+        store keeps other bytes than sent.
+        """
         known = self._hashes.of(file.path for file in local.files)
         stamps = {path: stamp for path, (stamp, _) in known.items()}
         there = steps.look_at(self._store, self._layout, local.step)
-        manifest, mine = self._manifest(local, origin, {path: sha1 for path, (_, sha1) in known.items()}, there)
+        manifest, mine = self._manifest(
+            local, origin, {path: sha1 for path, (_, sha1) in known.items()}, there
+        )
         paths = {file.name: file.path for file in local.files}
-        # What is sent goes by the listing that the manifest was decided by: the one that counts comes afterwards.
+        # What is sent goes by the listing that the manifest was decided by: the one that counts
+        # comes afterwards.
         entries = {entry.name: entry for entry in there.entries} if there is not None else {}
         sent = self._send(manifest, paths, stamps, entries) if mine else 0
         for again in range(_AGAIN + 1):
-            entries = {entry.name: entry for entry in self._store.entries(self._layout.step(local.step))}
+            entries = {
+                entry.name: entry for entry in self._store.entries(self._layout.step(local.step))
+            }
             why = steps.missing(self._layout, manifest, entries)
             if not why:
                 break
             if again == _AGAIN:
                 raise StoreDamaged(
-                    f"Step {local.step} of {origin.run} does not verify in the store: {why}. It is uploaded again by itself."
+                    f"Step {local.step} of {origin.run} does not verify in the store: {why}. "
+                    "It is uploaded again by itself."
                 )
             self._store.write(self._layout.manifest(local.step), manifest.encode())
             sent += self._send(manifest, paths, stamps, entries)
-        self._say("verified", step=local.step, files=len(manifest.files), bytes=manifest.bytes, sent=sent, sha256=manifest.sha256)
+        self._say(
+            "verified",
+            step=local.step,
+            files=len(manifest.files),
+            bytes=manifest.bytes,
+            sent=sent,
+            sha256=manifest.sha256,
+        )
         held = self._point(manifest, local, origin) if point else ""
         return Pushed(local.step, len(manifest.files), manifest.bytes, sent, manifest.sha256, held)
 
-    def _manifest(self, local: LocalSet, origin: Origin, sha1: Mapping[Path, str], there: steps.RemoteStep | None) -> tuple[Manifest, bool]:
-        """(the manifest that stands for the step in the store, whether its files may have to be sent). Written before any data.
-        `there`: the step as it was listed just now."""
+    def _manifest(
+        self,
+        local: LocalSet,
+        origin: Origin,
+        sha1: Mapping[Path, str],
+        there: steps.RemoteStep | None,
+    ) -> tuple[Manifest, bool]:
+        """(the manifest that stands for the step in the store, whether its files may have to be
+        sent). Written before any data. `there`: the step as it was listed just now.
+        """
         files = [File(file.name, file.size, sha1[file.path]) for file in local.files]
         launch = origin.launch
         if launch is not None:
-            launch = replace(launch, files=local.configs.named, left_out=[*launch.left_out, *local.configs.left_out])
+            launch = replace(
+                launch,
+                files=local.configs.named,
+                left_out=[*launch.left_out, *local.configs.left_out],
+            )
         wanted = Manifest(
-            origin.run, origin.trainer, local.step, origin.attempt, local.t, files, local.parts, local.config, origin.wandb, launch
-        )  # fmt: skip
-        if there is not None and there.manifest is not None and _same_data(there.manifest, wanted, local):
+            origin.run,
+            origin.trainer,
+            local.step,
+            origin.attempt,
+            local.t,
+            files,
+            local.parts,
+            local.config,
+            origin.wandb,
+            launch,
+        )
+        if (
+            there is not None
+            and there.manifest is not None
+            and _same_data(there.manifest, wanted, local)
+        ):
             if there.whole:
                 return there.manifest, False  # saved before, with the configs of its own time
             if there.manifest.encode() == wanted.encode():
@@ -115,40 +173,64 @@ class Push:
         return wanted, True
 
     def _leave(self, pointer: Pointer, origin: Origin, *, lossless: bool) -> None:
-        """Let the pointer name another step before this one is written over. `lossless`: what it names is not whole any more (somebody
-        removed it), so that without another one it is mended in its place."""
+        """Let the pointer name another step before this one is written over. `lossless`: what it
+        names is not whole any more (somebody removed it), so that without another one it is mended
+        in its place.
+        """
         run = steps.look(self._store, self._layout)
         other = next((one for one in run.whole if one.step < pointer.step), None)
         if other is None or other.manifest is None:
             if lossless:
                 return
             raise Refused(
-                f"The store's pointer names step {pointer.step} of {origin.run} with other content, and no older step there is whole; "
-                "this one is left out, the next step is uploaded."
+                f"The store's pointer names step {pointer.step} of {origin.run} with other "
+                "content, and no older step there is whole; this one is left out, the next step "
+                "is uploaded."
             )
         self._write_pointer(other.manifest)
-        self._say("pointed", step=other.step, sha256=other.manifest.sha256, detail=f"step {pointer.step} was trained anew")
+        self._say(
+            "pointed",
+            step=other.step,
+            sha256=other.manifest.sha256,
+            detail=f"step {pointer.step} was trained anew",
+        )
 
     def _send(
-        self, manifest: Manifest, paths: Mapping[str, Path], stamps: Mapping[Path, Stamp], entries: Mapping[str, Entry]
-    ) -> int:  # fmt: skip
-        """Upload what `entries` do not show as it must be; the bytes of these files. StepFailed when one is not what was hashed."""
+        self,
+        manifest: Manifest,
+        paths: Mapping[str, Path],
+        stamps: Mapping[Path, Stamp],
+        entries: Mapping[str, Entry],
+    ) -> int:
+        """Upload what `entries` do not show as it must be; the bytes of these files. StepFailed
+        when one is not what was hashed.
+        """
         try:
             sent = self._send_missing(manifest, paths, entries)
         except StoreError:
-            self._unchanged(stamps)  # the store was given other bytes than were announced: that is not its fault
+            self._unchanged(
+                stamps
+            )  # the store was given other bytes than were announced: that is not its fault
             raise
         self._unchanged(stamps)
         return sent
 
-    def _send_missing(self, manifest: Manifest, paths: Mapping[str, Path], entries: Mapping[str, Entry]) -> int:
+    def _send_missing(
+        self, manifest: Manifest, paths: Mapping[str, Path], entries: Mapping[str, Entry]
+    ) -> int:
         wanted = []
         for file in sorted(manifest.files, key=lambda one: -one.size):
             name = self._layout.file(manifest.step, file.path)
             entry = entries.get(name)
             if entry is None or (entry.size, entry.sha1) != (file.size, file.sha1):
                 wanted.append((file, name))
-        self._say("sending", step=manifest.step, files=len(wanted), bytes=sum(file.size for file, _ in wanted), of=manifest.bytes)
+        self._say(
+            "sending",
+            step=manifest.step,
+            files=len(wanted),
+            bytes=sum(file.size for file, _ in wanted),
+            of=manifest.bytes,
+        )
         stop = threading.Event()
 
         def one(file: File, name: str) -> None:
@@ -165,7 +247,8 @@ class Push:
                 future.result()
             except FileNotFoundError as error:
                 raise StepFailed(
-                    f"{error.filename} vanished while step {manifest.step} was uploaded; a newer step is taken by itself."
+                    f"{error.filename} vanished while step {manifest.step} was uploaded; a "
+                    "newer step is taken by itself."
                 ) from error
         return sum(file.size for file, _ in wanted)
 
@@ -178,18 +261,30 @@ class Push:
                 same = False
             if not same:
                 raise StepFailed(
-                    f"{path} changed while it was uploaded, so the pointer is not moved; the step is looked at again by itself."
+                    f"{path} changed while it was uploaded, so the pointer is not moved; the "
+                    "step is looked at again by itself."
                 )
 
     def _point(self, manifest: Manifest, local: LocalSet, origin: Origin) -> str:
-        """Move the pointer here. "" when it names this step now, otherwise why it stays where it is."""
+        """Move the pointer here. "" when it names this step now, otherwise why it stays where it
+        is.
+        """
         pointer, _ = steps.read_pointer(self._store, self._layout)
-        if pointer is not None and pointer.step == manifest.step and pointer.manifest_sha256 == manifest.sha256:
+        if (
+            pointer is not None
+            and pointer.step == manifest.step
+            and pointer.manifest_sha256 == manifest.sha256
+        ):
             return ""
-        if pointer is not None and pointer.step > manifest.step and not _set_back(pointer, local, origin):
+        if (
+            pointer is not None
+            and pointer.step > manifest.step
+            and not _set_back(pointer, local, origin)
+        ):
             held = (
-                f"the store's pointer names step {pointer.step}, which is newer than anything that was resumed here; restore that step, "
-                "or give this run another name or prefix"
+                f"the store's pointer names step {pointer.step}, which is newer than anything "
+                "that was resumed here; restore that step, or give this run another name or "
+                "prefix"
             )
             self._say("held", step=manifest.step, detail=held)
             return held
@@ -200,31 +295,51 @@ class Push:
     def _write_pointer(self, manifest: Manifest) -> None:
         config = next((file.sha1 for file in manifest.files if file.path == manifest.config), "")
         pointer = Pointer(
-            manifest.step, manifest.run, manifest.created_t, self._layout.manifest(manifest.step), manifest.sha256, manifest.bytes,
-            manifest.trainer, manifest.wandb, config,
-        )  # fmt: skip
+            manifest.step,
+            manifest.run,
+            manifest.created_t,
+            self._layout.manifest(manifest.step),
+            manifest.sha256,
+            manifest.bytes,
+            manifest.trainer,
+            manifest.wandb,
+            config,
+        )
         data = pointer.encode()
         self._store.write(self._layout.pointer, data)
         if self._store.read(self._layout.pointer, pointers.MOST) != data:
-            raise StoreDamaged(f"{self._layout.pointer} does not read as it was written; somebody else writes there too: stop one of them.")
+            raise StoreDamaged(
+                f"{self._layout.pointer} does not read as it was written; somebody else "
+                "writes there too: stop one of them."
+            )
 
 
 def _same_data(there: Manifest, wanted: Manifest, local: LocalSet) -> bool:
-    """Whether the parts are the same. Configs are written anew at every start, and the step is no other one for it."""
+    """Whether the parts are the same. Configs are written anew at every start, and the step is no
+    other one for it.
+    """
     names = {file.name for file in local.data}
-    rows = [{f.path: (f.size, f.sha1) for f in one.files if f.path in names} for one in (there, wanted)]
+    rows = [
+        {f.path: (f.size, f.sha1) for f in one.files if f.path in names} for one in (there, wanted)
+    ]
     extra = {f.path for f in there.files} - {f.path for f in wanted.files}
-    inside = [name for name in extra if any(name.startswith(f"{part}/") for part in there.parts.values())]
+    inside = [
+        name for name in extra if any(name.startswith(f"{part}/") for part in there.parts.values())
+    ]
     return rows[0] == rows[1] and not inside and set(there.parts) >= set(wanted.parts)
 
 
 def _set_back(pointer: Pointer, local: LocalSet, origin: Origin) -> bool:
-    """Whether this run was deliberately resumed below what the pointer names, and has trained on from there since."""
+    """Whether this run was deliberately resumed below what the pointer names, and has trained on
+    from there since.
+    """
     return origin.resumed is not None and origin.resumed < local.step and local.t > pointer.t
 
 
 def upload_others(store: Store, files: Mapping[str, Path], hashes: Hashes) -> int:
-    """Logs and reports: `files` is name in the bucket -> path; the number that had to be sent. One that vanished is left out."""
+    """Logs and reports: `files` is name in the bucket -> path; the number that had to be sent. One
+    that vanished is left out.
+    """
     sent = 0
     for name, path in files.items():
         try:

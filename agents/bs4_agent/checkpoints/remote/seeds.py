@@ -1,10 +1,12 @@
 """The two bucket layouts of the scripts before us, read and never written.
 
-    RUN/latest.json, RUN/step_N/..., RUN/config.toml      one script's: the content of a checkpoint directory of the trainer
+    RUN/latest.json, RUN/step_N/..., RUN/config.toml      one script's: the content of a checkpoint
+    directory of the trainer
     RUN/checkpoints/step_N/...                             the other's, without any pointer
 
-Neither has a manifest: what a step should hold is not known, only what is there. The names say whether the trainer's writer came to its
-end (`.metadata` beside shards); no hash of theirs can be compared but the store's own.
+Neither has a manifest: what a step should hold is not known, only what is there. The names say
+whether the trainer's writer came to its end (`.metadata` beside shards); no hash of theirs can be
+compared but the store's own.
 """
 
 from __future__ import annotations
@@ -23,8 +25,10 @@ _SHARD = re.compile(r"(?:.*/)?__\d+_\d+\.distcp")
 
 @dataclass(frozen=True)
 class SeedStep:
-    """One step as it lies there. `root`: the names' beginning, with the slash; `files`: name behind `root` -> its entry. `missing`: what a
-    resume needs and is not there, "" when the trainer's part is whole (these scripts never saved the orchestrator's)."""
+    """One step as it lies there. `root`: the names' beginning, with the slash; `files`: name behind
+    `root` -> its entry. `missing`: what a resume needs and is not there, "" when the trainer's part
+    is whole (these scripts never saved the orchestrator's).
+    """
 
     step: int
     root: str
@@ -38,7 +42,9 @@ class SeedStep:
 
 @dataclass(frozen=True)
 class SeedRun:
-    """What the scripts left of a run. `pointer` None without (or with an unreadable) latest.json; `config` the entry of config.toml."""
+    """What the scripts left of a run. `pointer` None without (or with an unreadable) latest.json;
+    `config` the entry of config.toml.
+    """
 
     steps: Sequence[SeedStep]
     pointer: pointers.Pointer | None
@@ -47,11 +53,15 @@ class SeedRun:
     @property
     def newest(self) -> SeedStep | None:
         """The newest step whose trainer part is whole."""
-        return max((one for one in self.steps if not one.missing), key=lambda one: one.step, default=None)
+        return max(
+            (one for one in self.steps if not one.missing), key=lambda one: one.step, default=None
+        )
 
 
 def read(store: Store, layout: Layout) -> SeedRun:
-    """Both layouts at once, oldest step first; no steps when neither is there. Errors of the store; StoreDamaged for a broken pointer."""
+    """Both layouts at once, oldest step first; no steps when neither is there. Errors of the store;
+    StoreDamaged for a broken pointer.
+    """
     found: dict[tuple[str, int], dict[str, Entry]] = {}
     config = None
     for entry in store.entries(layout.root):
@@ -63,7 +73,9 @@ def read(store: Store, layout: Layout) -> SeedRun:
         if step is not None and rest:
             found.setdefault((f"{layout.root}{where}{directory}/", step), {})[rest] = entry
     steps = [SeedStep(step, root, files, _missing(files)) for (root, step), files in found.items()]
-    return SeedRun(sorted(steps, key=lambda one: (one.step, one.root)), _pointer(store, layout), config)
+    return SeedRun(
+        sorted(steps, key=lambda one: (one.step, one.root)), _pointer(store, layout), config
+    )
 
 
 def _pointer(store: Store, layout: Layout) -> pointers.Pointer | None:

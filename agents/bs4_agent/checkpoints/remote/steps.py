@@ -1,4 +1,6 @@
-"""What of a run is in the store: each step with its manifest, and what is missing of it by the server's own listing."""
+"""What of a run is in the store: each step with its manifest, and what is missing of it by the
+server's own listing.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from bs4_agent.checkpoints.remote.store import Entry, Store
 
 @dataclass(frozen=True)
 class RemoteStep:
-    """One step. `t`: server seconds of its manifest (of its newest file without one). `missing`: why it is not whole, "" when it is."""
+    """One step. `t`: server seconds of its manifest (of its newest file without one). `missing`:
+    why it is not whole, "" when it is.
+    """
 
     step: int
     t: float
@@ -36,13 +40,17 @@ class RemoteStep:
 
 @dataclass(frozen=True)
 class RemoteRun:
-    """`pointer` None without latest.json; `pointer_why` says why one that is there cannot be used."""
+    """`pointer` None without latest.json; `pointer_why` says why one that is there cannot be
+    used.
+    """
 
     steps: Sequence[RemoteStep]
     pointer: Pointer | None
     pointer_why: str = ""
     others: Mapping[str, Entry] = field(default_factory=dict)
-    """Names below the run that are neither a step's nor the pointer: logs, reports, what other programs left."""
+    """Names below the run that are neither a step's nor the pointer: logs, reports, what other
+    programs left.
+    """
 
     def step(self, number: int) -> RemoteStep | None:
         return next((one for one in self.steps if one.step == number), None)
@@ -85,13 +93,18 @@ def read_pointer(store: Store, layout: Layout) -> tuple[Pointer | None, str]:
 
 
 def missing(layout: Layout, manifest: Manifest, entries: Mapping[str, Entry]) -> str:
-    """The first thing of `manifest` that `entries` (by name) do not show as it must be, "" when there is none.
+    """The first thing of `manifest` that `entries` (by name) do not show as it must be, "" when
+    there is none.
 
-    A file of which the server has no SHA-1 is only as good as its size: that counts as missing, it is uploaded again.
+    A file of which the server has no SHA-1 is only as good as its size: that counts as missing, it
+    is uploaded again.
     """
     data = manifest.encode()
     own = entries.get(layout.manifest(manifest.step))
-    if own is None or (own.size, own.sha1) != (len(data), hashlib.sha1(data, usedforsecurity=False).hexdigest()):
+    if own is None or (own.size, own.sha1) != (
+        len(data),
+        hashlib.sha1(data, usedforsecurity=False).hexdigest(),
+    ):
         return "its manifest is not the one that was written"
     for file in manifest.files:
         entry = entries.get(layout.file(manifest.step, file.path))
@@ -113,5 +126,9 @@ def _step(store: Store, layout: Layout, step: int, entries: Sequence[Entry]) -> 
         manifest = Manifest.decode(store.read(own.name, manifests.MOST), own.name)
     except (NotThere, StoreDamaged) as error:
         return RemoteStep(step, own.t, entries, None, error.message)
-    why = f"its manifest is of step {manifest.step}" if manifest.step != step else missing(layout, manifest, by_name)
+    why = (
+        f"its manifest is of step {manifest.step}"
+        if manifest.step != step
+        else missing(layout, manifest, by_name)
+    )
     return RemoteStep(step, own.t, entries, manifest, why)

@@ -1,4 +1,6 @@
-"""The port to an object store: names and bytes, versions by the server's own clock. B2 is one (`b2.py`), a test's dictionary another."""
+"""The port to an object store: names and bytes, versions by the server's own clock. B2 is one
+(`b2.py`), a test's dictionary another.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-#: Told the bytes that went over the wire since it was told last (retries count again); may sleep, to slow the transfer down.
+#: Told the bytes that went over the wire since it was told last (retries count again); may sleep,
+#: to slow the transfer down.
 Progress = Callable[[int], None]
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One version of one file. `size` in bytes; `sha1` hex as the server has it, None where it has none (a large file that was uploaded
-    without saying it); `t` wall seconds of the server's clock at which it came to be; `version` names it for `delete`."""
+    """One version of one file. `size` in bytes; `sha1` hex as the server has it, None where it has
+    none (a large file that was uploaded without saying it); `t` wall seconds of the server's clock
+    at which it came to be; `version` names it for `delete`.
+    """
 
     name: str
     size: int
@@ -26,7 +31,8 @@ class Entry:
 class Store(Protocol):
     """One bucket. Names are whole: the prefix of the user is part of them (`layout.py` makes them).
 
-    Every call asks the server; nothing is remembered. Raises StoreAuth, StoreThrottled, StoreUnreachable, StoreFull, NotThere (errors.py).
+    Every call asks the server; nothing is remembered. Raises StoreAuth, StoreThrottled,
+    StoreUnreachable, StoreFull, NotThere (errors.py).
     """
 
     def entries(self, prefix: str) -> list[Entry]:
@@ -38,7 +44,9 @@ class Store(Protocol):
         ...
 
     def read(self, name: str, most: int) -> bytes:
-        """A small file, whole. NotThere without it; StoreDamaged when it is longer than `most` bytes, or its hash is not the server's."""
+        """A small file, whole. NotThere without it; StoreDamaged when it is longer than `most`
+        bytes, or its hash is not the server's.
+        """
         ...
 
     def content(self, entry: Entry, most: int) -> bytes:
@@ -46,18 +54,26 @@ class Store(Protocol):
         ...
 
     def write(self, name: str, data: bytes) -> Entry:
-        """A small file, in one call: a reader sees the version before or this one. Older versions stay until they are deleted."""
+        """A small file, in one call: a reader sees the version before or this one. Older versions
+        stay until they are deleted.
+        """
         ...
 
     def upload(self, path: Path, name: str, sha1: str, progress: Progress | None = None) -> Entry:
-        """The file at `path`, of which `sha1` is known. One that was begun before is finished: its parts are not sent again."""
+        """The file at `path`, of which `sha1` is known. One that was begun before is finished: its
+        parts are not sent again.
+        """
         ...
 
     def download(self, name: str, path: Path, progress: Progress | None = None) -> Entry:
-        """Into `path`, by way of a file beside it that one rename puts in place: `path` never holds half a file. The directory must exist.
-        The bytes' SHA-1 is that of the entry (StoreDamaged otherwise)."""
+        """Into `path`, by way of a file beside it that one rename puts in place: `path` never holds
+        half a file. The directory must exist. The bytes' SHA-1 is that of the entry (StoreDamaged
+        otherwise).
+        """
         ...
 
     def delete(self, entry: Entry) -> None:
-        """This version, for good. Nothing happens when it is gone already. StoreAuth where the key may not."""
+        """This version, for good. Nothing happens when it is gone already. StoreAuth where the key
+        may not.
+        """
         ...

@@ -1,11 +1,15 @@
-"""The process that uploads: one job, told on standard input, its progress as NDJSON on standard output.
+"""The process that uploads: one job, told on standard input, its progress as NDJSON on standard
+output.
 
-It is apart from the agent because b2sdk and TLS cost more memory than the agent may have, and because it may be killed: what the store's
-pointer names stays whole, and the next one goes on. It reads the key itself, from the 0600 file. When its input ends, the agent has, and
-so does it: the new agent starts another one.
+It is apart from the agent because b2sdk and TLS cost more memory than the agent may have, and
+because it may be killed: what the store's pointer names stays whole, and the next one goes on. It
+reads the key itself, from the 0600 file. When its input ends, the agent has, and so does it: the
+new agent starts another one.
 
-    {"run", "to", "home", "spec", "attempt", "resumed", "steps": [N, ...], "point", "weights", "rate",
-     "keep_remote", "milestones", "wandb": {side: id}, "launch": Launched.as_dict() or None, "others": {name: path}, "look"}
+    {"run", "to", "home", "spec", "attempt", "resumed", "steps": [N, ...], "point", "weights",
+    "rate",
+     "keep_remote", "milestones", "wandb": {side: id}, "launch": Launched.as_dict() or None,
+     "others": {name: path}, "look"}
 """
 
 from __future__ import annotations
@@ -43,7 +47,8 @@ from bs4_agent.trainers.base import LaunchSpec, Trainer
 
 #: Seconds between two lines about progress.
 _SAY_S = 1.0
-#: Seconds that a new worker waits for an earlier one of the same run to notice that its agent is gone.
+#: Seconds that a new worker waits for an earlier one of the same run to notice that its agent is
+#: gone.
 _TURN_S = 60.0
 _FAILED, _ORPHANED = 1, 2
 
@@ -60,7 +65,8 @@ class Told:
             with self._lock:
                 self._done, self._total, self._began = 0, fields["bytes"], time.monotonic()
         with self._lock:
-            print(json.dumps({"event": event, **fields}), flush=True)  # noqa: T201  (standard output is how the agent is told)
+            # Standard output is how the agent is told.
+            print(json.dumps({"event": event, **fields}), flush=True)  # noqa: T201
 
     def moved(self, count: int) -> None:
         with self._lock:
@@ -76,12 +82,17 @@ class Told:
 def main() -> int:
     job = _job()
     threading.Thread(target=_end_with_agent, daemon=True).start()
-    os.nice(19)  # the run comes first; who starts this says the same for the disk, without loading psutil for it once more
+    os.nice(
+        19
+        # the run comes first; who starts this says the same for the disk, without loading psutil
+        # for it once more
+    )
     tell = Told()
     home = Home(Path(job["home"]))
     try:
         with _turn(home, str(job["run"])), ThreadPoolExecutor(1, "open") as beside:
-            # b2sdk's import and the store's first answers take as long as it takes to hash some hundred MB: both at once.
+            # b2sdk's import and the store's first answers take as long as it takes to hash some
+            # hundred MB: both at once.
             opening = beside.submit(open_store, home, job)
             work(home, job, opening, tell)
     except (AgentError, OSError) as error:
@@ -92,9 +103,12 @@ def main() -> int:
 
 
 def work(home: Home, job: Mapping[str, Any], opening: Future[Store], tell: Told) -> None:
-    """The steps of the job, newest first, then logs and reports, then what may go from the store, and a look at what is there now.
+    """The steps of the job, newest first, then logs and reports, then what may go from the store,
+    and a look at what is there now.
 
-    `opening`: the store, once its first answers are there, or why it cannot be had, which ends the work at once."""
+    `opening`: the store, once its first answers are there, or why it cannot be had, which ends the
+    work at once.
+    """
 
     def still_wanted(_: int) -> None:
         if opening.done():
@@ -105,7 +119,14 @@ def work(home: Home, job: Mapping[str, Any], opening: Future[Store], tell: Told)
     spec = spec_from_dict(job["spec"])
     trainer = registry.get(spec.trainer)
     launch = Launched.from_dict(job["launch"]) if job.get("launch") else None
-    origin = Origin(layout.run, spec.trainer, job["attempt"], job["resumed"], wandb_ids(trainer, spec) | job.get("wandb", {}), launch)
+    origin = Origin(
+        layout.run,
+        spec.trainer,
+        job["attempt"],
+        job["resumed"],
+        wandb_ids(trainer, spec) | job.get("wandb", {}),
+        launch,
+    )
     source = _Source(home, job, trainer, spec, tell)
     for number, step in enumerate(job["steps"]):
         with ExitStack() as held:
@@ -113,20 +134,32 @@ def work(home: Home, job: Mapping[str, Any], opening: Future[Store], tell: Told)
             began = time.monotonic()
             point = number == 0 and bool(job["point"])
             try:
-                hashes.of((file.path for file in local.files), still_wanted)  # what is known is not read again when it is pushed
+                hashes.of(
+                    (file.path for file in local.files), still_wanted
+                )  # what is known is not read again when it is pushed
                 push = Push(opening.result(), layout, hashes, tell, tell.moved)
                 tell("started", step=one.step, bytes=local.bytes, files=len(local.files))
                 pushed = push.step(local, origin, point=point)
             except StepFailed:
                 if why := verify(one):
-                    tell("vanished", step=one.step, detail=why)  # under our hold: somebody else rotates here
+                    tell(
+                        "vanished", step=one.step, detail=why
+                    )  # under our hold: somebody else rotates here
                 raise
         seconds = max(0.001, time.monotonic() - began)
         tell(
-            "step-done", step=one.step, set_t=one.t, pointed=point and not pushed.held, held=pushed.held, files=pushed.files,
-            bytes=pushed.bytes, sent=pushed.sent, seconds=round(seconds, 3), rate=round(pushed.sent / seconds),
+            "step-done",
+            step=one.step,
+            set_t=one.t,
+            pointed=point and not pushed.held,
+            held=pushed.held,
+            files=pushed.files,
+            bytes=pushed.bytes,
+            sent=pushed.sent,
+            seconds=round(seconds, 3),
+            rate=round(pushed.sent / seconds),
             sha256=pushed.manifest_sha256,
-        )  # fmt: skip
+        )
     store = opening.result()
     others = {layout.root + name: Path(path) for name, path in job["others"].items()}
     if others:
@@ -140,18 +173,29 @@ def work(home: Home, job: Mapping[str, Any], opening: Future[Store], tell: Told)
 class _Source:
     """The run's steps on disk, each taken under a hold."""
 
-    def __init__(self, home: Home, job: Mapping[str, Any], trainer: Trainer, spec: LaunchSpec, tell: Told) -> None:
+    def __init__(
+        self, home: Home, job: Mapping[str, Any], trainer: Trainer, spec: LaunchSpec, tell: Told
+    ) -> None:
         self._home, self._trainer, self._spec, self._tell = home, trainer, spec, tell
-        self._run, self._who, self._weights = str(job["run"]), f"upload to {job['to']}", bool(job["weights"])
+        self._run, self._who, self._weights = (
+            str(job["run"]),
+            f"upload to {job['to']}",
+            bool(job["weights"]),
+        )
 
     def take(self, held: ExitStack, step: int, *, newer: bool) -> tuple[StepSet, LocalSet]:
-        """`step`, held until `held` ends. With `newer` the newest complete one where it was rotated away before its turn came: a run may
-        save faster than a process starts. StepFailed, Refused: it cannot be uploaded."""
+        """`step`, held until `held` ends. With `newer` the newest complete one where it was rotated
+        away before its turn came: a run may save faster than a process starts. StepFailed, Refused:
+        it cannot be uploaded.
+        """
         while True:
             one, why = None, "it is being removed"
             with contextlib.suppress(Busy):
                 held.enter_context(hold(self._home, self._run, step, self._who))
-                one = next((found for found in step_sets(self._trainer, self._spec) if found.step == step), None)
+                one = next(
+                    (found for found in step_sets(self._trainer, self._spec) if found.step == step),
+                    None,
+                )
                 why = "gone" if one is None else verify(one)
             if one is not None and not why:
                 return one, self._local(one)
@@ -160,7 +204,10 @@ class _Source:
             if not newer or newest is None or newest.step <= step:
                 if one is not None:
                     self._tell("skipped", step=step, detail=why)
-                raise StepFailed(f"Step {step} of {self._run} is not complete any more ({why}); a newer one is taken by itself.")
+                raise StepFailed(
+                    f"Step {step} of {self._run} is not complete any more ({why}); a newer "
+                    "one is taken by itself."
+                )
             step = newest.step
 
     def _local(self, one: StepSet) -> LocalSet:
@@ -172,11 +219,15 @@ class _Source:
 
 
 def _look(store: Store, layout: Layout, tell: Told) -> None:
-    """What of the run is there, by the server's own listing: whole steps by number, and what is missing of the others."""
+    """What of the run is there, by the server's own listing: whole steps by number, and what is
+    missing of the others.
+    """
     try:
         found = steps.look(store, layout)
     except StoreError as error:
-        tell("unlisted", detail=error.message)  # what was uploaded was verified; this is asked again with the next one
+        tell(
+            "unlisted", detail=error.message
+        )  # what was uploaded was verified; this is asked again with the next one
         return
     torn = []
     for one in found.steps:
@@ -184,17 +235,30 @@ def _look(store: Store, layout: Layout, tell: Told) -> None:
             files = one.manifest.files if one.manifest else []
             names = {entry.name for entry in one.entries}
             there = sum(layout.file(one.step, file.path) in names for file in files)
-            torn.append({"step": one.step, "missing": one.missing, "files": there, "of": len(files) if one.manifest else None})
+            torn.append(
+                {
+                    "step": one.step,
+                    "missing": one.missing,
+                    "files": there,
+                    "of": len(files) if one.manifest else None,
+                }
+            )
     pointer = found.pointer.step if found.pointer else None
     tell("listed", pointer=pointer, steps=sorted(one.step for one in found.whole), torn=torn)
 
 
 def _prune(store: Store, layout: Layout, job: Mapping[str, Any], tell: Told) -> None:
-    """A key that may not delete is what a pod should have: then it is the console's work, and no failure."""
+    """A key that may not delete is what a pod should have: then it is the console's work, and no
+    failure.
+    """
     try:
         done = prune.prune(store, layout, job["keep_remote"], job["milestones"])
     except StoreAuth:
-        tell("unpruned", detail="the key of this pod may not delete; prune from the console with `bs4-console checkpoints prune`")
+        tell(
+            "unpruned",
+            detail="the key of this pod may not delete; prune from the console with `bs4-console "
+            "checkpoints prune`",
+        )
         return
     if done.remove:
         tell("pruned", steps=[one.step for one in done.remove], bytes=done.bytes)
@@ -203,34 +267,50 @@ def _prune(store: Store, layout: Layout, job: Mapping[str, Any], tell: Told) -> 
 
 
 def open_store(home: Home, job: Mapping[str, Any]) -> Store:
-    """B2 with the key of this pod. NotApplicable without one, StoreAuth where everybody can read it."""
+    """B2 with the key of this pod. NotApplicable without one, StoreAuth where everybody can read
+    it.
+    """
     from bs4_agent.checkpoints.remote import b2
 
     path = home.credentials / "b2.json"
     if not private(path):
-        raise StoreAuth(f"{path} can be read by others, so its key is not used; make it 0600 (`chmod 600`) and give it a new key.")
+        raise StoreAuth(
+            f"{path} can be read by others, so its key is not used; make it 0600 (`chmod "
+            "600`) and give it a new key."
+        )
     key = stored("b2", home)
     if key is None:
-        raise NotApplicable(f"There is no key for the store ({path}); put it there with `bs4-console pods setup --credentials`.")
+        raise NotApplicable(
+            f"There is no key for the store ({path}); put it there with `bs4-console pods "
+            "setup --credentials`."
+        )
     pace = Pace(job.get("rate"))
-    return b2.B2Store.open(Place.parse(job["to"]).bucket, key["key_id"], key["key"], at=b2.realm(), pace=pace)
+    return b2.B2Store.open(
+        Place.parse(job["to"]).bucket, key["key_id"], key["key"], at=b2.realm(), pace=pace
+    )
 
 
 def failure(error: AgentError | OSError) -> dict[str, Any]:
     """`type`, `detail`, `passing` (whether the same may work soon), as the journal has them."""
     if isinstance(error, AgentError):
-        passing = (isinstance(error, StoreError) and error.passing) or isinstance(error, (StepFailed, Busy, StoreDamaged))
+        passing = (isinstance(error, StoreError) and error.passing) or isinstance(
+            error, (StepFailed, Busy, StoreDamaged)
+        )
         return {"error": error.type, "detail": error.message, "passing": passing}
     return {
         "error": "disk",
-        "detail": f"{error.filename or 'A file'} cannot be read ({error.strerror}); look at the disk.",
+        "detail": (
+            f"{error.filename or 'A file'} cannot be read ({error.strerror}); look at the disk."
+        ),
         "passing": True,
     }
 
 
 @contextlib.contextmanager
 def _turn(home: Home, run: str) -> Any:
-    """Alone for this run: two workers would write the pointer in turns. The kernel lets go with the process, however it ends."""
+    """Alone for this run: two workers would write the pointer in turns. The kernel lets go with the
+    process, however it ends.
+    """
     path = home.run(run) / "sync.lock"
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -242,7 +322,9 @@ def _turn(home: Home, run: str) -> Any:
                 break
             except BlockingIOError:
                 if time.monotonic() > deadline:
-                    raise Busy(f"Another sync of {run} is at work; it is tried again by itself.") from None
+                    raise Busy(
+                        f"Another sync of {run} is at work; it is tried again by itself."
+                    ) from None
                 time.sleep(0.1)
         yield
     finally:
@@ -250,7 +332,9 @@ def _turn(home: Home, run: str) -> Any:
 
 
 def _job() -> dict[str, Any]:
-    """The first line of standard input, by its descriptor: a thread that waits in sys.stdin would abort the interpreter at its end."""
+    """The first line of standard input, by its descriptor: a thread that waits in sys.stdin would
+    abort the interpreter at its end.
+    """
     raw = b""
     while not raw.endswith(b"\n"):
         more = os.read(0, 1 << 16)

@@ -1,4 +1,6 @@
-"""The named detectors. Each is a pure function `(facts, run, parameters) -> findings`; `run` is one of `facts.runs`."""
+"""The named detectors. Each is a pure function `(facts, run, parameters) -> findings`; `run` is one
+of `facts.runs`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Checkpoints as files: torn, incomplete for a resume, in the way of a fresh start, missing; and logs that a start has taken away."""
+"""Checkpoints as files: torn, incomplete for a resume, in the way of a fresh start, missing; and
+logs that a start has taken away.
+"""
 
 from __future__ import annotations
 
@@ -10,25 +12,43 @@ from bs4_agent.detect.facts import Facts, Finding, RunFacts, file_evidence
 from bs4_agent.trainers.base import Checkpoint
 
 Found = Sequence[Finding]
-#: Parts that steps between two checkpoints have too: 2026-01 broadcasts every step. They alone are no checkpoint that somebody began.
+#: Parts that steps between two checkpoints have too: 2026-01 broadcasts every step. They alone are
+#: no checkpoint that somebody began.
 _HAND_OVERS = frozenset({"broadcast", "weights"})
 
 
 def checkpoint_torn(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """The newest step lacks a part and nobody will write it: its files rest, and the run is over or the trainer is past it. While a run
-    trains, a newest step with one half is normal: the orchestrator saves when it ships, minutes before the trainer."""
-    newest = next((c for c in reversed(run.checkpoints) if not _HAND_OVERS.issuperset(c.directories)), None)
+    """The newest step lacks a part and nobody will write it: its files rest, and the run is over or
+    the trainer is past it. While a run trains, a newest step with one half is normal: the
+    orchestrator saves when it ships, minutes before the trainer.
+    """
+    newest = next(
+        (c for c in reversed(run.checkpoints) if not _HAND_OVERS.issuperset(c.directories)), None
+    )
     torn = _behind_pointer(run) or (newest if newest is not None and not newest.complete else None)
-    if torn is None or quiet(run) or facts.now_t - torn.newest_mtime < float(parameters.get("quiet_s", 120)):
+    if (
+        torn is None
+        or quiet(run)
+        or facts.now_t - torn.newest_mtime < float(parameters.get("quiet_s", 120))
+    ):
         return []
     passed = run.trainer_side.last_step is not None and run.trainer_side.last_step > torn.step + 1
     ahead = run.trainer_side.last_step is not None and torn.step >= run.trainer_side.last_step
     if (live(run) and not passed) or (run.state == "files" and ahead):
         return []  # copied while it trained: the trainer had not come to this step yet
-    evidence = [file_evidence(path, "its last-written file is missing") for path in torn.directories.values()]
+    evidence = [
+        file_evidence(path, "its last-written file is missing")
+        for path in torn.directories.values()
+    ]
     missing = ", ".join(torn.missing) or "its number in latest_checkpointed_iteration.txt"
     evidence.append(told("files", f"missing: {missing}"))
-    return found("checkpoint-torn", run, f"Checkpoint step {torn.step} is incomplete: {missing}.", evidence, f"files:step_{torn.step}")
+    return found(
+        "checkpoint-torn",
+        run,
+        f"Checkpoint step {torn.step} is incomplete: {missing}.",
+        evidence,
+        f"files:step_{torn.step}",
+    )
 
 
 def _behind_pointer(run: RunFacts) -> Checkpoint | None:
@@ -45,7 +65,9 @@ def incomplete_resume_set(facts: Facts, run: RunFacts, parameters: Mapping[str, 
     chosen = next((c for c in run.checkpoints if c.step == run.resume), None)
     if chosen is None or chosen.complete:
         return []
-    evidence = [file_evidence(path, f"of step {chosen.step}") for path in chosen.directories.values()]
+    evidence = [
+        file_evidence(path, f"of step {chosen.step}") for path in chosen.directories.values()
+    ]
     evidence.append(told("files", f"missing: {', '.join(chosen.missing)}"))
     if failure := run.last_event("fatal"):
         evidence.append(failure.evidence())
@@ -63,11 +85,15 @@ def wandb_step(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fo
     interval = number(run.setting("ckpt.interval", "trainer.ckpt.interval", "trainer.save_freq"))
     evidence = [
         told(
-            "files", f"there is no step_{run.resume}; there are {', '.join(map(str, steps)) or 'none'}", str(run.layout.trainer_checkpoints)
+            "files",
+            f"there is no step_{run.resume}; there are {', '.join(map(str, steps)) or 'none'}",
+            str(run.layout.trainer_checkpoints),
         )
     ]
     if interval and run.resume % interval:
-        evidence.append(setting(run, "ckpt.interval", f"{interval:.0f}, of which {run.resume} is no multiple"))
+        evidence.append(
+            setting(run, "ckpt.interval", f"{interval:.0f}, of which {run.resume} is no multiple")
+        )
     text = f"The run is to resume from step {run.resume}, which was never saved."
     return found("wandb-step-as-checkpoint", run, text, evidence, f"files:step_{run.resume}")
 
@@ -80,36 +106,71 @@ def silent_fresh_start(facts: Facts, run: RunFacts, parameters: Mapping[str, Any
         if side.last_step is None or side.steps == 0:
             continue
         first = side.last_step - side.steps + 1
-        if first <= 1 and (run.resume > 1 or any(c.complete and c.step > 1 for c in run.checkpoints)):
+        if first <= 1 and (
+            run.resume > 1 or any(c.complete and c.step > 1 for c in run.checkpoints)
+        ):
             asked = "the latest checkpoint" if run.resume < 0 else f"step {run.resume}"
-            evidence = [told("steps", f"the {name}'s first step of this attempt is {first}; asked for: {asked}")]
+            evidence = [
+                told(
+                    "steps",
+                    f"the {name}'s first step of this attempt is {first}; asked for: {asked}",
+                )
+            ]
             if event := run.last_event("step", name):
                 evidence.append(event.evidence())
             return found(
-                "silent-fresh-start", run, f"The run was to resume from {asked} and began at step {first}.", evidence, f"first:{first}"
+                "silent-fresh-start",
+                run,
+                f"The run was to resume from {asked} and began at step {first}.",
+                evidence,
+                f"first:{first}",
             )
     return []
 
 
 def stale_checkpoints(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """2026-01: a fresh start over an old run's checkpoints. Told where the files of the hand-off cannot prove the desync itself."""
-    if run.spec.trainer != "prime-rl-2026-01" or run.resume is not None or run.trainer_side.steps or run.stop_requested:
+    """2026-01: a fresh start over an old run's checkpoints. Told where the files of the hand-off
+    cannot prove the desync itself.
+    """
+    if (
+        run.spec.trainer != "prime-rl-2026-01"
+        or run.resume is not None
+        or run.trainer_side.steps
+        or run.stop_requested
+    ):
         return []
-    old = sorted(step for step, mtime in run.files.orchestrator_checkpoints.items() if mtime <= run.started_t)
-    loop = next((e for e in reversed(run.events) if e.event.kind == "starting" and e.event.values.get("what") == "loop"), None)
+    old = sorted(
+        step for step, mtime in run.files.orchestrator_checkpoints.items() if mtime <= run.started_t
+    )
+    loop = next(
+        (
+            e
+            for e in reversed(run.events)
+            if e.event.kind == "starting" and e.event.values.get("what") == "loop"
+        ),
+        None,
+    )
     barrier = run.last_event("barrier", "orchestrator")
     if not old or barrier is None or loop is None or run.orchestrator_side.steps == 0:
         return []
     if live(run) and facts.now_m - loop.m < float(parameters.get("after_s", 300)):
         return []
     evidence = [
-        file_evidence(run.layout.orchestrator_checkpoints / f"step_{old[-1]}", "left by an earlier run; this one started afresh"),
+        file_evidence(
+            run.layout.orchestrator_checkpoints / f"step_{old[-1]}",
+            "left by an earlier run; this one started afresh",
+        ),
         loop.evidence(),
         barrier.evidence(),
     ]
-    text = f"This start is a fresh one, and step {old[-1]} of an earlier run is still in its directory: the trainer waits for it."
+    text = (
+        f"This start is a fresh one, and step {old[-1]} of an earlier run is still in its "
+        "directory: the trainer waits for it."
+    )
     playbook = None if any(c.complete for c in run.checkpoints) else "start-afresh"
-    return found("stale-checkpoint-deadlock", run, text, evidence, f"files:step_{old[-1]}", playbook=playbook)
+    return found(
+        "stale-checkpoint-deadlock", run, text, evidence, f"files:step_{old[-1]}", playbook=playbook
+    )
 
 
 def logs_lost(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
@@ -120,15 +181,24 @@ def logs_lost(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fou
         return []
     evidence = [
         file_evidence(run.layout.output_dir / "logs", "holds nothing from before this start"),
-        told("files", f"step {earlier[-1].step} was saved before this start, so there was an earlier attempt"),
+        told(
+            "files",
+            f"step {earlier[-1].step} was saved before this start, so there was an earlier attempt",
+        ),
     ]
     return found(
-        "logs-lost-on-relaunch", run, "This start has deleted the logs of the attempt before it.", evidence, f"attempt:{run.attempt}"
+        "logs-lost-on-relaunch",
+        run,
+        "This start has deleted the logs of the attempt before it.",
+        evidence,
+        f"attempt:{run.attempt}",
     )
 
 
 def adapter_incomplete(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    broken = [a for a in (run.around.adapters if run.around is not None else None) or () if a.missing]
+    broken = [
+        a for a in (run.around.adapters if run.around is not None else None) or () if a.missing
+    ]
     if not broken or quiet(run):
         return []
     evidence = [file_evidence(a.path, f"missing: {', '.join(a.missing)}") for a in broken]
@@ -138,7 +208,12 @@ def adapter_incomplete(facts: Facts, run: RunFacts, parameters: Mapping[str, Any
 
 def checkpoints_off(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
     """Steps go by and nothing is ever saved, because the run was told not to."""
-    if run.config is None or not live(run) or run.checkpoints or run.trainer_side.steps < int(parameters.get("steps", 5)):
+    if (
+        run.config is None
+        or not live(run)
+        or run.checkpoints
+        or run.trainer_side.steps < int(parameters.get("steps", 5))
+    ):
         return []
     frequency = number(run.setting("trainer.save_freq"))
     if run.spec.trainer == "verl":
@@ -148,6 +223,12 @@ def checkpoints_off(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) 
         off, key = not given and not run.under("ckpt") and not run.under("trainer.ckpt"), "ckpt"
     if not off:
         return []
-    evidence = [setting(run, key, "off"), told("files", "no step was saved", str(run.layout.trainer_checkpoints))]
-    text = f"Nothing has been saved in {run.trainer_side.steps} steps, and nothing will be: checkpoints are off."
+    evidence = [
+        setting(run, key, "off"),
+        told("files", "no step was saved", str(run.layout.trainer_checkpoints)),
+    ]
+    text = (
+        f"Nothing has been saved in {run.trainer_side.steps} steps, and nothing will be: "
+        "checkpoints are off."
+    )
     return found("checkpoints-off", run, text, evidence, "config:ckpt")

@@ -1,8 +1,10 @@
-"""The 2026-01 step desync: the packer waits for rollouts of a step that the orchestrator will never write.
+"""The 2026-01 step desync: the packer waits for rollouts of a step that the orchestrator will never
+write.
 
-The packer starts at W, the largest step directory in run_default/checkpoints, whatever was resumed (trainer/runs.py of 2026-01-07); the
-orchestrator writes from its own step. No error, no timeout, no log line at INFO. The files alone decide it, so a finished run
-directory shows it as well as a live one.
+The packer starts at W, the largest step directory in run_default/checkpoints, whatever was resumed
+(trainer/runs.py of 2026-01-07); the orchestrator writes from its own step. No error, no timeout, no
+log line at INFO. The files alone decide it, so a finished run directory shows it as well as a live
+one.
 """
 
 from __future__ import annotations
@@ -14,7 +16,11 @@ from bs4_agent.detect.facts import Facts, Finding, RunFacts, file_evidence
 
 
 def step_desync(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    if run.spec.trainer != "prime-rl-2026-01" or run.state in ("ended", "lost") or run.stop_requested:
+    if (
+        run.spec.trainer != "prime-rl-2026-01"
+        or run.state in ("ended", "lost")
+        or run.stop_requested
+    ):
         return []
     files, start = run.files, run.started_t
     before = [step for step, mtime in files.orchestrator_checkpoints.items() if mtime <= start]
@@ -30,7 +36,10 @@ def step_desync(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> S
             run.layout.orchestrator_checkpoints / f"step_{awaited}",
             f"the newest leftover: the trainer waits for rollouts of step {awaited}",
         ),
-        file_evidence(run.layout.run_dir / "rollouts" / f"step_{written[0]}", f"the orchestrator writes from step {written[0]} on"),
+        file_evidence(
+            run.layout.run_dir / "rollouts" / f"step_{written[0]}",
+            f"the orchestrator writes from step {written[0]} on",
+        ),
     ]
     if barrier := run.last_event("barrier", "orchestrator"):
         evidence.append(barrier.evidence())
@@ -40,7 +49,8 @@ def step_desync(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> S
             failure="step-desync",
             run=run.name,
             attempt=run.attempt,
-            summary=f"The trainer waits for step {awaited}, the orchestrator writes step {written[0]}: neither will ever move.",
+            summary=f"The trainer waits for step {awaited}, the orchestrator writes step "
+            f"{written[0]}: neither will ever move.",
             evidence=evidence,
             anchor=f"files:step_{awaited}:step_{written[0]}",
             playbook=None if resumable else "start-afresh",

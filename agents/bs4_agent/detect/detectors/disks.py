@@ -1,4 +1,6 @@
-"""Filesystems: full, nearly full, too small for what comes next, read-only; and what makes them so."""
+"""Filesystems: full, nearly full, too small for what comes next, read-only; and what makes them
+so.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,13 @@ def disk_full(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fou
     disk, limit = facts.disk(run.name), float(parameters.get("percent", 98))
     if disk is None or disk.share is None or disk.share < limit or not live(run):
         return []
-    return found("disk-full", run, f"{disk.path} is {disk.share:.0f} % full.", [_reading(disk, limit)], f"disk:{disk.path}")
+    return found(
+        "disk-full",
+        run,
+        f"{disk.path} is {disk.share:.0f} % full.",
+        [_reading(disk, limit)],
+        f"disk:{disk.path}",
+    )
 
 
 def disk_high(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
@@ -27,20 +35,42 @@ def disk_high(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fou
     evidence = [_reading(disk, limit)]
     if when := _full_in(disk):
         evidence[0]["text"] += when
-    return found("disk-high", run, f"{disk.path} is {disk.share:.0f} % full.", evidence, f"disk:{disk.path}")
+    return found(
+        "disk-high", run, f"{disk.path} is {disk.share:.0f} % full.", evidence, f"disk:{disk.path}"
+    )
 
 
 def disk_next_checkpoint(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Trainers delete old steps only after the new one is saved, so the next one needs room beside all that is kept."""
+    """Trainers delete old steps only after the new one is saved, so the next one needs room beside
+    all that is kept.
+    """
     disk, factor = facts.disk(run.name), float(parameters.get("factor", 1.5))
     newest = max((c for c in run.checkpoints if c.complete), key=lambda c: c.step, default=None)
-    if disk is None or disk.free is None or newest is None or newest.bytes <= 0 or not live(run) or disk.free >= factor * newest.bytes:
+    if (
+        disk is None
+        or disk.free is None
+        or newest is None
+        or newest.bytes <= 0
+        or not live(run)
+        or disk.free >= factor * newest.bytes
+    ):
         return []
     evidence = [
-        told("disk", f"{size(disk.free)} free, {factor:g} times step {newest.step} is {size(factor * newest.bytes)}", disk.path),
-        *(file_evidence(path, f"{part} of step {newest.step}") for part, path in newest.parts.items()),
+        told(
+            "disk",
+            f"{size(disk.free)} free, {factor:g} times step {newest.step} is "
+            f"{size(factor * newest.bytes)}",
+            disk.path,
+        ),
+        *(
+            file_evidence(path, f"{part} of step {newest.step}")
+            for part, path in newest.parts.items()
+        ),
     ]
-    text = f"{disk.path} has less left than {factor:g} times the last checkpoint, which took {size(newest.bytes)}."
+    text = (
+        f"{disk.path} has less left than {factor:g} times the last checkpoint, which took "
+        f"{size(newest.bytes)}."
+    )
     return found("disk-next-checkpoint", run, text, evidence, f"disk:{disk.path}")
 
 
@@ -48,7 +78,13 @@ def shm_full(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Foun
     shm, limit = facts.shm, float(parameters.get("percent", 95))
     if shm is None or shm.share is None or shm.share < limit or not live(run):
         return []
-    return found("dev-shm-full", run, f"{shm.path} is {shm.share:.0f} % full.", [_reading(shm, limit)], f"disk:{shm.path}")
+    return found(
+        "dev-shm-full",
+        run,
+        f"{shm.path} is {shm.share:.0f} % full.",
+        [_reading(shm, limit)],
+        f"disk:{shm.path}",
+    )
 
 
 def readonly_fs(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
@@ -56,14 +92,28 @@ def readonly_fs(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> F
     if disk is None or disk.read_only is not True or not live(run):
         return []
     evidence = [told("disk", "mounted read-only", disk.path)]
-    return found("readonly-fs", run, f"{disk.path}, where this run writes, is read-only.", evidence, f"disk:{disk.path}")
+    return found(
+        "readonly-fs",
+        run,
+        f"{disk.path}, where this run writes, is read-only.",
+        evidence,
+        f"disk:{disk.path}",
+    )
 
 
 def heaps_grow(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Weights, broadcasts and rollouts of steps that no kept checkpoint needs, once they matter: more than the checkpoints themselves and
-    a share of the disk. Every run has some of them; they are a finding only where they cost room."""
+    """Weights, broadcasts and rollouts of steps that no kept checkpoint needs, once they matter:
+    more than the checkpoints themselves and a share of the disk. Every run has some of them; they
+    are a finding only where they cost room.
+    """
     disk = facts.disk(run.name)
-    if run.around is None or run.around.heaps is None or disk is None or disk.total is None or not live(run):
+    if (
+        run.around is None
+        or run.around.heaps is None
+        or disk is None
+        or disk.total is None
+        or not live(run)
+    ):
         return []
     kept = {c.step for c in run.checkpoints}
     loose = {
@@ -72,23 +122,33 @@ def heaps_grow(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fo
         if name in ("weights", "broadcasts", "rollouts")
     }
     earlier = run.around.earlier_heaps
-    grown = earlier is not None and any(heap.total > earlier[name].total for name, heap in run.around.heaps.items() if name in earlier)
+    grown = earlier is not None and any(
+        heap.total > earlier[name].total
+        for name, heap in run.around.heaps.items()
+        if name in earlier
+    )
     saved = sum(c.bytes for c in run.checkpoints if c.complete)
     total, share = sum(loose.values()), float(parameters.get("percent", 10))
     if not grown or total <= saved or total < share / 100 * disk.total:
         return []
     evidence = [
-        file_evidence(run.around.heaps[name].root, f"{size(amount)} belong to steps without a checkpoint")
+        file_evidence(
+            run.around.heaps[name].root, f"{size(amount)} belong to steps without a checkpoint"
+        )
         for name, amount in loose.items()
         if amount
     ]
-    text = f"{size(total)} of weights, broadcasts and rollouts belong to no kept checkpoint and grow on."
+    text = (
+        f"{size(total)} of weights, broadcasts and rollouts belong to no kept checkpoint and "
+        "grow on."
+    )
     return found("weights-broadcasts-grow", run, text, evidence, "heaps")
 
 
 def keep_last_not_deleting(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """More step directories than keep_last allows, one more being in the making. Each tree is counted by itself: 2026-01 rotates the
-    trainer's and forgets the orchestrator's."""
+    """More step directories than keep_last allows, one more being in the making. Each tree is
+    counted by itself: 2026-01 rotates the trainer's and forgets the orchestrator's.
+    """
     keys = ("ckpt.keep_last", "trainer.ckpt.keep_last", "trainer.max_actor_ckpt_to_keep")
     keep = number(run.setting(*keys))
     if keep is None or keep < 1 or not live(run):
@@ -99,46 +159,83 @@ def keep_last_not_deleting(facts: Facts, run: RunFacts, parameters: Mapping[str,
             roots.setdefault(str(path.parent), set()).add(checkpoint.step)
     for part in ("broadcasts", "weights"):
         roots = {root: steps for root, steps in roots.items() if not root.endswith(part)}
-    over = {root: steps for root, steps in roots.items() if len(steps) > keep + float(parameters.get("slack", 1))}
+    over = {
+        root: steps
+        for root, steps in roots.items()
+        if len(steps) > keep + float(parameters.get("slack", 1))
+    }
     if not over:
         return []
-    evidence = [told("files", f"{len(steps)} steps, {min(steps)} to {max(steps)}", root) for root, steps in over.items()]
+    evidence = [
+        told("files", f"{len(steps)} steps, {min(steps)} to {max(steps)}", root)
+        for root, steps in over.items()
+    ]
     evidence.append(setting(run, "keep_last", f"{keep:.0f}"))
-    text = f"keep_last is {keep:.0f}, but {max(len(steps) for steps in over.values())} steps lie there."
-    return found("keep-last-not-deleting", run, text, evidence, "keep-last:" + ",".join(sorted(over)))
+    text = (
+        f"keep_last is {keep:.0f}, but {max(len(steps) for steps in over.values())} steps lie "
+        "there."
+    )
+    return found(
+        "keep-last-not-deleting", run, text, evidence, "keep-last:" + ",".join(sorted(over))
+    )
 
 
 def keep_last_missing(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Checkpoints are on and nothing limits them: told when the disk cannot hold those that are still to come."""
+    """Checkpoints are on and nothing limits them: told when the disk cannot hold those that are
+    still to come.
+    """
     if run.config is None or not live(run) or not _saves(run):
         return []
-    if run.setting("ckpt.keep_last", "trainer.ckpt.keep_last", "trainer.max_actor_ckpt_to_keep") is not None:
+    if (
+        run.setting("ckpt.keep_last", "trainer.ckpt.keep_last", "trainer.max_actor_ckpt_to_keep")
+        is not None
+    ):
         return []
     disk = facts.disk(run.name)
     newest = max((c for c in run.checkpoints if c.complete), key=lambda c: c.step, default=None)
     interval = number(run.setting("ckpt.interval", "trainer.ckpt.interval", "trainer.save_freq"))
     goal = number(run.setting("max_steps", "trainer.max_steps", "trainer.total_training_steps"))
-    if disk is None or disk.free is None or newest is None or not interval or interval < 1 or goal is None:
+    if (
+        disk is None
+        or disk.free is None
+        or newest is None
+        or not interval
+        or interval < 1
+        or goal is None
+    ):
         return []
     more = max(0, int((goal - newest.step) // interval))
     if more * newest.bytes <= disk.free:
         return []
     evidence = [
         setting(run, "ckpt.keep_last", "not set"),
-        told("disk", f"{size(disk.free)} free; {more} more checkpoints of {size(newest.bytes)} are to come", disk.path),
+        told(
+            "disk",
+            f"{size(disk.free)} free; {more} more checkpoints of {size(newest.bytes)} are to come",
+            disk.path,
+        ),
     ]
-    text = f"Nothing limits the checkpoints: {more} more are to come and {max(0, int(disk.free // max(newest.bytes, 1)))} fit."
+    text = (
+        f"Nothing limits the checkpoints: {more} more are to come and "
+        f"{max(0, int(disk.free // max(newest.bytes, 1)))} fit."
+    )
     return found("keep-last-missing", run, text, evidence, "config:keep-last")
 
 
 def _saves(run: RunFacts) -> bool:
     frequency = number(run.setting("trainer.save_freq"))
-    return bool(run.checkpoints) or (frequency is not None and frequency > 0) or bool(run.under("ckpt"))
+    return (
+        bool(run.checkpoints)
+        or (frequency is not None and frequency > 0)
+        or bool(run.under("ckpt"))
+    )
 
 
 def _reading(disk: Disk, limit: float) -> dict[str, Any]:
     used, free = size(disk.used or 0), size(disk.free or 0)
-    return told("disk", f"{used} used, {free} free: {disk.share:.1f} %, limit {limit:g} %", disk.path)
+    return told(
+        "disk", f"{used} used, {free} free: {disk.share:.1f} %, limit {limit:g} %", disk.path
+    )
 
 
 def _full_in(disk: Disk) -> str:

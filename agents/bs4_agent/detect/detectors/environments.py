@@ -1,4 +1,6 @@
-"""What a run stands on besides its config: environments' versions, dataset caches, limits of its processes, local W&B directories."""
+"""What a run stands on besides its config: environments' versions, dataset caches, limits of its
+processes, local W&B directories.
+"""
 
 from __future__ import annotations
 
@@ -19,42 +21,68 @@ def env_version_drift(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
     ]
     if not drifted or quiet(run):
         return []
-    evidence = [file_evidence(e.where, f"{e.name} {e.installed} is installed, the config's header names {e.wanted}") for e in drifted]
+    evidence = [
+        file_evidence(
+            e.where, f"{e.name} {e.installed} is installed, the config's header names {e.wanted}"
+        )
+        for e in drifted
+    ]
     first = drifted[0]
-    text = f"{first.name} {first.installed} is installed; the config was written for {first.wanted}."
+    text = (
+        f"{first.name} {first.installed} is installed; the config was written for {first.wanted}."
+    )
     return found("env-version-drift", run, text, evidence, f"env:{first.name}:{first.wanted}")
 
 
 def dataset_cache_partial(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """A cache entry without its marker that nobody writes to any more, while the run has not got to its first step."""
+    """A cache entry without its marker that nobody writes to any more, while the run has not got to
+    its first step.
+    """
     rest = float(parameters.get("quiet_s", 120))
     caches = (run.around.caches if run.around is not None else None) or ()
     torn = [c for c in caches if not c.ready and facts.now_t - c.changed >= rest]
     if not torn or run.trainer_side.steps or run.orchestrator_side.steps or quiet(run):
         return []
-    evidence = [file_evidence(c.path, f"no ready marker, and no writer for {facts.now_t - c.changed:.0f} s") for c in torn]
+    evidence = [
+        file_evidence(c.path, f"no ready marker, and no writer for {facts.now_t - c.changed:.0f} s")
+        for c in torn
+    ]
     return found(
-        "dataset-cache-partial", run, f"A dataset cache was left half written: {torn[0].path.name}.", evidence, f"files:{torn[0].path}"
+        "dataset-cache-partial",
+        run,
+        f"A dataset cache was left half written: {torn[0].path.name}.",
+        evidence,
+        f"files:{torn[0].path}",
     )
 
 
 def fd_limit_low(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """A soft limit that is below what any stack lives with, or of which more than half is in use. The usual 1024 alone is no finding:
-    it is on most pods, and vLLM raises its own."""
-    floor, share, wanted = int(parameters.get("floor", 1024)), float(parameters.get("used", 0.5)), int(parameters.get("wanted", 65536))
+    """A soft limit that is below what any stack lives with, or of which more than half is in use.
+    The usual 1024 alone is no finding: it is on most pods, and vLLM raises its own.
+    """
+    floor, share, wanted = (
+        int(parameters.get("floor", 1024)),
+        float(parameters.get("used", 0.5)),
+        int(parameters.get("wanted", 65536)),
+    )
     processes = (run.around.processes if run.around is not None else None) or ()
     low = [
         p
         for p in processes
         if p.nofile is not None
-        and (p.nofile < floor or (p.nofile < wanted and p.open_files is not None and p.open_files > share * p.nofile))
+        and (
+            p.nofile < floor
+            or (p.nofile < wanted and p.open_files is not None and p.open_files > share * p.nofile)
+        )
     ]
     if not low or not live(run):
         return []
     worst = min(low, key=lambda p: p.nofile or 0)
     evidence = [
         process_evidence(
-            p.identity, f"{p.component}: soft limit {p.nofile}, open files {p.open_files if p.open_files is not None else 'unknown'}"
+            p.identity,
+            f"{p.component}: soft limit {p.nofile}, open files "
+            f"{p.open_files if p.open_files is not None else 'unknown'}",
         )
         for p in low
     ]
@@ -63,29 +91,50 @@ def fd_limit_low(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> 
 
 
 def host_oom_kill(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """The kernel killed in our control group during this attempt, and a process of it is gone: told where the kernel log is hidden."""
+    """The kernel killed in our control group during this attempt, and a process of it is gone: told
+    where the kernel log is hidden.
+    """
     at = facts.oom_kill_m
     gone = [m for m in run.members if not m.alive and m.component is not None]
     if at is None or at < run.started_m or not gone or quiet(run):
         return []
-    evidence = [told("process", f"memory.events: oom_kill has grown, {facts.oom_kills} in all since the agent began to look")]
+    evidence = [
+        told(
+            "process",
+            f"memory.events: oom_kill has grown, {facts.oom_kills} in all since the agent "
+            "began to look",
+        )
+    ]
     evidence += [process_evidence(m.identity, f"{m.component} is gone") for m in gone[:4]]
     text = f"The kernel killed for memory in this container, and {gone[0].component} is gone."
     return found("host-oom-kill", run, text, evidence, "memory.events:oom_kill")
 
 
 def wandb_shared_id(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Trainer and orchestrator write to one W&B run without its shared mode, which is made for that."""
-    processes = [p for p in (run.around.processes if run.around is not None else None) or () if p.wandb_id is not None and not p.shared]
+    """Trainer and orchestrator write to one W&B run without its shared mode, which is made for
+    that.
+    """
+    processes = [
+        p
+        for p in (run.around.processes if run.around is not None else None) or ()
+        if p.wandb_id is not None and not p.shared
+    ]
     sides = {"trainer": "trainer", "rank": "trainer", "orchestrator": "orchestrator"}
     seen: dict[str, dict[str, Any]] = {}
     for process in processes:
         if (side := sides.get(process.component or "")) is not None:
             seen.setdefault(process.wandb_id or "", {})[side] = process
     both = next((by_side for by_side in seen.values() if len(by_side) == 2), None)
-    if both is None or not live(run) or (run.setting("trainer.wandb.id") and run.setting("orchestrator.wandb.id")):
+    if (
+        both is None
+        or not live(run)
+        or (run.setting("trainer.wandb.id") and run.setting("orchestrator.wandb.id"))
+    ):
         return []
-    evidence = [process_evidence(p.identity, f"{side} has the same WANDB_RUN_ID (compared by digest)") for side, p in both.items()]
+    evidence = [
+        process_evidence(p.identity, f"{side} has the same WANDB_RUN_ID (compared by digest)")
+        for side, p in both.items()
+    ]
     return found(
         "wandb-shared-id",
         run,
@@ -99,21 +148,43 @@ def wandb_offline_unsynced(facts: Facts, run: RunFacts, parameters: Mapping[str,
     """Told once the run has ended: until then there is nothing to sync."""
     local = (run.around.wandb if run.around is not None else None) or ()
     newest_synced = max((d.changed for d in local if not d.offline or d.synced), default=0.0)
-    waiting = [d for d in local if d.offline and not d.synced and d.changed > max(newest_synced, run.started_t)]
+    waiting = [
+        d
+        for d in local
+        if d.offline and not d.synced and d.changed > max(newest_synced, run.started_t)
+    ]
     if not waiting or run.state not in ("ended", "lost", "files"):
         return []
-    evidence = [file_evidence(d.path, "offline, never synced" + (f", up to step {d.step}" if d.step is not None else "")) for d in waiting]
+    evidence = [
+        file_evidence(
+            d.path,
+            "offline, never synced" + (f", up to step {d.step}" if d.step is not None else ""),
+        )
+        for d in waiting
+    ]
     return found(
-        "wandb-offline-unsynced", run, f"{len(waiting)} offline W&B runs were never synced.", evidence, f"files:{waiting[0].path.name}"
+        "wandb-offline-unsynced",
+        run,
+        f"{len(waiting)} offline W&B runs were never synced.",
+        evidence,
+        f"files:{waiting[0].path.name}",
     )
 
 
 def wandb_lag(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """W&B is behind the pod. A finished run is neither healthy nor stalled there: it is finished."""
+    """W&B is behind the pod. A finished run is neither healthy nor stalled there: it is
+    finished.
+    """
     limit = float(parameters.get("after_s", 1200))
     for row in facts.console.of("wandb", run.name) if facts.console else ():
         updated, last = row.get("updated_t"), row.get("last_step")
-        if not live(run) or updated is None or last is None or run.trainer_side.last_step is None or row.get("state") == "finished":
+        if (
+            not live(run)
+            or updated is None
+            or last is None
+            or run.trainer_side.last_step is None
+            or row.get("state") == "finished"
+        ):
             continue
         age = facts.now_t - float(updated)
         if age > limit and run.trainer_side.last_step > int(last):
@@ -127,24 +198,50 @@ def wandb_lag(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fou
 
 def wandb_run_not_found(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
     rows = facts.console.of("wandb", run.name) if facts.console else []
-    if not rows or any(row.get("found") is not False for row in rows) or run.trainer_side.steps < int(parameters.get("steps", 2)):
+    if (
+        not rows
+        or any(row.get("found") is not False for row in rows)
+        or run.trainer_side.steps < int(parameters.get("steps", 2))
+    ):
         return []
-    evidence = [told("wandb", f"no run {row.get('name') or row.get('id')!r} in {row.get('entity')}/{row.get('project')}") for row in rows]
-    return found("wandb-run-not-found", run, "W&B knows no run by the recorded name.", evidence, "wandb:not-found")
+    evidence = [
+        told(
+            "wandb",
+            f"no run {row.get('name') or row.get('id')!r} in "
+            f"{row.get('entity')}/{row.get('project')}",
+        )
+        for row in rows
+    ]
+    return found(
+        "wandb-run-not-found",
+        run,
+        "W&B knows no run by the recorded name.",
+        evidence,
+        "wandb:not-found",
+    )
 
 
 def wandb_name_collision(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Two W&B runs of one name that are not the same run: told from the console's list, where there is one."""
+    """Two W&B runs of one name that are not the same run: told from the console's list, where there
+    is one.
+    """
     rows = (facts.console.wandb if facts.console else None) or ()
     mine = [row for row in rows if row.get("run") == run.name and row.get("name") and row.get("id")]
     for row in mine:
         others = [
-            other for other in rows
-            if other.get("name") == row["name"] and other.get("id") not in (None, row["id"]) and other.get("project") == row.get("project")
-        ]  # fmt: skip
+            other
+            for other in rows
+            if other.get("name") == row["name"]
+            and other.get("id") not in (None, row["id"])
+            and other.get("project") == row.get("project")
+        ]
         if others:
             evidence = [told("wandb", f"{one.get('id')}: {one['name']}") for one in (row, *others)]
             return found(
-                "wandb-name-collision", run, f"{len(others) + 1} W&B runs are called {row['name']}.", evidence, f"wandb:{row['name']}"
+                "wandb-name-collision",
+                run,
+                f"{len(others) + 1} W&B runs are called {row['name']}.",
+                evidence,
+                f"wandb:{row['name']}",
             )
     return []

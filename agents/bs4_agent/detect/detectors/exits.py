@@ -1,4 +1,6 @@
-"""A driver that ended before its work was done, and that nobody stopped. verl's launcher says no exit code: whoever reaped it knows."""
+"""A driver that ended before its work was done, and that nobody stopped. verl's launcher says no
+exit code: whoever reaped it knows.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,17 @@ from bs4_agent.runs.model import Exit
 
 
 def trainer_exited(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """verl: exit code or signal of the driver; 0 is a good end only with the final line. Of a run that was adopted no code is known: there
-    the log has to show that it was read and has no final line. `after`: seconds in which the last lines and their causes come."""
-    if run.spec.trainer != "verl" or run.spec.component not in ("rl", "sft") or run.state != "ended" or run.with_pod or quiet(run):
+    """verl: exit code or signal of the driver; 0 is a good end only with the final line. Of a run
+    that was adopted no code is known: there the log has to show that it was read and has no final
+    line. `after`: seconds in which the last lines and their causes come.
+    """
+    if (
+        run.spec.trainer != "verl"
+        or run.spec.component not in ("rl", "sft")
+        or run.state != "ended"
+        or run.with_pod
+        or quiet(run)
+    ):
         return []
     if run.last_event("finished", "trainer") is not None:
         return []
@@ -24,7 +34,10 @@ def trainer_exited(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -
     if end is None:
         if run.exits or not any(event.source == run.layout.own_log for event in run.events):
             return []
-        how, evidence = "without its final line", [told("process", "the driver has ended; its exit code is not known")]
+        how, evidence = (
+            "without its final line",
+            [told("process", "the driver has ended; its exit code is not known")],
+        )
     elif end.code == 0 and run.spec.component != "rl":
         return []
     else:
@@ -33,13 +46,26 @@ def trainer_exited(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -
         evidence = [process_evidence(end.identity, f"the driver has ended {how}")]
     if (last := run.last_event("fatal", "trainer")) is not None:
         evidence.append(last.evidence())
-    anchor = f"exit:{end.identity.pid}:{end.identity.start_ticks}" if end is not None else f"exit:{run.attempt}"
+    anchor = (
+        f"exit:{end.identity.pid}:{end.identity.start_ticks}"
+        if end is not None
+        else f"exit:{run.attempt}"
+    )
     resumable = any(checkpoint.complete for checkpoint in run.checkpoints)
     text = f"The driver of {run.name} has ended {how}."
-    return found("trainer-exited", run, text, evidence, anchor, playbook=None if resumable else "start-afresh")
+    return found(
+        "trainer-exited",
+        run,
+        text,
+        evidence,
+        anchor,
+        playbook=None if resumable else "start-afresh",
+    )
 
 
 def _end_of_driver(run: RunFacts) -> Exit | None:
     """Of a run in a container the shim reaps Docker's client, which passes the driver's code on."""
-    own = [end for end in run.exits if end.component == "launcher"] or (list(run.exits) if run.spec.container else [])
+    own = [end for end in run.exits if end.component == "launcher"] or (
+        list(run.exits) if run.spec.container else []
+    )
     return max(own, key=lambda end: end.m, default=None)

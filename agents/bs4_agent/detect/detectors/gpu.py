@@ -11,8 +11,12 @@ from bs4_agent.keys import shown_command
 GIB = 1 << 30
 
 
-def stale_gpu_process(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """Reported on the run that cannot start for it; a run that trains beside a stranger is not disturbed by it."""
+def stale_gpu_process(
+    facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
+) -> Sequence[Finding]:
+    """Reported on the run that cannot start for it; a run that trains beside a stranger is not
+    disturbed by it.
+    """
     gpus = facts.gpus
     if run.stop_requested or run.good_end or run.trainer_side.steps:
         return []
@@ -22,21 +26,35 @@ def stale_gpu_process(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
     refused = next((e for e in run.events if e.event.kind == "gpu-memory"), None)
     if gpus.state != "ok" or refused is None:
         return []
-    stale = [h for h in gpus.holders if h.run is None and (h.mem is None or h.mem > min_bytes) and gpus.used.get(h.gpu, 0) > min_bytes]
+    stale = [
+        h
+        for h in gpus.holders
+        if h.run is None
+        and (h.mem is None or h.mem > min_bytes)
+        and gpus.used.get(h.gpu, 0) > min_bytes
+    ]
     if not stale:
         return []
     ours = [h for h in stale if h.dead_run is not None]
     first = (ours or stale)[0]
     known = f"left behind by {first.dead_run}" if ours else "of no run known here"
     holds = f"holds {_size(first, gpus.used)} on GPU {first.gpu}"
-    coverage = ["NVML reports pids of another namespace: memory per process is unknown"] if gpus.pids == "foreign" else []
+    coverage = (
+        ["NVML reports pids of another namespace: memory per process is unknown"]
+        if gpus.pids == "foreign"
+        else []
+    )
     return [
         Finding(
             failure="stale-gpu-process",
             run=run.name,
             attempt=run.attempt,
-            summary=f"{run.name} finds no free GPU memory: pid {first.identity.pid} ({known}) {holds}.",
-            evidence=[refused.evidence(), *(process_evidence(h.identity, _describe(h)) for h in stale)],
+            summary=f"{run.name} finds no free GPU memory: pid {first.identity.pid} ({known}) "
+            f"{holds}.",
+            evidence=[
+                refused.evidence(),
+                *(process_evidence(h.identity, _describe(h)) for h in stale),
+            ],
             anchor=f"pid:{first.identity.pid}:{first.identity.start_ticks}",
             coverage=coverage,
         )
@@ -44,9 +62,18 @@ def stale_gpu_process(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 
 
 def _said(run: RunFacts) -> Sequence[Finding]:
-    """Of finished files: vLLM found memory taken before it had taken any. Where the run's own trainer shares the card, that explains it."""
+    """Of finished files: vLLM found memory taken before it had taken any. Where the run's own
+    trainer shares the card, that explains it.
+    """
     events = list(run.events)
-    place = next((i for i, e in enumerate(events) if e.event.kind == "gpu-memory" and "free_gib" in e.event.values), None)
+    place = next(
+        (
+            i
+            for i, e in enumerate(events)
+            if e.event.kind == "gpu-memory" and "free_gib" in e.event.values
+        ),
+        None,
+    )
     if place is None or any(e.event.kind == "ready" for e in events[place:]):
         return []
     refused = events[place]

@@ -1,4 +1,6 @@
-"""What the driver says of a GPU: lost, remapping rows, asking for a reset. The kernel log's words are signatures in the playbooks."""
+"""What the driver says of a GPU: lost, remapping rows, asking for a reset. The kernel log's words
+are signatures in the playbooks.
+"""
 
 from __future__ import annotations
 
@@ -14,28 +16,48 @@ Found = Sequence[Finding]
 def gpu_off_bus(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
     """A GPU that the driver had and lost."""
     lost = {
-        i: text for i, text in facts.gpus.errors.items() if any(word in text.lower() for word in ("is lost", "fallen off", "does not list"))
+        i: text
+        for i, text in facts.gpus.errors.items()
+        if any(word in text.lower() for word in ("is lost", "fallen off", "does not list"))
     }
     if not lost or not live(run):
         return []
     evidence = [told("nvml", f"GPU {i}: {text}") for i, text in sorted(lost.items())]
     first = min(lost)
-    return found("gpu-off-bus", run, f"GPU {first} is gone: {lost[first]}", evidence, f"gpu:{first}")
+    return found(
+        "gpu-off-bus", run, f"GPU {first} is gone: {lost[first]}", evidence, f"gpu:{first}"
+    )
 
 
 def gpu_row_remap(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
     if not facts.gpus.remaps or not live(run):
         return []
-    evidence = [told("nvml", f"GPU {i}: row remapping {state}") for i, state in sorted(facts.gpus.remaps.items())]
+    evidence = [
+        told("nvml", f"GPU {i}: row remapping {state}")
+        for i, state in sorted(facts.gpus.remaps.items())
+    ]
     first = min(facts.gpus.remaps)
     return found(
-        "gpu-row-remap-pending", run, f"GPU {first} has bad memory rows to remap ({facts.gpus.remaps[first]}).", evidence, f"gpu:{first}"
+        "gpu-row-remap-pending",
+        run,
+        f"GPU {first} has bad memory rows to remap ({facts.gpus.remaps[first]}).",
+        evidence,
+        f"gpu:{first}",
     )
 
 
 def gpu_recovery_action(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
     if not facts.gpus.actions or not live(run):
         return []
-    evidence = [told("nvml", f"GPU {i}: recovery action {action}") for i, action in sorted(facts.gpus.actions.items())]
+    evidence = [
+        told("nvml", f"GPU {i}: recovery action {action}")
+        for i, action in sorted(facts.gpus.actions.items())
+    ]
     first = min(facts.gpus.actions)
-    return found("gpu-recovery-action", run, f"The driver asks for a {facts.gpus.actions[first]} of GPU {first}.", evidence, f"gpu:{first}")
+    return found(
+        "gpu-recovery-action",
+        run,
+        f"The driver asks for a {facts.gpus.actions[first]} of GPU {first}.",
+        evidence,
+        f"gpu:{first}",
+    )

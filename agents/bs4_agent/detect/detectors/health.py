@@ -1,8 +1,9 @@
 """Whether the training itself is well: entropy, KL, gradients, rewards, tool calls, evaluations.
 
-All ranges come from configs/health.toml by way of the playbooks' parameters. A number has to be out of range in every one of the last
-steps that the catalog asks for; a single spike is not an incident. Every finding says "for N steps and more" instead of a count that
-would change with each step.
+All ranges come from configs/health.toml by way of the playbooks' parameters. A number has to be out
+of range in every one of the last steps that the catalog asks for; a single spike is not an
+incident. Every finding says "for N steps and more" instead of a count that would change with each
+step.
 """
 
 from __future__ import annotations
@@ -25,90 +26,188 @@ PARSERS = {
 _ZERO = 5e-5
 
 
-def entropy_collapse(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
+def entropy_collapse(
+    facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
+) -> Sequence[Finding]:
     low = float(parameters["low"])
     return _persistent(
-        run, "entropy-collapse", "trainer", "entropy", int(parameters["steps"]), lambda v: v < low,
+        run,
+        "entropy-collapse",
+        "trainer",
+        "entropy",
+        int(parameters["steps"]),
+        lambda v: v < low,
         f"The policy's entropy is below {low:g}: it hardly explores any more.",
-    )  # fmt: skip
+    )
 
 
 def kl_explosion(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
     high = float(parameters["high"])
     return _persistent(
-        run, "kl-explosion", "trainer", "mismatch_kl", int(parameters["steps"]), lambda v: v > high,
-        f"Mismatch KL is above {high:g}: what generates and what is trained have drifted apart.", severity="critical",
-    )  # fmt: skip
+        run,
+        "kl-explosion",
+        "trainer",
+        "mismatch_kl",
+        int(parameters["steps"]),
+        lambda v: v > high,
+        f"Mismatch KL is above {high:g}: what generates and what is trained have drifted apart.",
+        severity="critical",
+    )
 
 
 def grad_explosion(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
     high = float(parameters["high"])
     return _persistent(
-        run, "grad-explosion", "trainer", "grad_norm", int(parameters["steps"]), lambda v: v > high,
+        run,
+        "grad-explosion",
+        "trainer",
+        "grad_norm",
+        int(parameters["steps"]),
+        lambda v: v > high,
         f"The gradient norm stays above {high:g}.",
-    )  # fmt: skip
+    )
 
 
 def reward_zero(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
     return _persistent(
-        run, "reward-zero", "orchestrator", "reward", int(parameters["zero_steps"]), lambda v: abs(v) < _ZERO,
-        "The mean reward is exactly 0 although rollouts come back.", role="root",
-    )  # fmt: skip
+        run,
+        "reward-zero",
+        "orchestrator",
+        "reward",
+        int(parameters["zero_steps"]),
+        lambda v: abs(v) < _ZERO,
+        "The mean reward is exactly 0 although rollouts come back.",
+        role="root",
+    )
 
 
 def nan_loss(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """The very first step whose loss or gradient norm is no finite number, or, under verl, any of whose metrics is NaN."""
+    """The very first step whose loss or gradient norm is no finite number, or, under verl, any of
+    whose metrics is NaN.
+    """
     for key, word in (("loss", "loss"), ("grad_norm", "gradient norm")):
         points = series(run, "trainer", key)
         bad = next((p for p in points if p[1] - p[1] != 0.0), None)  # NaN and both infinities
         if bad is not None:
             text = f"The {word} of step {bad[0]} is {bad[1]:g}."
-            return [_found(run, "nan-loss", text, [metric_evidence(run, "trainer", bad[0], f"{key} {bad[1]:g}")], "critical", "root")]
+            return [
+                _found(
+                    run,
+                    "nan-loss",
+                    text,
+                    [metric_evidence(run, "trainer", bad[0], f"{key} {bad[1]:g}")],
+                    "critical",
+                    "root",
+                )
+            ]
     points = series(run, "trainer", "not_finite")
     if not points:
         return []
     step = points[0][0]
-    name = next(row["not_finite"] for row in run.history if row["step"] == step and row.get("not_finite"))
+    name = next(
+        row["not_finite"] for row in run.history if row["step"] == step and row.get("not_finite")
+    )
     evidence = metric_evidence(run, "trainer", step, f"{name} nan")
-    return [_found(run, "nan-loss", f"{name} of step {step} is NaN.", [evidence], "critical", "root")]
+    return [
+        _found(run, "nan-loss", f"{name} of step {step} is NaN.", [evidence], "critical", "root")
+    ]
 
 
 def few_trainable(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """Almost all groups were solved alike, so that they teach nothing. By the step line's ratio, or by the warning before it."""
+    """Almost all groups were solved alike, so that they teach nothing. By the step line's ratio, or
+    by the warning before it.
+    """
     steps, low = int(parameters["steps"]), float(parameters["low_percent"])
     points = series(run, "orchestrator", "trainable")
     recent = last(points, steps)
-    summary = f"At most {low:g} % of the traces teach anything, for {steps} steps and more: the tasks are too easy or too hard."
+    summary = (
+        f"At most {low:g} % of the traces teach anything, for {steps} steps and more: the tasks "
+        "are too easy or too hard."
+    )
     if recent and all(value <= low for _, value in recent):
-        return [_found(run, "few-trainable", summary, _ends(run, "orchestrator", "trainable", recent), "info", "warning")]
+        return [
+            _found(
+                run,
+                "few-trainable",
+                summary,
+                _ends(run, "orchestrator", "trainable", recent),
+                "info",
+                "warning",
+            )
+        ]
     warned = [e for e in run.events if e.event.kind == "low-trainable"]
     if not points and len(warned) >= steps:
-        return [_found(run, "few-trainable", summary, [warned[0].evidence(), warned[-1].evidence()], "info", "warning")]
+        return [
+            _found(
+                run,
+                "few-trainable",
+                summary,
+                [warned[0].evidence(), warned[-1].evidence()],
+                "info",
+                "warning",
+            )
+        ]
     solved = last(series(run, "orchestrator", "reward"), 2 * steps)
     if solved and not points and all(value >= 1.0 - _ZERO for _, value in solved):
-        text = f"Every reward is 1 for {2 * steps} steps and more: there is nothing left to learn from these tasks."
-        return [_found(run, "few-trainable", text, _ends(run, "orchestrator", "reward", solved), "info", "warning")]
+        text = (
+            f"Every reward is 1 for {2 * steps} steps and more: there is nothing left to learn "
+            "from these tasks."
+        )
+        return [
+            _found(
+                run,
+                "few-trainable",
+                text,
+                _ends(run, "orchestrator", "reward", solved),
+                "info",
+                "warning",
+            )
+        ]
     return []
 
 
 def reward_plateau(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """The best stretch of the last `plateau_steps` is no better than the best one before; rewards near the top are success."""
+    """The best stretch of the last `plateau_steps` is no better than the best one before; rewards
+    near the top are success.
+    """
     steps, width = int(parameters["plateau_steps"]), int(parameters["window"])
     points = series(run, "orchestrator", "reward")
     if len(points) < steps + width:
         return []
     gain = _best(points[-steps:], width) - _best(points[:-steps], width)
     recent = points[-width:]
-    if gain >= float(parameters["min_gain"]) or mean(recent) >= float(parameters["solved"]) or mean(recent) < _ZERO:
+    if (
+        gain >= float(parameters["min_gain"])
+        or mean(recent) >= float(parameters["solved"])
+        or mean(recent) < _ZERO
+    ):
         return []
     stop = int(parameters["stop_steps"])
-    text = f"The reward has not improved for {steps} steps and more; {stop} are the usual point to stop and keep the best checkpoint."
-    return [_found(run, "reward-plateau", text, _ends(run, "orchestrator", "reward", points[-steps:]), "info", "warning")]
+    text = (
+        f"The reward has not improved for {steps} steps and more; {stop} are the usual point to "
+        "stop and keep the best checkpoint."
+    )
+    return [
+        _found(
+            run,
+            "reward-plateau",
+            text,
+            _ends(run, "orchestrator", "reward", points[-steps:]),
+            "info",
+            "warning",
+        )
+    ]
 
 
 def train_eval_gap(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """The last evaluations of one environment all lie far below the training reward of their time."""
-    needed, gap, width = int(parameters["evaluations"]), float(parameters["gap"]), int(parameters["window"])
+    """The last evaluations of one environment all lie far below the training reward of their
+    time.
+    """
+    needed, gap, width = (
+        int(parameters["evaluations"]),
+        float(parameters["gap"]),
+        int(parameters["window"]),
+    )
     rewards = series(run, "orchestrator", "reward")
     by_env: dict[str, list[Any]] = {}
     for event in run.events:
@@ -118,26 +217,72 @@ def train_eval_gap(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -
         recent = evaluations[-needed:]
         if len(recent) < needed or len(rewards) < width:
             continue
-        if all(_train_reward(rewards, event, width) - event.event.values["reward"] > gap for event in recent):
+        if all(
+            _train_reward(rewards, event, width) - event.event.values["reward"] > gap
+            for event in recent
+        ):
             text = (
-                f"Training reward is more than {gap:g} above the last {needed} evaluations of {env}: it learns the training set by heart."
+                f"Training reward is more than {gap:g} above the last {needed} evaluations of "
+                f"{env}: it learns the training set by heart."
             )
-            return [_found(run, "train-eval-gap", text, [event.evidence() for event in recent], "info", "warning", env)]
+            return [
+                _found(
+                    run,
+                    "train-eval-gap",
+                    text,
+                    [event.evidence() for event in recent],
+                    "info",
+                    "warning",
+                    env,
+                )
+            ]
     return []
 
 
 def no_tool_calls(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """No call in whole batches with rewards near 0; or a parser that cannot read this model's calls."""
+    """No call in whole batches with rewards near 0; or a parser that cannot read this model's
+    calls.
+    """
     if wrong := _parser(run):
         model, parser, fitting = wrong
-        text = f"vLLM reads tool calls with the parser {parser}, but {model} writes them for {' or '.join(fitting)}."
-        evidence = {"source": "files", "stream": "", "cursor": "", "file": str(run.spec.config_path), "offset": 0, "line": 0, "text": text}
+        text = (
+            f"vLLM reads tool calls with the parser {parser}, but {model} writes them for "
+            f"{' or '.join(fitting)}."
+        )
+        evidence = {
+            "source": "files",
+            "stream": "",
+            "cursor": "",
+            "file": str(run.spec.config_path),
+            "offset": 0,
+            "line": 0,
+            "text": text,
+        }
         return [_found(run, "no-tool-calls", text, [evidence], "warning", "root", parser)]
     steps = int(parameters["steps"])
-    calls, rewards = last(series(run, "orchestrator", "tool_calls"), steps), last(series(run, "orchestrator", "reward"), steps)
-    if calls and rewards and all(v == 0 for _, v in calls) and mean(rewards) <= float(parameters["reward"]):
-        text = f"The model has called no tool for {steps} steps and more, and the rewards are near 0."
-        return [_found(run, "no-tool-calls", text, _ends(run, "orchestrator", "tool_calls", calls), "warning", "root")]
+    calls, rewards = (
+        last(series(run, "orchestrator", "tool_calls"), steps),
+        last(series(run, "orchestrator", "reward"), steps),
+    )
+    if (
+        calls
+        and rewards
+        and all(v == 0 for _, v in calls)
+        and mean(rewards) <= float(parameters["reward"])
+    ):
+        text = (
+            f"The model has called no tool for {steps} steps and more, and the rewards are near 0."
+        )
+        return [
+            _found(
+                run,
+                "no-tool-calls",
+                text,
+                _ends(run, "orchestrator", "tool_calls", calls),
+                "warning",
+                "root",
+            )
+        ]
     return []
 
 
@@ -153,9 +298,17 @@ def _parser(run: RunFacts) -> tuple[str, str, tuple[str, ...]] | None:
 
 
 def _persistent(
-    run: RunFacts, failure: str, side: str, key: str, steps: int, bad: Callable[[float], bool], text: str,
-    *, severity: str = "warning", role: str = "warning",
-) -> list[Finding]:  # fmt: skip
+    run: RunFacts,
+    failure: str,
+    side: str,
+    key: str,
+    steps: int,
+    bad: Callable[[float], bool],
+    text: str,
+    *,
+    severity: str = "warning",
+    role: str = "warning",
+) -> list[Finding]:
     recent = last(series(run, side, key), steps)
     if not recent or not all(bad(value) for _, value in recent):
         return []
@@ -188,6 +341,12 @@ def _train_reward(rewards: Sequence[Point], evaluation: Any, width: int) -> floa
 
 
 def _found(
-    run: RunFacts, failure: str, text: str, evidence: Sequence[Mapping[str, Any]], severity: str, role: str, what: str = ""
+    run: RunFacts,
+    failure: str,
+    text: str,
+    evidence: Sequence[Mapping[str, Any]],
+    severity: str,
+    role: str,
+    what: str = "",
 ) -> Finding:
     return Finding(failure, run.name, run.attempt, text, evidence, f"health:{what}", severity, role)

@@ -1,11 +1,11 @@
 """Inference is gone and nothing says so.
 
-Three ways, all measured on a real vLLM: the server ends with exit code 0 when its engine is killed in mid-generation, which
-prime-rl's launchers ignore; a stopped engine leaves /health at 200 and looks idle; a server that was started apart from the launcher
-is nobody's child.
+Three ways, all measured on a real vLLM: the server ends with exit code 0 when its engine is killed
+in mid-generation, which prime-rl's launchers ignore; a stopped engine leaves /health at 200 and
+looks idle; a server that was started apart from the launcher is nobody's child.
 
-The run does not hang for ever: the clients' retries end, and minutes later the run ends by itself with other words. So the same is also
-read out of the logs of a run that has ended.
+The run does not hang for ever: the clients' retries end, and minutes later the run ends by itself
+with other words. So the same is also read out of the logs of a run that has ended.
 """
 
 from __future__ import annotations
@@ -26,13 +26,21 @@ _REFUSED = "Connection error."
 _NO_UPDATE = "All connection attempts failed"
 
 
-def inference_silent(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """Find a server that is gone or hangs while its run goes on, or that was gone before its run ended."""
+def inference_silent(
+    facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
+) -> Sequence[Finding]:
+    """Find a server that is gone or hangs while its run goes on, or that was gone before its run
+    ended.
+    """
     if run.state in _OVER:
         return _ended_silently(run)
     if run.state != "running" or run.good_end or run.stop_requested or run.spec.component != "rl":
         return []
-    was_ready = run.server.ever_ok_m is not None or run.last_event("ready") is not None or run.orchestrator_side.steps > 0
+    was_ready = (
+        run.server.ever_ok_m is not None
+        or run.last_event("ready") is not None
+        or run.orchestrator_side.steps > 0
+    )
     if not was_ready or not (run.alive("trainer") or run.alive("rank") or run.alive("launcher")):
         return []
     for judge in (_exited, _hung, _gone):
@@ -41,25 +49,55 @@ def inference_silent(facts: Facts, run: RunFacts, parameters: Mapping[str, Any])
     return []
 
 
-def inference_exited_clean(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """The server was asked to end and did so in order, with 0; the launcher takes no notice. That its engine died is another failure."""
+def inference_exited_clean(
+    facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
+) -> Sequence[Finding]:
+    """The server was asked to end and did so in order, with 0; the launcher takes no notice. That
+    its engine died is another failure.
+    """
     if run.state in _OVER:
         return _ended_in_order(run)
-    if run.state != "running" or run.good_end or run.stop_requested or run.spec.component != "rl" or not _orderly(run):
+    if (
+        run.state != "running"
+        or run.good_end
+        or run.stop_requested
+        or run.spec.component != "rl"
+        or not _orderly(run)
+    ):
         return []
-    if run.alive("inference") or run.last_event("child-failed", "launcher") or run.last_event("terminating", "launcher"):
+    if (
+        run.alive("inference")
+        or run.last_event("child-failed", "launcher")
+        or run.last_event("terminating", "launcher")
+    ):
         return []
     gone = next((m for m in run.members if m.component == "inference"), None)
     said = run.last_event("terminating", "inference")
-    if gone is None or said is None or not (run.alive("trainer") or run.alive("rank") or run.alive("orchestrator")):
+    if (
+        gone is None
+        or said is None
+        or not (run.alive("trainer") or run.alive("rank") or run.alive("orchestrator"))
+    ):
         return []
     code = next((e.code for e in run.exits if e.identity == gone.identity), 0)
     if code != 0:
         return []
-    evidence = [process_evidence(gone.identity, "the inference server has ended in order; the run goes on without it"), said.evidence()]
+    evidence = [
+        process_evidence(
+            gone.identity, "the inference server has ended in order; the run goes on without it"
+        ),
+        said.evidence(),
+    ]
     text = "The inference server has shut down in order, and the launcher waits on."
     return [
-        Finding("inference-exited-clean", run.name, run.attempt, text, evidence, f"exit:{gone.identity.pid}:{gone.identity.start_ticks}")
+        Finding(
+            "inference-exited-clean",
+            run.name,
+            run.attempt,
+            text,
+            evidence,
+            f"exit:{gone.identity.pid}:{gone.identity.start_ticks}",
+        )
     ]
 
 
@@ -79,20 +117,37 @@ def _ended_in_order(run: RunFacts) -> list[Finding]:
     said = run.last_event("terminating", "inference")
     if refused is None or said is None or not _orderly(run):
         return []
-    text = "The inference server had shut down in order before the run ended, and the launcher had waited on."
+    text = (
+        "The inference server had shut down in order before the run ended, and the launcher had "
+        "waited on."
+    )
     anchor = _anchor_of_end(run, said)
-    return [Finding("inference-exited-clean", run.name, run.attempt, text, [said.evidence(), refused.evidence()], anchor)]
+    return [
+        Finding(
+            "inference-exited-clean",
+            run.name,
+            run.attempt,
+            text,
+            [said.evidence(), refused.evidence()],
+            anchor,
+        )
+    ]
 
 
 def _left_alone(run: RunFacts) -> LogEvent | None:
-    """Return the line that shows that the orchestrator found no server while the run went on; None when there is none.
+    """Return the line that shows that the orchestrator found no server while the run went on; None
+    when there is none.
 
-    A launcher that ends its children for another reason leaves the clients no time to try to the end. One that has seen the server fail
-    says so, and a run that made a step with tokens afterwards had a server.
+    A launcher that ends its children for another reason leaves the clients no time to try to the
+    end. One that has seen the server fail says so, and a run that made a step with tokens
+    afterwards had a server.
     """
     if run.good_end or run.stop_requested or run.spec.component != "rl":
         return None
-    if any(e.event.kind == "child-failed" and e.event.side == "launcher" and _is_inference(e) for e in run.events):
+    if any(
+        e.event.kind == "child-failed" and e.event.side == "launcher" and _is_inference(e)
+        for e in run.events
+    ):
         return None
     kinds = ("rollout-failed", "step", "fatal")
     said = [e for e in run.events if e.event.side == "orchestrator" and e.event.kind in kinds]
@@ -113,12 +168,16 @@ def _is_refused(event: LogEvent) -> bool:
 
 
 def _is_empty(event: LogEvent) -> bool:
-    """Whether it is the line of a step without a token (2026-01 goes on until its batch is empty)."""
+    """Whether it is the line of a step without a token (2026-01 goes on until its batch is
+    empty).
+    """
     return event.event.kind == "step" and event.event.values.get("throughput") == 0.0
 
 
 def _anchor_of_end(run: RunFacts, said: LogEvent) -> str:
-    """The same anchor as for the live run where its processes are known, so that it stays the same incident."""
+    """The same anchor as for the live run where its processes are known, so that it stays the same
+    incident.
+    """
     gone = next((m for m in run.members if m.component == "inference"), None)
     if gone is not None:
         return f"exit:{gone.identity.pid}:{gone.identity.start_ticks}"
@@ -126,27 +185,58 @@ def _anchor_of_end(run: RunFacts, said: LogEvent) -> str:
 
 
 def _orderly(run: RunFacts) -> bool:
-    """Whether the server's log says that it was shut down, and before that nothing of an engine that was lost, nor, in the last minute,
-    of an error or of answers with 500: a server whose engine was killed ends with the same words and the same code. What fails after
-    those words are requests that the shutdown has cut off."""
-    words = [e for e in run.events if e.event.side == "inference" and e.event.kind in ("terminating", *_TROUBLE)]
-    said = next((index for index in reversed(range(len(words))) if words[index].event.kind == "terminating"), None)
+    """Whether the server's log says that it was shut down, and before that nothing of an engine
+    that was lost, nor, in the last minute, of an error or of answers with 500: a server whose
+    engine was killed ends with the same words and the same code. What fails after those words are
+    requests that the shutdown has cut off.
+    """
+    words = [
+        e
+        for e in run.events
+        if e.event.side == "inference" and e.event.kind in ("terminating", *_TROUBLE)
+    ]
+    said = next(
+        (
+            index
+            for index in reversed(range(len(words)))
+            if words[index].event.kind == "terminating"
+        ),
+        None,
+    )
     if said is None:
         return False
     end = words[said].m
-    return not any(e.event.kind == "inference-lost" or e.m >= end - _JUST_BEFORE_S for e in words[:said] if e.event.kind in _TROUBLE)
+    return not any(
+        e.event.kind == "inference-lost" or e.m >= end - _JUST_BEFORE_S
+        for e in words[:said]
+        if e.event.kind in _TROUBLE
+    )
 
 
 def _exited(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Finding | None:
-    """The server was the launcher's child and is gone. Its exit code is the launcher's to know: had it been another than 0, the launcher
-    would have said so at once and ended the run by its own hand, which is not silent."""
-    if run.alive("inference") or run.last_event("child-failed", "launcher") or run.last_event("terminating", "launcher") or _orderly(run):
+    """The server was the launcher's child and is gone. Its exit code is the launcher's to know: had
+    it been another than 0, the launcher would have said so at once and ended the run by its own
+    hand, which is not silent.
+    """
+    if (
+        run.alive("inference")
+        or run.last_event("child-failed", "launcher")
+        or run.last_event("terminating", "launcher")
+        or _orderly(run)
+    ):
         return None
     gone = next((m for m in run.members if m.component == "inference"), None)
     if gone is None:
         return None
-    evidence = [process_evidence(gone.identity, "the inference server has ended; the launcher goes on without it")]
-    evidence += [process_evidence(m.identity, f"{m.component} is still there") for m in run.alive("engine") + run.alive("worker")]
+    evidence = [
+        process_evidence(
+            gone.identity, "the inference server has ended; the launcher goes on without it"
+        )
+    ]
+    evidence += [
+        process_evidence(m.identity, f"{m.component} is still there")
+        for m in run.alive("engine") + run.alive("worker")
+    ]
     anchor = f"exit:{gone.identity.pid}:{gone.identity.start_ticks}"
     return _finding(run, "The inference server has ended and nobody noticed.", evidence, anchor)
 
@@ -156,20 +246,47 @@ def _hung(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Finding
     if server.failures < int(parameters.get("probes", 2)) or server.health != "ok":
         return None
     stopped = run.alive("engine") + run.alive("worker")
-    evidence = [_probe(run, f"{server.failures} one-token requests in a row got no answer, although /health answers 200")]
-    evidence += [process_evidence(m.identity, f"{m.component} {shown_command(m.cmdline, 60)}") for m in stopped]
-    return _finding(run, "The inference server is up and answers nothing.", evidence, f"hung:{server.url}:{run.attempt}:{_anchor(run)}")
+    evidence = [
+        _probe(
+            run,
+            f"{server.failures} one-token requests in a row got no answer, although /health "
+            "answers 200",
+        )
+    ]
+    evidence += [
+        process_evidence(m.identity, f"{m.component} {shown_command(m.cmdline, 60)}")
+        for m in stopped
+    ]
+    return _finding(
+        run,
+        "The inference server is up and answers nothing.",
+        evidence,
+        f"hung:{server.url}:{run.attempt}:{_anchor(run)}",
+    )
 
 
 def _gone(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Finding | None:
-    """Started apart: no child of ours to have ended. Refused connections from the pod itself are proof enough, once it had answered."""
+    """Started apart: no child of ours to have ended. Refused connections from the pod itself are
+    proof enough, once it had answered.
+    """
     server = run.server
-    if run.ever("inference") or server.ever_ok_m is None or server.health not in ("refused", "reset"):
+    if (
+        run.ever("inference")
+        or server.ever_ok_m is None
+        or server.health not in ("refused", "reset")
+    ):
         return None
-    evidence = [_probe(run, "the server that this run uses was answering and now refuses connections")]
+    evidence = [
+        _probe(run, "the server that this run uses was answering and now refuses connections")
+    ]
     if lost := run.last_event("inference-lost"):
         evidence.append(lost.evidence())
-    return _finding(run, "The separately started inference server is gone.", evidence, f"gone:{server.url}:{run.attempt}:{_anchor(run)}")
+    return _finding(
+        run,
+        "The separately started inference server is gone.",
+        evidence,
+        f"gone:{server.url}:{run.attempt}:{_anchor(run)}",
+    )
 
 
 def _anchor(run: RunFacts) -> str:
@@ -178,9 +295,25 @@ def _anchor(run: RunFacts) -> str:
 
 
 def _probe(run: RunFacts, text: str) -> dict[str, Any]:
-    return {"source": "probe", "stream": "", "cursor": "", "file": "", "offset": 0, "line": 0, "text": f"{run.server.url}: {text}"}
+    return {
+        "source": "probe",
+        "stream": "",
+        "cursor": "",
+        "file": "",
+        "offset": 0,
+        "line": 0,
+        "text": f"{run.server.url}: {text}",
+    }
 
 
 def _finding(run: RunFacts, summary: str, evidence: list[dict[str, Any]], anchor: str) -> Finding:
     resumable = any(c.complete for c in run.checkpoints)
-    return Finding("vllm-silent-death", run.name, run.attempt, summary, evidence, anchor, playbook=None if resumable else "start-afresh")
+    return Finding(
+        "vllm-silent-death",
+        run.name,
+        run.attempt,
+        summary,
+        evidence,
+        anchor,
+        playbook=None if resumable else "start-afresh",
+    )

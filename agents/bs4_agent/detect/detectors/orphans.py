@@ -15,23 +15,38 @@ _WORKERS = ("trainer", "rank", "orchestrator", "inference", "engine", "worker", 
 
 
 def launcher_orphans(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """The launcher went without ending anybody (SIGHUP, in 2026-01 also SIGTERM). One that said that it ends its children, or that one of
-    them failed, died in order: what is left then follows from that."""
-    if run.spec.component != "rl" or quiet(run) or not run.ever("launcher") or run.alive("launcher"):
+    """The launcher went without ending anybody (SIGHUP, in 2026-01 also SIGTERM). One that said
+    that it ends its children, or that one of them failed, died in order: what is left then follows
+    from that.
+    """
+    if (
+        run.spec.component != "rl"
+        or quiet(run)
+        or not run.ever("launcher")
+        or run.alive("launcher")
+    ):
         return []
-    if any(run.last_event(kind, "launcher") for kind in ("terminating", "child-failed", "finished")):
+    if any(
+        run.last_event(kind, "launcher") for kind in ("terminating", "child-failed", "finished")
+    ):
         return []
     left = [member for name in _WORKERS for member in run.alive(name)]
     if not left:
         return []
     gone = [m for m in run.members if m.component == "launcher"]
     ends = {e.identity: e for e in run.exits}
-    evidence = [process_evidence(m.identity, f"the launcher has ended{_how(ends.get(m.identity))}") for m in gone]
+    evidence = [
+        process_evidence(m.identity, f"the launcher has ended{_how(ends.get(m.identity))}")
+        for m in gone
+    ]
     evidence += [process_evidence(m.identity, f"{m.component} lives on") for m in left]
     names = ", ".join(dict.fromkeys(str(m.component) for m in left))
     anchor = f"pid:{gone[-1].identity.pid}:{gone[-1].identity.start_ticks}"
     moving = _moving(facts, run, float(parameters.get("steps", 3)))
-    text = f"The launcher is gone; {names} of {run.name} go on without it{', and steps still come' if moving else ''}."
+    text = (
+        f"The launcher is gone; {names} of {run.name} go on without "
+        f"it{', and steps still come' if moving else ''}."
+    )
     return found("launcher-orphans", run, text, evidence, anchor)
 
 
@@ -47,7 +62,9 @@ def _moving(facts: Facts, run: RunFacts, steps: float) -> bool:
 
 
 def ray_leftovers(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """verl: the driver has ended and processes of its session are still there. A TaskRunner among them means that it still works."""
+    """verl: the driver has ended and processes of its session are still there. A TaskRunner among
+    them means that it still works.
+    """
     if run.spec.trainer != "verl" or run.state not in ("ended", "lost"):
         return []
     left = [m for m in run.members if m.alive]
@@ -71,26 +88,61 @@ def ray_leftovers(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) ->
 
 def resume_mode_not_off(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
     """`off` is no value of trainer.resume_mode; YAML readers turn it into false on top."""
-    if run.spec.trainer != "verl" or run.config is None or "trainer.resume_mode" not in run.config or quiet(run):
+    if (
+        run.spec.trainer != "verl"
+        or run.config is None
+        or "trainer.resume_mode" not in run.config
+        or quiet(run)
+    ):
         return []
     value = run.config["trainer.resume_mode"]
     if value is not False and str(value).lower() not in ("off", "false", "no", "none"):
         return []
-    evidence = [told("config", f"trainer.resume_mode: {value!r}; the values are auto, disable and resume_path")]
-    first = run.trainer_side.last_step - run.trainer_side.steps + 1 if run.trainer_side.last_step is not None else None
+    evidence = [
+        told(
+            "config",
+            f"trainer.resume_mode: {value!r}; the values are auto, disable and resume_path",
+        )
+    ]
+    first = (
+        run.trainer_side.last_step - run.trainer_side.steps + 1
+        if run.trainer_side.last_step is not None
+        else None
+    )
     if first is not None and first > 1:
         evidence.append(told("steps", f"the first step of this attempt was {first}"))
-    return found("resume-mode-not-off", run, "resume_mode=off does not switch resuming off.", evidence, "config:resume-mode")
+    return found(
+        "resume-mode-not-off",
+        run,
+        "resume_mode=off does not switch resuming off.",
+        evidence,
+        "config:resume-mode",
+    )
 
 
 def verl_overshoot(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
     """Beyond the steps that were planned: verl counts epochs unless total_training_steps is set."""
     planned = run.setting("plan.steps")
     step = run.trainer_side.last_step
-    if run.spec.trainer != "verl" or planned is None or step is None or quiet(run) or step <= int(planned):
+    if (
+        run.spec.trainer != "verl"
+        or planned is None
+        or step is None
+        or quiet(run)
+        or step <= int(planned)
+    ):
         return []
     total = run.setting("trainer.total_training_steps")
     if total is not None and int(total) >= step:
         return []
-    evidence = [told("steps", f"step {step}"), told("config", f"planned {planned}; trainer.total_training_steps: {total}")]
-    return found("verl-overshoot", run, f"The run is at step {step}; {planned} were planned.", evidence, "steps:overshoot")
+    evidence = [
+        told("steps", f"step {step}"),
+        told("config", f"planned {planned}; trainer.total_training_steps: {total}"),
+    ]
+    return found(
+        "verl-overshoot",
+        run,
+        f"The run is at step {step}; {planned} were planned.",
+        evidence,
+        "steps:overshoot",
+    )

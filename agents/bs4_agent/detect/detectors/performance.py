@@ -1,8 +1,9 @@
 """Where the time of a step goes, and GPUs that are paid for and idle.
 
-The share of a step in which the trainer waits for rollouts is the trainer's own measurement where it writes one (metrics.jsonl of the
-current generation), and else comes from the two sides' step lines: the trainer works on step N from the moment when it has both batch N
-and its step N - 1 behind it.
+The share of a step in which the trainer waits for rollouts is the trainer's own measurement where
+it writes one (metrics.jsonl of the current generation), and else comes from the two sides' step
+lines: the trainer works on step N from the moment when it has both batch N and its step N - 1
+behind it.
 """
 
 from __future__ import annotations
@@ -24,13 +25,19 @@ _SIZE = re.compile(r"(?<![\w.])(\d{1,4}(?:\.\d{1,3})?)[bB](?![a-z])")
 _NVLINK = re.compile(r"SXM|HBM3|NVL|\bB[23]00\b|\bGB[23]00\b|\bH200\b", re.IGNORECASE)
 _BIG_GPU = re.compile(r"\b(?:H100|H200|B200|GH200)\b")
 _UPLOADERS = ("b2", "rclone", "aws", "gsutil", "s5cmd", "azcopy")
-#: A gap between steps counts as one of the catalog's from here on: 15 to 30 minutes were measured, at steps of 3 to 5.
+#: A gap between steps counts as one of the catalog's from here on: 15 to 30 minutes were measured,
+#: at steps of 3 to 5.
 _GAP_S, _GAP_STEPS = 600.0, 3.0
 
 
 def rollout_share(run: RunFacts, steps: int) -> float | None:
-    """Percent of the last `steps` steps in which the trainer waited for rollouts; None where it cannot be told."""
-    waits, times = last(series(run, "trainer", "wait_s"), steps), last(series(run, "trainer", "time_s"), steps)
+    """Percent of the last `steps` steps in which the trainer waited for rollouts; None where it
+    cannot be told.
+    """
+    waits, times = (
+        last(series(run, "trainer", "wait_s"), steps),
+        last(series(run, "trainer", "time_s"), steps),
+    )
     if waits and times and waits[0][0] == times[0][0]:
         total = sum(value for _, value in times)
         return 100.0 * sum(value for _, value in waits) / total if total > 0 else None
@@ -49,65 +56,140 @@ def _from_lines(run: RunFacts, steps: int) -> float | None:
     return 100.0 * waited / total if total > 0 and len(done) > steps else None
 
 
-def rollout_latency_bound(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """Steps wait for rollouts while no GPU works, or the environment's code runs on a remote executor: latency, not throughput."""
+def rollout_latency_bound(
+    facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
+) -> Sequence[Finding]:
+    """Steps wait for rollouts while no GPU works, or the environment's code runs on a remote
+    executor: latency, not throughput.
+    """
     share = _bound(run, int(parameters["steps"]), float(parameters["rollout_share"]))
     if share is None:
         return []
-    backend = next((v for k, v in (run.config or {}).items() if k.endswith("executor_backend") and v != "local"), None)
+    backend = next(
+        (
+            v
+            for k, v in (run.config or {}).items()
+            if k.endswith("executor_backend") and v != "local"
+        ),
+        None,
+    )
     serving, training = _mean(facts.gpus, run, _SERVING), _mean(facts.gpus, run, _TRAINING)
     idle = (
-        serving is not None and serving < float(parameters["idle_util"]) and (training is None or training < float(parameters["idle_util"]))
+        serving is not None
+        and serving < float(parameters["idle_util"])
+        and (training is None or training < float(parameters["idle_util"]))
     )
     if backend is None and not idle:
         return []
-    why = f"the environment's executor is {backend!r}" if backend is not None else "the GPUs are idle meanwhile"
+    why = (
+        f"the environment's executor is {backend!r}"
+        if backend is not None
+        else "the GPUs are idle meanwhile"
+    )
     least = float(parameters["rollout_share"])
-    text = f"More than {least:g} % of each step is spent on waiting for rollouts, and {why}: it is bound by latency."
+    text = (
+        f"More than {least:g} % of each step is spent on waiting for rollouts, and {why}: it is "
+        "bound by latency."
+    )
     return [_found(run, "rollout-latency-bound", text, _breakdown(run), "warning", "root")]
 
 
-def inference_bottleneck(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """The trainer's GPUs wait for inference GPUs that are busy: bound by throughput. Or all GPUs are little used while steps advance."""
+def inference_bottleneck(
+    facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
+) -> Sequence[Finding]:
+    """The trainer's GPUs wait for inference GPUs that are busy: bound by throughput. Or all GPUs
+    are little used while steps advance.
+    """
     serving, training = _mean(facts.gpus, run, _SERVING), _mean(facts.gpus, run, _TRAINING)
-    if run.state != "running" or serving is None or training is None or run.trainer_side.steps < int(parameters["bound_steps"]):
+    if (
+        run.state != "running"
+        or serving is None
+        or training is None
+        or run.trainer_side.steps < int(parameters["bound_steps"])
+    ):
         return []
     low = float(parameters["idle_util"])
     share = _bound(run, int(parameters["bound_steps"]), float(parameters["rollout_share"]))
     if share is not None and serving >= float(parameters["busy_util"]) and training < low:
-        text = "Generation sets the pace: the inference GPUs are busy, the trainer's wait for most of each step."
+        text = (
+            "Generation sets the pace: the inference GPUs are busy, the trainer's wait for most "
+            "of each step."
+        )
         return [_found(run, "inference-bottleneck", text, _breakdown(run), "info", "root")]
     if serving < low and training < low and _advances(facts, run):
-        text = f"All GPUs of this run are used less than {low:g} % on average, although steps advance."
+        text = (
+            f"All GPUs of this run are used less than {low:g} % on average, although steps advance."
+        )
         return [_found(run, "inference-bottleneck", text, _breakdown(run), "info", "root", "idle")]
     return []
 
 
 def tp_slow(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """Tensor parallelism for a model that fits one GPU, on GPUs without NVLink (or of a kind that is not known)."""
-    tp = run.setting("inference.vllm.tensor_parallel_size", "inference.parallel.tp", "actor_rollout_ref.rollout.tensor_model_parallel_size")
-    model = run.setting("inference.vllm.model", "inference.model.name", "model.name", "actor_rollout_ref.model.path")
+    """Tensor parallelism for a model that fits one GPU, on GPUs without NVLink (or of a kind that
+    is not known).
+    """
+    tp = run.setting(
+        "inference.vllm.tensor_parallel_size",
+        "inference.parallel.tp",
+        "actor_rollout_ref.rollout.tensor_model_parallel_size",
+    )
+    model = run.setting(
+        "inference.vllm.model", "inference.model.name", "model.name", "actor_rollout_ref.model.path"
+    )
     size = _SIZE.search(str(model)) if model else None
-    if not isinstance(tp, int) or tp < 2 or size is None or float(size.group(1)) >= float(parameters["billions"]):
+    if (
+        not isinstance(tp, int)
+        or tp < 2
+        or size is None
+        or float(size.group(1)) >= float(parameters["billions"])
+    ):
         return []
     if any(_NVLINK.search(name) for name in facts.gpus.names.values()):
         return []
-    text = f"{model} is served with tensor parallelism over {tp} GPUs that talk over PCIe; it would be faster as {tp} servers side by side."
-    return [_found(run, "tp-slow", text, [_config(run, f"tensor parallel = {tp}, model = {model}")], "info", "warning")]
+    text = (
+        f"{model} is served with tensor parallelism over {tp} GPUs that talk over PCIe; it would "
+        f"be faster as {tp} servers side by side."
+    )
+    return [
+        _found(
+            run,
+            "tp-slow",
+            text,
+            [_config(run, f"tensor parallel = {tp}, model = {model}")],
+            "info",
+            "warning",
+        )
+    ]
 
 
 def offload_slow(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
     """FSDP offload on GPUs with room enough. What a GPU of unknown kind needs is not guessed."""
-    keys = [k for k, v in (run.config or {}).items() if k.endswith(("param_offload", "optimizer_offload")) and v in (True, "True", "true")]
+    keys = [
+        k
+        for k, v in (run.config or {}).items()
+        if k.endswith(("param_offload", "optimizer_offload")) and v in (True, "True", "true")
+    ]
     if not keys or not any(_BIG_GPU.search(name) for name in facts.gpus.names.values()):
         return []
     text = (
-        f"{', '.join(sorted(keys))} moves weights over PCIe at each step; on these GPUs that was slow and freed no memory that was needed."
+        f"{', '.join(sorted(keys))} moves weights over PCIe at each step; on these GPUs that was "
+        "slow and freed no memory that was needed."
     )
-    return [_found(run, "offload-slow", text, [_config(run, f"{key} = true") for key in sorted(keys)], "info", "warning")]
+    return [
+        _found(
+            run,
+            "offload-slow",
+            text,
+            [_config(run, f"{key} = true") for key in sorted(keys)],
+            "info",
+            "warning",
+        )
+    ]
 
 
-def sync_blocks_training(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
+def sync_blocks_training(
+    facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
+) -> Sequence[Finding]:
     """Long gaps between steps that all begin with a checkpoint, in a run that uploads by itself."""
     pace = pace_s(run)
     uploader = next((m for m in run.members if _uploads(m.cmdline)), None)
@@ -122,8 +204,14 @@ def sync_blocks_training(facts: Facts, run: RunFacts, parameters: Mapping[str, A
             blocked.append(begun)
     if len(blocked) < int(parameters.get("occurrences", 2)):
         return []
-    text = "Training stands still after checkpoints while they are uploaded: the upload runs inside the step."
-    evidence = [*(e.evidence() for e in blocked[:2]), _config(run, shown_command(uploader.cmdline, 200))]
+    text = (
+        "Training stands still after checkpoints while they are uploaded: the upload runs inside "
+        "the step."
+    )
+    evidence = [
+        *(e.evidence() for e in blocked[:2]),
+        _config(run, shown_command(uploader.cmdline, 200)),
+    ]
     return [_found(run, "sync-blocks-training", text, evidence, "info", "warning")]
 
 
@@ -138,7 +226,9 @@ def _bound(run: RunFacts, steps: int, least: float) -> float | None:
 
 
 def _mean(gpus: GpuFacts, run: RunFacts, components: Sequence[str]) -> float | None:
-    """Mean use over ten minutes of the GPUs that these components of the run hold; None where that is not known."""
+    """Mean use over ten minutes of the GPUs that these components of the run hold; None where that
+    is not known.
+    """
     mine = {h.gpu for h in gpus.holders if h.run == run.name and h.component in components}
     if not mine or not all(gpu in gpus.mean_util for gpu in mine):
         return None
@@ -165,15 +255,41 @@ def _breakdown(run: RunFacts) -> list[dict[str, Any]]:
     found = [step.evidence()] if step is not None else []
     if parts:
         text = "of the last step: " + ", ".join(parts)
-        found.append({"source": "trainer", "stream": f"steps/{run.name}", "cursor": "", "file": "", "offset": 0, "line": 0, "text": text})
+        found.append(
+            {
+                "source": "trainer",
+                "stream": f"steps/{run.name}",
+                "cursor": "",
+                "file": "",
+                "offset": 0,
+                "line": 0,
+                "text": text,
+            }
+        )
     return found
 
 
 def _config(run: RunFacts, text: str) -> dict[str, Any]:
-    return {"source": "files", "stream": "", "cursor": "", "file": str(run.spec.config_path), "offset": 0, "line": 0, "text": text}
+    return {
+        "source": "files",
+        "stream": "",
+        "cursor": "",
+        "file": str(run.spec.config_path),
+        "offset": 0,
+        "line": 0,
+        "text": text,
+    }
 
 
 def _found(
-    run: RunFacts, failure: str, text: str, evidence: Sequence[Mapping[str, Any]], severity: str, role: str, what: str = ""
+    run: RunFacts,
+    failure: str,
+    text: str,
+    evidence: Sequence[Mapping[str, Any]],
+    severity: str,
+    role: str,
+    what: str = "",
 ) -> Finding:
-    return Finding(failure, run.name, run.attempt, text, evidence, f"performance:{what}", severity, role)
+    return Finding(
+        failure, run.name, run.attempt, text, evidence, f"performance:{what}", severity, role
+    )

@@ -1,6 +1,8 @@
-"""What the provider's listing and our own record of actions say: a reclaimed pod, one too many, one that never came up, a loop.
+"""What the provider's listing and our own record of actions say: a reclaimed pod, one too many, one
+that never came up, a loop.
 
-A provider that does not answer is unknown; a link that is down says nothing about the pod: two independent signs are needed.
+A provider that does not answer is unknown; a link that is down says nothing about the pod: two
+independent signs are needed.
 """
 
 from __future__ import annotations
@@ -14,15 +16,28 @@ from bs4_agent.detect.facts import Facts, Finding, RunFacts
 Found = Sequence[Finding]
 
 _GONE = ("stopped", "outbid", "exited", "gone")
-_TOOLS = ("Missing required tools", "No such file or directory", "installationFailure", "command not found")
+_TOOLS = (
+    "Missing required tools",
+    "No such file or directory",
+    "installationFailure",
+    "command not found",
+)
 
 
 def spot_reclaimed(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
     """The provider says it does not run, twice in a row, and it cannot be reached either."""
     for row in _rows(facts, "pods", run):
-        if row.get("state") in _GONE and row.get("reachable") is False and int(row.get("samples", 0)) >= int(parameters.get("samples", 2)):
+        if (
+            row.get("state") in _GONE
+            and row.get("reachable") is False
+            and int(row.get("samples", 0)) >= int(parameters.get("samples", 2))
+        ):
             evidence = [
-                told("provider", f"instance {row.get('instance')}: {row['state']}, {row.get('samples')} looks in a row"),
+                told(
+                    "provider",
+                    f"instance {row.get('instance')}: {row['state']}, {row.get('samples')} "
+                    "looks in a row",
+                ),
                 told("ssh", f"{row.get('pod')} cannot be reached"),
             ]
             return found(
@@ -42,7 +57,12 @@ def needless_backup_pod(facts: Facts, run: RunFacts, parameters: Mapping[str, An
     if len(pods) < 2 or not stepping or len({row.get("instance") for row in pods}) < 2:
         return []
     evidence = [
-        told("provider", f"instance {row.get('instance')} ({row.get('pod')}): {row.get('steps') or 'no'} new steps") for row in pods
+        told(
+            "provider",
+            f"instance {row.get('instance')} ({row.get('pod')}): {row.get('steps') or 'no'} "
+            "new steps",
+        )
+        for row in pods
     ]
     idle = next((row for row in pods if not row.get("steps")), pods[-1])
     text = f"{stepping[0].get('pod')} makes steps, and {idle.get('pod')} is paid for the same run."
@@ -54,19 +74,44 @@ def no_offers(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fou
     last = searches[-int(parameters.get("searches", 2)) :]
     if len(last) < int(parameters.get("searches", 2)) or any(row["offers"] for row in last):
         return []
-    evidence = [told("provider", f"{row.get('text', 'search')}: no offer under {row.get('cap')} $/h") for row in last]
-    return found("no-offers", run, f"No offer under {last[-1].get('cap')} $ an hour in {len(last)} searches.", evidence, "provider:offers")
+    evidence = [
+        told("provider", f"{row.get('text', 'search')}: no offer under {row.get('cap')} $/h")
+        for row in last
+    ]
+    return found(
+        "no-offers",
+        run,
+        f"No offer under {last[-1].get('cap')} $ an hour in {len(last)} searches.",
+        evidence,
+        "provider:offers",
+    )
 
 
 def recovery_never_ends(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
     """Three recoveries in a row of one run, none of which brought a new step."""
     limit = int(parameters.get("recoveries", 3))
     last = _rows(facts, "recoveries", run)[-limit:]
-    idle = [row for row in last if row.get("step_before") is not None and (row.get("step_after") or 0) <= row["step_before"]]
+    idle = [
+        row
+        for row in last
+        if row.get("step_before") is not None and (row.get("step_after") or 0) <= row["step_before"]
+    ]
     if len(last) < limit or len(idle) < limit:
         return []
-    evidence = [told("journal", f"recovery from step {row['step_before']}: at step {row.get('step_after')} afterwards") for row in last]
-    return found("recovery-never-ends", run, f"{limit} recoveries in a row brought no new step.", evidence, f"recovery:{last[0].get('t')}")
+    evidence = [
+        told(
+            "journal",
+            f"recovery from step {row['step_before']}: at step {row.get('step_after')} afterwards",
+        )
+        for row in last
+    ]
+    return found(
+        "recovery-never-ends",
+        run,
+        f"{limit} recoveries in a row brought no new step.",
+        evidence,
+        f"recovery:{last[0].get('t')}",
+    )
 
 
 def label_prefix_match(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
@@ -75,7 +120,13 @@ def label_prefix_match(facts: Facts, run: RunFacts, parameters: Mapping[str, Any
         wanted, got = row.get("label"), row.get("instance_label")
         if wanted is None or got is None or got == wanted or not str(got).startswith(str(wanted)):
             continue
-        evidence = [told("journal", f"{row.get('kind')}: asked for {wanted!r}, would touch {got!r} (instance {row.get('instance')})")]
+        evidence = [
+            told(
+                "journal",
+                f"{row.get('kind')}: asked for {wanted!r}, would touch {got!r} (instance "
+                f"{row.get('instance')})",
+            )
+        ]
         return found(
             "label-prefix-match",
             run,
@@ -93,17 +144,34 @@ def create_left_instance(facts: Facts, run: RunFacts, parameters: Mapping[str, A
     for row in _rows(facts, "creations", run):
         if not row.get("error") or listing is None:
             continue
-        left = [one for one in listing if one.get("label") == row.get("label") and one.get("id") not in known]
+        left = [
+            one
+            for one in listing
+            if one.get("label") == row.get("label") and one.get("id") not in known
+        ]
         if left:
             evidence = [told("journal", f"create {row.get('label')}: {row['error']}")]
-            evidence += [told("provider", f"instance {one.get('id')} is {one.get('state')}, {one.get('price')} $/h") for one in left]
-            text = f"Creating {row.get('label')} was answered with an error, and instance {left[0].get('id')} exists all the same."
-            return found("create-left-instance", run, text, evidence, f"instance:{left[0].get('id')}")
+            evidence += [
+                told(
+                    "provider",
+                    f"instance {one.get('id')} is {one.get('state')}, {one.get('price')} $/h",
+                )
+                for one in left
+            ]
+            text = (
+                f"Creating {row.get('label')} was answered with an error, and instance "
+                f"{left[0].get('id')} exists all the same."
+            )
+            return found(
+                "create-left-instance", run, text, evidence, f"instance:{left[0].get('id')}"
+            )
     return []
 
 
 def pod_bootstrap_failed(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """It runs, is paid for, and nothing was started: its start log says why, or names that it needs are missing."""
+    """It runs, is paid for, and nothing was started: its start log says why, or names that it needs
+    are missing.
+    """
     after = float(parameters.get("after_s", 600))
     for row in _rows(facts, "pods", run):
         if (
@@ -118,7 +186,10 @@ def pod_bootstrap_failed(facts: Facts, run: RunFacts, parameters: Mapping[str, A
         if row["state"] != "installation-failed" and not why and not missing:
             continue
         minutes = float(row["running_s"]) / 60
-        idle = f"{row.get('pod')} has been {row['state']} for {minutes:.0f} minutes, no launcher, GPU {row.get('gpu_util')} %"
+        idle = (
+            f"{row.get('pod')} has been {row['state']} for {minutes:.0f} minutes, no launcher, "
+            f"GPU {row.get('gpu_util')} %"
+        )
         evidence = [told("provider", idle)]
         evidence += [told("provider", line[:300]) for line in why[:3]]
         evidence += [told("environment", f"{name} is not set") for name in missing]

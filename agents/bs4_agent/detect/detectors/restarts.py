@@ -1,4 +1,6 @@
-"""A run that ended because its pod did: a reboot, or a container that the provider paused, stopped or moved, and started again."""
+"""A run that ended because its pod did: a reboot, or a container that the provider paused, stopped
+or moved, and started again.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +13,33 @@ from bs4_agent.detect.facts import Facts, Finding, RunFacts
 
 
 def pod_restarted(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """The newest attempt was of an earlier life of this pod, and nothing says that it ended well or was stopped by us."""
+    """The newest attempt was of an earlier life of this pod, and nothing says that it ended well or
+    was stopped by us.
+    """
     if not run.with_pod or quiet(run) or any(member.alive for member in run.members):
         return []
-    evidence = [told("run", f"attempt {run.attempt} was started before this pod's first process; nobody was left to write its end")]
+    evidence = [
+        told(
+            "run",
+            f"attempt {run.attempt} was started before this pod's first process; nobody was "
+            "left to write its end",
+        )
+    ]
     if run.leaving is not None:
         evidence.append(told("agent", _last_word(run.leaving)))
     complete = max((c.step for c in run.checkpoints if c.complete), default=None)
-    where = "no step is complete here any more" if complete is None else f"step {complete} is the newest that is complete here"
-    return found("resume-after-restart", run, f"{run.name} ended with its pod, which is back; {where}.", evidence, f"restart:{run.attempt}")
+    where = (
+        "no step is complete here any more"
+        if complete is None
+        else f"step {complete} is the newest that is complete here"
+    )
+    return found(
+        "resume-after-restart",
+        run,
+        f"{run.name} ended with its pod, which is back; {where}.",
+        evidence,
+        f"restart:{run.attempt}",
+    )
 
 
 def _last_word(leaving: Mapping[str, Any]) -> str:
@@ -28,4 +48,7 @@ def _last_word(leaving: Mapping[str, Any]) -> str:
     local = f"step {leaving['local_step']}" if leaving.get("local_step") is not None else "none"
     local = local if leaving.get("local_known") else "not known, the disk did not answer in time"
     remote = f"step {leaving['remote_step']}" if leaving.get("remote_step") is not None else "none"
-    return f"{leaving.get('signal')} at {at}; newest that verified: here {local}, in the store {remote}"
+    return (
+        f"{leaving.get('signal')} at {at}; newest that verified: here {local}, in the store "
+        f"{remote}"
+    )

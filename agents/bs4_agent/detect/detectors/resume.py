@@ -1,7 +1,9 @@
-"""The current generation's resume trap: the largest step directory holds only the orchestrator's half.
+"""The current generation's resume trap: the largest step directory holds only the orchestrator's
+half.
 
-The orchestrator saves a step when it ships it and once more while it dies, so its newest checkpoint often has no trainer half; a plain
-`--resume` takes the largest number and the trainer ends with FileNotFoundError.
+The orchestrator saves a step when it ships it and once more while it dies, so its newest checkpoint
+often has no trainer half; a plain `--resume` takes the largest number and the trainer ends with
+FileNotFoundError.
 """
 
 from __future__ import annotations
@@ -12,13 +14,27 @@ from typing import Any
 from bs4_agent.detect.facts import Facts, Finding, RunFacts, file_evidence
 
 
-def resume_latest_partial(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    if run.spec.trainer != "prime-rl" or not run.checkpoints or run.trainer_side.steps or run.good_end:
+def resume_latest_partial(
+    facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
+) -> Sequence[Finding]:
+    if (
+        run.spec.trainer != "prime-rl"
+        or not run.checkpoints
+        or run.trainer_side.steps
+        or run.good_end
+    ):
         return []
     newest = run.checkpoints[-1]
     if newest.complete or "trainer" not in newest.missing:
         return []
-    failure = next((e for e in run.events if e.event.kind == "fatal" and f"step_{newest.step}/trainer" in e.text), None)
+    failure = next(
+        (
+            e
+            for e in run.events
+            if e.event.kind == "fatal" and f"step_{newest.step}/trainer" in e.text
+        ),
+        None,
+    )
     if failure is None:
         return []
     return [
@@ -26,10 +42,16 @@ def resume_latest_partial(facts: Facts, run: RunFacts, parameters: Mapping[str, 
             failure="resume-latest-partial",
             run=run.name,
             attempt=run.attempt,
-            summary=f"The run resumed from step {newest.step}, of which only the orchestrator's half exists.",
+            summary=(
+                f"The run resumed from step {newest.step}, of which only the orchestrator's half "
+                "exists."
+            ),
             evidence=[
                 failure.evidence(),
-                file_evidence(run.layout.orchestrator_checkpoints / f"step_{newest.step}", f"missing: {', '.join(newest.missing)}"),
+                file_evidence(
+                    run.layout.orchestrator_checkpoints / f"step_{newest.step}",
+                    f"missing: {', '.join(newest.missing)}",
+                ),
             ],
             anchor=f"files:step_{newest.step}",
             playbook=None if any(c.complete for c in run.checkpoints) else "start-afresh",

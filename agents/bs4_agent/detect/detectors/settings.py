@@ -1,4 +1,6 @@
-"""What a run was configured to do and will regret: shared GPUs, too big a model, ignored keys, colliding directories, drifting names."""
+"""What a run was configured to do and will regret: shared GPUs, too big a model, ignored keys,
+colliding directories, drifting names.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ from bs4_agent.runs.model import Member
 
 Found = Sequence[Finding]
 
-#: `Qwen2.5-7B-Instruct`, `Qwen3-30B-A3B`: the first number is all parameters, the one after A only the active ones.
+#: `Qwen2.5-7B-Instruct`, `Qwen3-30B-A3B`: the first number is all parameters, the one after A only
+#: the active ones.
 _BILLIONS = re.compile(r"(?<![A-Za-z0-9.])(\d{1,4}(?:\.\d{1,3})?)[Bb](?![A-Za-z0-9])")
 _QUANTISED = re.compile(r"fp8|int[48]|awq|gptq|mxfp4|[48]-?bit|gpt-oss", re.IGNORECASE)
 _BF16, _FP32 = 2.0, 4.0
@@ -25,7 +28,9 @@ def shared_gpu_budget(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
         return []
     infer, train = _ids(run.setting("inference_gpu_ids")), _ids(run.setting("trainer_gpu_ids"))
     both = sorted(infer & train)
-    share = number(run.setting("inference.gpu_memory_utilization", "inference.vllm.gpu_memory_utilization"))
+    share = number(
+        run.setting("inference.gpu_memory_utilization", "inference.vllm.gpu_memory_utilization")
+    )
     share = 0.9 if share is None else share
     limit = float(parameters.get("utilization", 0.5))
     if not both or share <= limit:
@@ -34,25 +39,38 @@ def shared_gpu_budget(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
     if refused is None and run.trainer_side.steps >= 2:
         return []  # it fits after all
     evidence = [
-        setting(run, "inference_gpu_ids and trainer_gpu_ids", f"both name {', '.join(map(str, both))}"),
-        setting(run, "inference.gpu_memory_utilization", f"{share:g}, limit {limit:g} on a shared GPU"),
+        setting(
+            run, "inference_gpu_ids and trainer_gpu_ids", f"both name {', '.join(map(str, both))}"
+        ),
+        setting(
+            run, "inference.gpu_memory_utilization", f"{share:g}, limit {limit:g} on a shared GPU"
+        ),
     ]
     evidence += [refused.evidence()] if refused is not None else []
-    text = f"Inference may take {100 * share:.0f} % of GPU {both[0]}, on which the trainer stands too."
+    text = (
+        f"Inference may take {100 * share:.0f} % of GPU {both[0]}, on which the trainer stands too."
+    )
     return found("shared-gpu-budget", run, text, evidence, "config:shared-gpu")
 
 
 def model_too_big(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """An estimate from the model's name: BF16 weights and a little for the cache on the inference side, FP32 weights while FSDP starts on
-    the trainer's, each divided by its GPUs."""
-    name = str(run.setting("model.name", "trainer.model.name", "actor_rollout_ref.model.path") or "")
+    """An estimate from the model's name: BF16 weights and a little for the cache on the inference
+    side, FP32 weights while FSDP starts on the trainer's, each divided by its GPUs.
+    """
+    name = str(
+        run.setting("model.name", "trainer.model.name", "actor_rollout_ref.model.path") or ""
+    )
     match = _BILLIONS.search(name.rsplit("/", 1)[-1])
     room = min(facts.gpus.total.values(), default=0)
     if match is None or _QUANTISED.search(name) or not room or quiet(run) or run.trainer_side.steps:
         return []
     billions = float(match.group(1)) * 1e9
-    trainers = len(_ids(run.setting("trainer_gpu_ids"))) or int(number(run.setting("deployment.num_train_gpus")) or 1)
-    parallel = number(run.setting("inference.parallel.tp", "inference.vllm.tensor_parallel_size")) or 1
+    trainers = len(_ids(run.setting("trainer_gpu_ids"))) or int(
+        number(run.setting("deployment.num_train_gpus")) or 1
+    )
+    parallel = (
+        number(run.setting("inference.parallel.tp", "inference.vllm.tensor_parallel_size")) or 1
+    )
     limit = float(parameters.get("percent", 90)) / 100 * room
     needs = {
         "inference": billions * _BF16 * 1.15 / max(parallel, 1),
@@ -61,8 +79,14 @@ def model_too_big(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) ->
     over = {side: need for side, need in needs.items() if need > limit}
     if not over:
         return []
-    evidence = [setting(run, "model.name", name), told("gpu", f"{size(room)} a GPU; usable for a model: {size(limit)}")]
-    evidence += [told("estimate", f"{side} needs about {need / GIB:.0f} GiB a GPU") for side, need in over.items()]
+    evidence = [
+        setting(run, "model.name", name),
+        told("gpu", f"{size(room)} a GPU; usable for a model: {size(limit)}"),
+    ]
+    evidence += [
+        told("estimate", f"{side} needs about {need / GIB:.0f} GiB a GPU")
+        for side, need in over.items()
+    ]
     return found(
         "model-too-big",
         run,
@@ -73,7 +97,9 @@ def model_too_big(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) ->
 
 
 def curriculum_noop(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    keys = sorted(key for key in run.config or {} if key.rsplit(".", 1)[-1].startswith("curriculum_"))
+    keys = sorted(
+        key for key in run.config or {} if key.rsplit(".", 1)[-1].startswith("curriculum_")
+    )
     if not keys or quiet(run):
         return []
     evidence = [setting(run, key, "nothing reads this key") for key in keys]
@@ -88,12 +114,24 @@ def curriculum_noop(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) 
 
 def run_rejected(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
     around = run.around
-    if around is None or not around.rejected or around.rejected_t < run.started_t or run.trainer_side.steps or quiet(run):
+    if (
+        around is None
+        or not around.rejected
+        or around.rejected_t < run.started_t
+        or run.trainer_side.steps
+        or quiet(run)
+    ):
         return []
     path = run.layout.run_dir / "configs" / "error.txt"
     lines = around.rejected.strip().splitlines()
     summary = f"The trainer refused this run: {lines[-1][:200] if lines else 'it does not say why'}"
-    return found("run-rejected", run, summary, [file_evidence(path, around.rejected.strip()[:1000])], "files:error.txt")
+    return found(
+        "run-rejected",
+        run,
+        summary,
+        [file_evidence(path, around.rejected.strip()[:1000])],
+        "files:error.txt",
+    )
 
 
 def run_dir_collision(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
@@ -103,12 +141,19 @@ def run_dir_collision(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
     others = [
         other
         for other in facts.runs
-        if other.name != run.name and live(other) and other.spec.component == "rl" and other.layout.run_dir == run.layout.run_dir
+        if other.name != run.name
+        and live(other)
+        and other.spec.component == "rl"
+        and other.layout.run_dir == run.layout.run_dir
     ]
     if not others:
         return []
     evidence = [file_evidence(run.layout.run_dir, f"written by {run.name} and {others[0].name}")]
-    evidence += [process_evidence(m.identity, f"launcher of {one.name}") for one in (run, others[0]) for m in one.alive("launcher")]
+    evidence += [
+        process_evidence(m.identity, f"launcher of {one.name}")
+        for one in (run, others[0])
+        for m in one.alive("launcher")
+    ]
     text = f"{run.name} and {others[0].name} write to one directory."
     return found("run-dir-collision", run, text, evidence, f"files:{run.layout.run_dir}")
 
@@ -131,26 +176,49 @@ def secrets_exposed(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) 
     holder = first.component or "a process of the run"
     others = f"; so do {len(exposed) - 1} more of the run" if len(exposed) > 1 else ""
     text = f"the command line of {holder} holds what looks like {kind} (not shown){others}"
-    summary = f"{kind[0].upper()}{kind[1:]} stands in the command line of {holder}, where every user of the machine can read it."
+    summary = (
+        f"{kind[0].upper()}{kind[1:]} stands in the command line of {holder}, where every user "
+        "of the machine can read it."
+    )
     return found("secrets-exposed", run, summary, [process_evidence(first.identity, text)], "argv")
 
 
 def path_drift(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """What is watched is not where the run writes: no log of a run that has lived for minutes, or two remote prefixes for one run."""
-    prefixes = sorted({str(row["prefix"]) for row in (facts.console.of("remote", run.name) if facts.console else ()) if row.get("prefix")})
+    """What is watched is not where the run writes: no log of a run that has lived for minutes, or
+    two remote prefixes for one run.
+    """
+    prefixes = sorted(
+        {
+            str(row["prefix"])
+            for row in (facts.console.of("remote", run.name) if facts.console else ())
+            if row.get("prefix")
+        }
+    )
     if len(prefixes) > 1:
         evidence = [told("store", f"holds steps of {run.name}", prefix) for prefix in prefixes]
         return found(
-            "path-drift", run, f"Steps of {run.name} lie under {len(prefixes)} remote prefixes.", evidence, "remote:" + ",".join(prefixes)
+            "path-drift",
+            run,
+            f"Steps of {run.name} lie under {len(prefixes)} remote prefixes.",
+            evidence,
+            "remote:" + ",".join(prefixes),
         )
     around = run.around
-    if around is None or around.logs_found is not False or run.state != "running" or quiet(run) or run.spec.component != "rl":
+    if (
+        around is None
+        or around.logs_found is not False
+        or run.state != "running"
+        or quiet(run)
+        or run.spec.component != "rl"
+    ):
         return []
     if facts.now_m - run.started_m < float(parameters.get("after_s", 180)):
         return []
     evidence = [file_evidence(run.layout.output_dir, "none of the run's logs is here")]
     evidence += [
-        process_evidence(p.identity, f"{p.component} works in {p.cwd}, the record says {run.spec.cwd}")
+        process_evidence(
+            p.identity, f"{p.component} works in {p.cwd}, the record says {run.spec.cwd}"
+        )
         for p in around.processes or ()
         if p.cwd is not None and p.cwd != run.spec.cwd
     ]
@@ -159,17 +227,33 @@ def path_drift(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fo
 
 
 def phase_switch_lineage(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """A resume under other names than the attempt that it continues: the adapter will not load, the curves break in two."""
+    """A resume under other names than the attempt that it continues: the adapter will not load, the
+    curves break in two.
+    """
     around = run.around
-    if around is None or run.resume is None or around.lineage is None or around.lineage_before is None or quiet(run):
+    if (
+        around is None
+        or run.resume is None
+        or around.lineage is None
+        or around.lineage_before is None
+        or quiet(run)
+    ):
         return []
     changed = [
-        key for key in sorted({*around.lineage, *around.lineage_before}) if around.lineage.get(key) != around.lineage_before.get(key)
+        key
+        for key in sorted({*around.lineage, *around.lineage_before})
+        if around.lineage.get(key) != around.lineage_before.get(key)
     ]
     if not changed:
         return []
-    evidence = [setting(run, key, f"{around.lineage.get(key)!r}, before {around.lineage_before.get(key)!r}") for key in changed]
-    text = f"This attempt resumes step {run.resume} with another {' and '.join(changed)} than the one before."
+    evidence = [
+        setting(run, key, f"{around.lineage.get(key)!r}, before {around.lineage_before.get(key)!r}")
+        for key in changed
+    ]
+    text = (
+        f"This attempt resumes step {run.resume} with another {' and '.join(changed)} than the "
+        "one before."
+    )
     return found("phase-switch-lineage", run, text, evidence, "config:" + ",".join(changed))
 
 

@@ -1,8 +1,10 @@
 """Silence: nothing moves any more, and no phase explains it.
 
-Every side that has what it needs must give a sign within a few of the run's own steps. A side that waits is the other one's matter, so
-the finding names who owes what to whom. The pace is the run's own: the longer of the trainer's median step time and the median distance
-between its step lines (a checkpoint or a broadcast lies between them). A step of 2.5 times the usual length is slow, not dead.
+Every side that has what it needs must give a sign within a few of the run's own steps. A side that
+waits is the other one's matter, so the finding names who owes what to whom. The pace is the run's
+own: the longer of the trainer's median step time and the median distance between its step lines (a
+checkpoint or a broadcast lies between them). A step of 2.5 times the usual length is slow, not
+dead.
 """
 
 from __future__ import annotations
@@ -17,18 +19,22 @@ from bs4_agent.detect.phases import ORCHESTRATOR, TRAINER, Activity, activities
 from bs4_agent.detect.series import gaps, pace_s
 from bs4_agent.runs.model import Member
 
-#: Of usual steps: 2.8, less where a look every 2 s would come after the third step, and never so few that 2.5 would be dead.
+#: Of usual steps: 2.8, less where a look every 2 s would come after the third step, and never so
+#: few that 2.5 would be dead.
 STEPS, WITHIN, SLOW = 2.8, 3.0, 2.6
 _LOOK_S = 3.0
-#: Seconds: never sooner, never later (a median can be half an hour), and before the first step (models load and compile).
+#: Seconds: never sooner, never later (a median can be half an hour), and before the first step
+#: (models load and compile).
 LOW_S, HIGH_S, START_S = 8.0, 7200.0, 2700.0
 #: Until the run's pace is known from so many steps, the rule of the catalog holds.
 SETTLED, EARLY_S, EARLY_STEPS = 3, 600.0, 5.0
 #: A process that is stopped does nothing for certain: one usual step is enough.
 STOPPED_S, STOPPED_STEPS = 3.0, 1.0
-#: What a phase may take, seconds, when it says nothing: a 47 GB checkpoint to a network disk, an evaluation of thousands of rollouts.
+#: What a phase may take, seconds, when it says nothing: a 47 GB checkpoint to a network disk, an
+#: evaluation of thousands of rollouts.
 PHASE_S = {"checkpoint": 900.0, "evaluation": 1800.0, "weight sync": 720.0, "end": 900.0}
-#: The one-token requests that tell a hung server take so long in all; what they find is the cause and has its own name.
+#: The one-token requests that tell a hung server take so long in all; what they find is the cause
+#: and has its own name.
 PROBE_S = 65.0
 #: Where the GPUs of the side that owes compute, it is slow: it gets this many times its limit.
 BUSY_FACTOR, BUSY_UTIL, BUSY_POWER = 4.0, 50.0, 0.4
@@ -47,18 +53,31 @@ class _Silent:
 
 
 def run_stalled(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """One finding with role symptom. Only for live attempts: a finished directory's silence proves nothing."""
-    if run.state not in ("starting", "running") or run.good_end or run.stop_requested or run.spec.component != "rl":
+    """One finding with role symptom. Only for live attempts: a finished directory's silence proves
+    nothing.
+    """
+    if (
+        run.state not in ("starting", "running")
+        or run.good_end
+        or run.stop_requested
+        or run.spec.component != "rl"
+    ):
         return []
     sides = activities(run)
-    silent = _stopped(facts, run, sides) or _overdue(facts, run, sides, float(parameters.get("steps", STEPS)))
+    silent = _stopped(facts, run, sides) or _overdue(
+        facts, run, sides, float(parameters.get("steps", STEPS))
+    )
     if silent is None:
         return []
     return [_finding(facts, run, sides, silent)]
 
 
-def _overdue(facts: Facts, run: RunFacts, sides: Mapping[str, Activity], steps: float) -> _Silent | None:
-    """The side that has to move and has not for too long; where each waits for the other, the one that began to wait last."""
+def _overdue(
+    facts: Facts, run: RunFacts, sides: Mapping[str, Activity], steps: float
+) -> _Silent | None:
+    """The side that has to move and has not for too long; where each waits for the other, the one
+    that began to wait last.
+    """
     moving = [a for a in sides.values() if not a.waits_for and a.phase != "end"]
     if not moving:
         waiting = [a for a in sides.values() if a.waits_for]
@@ -66,7 +85,11 @@ def _overdue(facts: Facts, run: RunFacts, sides: Mapping[str, Activity], steps: 
     for activity in moving:
         limit = _limit_s(facts, run, activity, steps)
         quiet = facts.now_m - activity.since_m
-        if quiet >= limit and not _rate_limited(facts, run, limit) and not (quiet < limit + PROBE_S and _server_in_doubt(run, activity)):
+        if (
+            quiet >= limit
+            and not _rate_limited(facts, run, limit)
+            and not (quiet < limit + PROBE_S and _server_in_doubt(run, activity))
+        ):
             return _Silent(activity, limit)
     return None
 
@@ -79,7 +102,11 @@ def _limit_s(facts: Facts, run: RunFacts, activity: Activity, steps: float) -> f
         return max(EARLY_S, EARLY_STEPS * pace)
     silence = max(min(steps * pace, WITHIN * pace - _LOOK_S), SLOW * pace)
     limit = max(min(max(silence, _tail_s(run, pace), LOW_S), HIGH_S), _phase_s(run, activity))
-    return limit * BUSY_FACTOR if _busy(facts.gpus, run, activity.side) and _lives(facts, run, activity) else limit
+    return (
+        limit * BUSY_FACTOR
+        if _busy(facts.gpus, run, activity.side) and _lives(facts, run, activity)
+        else limit
+    )
 
 
 def _tail_s(run: RunFacts, pace: float) -> float:
@@ -88,11 +115,17 @@ def _tail_s(run: RunFacts, pace: float) -> float:
 
 
 def _phase_s(run: RunFacts, activity: Activity) -> float:
-    """What this phase may take: its usual bound, or three times the longest that this run has shown, where it has shown any."""
+    """What this phase may take: its usual bound, or three times the longest that this run has
+    shown, where it has shown any.
+    """
     bound = PHASE_S.get(activity.phase)
     if bound is None:
         return 0.0
-    opening = {"checkpoint": "save", "evaluation": "eval-start", "weight sync": "policy-update"}.get(activity.phase)
+    opening = {
+        "checkpoint": "save",
+        "evaluation": "eval-start",
+        "weight sync": "policy-update",
+    }.get(activity.phase)
     seen = _durations(run, activity.side, opening) if opening else []
     return min(bound, 3.0 * max(seen)) if len(seen) >= SETTLED else bound
 
@@ -107,11 +140,15 @@ def _durations(run: RunFacts, side: str, opening: str) -> list[float]:
 def _rate_limited(facts: Facts, run: RunFacts, limit: float) -> bool:
     """A client told that it waits: it may, and then has its usual time."""
     waits = [e for e in run.events if e.event.kind == "rate-limited"]
-    return any(facts.now_m < e.m + float(e.event.values.get("wait_s", 0.0)) + limit for e in waits[-3:])
+    return any(
+        facts.now_m < e.m + float(e.event.values.get("wait_s", 0.0)) + limit for e in waits[-3:]
+    )
 
 
 def _server_in_doubt(run: RunFacts, activity: Activity) -> bool:
-    """Rollouts do not come, and whether the inference server answers at all is just being found out."""
+    """Rollouts do not come, and whether the inference server answers at all is just being found
+    out.
+    """
     server = run.server
     if activity.side != ORCHESTRATOR or server.ever_ok_m is None or server.health != "ok":
         return False
@@ -119,26 +156,38 @@ def _server_in_doubt(run: RunFacts, activity: Activity) -> bool:
 
 
 def _busy(gpus: GpuFacts, run: RunFacts, side: str) -> bool:
-    """Whether the GPUs of what this side works with compute: used, and not at the low power of a hung collective."""
+    """Whether the GPUs of what this side works with compute: used, and not at the low power of a
+    hung collective.
+    """
     mine = {h.gpu for h in gpus.holders if h.run == run.name and h.component in _GPUS[side]}
-    return any(gpus.util.get(g, 0.0) >= BUSY_UTIL and gpus.power.get(g, 1.0) >= BUSY_POWER for g in mine)
+    return any(
+        gpus.util.get(g, 0.0) >= BUSY_UTIL and gpus.power.get(g, 1.0) >= BUSY_POWER for g in mine
+    )
 
 
 def _lives(facts: Facts, run: RunFacts, activity: Activity) -> bool:
-    """Inference finishes what it was asked, also for an orchestrator that is no more: there its heartbeats must go on, where it has any."""
+    """Inference finishes what it was asked, also for an orchestrator that is no more: there its
+    heartbeats must go on, where it has any.
+    """
     if activity.side == TRAINER:
         return True
-    beats = [e.m for e in run.events if e.event.kind == "heartbeat" and e.event.side == ORCHESTRATOR]
+    beats = [
+        e.m for e in run.events if e.event.kind == "heartbeat" and e.event.side == ORCHESTRATOR
+    ]
     if len(beats) < 2:
         return run.spec.trainer != "prime-rl"
     return facts.now_m - beats[-1] < max(LOW_S, 40.0)
 
 
 def _stopped(facts: Facts, run: RunFacts, sides: Mapping[str, Activity]) -> _Silent | None:
-    """A side whose own process is stopped (state T: SIGSTOP, a debugger) and which has been quiet since."""
+    """A side whose own process is stopped (state T: SIGSTOP, a debugger) and which has been quiet
+    since.
+    """
     for activity in [a for a in sides.values() if a.phase != "end"]:
         # torchrun itself only waits for its ranks: it counts where no rank was ever seen.
-        names = [name for name in _PROCESSES[activity.side] if name != "trainer" or not run.ever("rank")]
+        names = [
+            name for name in _PROCESSES[activity.side] if name != "trainer" or not run.ever("rank")
+        ]
         held = next((m for name in names for m in run.alive(name) if m.state in ("T", "t")), None)
         said = activity.last.m if activity.last is not None else activity.since_m
         limit = max(STOPPED_S, STOPPED_STEPS * (pace_s(run) or 10 * STOPPED_S))
@@ -147,15 +196,25 @@ def _stopped(facts: Facts, run: RunFacts, sides: Mapping[str, Activity]) -> _Sil
     return None
 
 
-def _finding(facts: Facts, run: RunFacts, sides: Mapping[str, Activity], silent: _Silent) -> Finding:
+def _finding(
+    facts: Facts, run: RunFacts, sides: Mapping[str, Activity], silent: _Silent
+) -> Finding:
     activity = silent.activity
     others = [a for a in sides.values() if a.side != activity.side]
     evidence = [a.last.evidence() for a in (activity, *others) if a.last is not None]
     if silent.stopped is not None:
         evidence.insert(
-            0, process_evidence(silent.stopped.identity, f"{silent.stopped.component} is stopped (state {silent.stopped.state})")
+            0,
+            process_evidence(
+                silent.stopped.identity,
+                f"{silent.stopped.component} is stopped (state {silent.stopped.state})",
+            ),
         )
-    coverage = [] if facts.gpus.state == "ok" else [f"GPUs are {facts.gpus.state}: their load could not be looked at"]
+    coverage = (
+        []
+        if facts.gpus.state == "ok"
+        else [f"GPUs are {facts.gpus.state}: their load could not be looked at"]
+    )
     return Finding(
         failure="run-stalled",
         run=run.name,
@@ -172,18 +231,46 @@ def _finding(facts: Facts, run: RunFacts, sides: Mapping[str, Activity], silent:
 def _summary(run: RunFacts, activity: Activity, others: Sequence[Activity], silent: _Silent) -> str:
     """Without ages: the same silence must read the same at every look."""
     pace = pace_s(run)
-    usual = f"; a step usually takes {_seconds(pace)}" if pace is not None and run.trainer_side.steps else ""
+    usual = (
+        f"; a step usually takes {_seconds(pace)}"
+        if pace is not None and run.trainer_side.steps
+        else ""
+    )
     head = f"No sign of work for more than {_seconds(silent.limit_s)}{usual}."
     if silent.stopped is not None:
-        whose = "its" if silent.stopped.component == activity.side else f"its {silent.stopped.component}"
-        why = f"The {activity.side} is held: {whose} process {silent.stopped.identity.pid} is stopped."
+        whose = (
+            "its"
+            if silent.stopped.component == activity.side
+            else f"its {silent.stopped.component}"
+        )
+        why = (
+            f"The {activity.side} is held: {whose} process {silent.stopped.identity.pid} is "
+            "stopped."
+        )
     elif activity.waits_for:
-        why = f"The {activity.side} waits for the {activity.waits_for}'s {_thing(activity)}, and the {activity.waits_for} waits for it."
-    elif activity.side == ORCHESTRATOR and activity.phase in ("rollout", "evaluation", "weight sync"):
-        why = f"The orchestrator waits for the inference server or its environments: {activity.awaits} does not come together."
+        why = (
+            f"The {activity.side} waits for the {activity.waits_for}'s {_thing(activity)}, and "
+            f"the {activity.waits_for} waits for it."
+        )
+    elif activity.side == ORCHESTRATOR and activity.phase in (
+        "rollout",
+        "evaluation",
+        "weight sync",
+    ):
+        why = (
+            "The orchestrator waits for the inference server or its environments: "
+            f"{activity.awaits} does not come together."
+        )
     else:
-        why = f"The {activity.side} is busy with {activity.awaits} ({activity.phase}) and does not finish it."
-    behind = [f"the {a.side} waits for the {a.waits_for}'s {_thing(a)}" for a in others if a.waits_for == activity.side]
+        why = (
+            f"The {activity.side} is busy with {activity.awaits} ({activity.phase}) and does not "
+            "finish it."
+        )
+    behind = [
+        f"the {a.side} waits for the {a.waits_for}'s {_thing(a)}"
+        for a in others
+        if a.waits_for == activity.side
+    ]
     tail = f" {behind[0][0].upper()}{behind[0][1:]}." if behind and not activity.waits_for else ""
     last = "; ".join(f"{a.side}: {_said(a.last)}" for a in (activity, *others))
     return f"{head} {why}{tail} Last: {last}."

@@ -12,8 +12,12 @@ from bs4_agent.detect.series import pace_s
 _BARRIER_LOW_S = 30.0
 
 
-def async_barrier_wait(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """2026-01: the orchestrator stands at its barrier for longer than some of the trainer's usual steps."""
+def async_barrier_wait(
+    facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
+) -> Sequence[Finding]:
+    """2026-01: the orchestrator stands at its barrier for longer than some of the trainer's usual
+    steps.
+    """
     pace = pace_s(run)
     if run.state != "running" or run.good_end or run.stop_requested or pace is None:
         return []
@@ -23,12 +27,24 @@ def async_barrier_wait(facts: Facts, run: RunFacts, parameters: Mapping[str, Any
     barrier = run.last_event("barrier", ORCHESTRATOR)
     # A checkpoint that the trainer has just finished is no time in which it made no step.
     waited = facts.now_m - max(waiting.since_m, trainer.since_m)
-    if waiting.waits_for != TRAINER or barrier is None or trainer.phase == "checkpoint" or waited < limit:
+    if (
+        waiting.waits_for != TRAINER
+        or barrier is None
+        or trainer.phase == "checkpoint"
+        or waited < limit
+    ):
         return []
-    text = f"The orchestrator has waited for {waiting.awaits} for more than {float(parameters['steps']):g} usual steps."
+    text = (
+        f"The orchestrator has waited for {waiting.awaits} for more than "
+        f"{float(parameters['steps']):g} usual steps."
+    )
     evidence = [barrier.evidence(), *([trainer.last.evidence()] if trainer.last else [])]
     anchor = f"barrier:{run.trainer_side.last_step}:{run.orchestrator_side.last_step}"
-    return [Finding("async-barrier-wait", run.name, run.attempt, text, evidence, anchor, "info", "symptom")]
+    return [
+        Finding(
+            "async-barrier-wait", run.name, run.attempt, text, evidence, anchor, "info", "symptom"
+        )
+    ]
 
 
 def packer_starved(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
@@ -45,51 +61,120 @@ def packer_starved(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -
         return []
     step = run.trainer_side.last_step
     after = "since its start" if step is None else f"since its step {step}"
-    text = f"The trainer's packer has waited in vain for rollouts more than {int(parameters['times'])} times {after}."
+    text = (
+        "The trainer's packer has waited in vain for rollouts more than "
+        f"{int(parameters['times'])} times {after}."
+    )
     evidence = [timeouts[0].evidence(), timeouts[-1].evidence()]
-    return [Finding("packer-starved", run.name, run.attempt, text, evidence, f"packer:{step}", "info", "symptom")]
+    return [
+        Finding(
+            "packer-starved",
+            run.name,
+            run.attempt,
+            text,
+            evidence,
+            f"packer:{step}",
+            "info",
+            "symptom",
+        )
+    ]
 
 
 def drain_deadlock(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """Current generation: the orchestrator waits for a policy of a trainer that has finished or is gone."""
+    """Current generation: the orchestrator waits for a policy of a trainer that has finished or is
+    gone.
+    """
     if run.good_end or run.stop_requested or run.state in ("ended", "lost"):
         return []
-    paused = next((e for e in reversed(run.events) if e.event.kind == "holding" and "dispatcher" in e.event.values), None)
-    if paused is None or paused.event.values["dispatcher"] != "paused" or run.last_event("finished", ORCHESTRATOR):
+    paused = next(
+        (
+            e
+            for e in reversed(run.events)
+            if e.event.kind == "holding" and "dispatcher" in e.event.values
+        ),
+        None,
+    )
+    if (
+        paused is None
+        or paused.event.values["dispatcher"] != "paused"
+        or run.last_event("finished", ORCHESTRATOR)
+    ):
         return []
     finished = run.last_event("finished", TRAINER)
     if finished is None and not _trainer_gone(run):
         return []
     if run.state == "running" and not run.alive("orchestrator"):
         return []
-    text = "The trainer has finished, and the orchestrator still waits for a new policy from it: it will never come."
+    text = (
+        "The trainer has finished, and the orchestrator still waits for a new policy from it: it "
+        "will never come."
+    )
     if finished is None:
-        text = "The trainer is gone, and the orchestrator still waits for a new policy from it: it will never come."
+        text = (
+            "The trainer is gone, and the orchestrator still waits for a new policy from it: it "
+            "will never come."
+        )
     evidence = [paused.evidence(), *([finished.evidence()] if finished else [])]
-    return [Finding("drain-deadlock", run.name, run.attempt, text, evidence, f"drain:{run.trainer_side.last_step}", "critical", "root")]
+    return [
+        Finding(
+            "drain-deadlock",
+            run.name,
+            run.attempt,
+            text,
+            evidence,
+            f"drain:{run.trainer_side.last_step}",
+            "critical",
+            "root",
+        )
+    ]
 
 
 def _trainer_gone(run: RunFacts) -> bool:
     """There were trainer processes and none is left. Offline no process was ever seen."""
-    return (run.ever("rank") or run.ever("trainer")) and not run.alive("rank") and not run.alive("trainer")
+    return (
+        (run.ever("rank") or run.ever("trainer"))
+        and not run.alive("rank")
+        and not run.alive("trainer")
+    )
 
 
-def nccl_startup_hang(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """The run sends weights over NCCL, and the first transfer is the last thing that was begun. The playbook says how long it may last."""
-    if run.state != "running" or run.trainer_side.steps or run.orchestrator_side.steps or run.stop_requested or not _by_nccl(run):
+def nccl_startup_hang(
+    facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
+) -> Sequence[Finding]:
+    """The run sends weights over NCCL, and the first transfer is the last thing that was begun. The
+    playbook says how long it may last.
+    """
+    if (
+        run.state != "running"
+        or run.trainer_side.steps
+        or run.orchestrator_side.steps
+        or run.stop_requested
+        or not _by_nccl(run)
+    ):
         return []
     sides = activities(run)
     last = sides[ORCHESTRATOR].last
     if last is None or last.event.kind != "policy-update":
         return []
-    text = "The first weight transfer over NCCL was begun and has not come about; neither side has made a step."
-    evidence = [a.last.evidence() for a in (sides[ORCHESTRATOR], sides[TRAINER]) if a.last is not None]
-    return [Finding("nccl-startup-hang", run.name, run.attempt, text, evidence, f"nccl:{run.attempt}")]
+    text = (
+        "The first weight transfer over NCCL was begun and has not come about; neither side has "
+        "made a step."
+    )
+    evidence = [
+        a.last.evidence() for a in (sides[ORCHESTRATOR], sides[TRAINER]) if a.last is not None
+    ]
+    return [
+        Finding("nccl-startup-hang", run.name, run.attempt, text, evidence, f"nccl:{run.attempt}")
+    ]
 
 
 def _by_nccl(run: RunFacts) -> bool:
     """As set, or the current generation's default: NCCL unless it trains an adapter."""
-    kind = run.setting("weight_broadcast.type", "trainer.weight_broadcast.type", "orchestrator.weight_broadcast.type")
+    kind = run.setting(
+        "weight_broadcast.type",
+        "trainer.weight_broadcast.type",
+        "orchestrator.weight_broadcast.type",
+    )
     if kind is not None:
         return bool(kind == "nccl")
     adapter = any(".lora." in key or key.endswith(".lora") for key in run.config or {})

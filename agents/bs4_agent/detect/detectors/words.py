@@ -20,12 +20,26 @@ def found(
     playbook: str | None = None,
 ) -> list[Finding]:
     """One finding; role and severity are left to the playbook, which the engine fills in."""
-    return [Finding(failure, run.name, run.attempt, summary, evidence, anchor, "", "", coverage, playbook)]
+    return [
+        Finding(
+            failure, run.name, run.attempt, summary, evidence, anchor, "", "", coverage, playbook
+        )
+    ]
 
 
 def told(source: str, text: str, file: str = "") -> dict[str, Any]:
-    """Evidence that is a value, not a line: a setting, a reading of NVML, a row of the provider's list."""
-    return {"source": source, "stream": "", "cursor": "", "file": file, "offset": 0, "line": 0, "text": text}
+    """Evidence that is a value, not a line: a setting, a reading of NVML, a row of the provider's
+    list.
+    """
+    return {
+        "source": source,
+        "stream": "",
+        "cursor": "",
+        "file": file,
+        "offset": 0,
+        "line": 0,
+        "text": text,
+    }
 
 
 def setting(run: RunFacts, key: str, text: str) -> dict[str, Any]:

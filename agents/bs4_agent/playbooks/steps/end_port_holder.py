@@ -12,8 +12,10 @@ from bs4_agent.playbooks.world import Context, Planned
 
 
 class EndPortHolder(EndLeftovers):
-    """Ours or not is decided by descent alone; with the holder goes the rest of its dead attempt. Somebody else's listener is named and
-    left alone: then another port must be chosen, or its owner asked."""
+    """Ours or not is decided by descent alone; with the holder goes the rest of its dead attempt.
+    Somebody else's listener is named and left alone: then another port must be chosen, or its owner
+    asked.
+    """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
         holders = [h for h in context.world.port_holders(context.run) if h.run != context.run]
@@ -22,16 +24,34 @@ class EndPortHolder(EndLeftovers):
         others = [h for h in holders if h.dead_run is None or not h.same_user]
         if others:
             raise NotApplicable(
-                f"A port of {context.run} is held by {'; '.join(h.line() for h in others)}, which is not provably left of a run of ours. "
-                "End it by hand if it is yours, or choose another port in the config."
+                f"A port of {context.run} is held by {'; '.join(h.line() for h in others)}, which "
+                "is not provably left of a run of ours. End it by hand if it is yours, or choose "
+                "another port in the config."
             )
         dead = sorted({h.dead_run for h in holders if h.dead_run is not None})
         left = [(run, member) for run in dead for member in context.world.leftovers(run)]
         targets = [{**member.identity.as_dict(), "dead_run": run} for run, member in left]
         ports = sorted({h.port for h in holders})
         shown = {
-            "processes": [{"pid": m.identity.pid, "component": m.component, "command": shown_command(m.cmdline, 200)} for _, m in left],
+            "processes": [
+                {
+                    "pid": m.identity.pid,
+                    "component": m.component,
+                    "command": shown_command(m.cmdline, 200),
+                }
+                for _, m in left
+            ],
             "ports": ports,
         }
-        title = f"End the {len(left)} processes that are left of {', '.join(dead)} and hold port {', '.join(map(str, ports))}"
-        return Planned("end_port_holder", title, "kill -TERM " + " ".join(str(t["pid"]) for t in targets), {}, targets, shown)
+        title = (
+            f"End the {len(left)} processes that are left of {', '.join(dead)} and hold port "
+            f"{', '.join(map(str, ports))}"
+        )
+        return Planned(
+            "end_port_holder",
+            title,
+            "kill -TERM " + " ".join(str(t["pid"]) for t in targets),
+            {},
+            targets,
+            shown,
+        )

@@ -13,29 +13,54 @@ from bs4_agent.playbooks.world import Context, Planned
 
 
 class EndProcesses(EndLeftovers):
-    """Ours or not is decided by descent alone. With a holder goes the rest of its dead attempt: a router that lives on holds the port.
-    A holder that cannot be proved ours is named in the plan and left alone."""
+    """Ours or not is decided by descent alone. With a holder goes the rest of its dead attempt: a
+    router that lives on holds the port. A holder that cannot be proved ours is named in the plan
+    and left alone.
+    """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:
         holders = context.world.gpu_facts().holders
-        dead = sorted({h.dead_run for h in holders if h.run is None and h.dead_run is not None and h.same_user})
+        dead = sorted(
+            {
+                h.dead_run
+                for h in holders
+                if h.run is None and h.dead_run is not None and h.same_user
+            }
+        )
         others = [h for h in holders if h.run is None and h.dead_run is None]
         if not dead:
             named = "; ".join(_line(h) for h in others) or "no visible process"
             raise NotApplicable(
-                f"GPU memory is held by {named}, and none of it is provably left from a run of ours. "
-                "Look at it and end it by hand, or release the pod."
+                f"GPU memory is held by {named}, and none of it is provably left from a run of "
+                "ours. Look at it and end it by hand, or release the pod."
             )
         left = [(run, member) for run in dead for member in context.world.leftovers(run)]
         targets = [{**member.identity.as_dict(), "dead_run": run} for run, member in left]
         shown = {
-            "processes": [{"pid": m.identity.pid, "component": m.component, "command": shown_command(m.cmdline, 200)} for _, m in left],
+            "processes": [
+                {
+                    "pid": m.identity.pid,
+                    "component": m.component,
+                    "command": shown_command(m.cmdline, 200),
+                }
+                for _, m in left
+            ],
             "left_alone": [_line(h) for h in others],
         }
         title = f"End the {len(left)} processes that are left of {', '.join(dead)}"
-        return Planned("end_processes", title, "kill -TERM " + " ".join(str(t["pid"]) for t in targets), {}, targets, shown)
+        return Planned(
+            "end_processes",
+            title,
+            "kill -TERM " + " ".join(str(t["pid"]) for t in targets),
+            {},
+            targets,
+            shown,
+        )
 
 
 def _line(holder: Holder) -> str:
     memory = f"{holder.mem / (1 << 30):.1f} GiB" if holder.mem is not None else "unknown memory"
-    return f"pid {holder.identity.pid} {shown_command(holder.cmdline, 80)} ({memory} on GPU {holder.gpu})"
+    return (
+        f"pid {holder.identity.pid} {shown_command(holder.cmdline, 80)} ({memory} on GPU "
+        f"{holder.gpu})"
+    )

@@ -1,4 +1,6 @@
-"""What ending the leftovers of a dead run has in common, whatever they hold: each by identity, and only while it still is one."""
+"""What ending the leftovers of a dead run has in common, whatever they hold: each by identity, and
+only while it still is one.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +20,24 @@ class EndLeftovers:
 
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
         alive = [t for t in planned.targets if Identity.from_dict(dict(t)).alive()]
-        left = {member.identity for run in {t["dead_run"] for t in alive} for member in context.world.leftovers(run)}
+        left = {
+            member.identity
+            for run in {t["dead_run"] for t in alive}
+            for member in context.world.leftovers(run)
+        }
         for target in alive:
             if Identity.from_dict(dict(target)) not in left:
-                raise PlanChanged(f"pid {target['pid']} is no leftover of {target['dead_run']} any more; make a new plan.")
+                raise PlanChanged(
+                    f"pid {target['pid']} is no leftover of {target['dead_run']} any more; "
+                    "make a new plan."
+                )
         return alive
 
-    def act(self, context: Context, planned: Planned, targets: Sequence[Mapping[str, Any]], say: Callable[[str], None]) -> str:
+    def act(
+        self,
+        context: Context,
+        planned: Planned,
+        targets: Sequence[Mapping[str, Any]],
+        say: Callable[[str], None],
+    ) -> str:
         return context.world.end([Identity.from_dict(dict(t)) for t in targets], say)

@@ -17,14 +17,17 @@ _LIMIT = 64
 
 
 class MoveFiles:
-    """Confirmed is the selector with its limits; the concrete list is journalled before it moves, since a dying run may still add to it.
+    """Confirmed is the selector with its limits; the concrete list is journalled before it moves,
+    since a dying run may still add to it.
 
-    `corrupt-checkpoint`: the step that the failed attempt was told to resume from and of which it never made a step. By its markers it
-    may be the newest complete one, which nothing else may move; here the attempt itself has shown that it cannot be loaded, and an
-    older complete one must be there. `torn-checkpoint`: step directories above the newest complete step. `partial-broadcast`:
-    broadcasts without their STABLE marker. `rejection-note`: 2026-01's configs/error.txt, the evidence, which the next start deletes
-    when it succeeds. `stale-shm`: shared memory of ours that nobody has open; it is another file system, so those bytes are copied and
-    compared before they go.
+    `corrupt-checkpoint`: the step that the failed attempt was told to resume from and of which it
+    never made a step. By its markers it may be the newest complete one, which nothing else may
+    move; here the attempt itself has shown that it cannot be loaded, and an older complete one must
+    be there. `torn-checkpoint`: step directories above the newest complete step.
+    `partial-broadcast`: broadcasts without their STABLE marker. `rejection-note`: 2026-01's
+    configs/error.txt, the evidence, which the next start deletes when it succeeds. `stale-shm`:
+    shared memory of ours that nobody has open; it is another file system, so those bytes are copied
+    and compared before they go.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
@@ -38,9 +41,19 @@ class MoveFiles:
         if not found:
             return None
         _within(found, hashed)
-        title = f"Move {len(found)} {parameters['select']} entr{'y' if len(found) == 1 else 'ies'} to the run's trash"
+        title = (
+            f"Move {len(found)} {parameters['select']} entr{'y' if len(found) == 1 else 'ies'} "
+            "to the run's trash"
+        )
         shown = {"entries": [{"path": str(path), "bytes": _bytes(path)} for path in found]}
-        return Planned("move_files", title, "; ".join(f"mv {path} <trash>/" for path in found), hashed, [], shown)
+        return Planned(
+            "move_files",
+            title,
+            "; ".join(f"mv {path} <trash>/" for path in found),
+            hashed,
+            [],
+            shown,
+        )
 
     def done(self, context: Context, planned: Planned) -> bool:
         return not _find(context, planned.parameters)
@@ -50,7 +63,13 @@ class MoveFiles:
         _within(found, planned.parameters)
         return [{"path": str(path)} for path in found]
 
-    def act(self, context: Context, planned: Planned, targets: Sequence[Mapping[str, Any]], say: Callable[[str], None]) -> str:
+    def act(
+        self,
+        context: Context,
+        planned: Planned,
+        targets: Sequence[Mapping[str, Any]],
+        say: Callable[[str], None],
+    ) -> str:
         for target in targets:
             path = Path(target["path"])
             say(f"moved {path} to {_move(context, planned.parameters, path)}")
@@ -64,11 +83,14 @@ def _frozen(context: Context, select: str) -> dict[str, Any]:
     facts = context.facts()
     step = facts.spec.resume
     complete = [c.step for c in facts.checkpoints if c.complete]
-    loading = facts.state not in ("ended", "lost") and (facts.alive("rank") or facts.alive("trainer"))
+    loading = facts.state not in ("ended", "lost") and (
+        facts.alive("rank") or facts.alive("trainer")
+    )
     if step is None or facts.trainer_side.steps or loading:
         raise NotApplicable(
-            f"It is not shown that a checkpoint of {context.run} cannot be loaded: its last attempt did not fail on an explicit resume "
-            "step. Resume from the step in question first, or move it aside by hand."
+            f"It is not shown that a checkpoint of {context.run} cannot be loaded: its last "
+            "attempt did not fail on an explicit resume step. Resume from the step in question "
+            "first, or move it aside by hand."
         )
     if not any(other < step for other in complete):
         raise NotApplicable(
@@ -89,26 +111,52 @@ def _find(context: Context, parameters: Mapping[str, Any]) -> list[Path]:
         return [path for root in roots if (path := root / f"step_{parameters['step']}").is_dir()]
     if select == "torn-checkpoint":
         newest = max((c.step for c in facts.checkpoints if c.complete), default=-1)
-        return [path for c in facts.checkpoints if not c.complete and c.step > newest for path in c.directories.values()]
+        return [
+            path
+            for c in facts.checkpoints
+            if not c.complete and c.step > newest
+            for path in c.directories.values()
+        ]
     if select == "partial-broadcast":
-        return [path for _, path in sorted(step_directories(layout.broadcasts).items()) if not (path / "STABLE").exists()]
+        return [
+            path
+            for _, path in sorted(step_directories(layout.broadcasts).items())
+            if not (path / "STABLE").exists()
+        ]
     return [path for path in (layout.run_dir / "configs" / "error.txt",) if path.is_file()]
 
 
 def _move(context: Context, parameters: Mapping[str, Any], path: Path) -> Path:
     if parameters["select"] != "stale-shm":
-        return context.world.trash(context.run, path, context.action, everything=parameters["select"] == "corrupt-checkpoint")
-    target = storage(context.facts().layout.output_dir, context.run) / "trash" / context.action / "shm" / path.name
+        return context.world.trash(
+            context.run,
+            path,
+            context.action,
+            everything=parameters["select"] == "corrupt-checkpoint",
+        )
+    target = (
+        storage(context.facts().layout.output_dir, context.run)
+        / "trash"
+        / context.action
+        / "shm"
+        / path.name
+    )
     sharedmemory.set_aside(path, target)
     return target
 
 
 def _within(found: Sequence[Path], parameters: Mapping[str, Any]) -> None:
     if len(found) > parameters["limit"]:
-        raise PlanChanged(f"{len(found)} entries are {parameters['select']} by now, more than {parameters['limit']}; look at them by hand.")
+        raise PlanChanged(
+            f"{len(found)} entries are {parameters['select']} by now, more than "
+            f"{parameters['limit']}; look at them by hand."
+        )
     limit = parameters["bytes"]
     if limit is not None and (total := sum(map(_bytes, found))) > limit:
-        raise PlanChanged(f"They hold {total} bytes, more than the {limit} that were confirmed; look at them by hand.")
+        raise PlanChanged(
+            f"They hold {total} bytes, more than the {limit} that were confirmed; look at "
+            "them by hand."
+        )
 
 
 def _bytes(path: Path) -> int:

@@ -1,4 +1,6 @@
-"""move_run: put all that a run has written aside, so that it can start afresh. The trash keeps every byte."""
+"""move_run: put all that a run has written aside, so that it can start afresh. The trash keeps
+every byte.
+"""
 
 from __future__ import annotations
 
@@ -11,18 +13,32 @@ from bs4_agent.trainers.base import RunLayout
 
 
 class MoveRun:
-    """`when: nothing-saved`: only for a run that has no checkpoint at all and whose trainer refuses to start in a directory that is not
-    empty; what the failed attempt left there are its configs and logs."""
+    """`when: nothing-saved`: only for a run that has no checkpoint at all and whose trainer refuses
+    to start in a directory that is not empty; what the failed attempt left there are its configs
+    and logs.
+    """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
         facts = context.facts()
-        if parameters.get("when") == "nothing-saved" and (facts.checkpoints or not facts.layout.fresh_needs_empty):
+        if parameters.get("when") == "nothing-saved" and (
+            facts.checkpoints or not facts.layout.fresh_needs_empty
+        ):
             return None
         roots = written(facts.layout)
         found = [path for path in roots if path.exists()]
         command = "; ".join(f"mv {path} <trash>/" for path in found)
-        title = f"Move everything that {context.run} has written to its trash ({len(found)} directories)"
-        return Planned("move_run", title, command, {"roots": [str(p) for p in roots]}, [], {"directories": [str(p) for p in found]})
+        title = (
+            f"Move everything that {context.run} has written to its trash ({len(found)} "
+            "directories)"
+        )
+        return Planned(
+            "move_run",
+            title,
+            command,
+            {"roots": [str(p) for p in roots]},
+            [],
+            {"directories": [str(p) for p in found]},
+        )
 
     def done(self, context: Context, planned: Planned) -> bool:
         return not any(Path(root).exists() for root in planned.parameters["roots"])
@@ -30,18 +46,33 @@ class MoveRun:
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
         return [{"path": root} for root in planned.parameters["roots"] if Path(root).exists()]
 
-    def act(self, context: Context, planned: Planned, targets: Sequence[Mapping[str, Any]], say: Callable[[str], None]) -> str:
+    def act(
+        self,
+        context: Context,
+        planned: Planned,
+        targets: Sequence[Mapping[str, Any]],
+        say: Callable[[str], None],
+    ) -> str:
         for target in targets:
-            say(f"moved {target['path']} to {context.world.trash(context.run, Path(target['path']), context.action, everything=True)}")
+            path = Path(target["path"])
+            moved = context.world.trash(context.run, path, context.action, everything=True)
+            say(f"moved {target['path']} to {moved}")
         return f"moved {len(targets)} directories"
 
 
 def written(layout: RunLayout) -> list[Path]:
     """The directories that a run writes and a fresh start must not find, none inside another.
 
-    2026-01 spreads a run over output_dir; the current generation refuses a run directory that is not empty, so all of it goes.
+    2026-01 spreads a run over output_dir; the current generation refuses a run directory that is
+    not empty, so all of it goes.
     """
-    paths = [layout.run_dir, layout.trainer_checkpoints, layout.orchestrator_checkpoints, layout.rollouts, layout.broadcasts]
+    paths = [
+        layout.run_dir,
+        layout.trainer_checkpoints,
+        layout.orchestrator_checkpoints,
+        layout.rollouts,
+        layout.broadcasts,
+    ]
     if layout.weights is not None:
         paths.append(layout.weights)
     unique = [path for path in dict.fromkeys(paths) if path != layout.output_dir]

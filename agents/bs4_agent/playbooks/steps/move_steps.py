@@ -1,4 +1,6 @@
-"""move_steps: put what a resume must not find into the run's trash: every step above it, and what no checkpoint needs."""
+"""move_steps: put what a resume must not find into the run's trash: every step above it, and what
+no checkpoint needs.
+"""
 
 from __future__ import annotations
 
@@ -16,23 +18,25 @@ _NOTHING = -1
 
 
 class MoveSteps:
-    """Which directories exist above the resume step may grow while the run is being stopped (a dying orchestrator saves once more),
-    so what is confirmed is the selector: these roots, above this step, at most so many entries. The concrete list is journalled
-    before it moves.
+    """Which directories exist above the resume step may grow while the run is being stopped (a
+    dying orchestrator saves once more), so what is confirmed is the selector: these roots, above
+    this step, at most so many entries. The concrete list is journalled before it moves.
 
-    Two kinds go although they lie below: hand-off directories that the trainer empties at its start, and broadcasts of steps that are
-    no checkpoint, which it deletes one by one as it goes on. Whoever looks for them later finds them in the trash.
+    Two kinds go although they lie below: hand-off directories that the trainer empties at its
+    start, and broadcasts of steps that are no checkpoint, which it deletes one by one as it goes
+    on. Whoever looks for them later finds them in the trash.
 
-    A run that has not saved anything yet is at step -1: whatever lies there goes. Where the trainer wants an empty directory for a new
-    start, that is move_run's, which takes the directory as a whole.
+    A run that has not saved anything yet is at step -1: whatever lies there goes. Where the trainer
+    wants an empty directory for a new start, that is move_run's, which takes the directory as a
+    whole.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
         facts = context.facts()
         if context.resume is None and facts.checkpoints:
             raise NotApplicable(
-                f"No step of {context.run} is complete on every side, so there is nothing to resume from. "
-                "The playbook start-afresh moves everything aside."
+                f"No step of {context.run} is complete on every side, so there is nothing to "
+                "resume from. The playbook start-afresh moves everything aside."
             )
         if context.resume is None and facts.layout.fresh_needs_empty:
             return None
@@ -41,7 +45,10 @@ class MoveSteps:
         found = in_the_way(selector, _kept(context))
         selector["limit"] = 2 * len(found) + 8
         wanted = "a new start" if above == _NOTHING else f"step {above}"
-        title = f"Move {len(found)} director{'y' if len(found) == 1 else 'ies'} that {wanted} does not need to the run's trash"
+        title = (
+            f"Move {len(found)} director{'y' if len(found) == 1 else 'ies'} that {wanted} does "
+            "not need to the run's trash"
+        )
         command = "; ".join(f"mv {path} <trash>/" for path in found)
         shown = {"directories": [{"path": str(path), "bytes": size_of(path)[0]} for path in found]}
         return Planned("move_steps", title, command, selector, [], shown)
@@ -52,13 +59,25 @@ class MoveSteps:
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
         newest, above = max(_kept(context), default=_NOTHING), planned.parameters["above"]
         if newest != above:
-            raise PlanChanged(f"The newest complete step of {context.run} is {newest} by now, not {above}; make a new plan.")
+            raise PlanChanged(
+                f"The newest complete step of {context.run} is {newest} by now, not {above}; "
+                "make a new plan."
+            )
         found = in_the_way(planned.parameters, _kept(context))
         if len(found) > planned.parameters["limit"]:
-            raise PlanChanged(f"{len(found)} directories lie above step {above} by now, more than were confirmed; make a new plan.")
+            raise PlanChanged(
+                f"{len(found)} directories lie above step {above} by now, more than were "
+                "confirmed; make a new plan."
+            )
         return [{"path": str(path)} for path in found]
 
-    def act(self, context: Context, planned: Planned, targets: Sequence[Mapping[str, Any]], say: Callable[[str], None]) -> str:
+    def act(
+        self,
+        context: Context,
+        planned: Planned,
+        targets: Sequence[Mapping[str, Any]],
+        say: Callable[[str], None],
+    ) -> str:
         for target in targets:
             moved = context.world.trash(context.run, Path(target["path"]), context.action)
             say(f"moved {target['path']} to {moved}")
@@ -71,15 +90,24 @@ def _kept(context: Context) -> set[int]:
 
 
 def _roots(layout: RunLayout) -> list[Path]:
-    """Where this generation keeps step directories that a resume looks at; each once, and none that goes whole."""
-    roots = [layout.orchestrator_checkpoints, layout.trainer_checkpoints, layout.rollouts, layout.broadcasts]
+    """Where this generation keeps step directories that a resume looks at; each once, and none that
+    goes whole.
+    """
+    roots = [
+        layout.orchestrator_checkpoints,
+        layout.trainer_checkpoints,
+        layout.rollouts,
+        layout.broadcasts,
+    ]
     if layout.weights is not None:
         roots.append(layout.weights)
     return [root for root in dict.fromkeys(roots) if root not in layout.wiped]
 
 
 def selector_of(layout: RunLayout, resume: int | None) -> dict[str, Any]:
-    """Where to look for what a start from step `resume` (None: a new start, nothing is saved) must not find."""
+    """Where to look for what a start from step `resume` (None: a new start, nothing is saved) must
+    not find.
+    """
     return {
         "above": _NOTHING if resume is None else resume,
         "roots": [str(root) for root in _roots(layout)],
@@ -90,9 +118,20 @@ def selector_of(layout: RunLayout, resume: int | None) -> dict[str, Any]:
 
 def in_the_way(selector: Mapping[str, Any], kept: set[int]) -> list[Path]:
     """What a selector means now; `kept`: the steps that are complete."""
-    above = [path for root in selector["roots"] for step, path in _steps(Path(root)) if step > selector["above"]]
-    stray = [path for step, path in _steps(Path(selector["broadcasts"])) if step <= selector["above"] and step not in kept]
-    wiped = [path for text in selector["wiped"] if (path := Path(text)).is_dir() and any(path.iterdir())]
+    above = [
+        path
+        for root in selector["roots"]
+        for step, path in _steps(Path(root))
+        if step > selector["above"]
+    ]
+    stray = [
+        path
+        for step, path in _steps(Path(selector["broadcasts"]))
+        if step <= selector["above"] and step not in kept
+    ]
+    wiped = [
+        path for text in selector["wiped"] if (path := Path(text)).is_dir() and any(path.iterdir())
+    ]
     return [*above, *stray, *wiped]
 
 

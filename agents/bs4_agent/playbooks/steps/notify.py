@@ -12,7 +12,9 @@ class Notify:
     """The note carries the action's key, so that it is written once whatever dies in between."""
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:
-        return Planned("notify", f"Note: {parameters['text']}", "", {"text": parameters["text"]}, [], {})
+        return Planned(
+            "notify", f"Note: {parameters['text']}", "", {"text": parameters["text"]}, [], {}
+        )
 
     def done(self, context: Context, planned: Planned) -> bool:
         return context.world.noted(context.run, planned.parameters["text"], context.action)
@@ -20,6 +22,12 @@ class Notify:
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
         return []
 
-    def act(self, context: Context, planned: Planned, targets: Sequence[Mapping[str, Any]], say: Callable[[str], None]) -> str:
+    def act(
+        self,
+        context: Context,
+        planned: Planned,
+        targets: Sequence[Mapping[str, Any]],
+        say: Callable[[str], None],
+    ) -> str:
         context.world.note(context.run, planned.parameters["text"], context.action)
         return "noted"

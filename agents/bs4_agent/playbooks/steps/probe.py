@@ -14,11 +14,20 @@ _LOOK_S = 0.5
 
 
 class Probe:
-    """`server`: /health of the run's inference server. Always asked anew: what it answered before is history."""
+    """`server`: /health of the run's inference server. Always asked anew: what it answered before
+    is history.
+    """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:
         hashed = {"what": parameters["what"], "within": seconds(parameters.get("within", "60s"))}
-        return Planned("probe", f"Ask the inference server of {context.run} whether it is well", "", hashed, [], {})
+        return Planned(
+            "probe",
+            f"Ask the inference server of {context.run} whether it is well",
+            "",
+            hashed,
+            [],
+            {},
+        )
 
     def done(self, context: Context, planned: Planned) -> bool:
         return False
@@ -26,10 +35,18 @@ class Probe:
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
         return []
 
-    def act(self, context: Context, planned: Planned, targets: Sequence[Mapping[str, Any]], say: Callable[[str], None]) -> str:
+    def act(
+        self,
+        context: Context,
+        planned: Planned,
+        targets: Sequence[Mapping[str, Any]],
+        say: Callable[[str], None],
+    ) -> str:
         deadline = time.monotonic() + planned.parameters["within"]
         while not context.world.server_answers(context.run):
             if time.monotonic() > deadline:
-                raise StepFailed(f"The inference server of {context.run} does not answer; read its log.")
+                raise StepFailed(
+                    f"The inference server of {context.run} does not answer; read its log."
+                )
             context.pause(_LOOK_S)
         return "it answers"

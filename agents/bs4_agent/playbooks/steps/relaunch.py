@@ -1,4 +1,6 @@
-"""relaunch: start the next attempt with the same command, from the step that was decided when the plan was made."""
+"""relaunch: start the next attempt with the same command, from the step that was decided when the
+plan was made.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +15,26 @@ from bs4_agent.trainers.base import LaunchSpec
 
 
 class Relaunch:
-    """`resume`: "resumable" (the newest complete step; NotApplicable without one), "previous" (the newest complete one below that which the
-    failed attempt asked for), "same" (resumable when there is one, otherwise as the failed attempt was started, which must not have written
-    a checkpoint), "none" (afresh: everything was moved aside before)."""
+    """`resume`: "resumable" (the newest complete step; NotApplicable without one), "previous" (the
+    newest complete one below that which the failed attempt asked for), "same" (resumable when there
+    is one, otherwise as the failed attempt was started, which must not have written a checkpoint),
+    "none" (afresh: everything was moved aside before).
+    """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:
         facts = context.facts()
         spec = _spec(facts.spec, parameters["resume"], context.resume, bool(facts.checkpoints))
         command = shlex.join(context.world.command(spec))
         where = "afresh" if spec.resume is None else f"from step {spec.resume}"
-        hashed = {"resume": spec.resume, "command": command, "cwd": str(spec.cwd), "overrides": list(spec.overrides)}
-        return Planned("relaunch", f"Start {context.run} {where}", command, hashed, [], {"cwd": str(spec.cwd)})
+        hashed = {
+            "resume": spec.resume,
+            "command": command,
+            "cwd": str(spec.cwd),
+            "overrides": list(spec.overrides),
+        }
+        return Planned(
+            "relaunch", f"Start {context.run} {where}", command, hashed, [], {"cwd": str(spec.cwd)}
+        )
 
     def done(self, context: Context, planned: Planned) -> bool:
         return context.world.launched(context.run, context.action) is not None
@@ -31,12 +42,23 @@ class Relaunch:
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
         facts = context.facts()
         if any(m.alive for m in facts.members):
-            raise PlanChanged(f"{context.run} is running again already; nothing more was done. Make a new plan if it still fails.")
+            raise PlanChanged(
+                f"{context.run} is running again already; nothing more was done. Make a new "
+                "plan if it still fails."
+            )
         return []
 
-    def act(self, context: Context, planned: Planned, targets: Sequence[Mapping[str, Any]], say: Callable[[str], None]) -> str:
+    def act(
+        self,
+        context: Context,
+        planned: Planned,
+        targets: Sequence[Mapping[str, Any]],
+        say: Callable[[str], None],
+    ) -> str:
         spec = dataclasses.replace(
-            context.facts().spec, resume=planned.parameters["resume"], overrides=tuple(planned.parameters["overrides"])
+            context.facts().spec,
+            resume=planned.parameters["resume"],
+            overrides=tuple(planned.parameters["overrides"]),
         )
         attempt = context.world.launch(spec, context.action)
         return f"attempt {attempt} is starting"
@@ -57,7 +79,9 @@ def _spec(spec: LaunchSpec, how: str, resumable: int | None, wrote: bool) -> Lau
 
 
 def _without_resume(overrides: Sequence[str]) -> list[str]:
-    """A bare `--resume` takes the largest directory, which is how the run got here; the explicit step replaces it."""
+    """A bare `--resume` takes the largest directory, which is how the run got here; the explicit
+    step replaces it.
+    """
     kept: list[str] = []
     skip = False
     for word in overrides:

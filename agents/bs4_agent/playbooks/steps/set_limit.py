@@ -13,21 +13,29 @@ _ENOUGH = 4096
 
 
 class SetLimit:
-    """The order is kept with the run and carried out at every start of it, so that it also holds after the agent itself was replaced.
-    Only up to the hard limit, which a tenant cannot raise; where that is reached already there is no step."""
+    """The order is kept with the run and carried out at every start of it, so that it also holds
+    after the agent itself was replaced. Only up to the hard limit, which a tenant cannot raise;
+    where that is reached already there is no step.
+    """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
         soft, hard = context.world.nofile(context.run), context.world.hard_nofile()
         wanted = min(int(parameters["nofile"]), hard)
         if wanted < _ENOUGH:
             raise NotApplicable(
-                f"The pod's hard limit of open files is {hard}, and only its provider can raise it (`--ulimit nofile` of the container). "
-                "Choose another pod, or run fewer environment workers."
+                f"The pod's hard limit of open files is {hard}, and only its provider can raise "
+                "it (`--ulimit nofile` of the container). Choose another pod, or run fewer "
+                "environment workers."
             )
         if soft >= wanted:
             return None
         return Planned(
-            "set_limit", f"Start {context.run} with {wanted} open files allowed", f"ulimit -n {wanted}", {"nofile": wanted}, [], {}
+            "set_limit",
+            f"Start {context.run} with {wanted} open files allowed",
+            f"ulimit -n {wanted}",
+            {"nofile": wanted},
+            [],
+            {},
         )
 
     def done(self, context: Context, planned: Planned) -> bool:
@@ -36,6 +44,12 @@ class SetLimit:
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
         return []
 
-    def act(self, context: Context, planned: Planned, targets: Sequence[Mapping[str, Any]], say: Callable[[str], None]) -> str:
+    def act(
+        self,
+        context: Context,
+        planned: Planned,
+        targets: Sequence[Mapping[str, Any]],
+        say: Callable[[str], None],
+    ) -> str:
         context.world.set_nofile(context.run, planned.parameters["nofile"])
         return f"{context.run} starts with {planned.parameters['nofile']} open files from now on"

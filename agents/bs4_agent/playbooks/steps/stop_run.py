@@ -11,19 +11,37 @@ from bs4_agent.playbooks.world import Context, Planned
 
 
 class StopRun:
-    """Confirmed is "this attempt of this run, all that descends from it". Which workers live at the moment is shown, not hashed:
-    prime-rl restarts env workers by itself, and a plan must not die of that."""
+    """Confirmed is "this attempt of this run, all that descends from it". Which workers live at the
+    moment is shown, not hashed: prime-rl restarts env workers by itself, and a plan must not die of
+    that.
+    """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:
         facts = context.facts()
         members = [m for m in facts.members if m.alive]
         title = (
-            f"Stop {context.run}: {len(members)} processes of attempt {facts.attempt}" if members else f"{context.run} is already stopped"
+            f"Stop {context.run}: {len(members)} processes of attempt {facts.attempt}"
+            if members
+            else f"{context.run} is already stopped"
         )
-        processes = [{"pid": m.identity.pid, "component": m.component, "command": shown_command(m.cmdline, 200)} for m in members]
+        processes = [
+            {
+                "pid": m.identity.pid,
+                "component": m.component,
+                "command": shown_command(m.cmdline, 200),
+            }
+            for m in members
+        ]
         shown = {"processes": processes}
         command = context.world.stop_command(context.run) if members else ""
-        return Planned("stop_run", title, command, {"attempt": facts.attempt, "limit": 4 * len(members) + 16}, [], shown)
+        return Planned(
+            "stop_run",
+            title,
+            command,
+            {"attempt": facts.attempt, "limit": 4 * len(members) + 16},
+            [],
+            shown,
+        )
 
     def done(self, context: Context, planned: Planned) -> bool:
         return not any(m.alive for m in context.facts().members)
@@ -31,11 +49,23 @@ class StopRun:
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
         facts = context.facts()
         if facts.attempt != planned.parameters["attempt"]:
-            raise PlanChanged(f"{context.run} is in attempt {facts.attempt} by now, not {planned.parameters['attempt']}; make a new plan.")
+            raise PlanChanged(
+                f"{context.run} is in attempt {facts.attempt} by now, not "
+                f"{planned.parameters['attempt']}; make a new plan."
+            )
         alive = [m for m in facts.members if m.alive]
         if len(alive) > planned.parameters["limit"]:
-            raise PlanChanged(f"{context.run} has {len(alive)} processes by now, far more than were shown; make a new plan.")
+            raise PlanChanged(
+                f"{context.run} has {len(alive)} processes by now, far more than were shown; "
+                "make a new plan."
+            )
         return [{**m.identity.as_dict(), "component": m.component} for m in alive]
 
-    def act(self, context: Context, planned: Planned, targets: Sequence[Mapping[str, Any]], say: Callable[[str], None]) -> str:
+    def act(
+        self,
+        context: Context,
+        planned: Planned,
+        targets: Sequence[Mapping[str, Any]],
+        say: Callable[[str], None],
+    ) -> str:
         return context.world.stop(context.run, say)

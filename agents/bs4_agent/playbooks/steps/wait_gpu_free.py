@@ -9,14 +9,22 @@ from typing import Any
 from bs4_agent.errors import StepFailed
 from bs4_agent.playbooks.world import Context, Planned
 
-#: The driver frees memory within a second of the holder's end; memory that stays needs a reset, which a tenant cannot do.
+#: The driver frees memory within a second of the holder's end; memory that stays needs a reset,
+#: which a tenant cannot do.
 LIMIT_S = 60.0
 
 
 class WaitGpuFree:
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:
         limit = int(parameters.get("below_mb", 1000))
-        return Planned("wait_gpu_free", f"Wait until every free GPU uses less than {limit} MB", "", {"below_mb": limit}, [], {})
+        return Planned(
+            "wait_gpu_free",
+            f"Wait until every free GPU uses less than {limit} MB",
+            "",
+            {"below_mb": limit},
+            [],
+            {},
+        )
 
     def done(self, context: Context, planned: Planned) -> bool:
         gpus = context.world.gpu_facts()
@@ -25,17 +33,28 @@ class WaitGpuFree:
         busy = {h.gpu for h in gpus.holders if h.run is not None}
         limit = planned.parameters["below_mb"] * 1_000_000
         left = any(h.run is None and h.dead_run is not None for h in gpus.holders)
-        return gpus.state == "ok" and not left and all(used < limit for gpu, used in gpus.used.items() if gpu not in busy)
+        return (
+            gpus.state == "ok"
+            and not left
+            and all(used < limit for gpu, used in gpus.used.items() if gpu not in busy)
+        )
 
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
         return []
 
-    def act(self, context: Context, planned: Planned, targets: Sequence[Mapping[str, Any]], say: Callable[[str], None]) -> str:
+    def act(
+        self,
+        context: Context,
+        planned: Planned,
+        targets: Sequence[Mapping[str, Any]],
+        say: Callable[[str], None],
+    ) -> str:
         deadline = time.monotonic() + LIMIT_S
         while time.monotonic() < deadline:
             if self.done(context, planned):
                 return "GPU memory is free"
             context.pause(0.5)
         raise StepFailed(
-            f"GPU memory is still in use {LIMIT_S:.0f} s after its holders ended. Only the provider can reset the GPU: release this pod."
+            f"GPU memory is still in use {LIMIT_S:.0f} s after its holders ended. Only the "
+            "provider can reset the GPU: release this pod."
         )

@@ -14,15 +14,19 @@ from bs4_agent.playbooks.world import Context, Planned
 _LOOK_S = 0.5
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 _NEXT = {
-    "disk-free": "Free space on that mount (old steps that are in the object store first), then try again.",
+    "disk-free": (
+        "Free space on that mount (old steps that are in the object store first), then try again."
+    ),
     "port-free": "See who holds it with `ss -ltnp`, then try again.",
     "server-ready": "Read the inference log.",
 }
 
 
 class WaitUntil:
-    """`disk-free`: the mount of the run's output is used below `percent`; `port-free`: nobody listens on a port of the run;
-    `server-ready`: the run's inference server answers /health with 200."""
+    """`disk-free`: the mount of the run's output is used below `percent`; `port-free`: nobody
+    listens on a port of the run; `server-ready`: the run's inference server answers /health with
+    200.
+    """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:
         hashed = {
@@ -30,7 +34,14 @@ class WaitUntil:
             "percent": int(parameters.get("percent", 85)),
             "within": seconds(parameters.get("within", "5m")),
         }
-        return Planned("wait_until", f"Wait until {_words(hashed)} (at most {hashed['within']:.0f} s)", "", hashed, [], {})
+        return Planned(
+            "wait_until",
+            f"Wait until {_words(hashed)} (at most {hashed['within']:.0f} s)",
+            "",
+            hashed,
+            [],
+            {},
+        )
 
     def done(self, context: Context, planned: Planned) -> bool:
         return _holds(context, planned.parameters)
@@ -38,15 +49,21 @@ class WaitUntil:
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
         return []
 
-    def act(self, context: Context, planned: Planned, targets: Sequence[Mapping[str, Any]], say: Callable[[str], None]) -> str:
+    def act(
+        self,
+        context: Context,
+        planned: Planned,
+        targets: Sequence[Mapping[str, Any]],
+        say: Callable[[str], None],
+    ) -> str:
         deadline = time.monotonic() + planned.parameters["within"]
         while time.monotonic() < deadline:
             if _holds(context, planned.parameters):
                 return f"{_words(planned.parameters)}"
             context.pause(_LOOK_S)
         raise StepFailed(
-            f"It did not come about within {planned.parameters['within']:.0f} s that {_words(planned.parameters)}. "
-            + _NEXT[planned.parameters["condition"]]
+            f"It did not come about within {planned.parameters['within']:.0f} s that "
+            f"{_words(planned.parameters)}. " + _NEXT[planned.parameters["condition"]]
         )
 
 
@@ -68,7 +85,9 @@ def _holds(context: Context, parameters: Mapping[str, Any]) -> bool:
 
 
 def used_percent(path: Path) -> float:
-    """How full the file system of `path` (or of the nearest directory above it that is there) is for an ordinary user, as df counts."""
+    """How full the file system of `path` (or of the nearest directory above it that is there) is
+    for an ordinary user, as df counts.
+    """
     there = next(p for p in (path, *path.parents) if p.exists())
     status = os.statvfs(there)
     used = status.f_blocks - status.f_bfree

@@ -1,4 +1,6 @@
-"""prime-rl at one revision. A clone grows under another name and gets its own when it is whole: half a clone is never used."""
+"""prime-rl at one revision. A clone grows under another name and gets its own when it is whole:
+half a clone is never used.
+"""
 
 from __future__ import annotations
 
@@ -22,15 +24,32 @@ class Checkout(Stepping):
         way, now = _way(context)
         directory = place.shown(recipe.directory)
         command = {
-            "clone": f"git clone {recipe.repository} {place.shown(_part(recipe.directory))} && git checkout --detach {recipe.revision} "
-            f"&& git submodule update --init --recursive (over https), then rename to {directory}",
-            "switch": f"git -C {directory} fetch {recipe.repository} && git -C {directory} checkout --detach {recipe.revision}",
+            "clone": f"git clone {recipe.repository} {place.shown(_part(recipe.directory))} && git "
+            f"checkout --detach {recipe.revision} && git submodule update --init --recursive "
+            f"(over https), then rename to {directory}",
+            "switch": (
+                f"git -C {directory} fetch {recipe.repository} && git -C {directory} checkout "
+                f"--detach {recipe.revision}"
+            ),
             "none": f"git -C {directory} checkout --detach {recipe.revision}",
         }[way]
         parameters = {"repository": recipe.repository, "revision": recipe.revision}
-        targets = [{"directory": str(recipe.directory), "way": way}] if way != "none" else [{"directory": str(recipe.directory)}]
+        targets = (
+            [{"directory": str(recipe.directory), "way": way}]
+            if way != "none"
+            else [{"directory": str(recipe.directory)}]
+        )
         shown = {"now": now, "done": way == "none"}
-        return [Planned("checkout", f"Check prime-rl out at {recipe.revision[:12]}", command, parameters, targets, shown)]
+        return [
+            Planned(
+                "checkout",
+                f"Check prime-rl out at {recipe.revision[:12]}",
+                command,
+                parameters,
+                targets,
+                shown,
+            )
+        ]
 
     def done(self, context: SetupContext, planned: Planned) -> bool:
         return _way(context)[0] == "none"
@@ -42,11 +61,18 @@ class Checkout(Stepping):
             raise PlanChanged(error.message) from None
         if planned.targets[0].get("way") != way:
             raise PlanChanged(
-                f"{context.place.shown(context.recipe.directory)} is not what it was when the plan was made: {now}. Make a new one."
+                f"{context.place.shown(context.recipe.directory)} is not what it was when "
+                f"the plan was made: {now}. Make a new one."
             )
         return planned.targets
 
-    def act(self, context: SetupContext, planned: Planned, targets: Sequence[Mapping[str, Any]], say: Say) -> str:
+    def act(
+        self,
+        context: SetupContext,
+        planned: Planned,
+        targets: Sequence[Mapping[str, Any]],
+        say: Say,
+    ) -> str:
         directory, recipe = context.recipe.directory, context.recipe
         tree = directory
         if targets[0]["way"] == "clone":
@@ -56,8 +82,22 @@ class Checkout(Stepping):
                 _remove(tree)
             context.run(clone, say)
         else:
-            context.run([*_CLONE, "-C", str(tree), "fetch", "--tags", "--", recipe.repository, "+refs/heads/*:refs/remotes/bs4/*"], say)
-        context.run([*_CLONE, "-C", str(tree), "checkout", "--quiet", "--detach", recipe.revision], say)
+            context.run(
+                [
+                    *_CLONE,
+                    "-C",
+                    str(tree),
+                    "fetch",
+                    "--tags",
+                    "--",
+                    recipe.repository,
+                    "+refs/heads/*:refs/remotes/bs4/*",
+                ],
+                say,
+            )
+        context.run(
+            [*_CLONE, "-C", str(tree), "checkout", "--quiet", "--detach", recipe.revision], say
+        )
         _read_over_https(context, tree)
         context.run([*_CLONE, "-C", str(tree), "submodule", "update", "--init", "--recursive"], say)
         if tree != directory:
@@ -71,39 +111,64 @@ class Checkout(Stepping):
 
 
 def _way(context: SetupContext) -> tuple[str, str]:
-    """clone, switch or none, and what is there. NotApplicable where somebody's own work lies in the way."""
+    """clone, switch or none, and what is there. NotApplicable where somebody's own work lies in the
+    way.
+    """
     directory, place, revision = context.recipe.directory, context.place, context.recipe.revision
     name = place.shown(directory)
     if not directory.exists() or (directory.is_dir() and not any(directory.iterdir())):
         half = " (half a clone, which is replaced)" if _part(directory).exists() else ""
         return "clone", f"{name} is not there{half}"
     if not (directory / ".git").exists():
-        raise NotApplicable(f"{name} is there and is no checkout of git; move it aside, or choose another directory with --dir.")
+        raise NotApplicable(
+            f"{name} is there and is no checkout of git; move it aside, or choose another "
+            "directory with --dir."
+        )
     code, text = place.ask(["git", "-C", str(directory), "rev-parse", "--show-toplevel"])
     if code != 0:
-        raise NotApplicable(f"git cannot say what {name} is ({text[:200]}); put that right, or choose another directory with --dir.")
+        raise NotApplicable(
+            f"git cannot say what {name} is ({text[:200]}); put that right, or choose "
+            "another directory with --dir."
+        )
     _, head = place.ask(["git", "-C", str(directory), "rev-parse", "HEAD"])
-    code, wanted = place.ask(["git", "-C", str(directory), "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}"])
+    code, wanted = place.ask(
+        ["git", "-C", str(directory), "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}"]
+    )
     if code == 0 and head == wanted:
         return "none", f"{name} is at {head[:12]}"
-    _, changes = place.ask(["git", "-C", str(directory), "status", "--porcelain", "--untracked-files=no"])
+    _, changes = place.ask(
+        ["git", "-C", str(directory), "status", "--porcelain", "--untracked-files=no"]
+    )
     if changes:
         raise NotApplicable(
-            f"{name} is at {head[:12]} with {len(changes.splitlines())} changed files, which another revision would lose; commit them, "
-            f"keep it with --revision {head[:12]}, or choose another directory with --dir."
+            f"{name} is at {head[:12]} with {len(changes.splitlines())} changed files, which "
+            f"another revision would lose; commit them, keep it with --revision {head[:12]}, or "
+            "choose another directory with --dir."
         )
     return "switch", f"{name} is at {head[:12]}"
 
 
 def _read_over_https(context: SetupContext, tree: Path) -> None:
-    """prime-rl names its submodules by addresses that want an SSH key, which a pod has not and public repositories do not need. Only this
-    clone's own configuration is changed."""
+    """prime-rl names its submodules by addresses that want an SSH key, which a pod has not and
+    public repositories do not need. Only this clone's own configuration is changed.
+    """
     context.place.ask(["git", "-C", str(tree), "submodule", "init"])
-    _, listed = context.place.ask(["git", "-C", str(tree), "config", "--get-regexp", r"^submodule\..*\.url$"])
+    _, listed = context.place.ask(
+        ["git", "-C", str(tree), "config", "--get-regexp", r"^submodule\..*\.url$"]
+    )
     for line in listed.splitlines():
         name, _, address = line.partition(" ")
         if address.startswith(_SSH):
-            context.place.ask(["git", "-C", str(tree), "config", name, "https://github.com/" + address.removeprefix(_SSH)])
+            context.place.ask(
+                [
+                    "git",
+                    "-C",
+                    str(tree),
+                    "config",
+                    name,
+                    "https://github.com/" + address.removeprefix(_SSH),
+                ]
+            )
 
 
 def _part(directory: Path) -> Path:
@@ -111,7 +176,9 @@ def _part(directory: Path) -> Path:
 
 
 def _remove(tree: Path) -> None:
-    """Only ever a clone that was never whole, under the name that is ours (`_part`): there is nothing in it that the repository has not."""
+    """Only ever a clone that was never whole, under the name that is ours (`_part`): there is
+    nothing in it that the repository has not.
+    """
     import shutil
 
     if tree.exists():

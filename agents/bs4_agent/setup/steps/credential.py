@@ -1,4 +1,6 @@
-"""A secret at the one place where the program that needs it looks by itself, readable by its owner only."""
+"""A secret at the one place where the program that needs it looks by itself, readable by its owner
+only.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ TITLES = {"wandb": "the W&B key", "huggingface": "the Hugging Face token", "b2":
 
 
 class Credential(Stepping):
-    """A step for each secret that comes, and for each file that others can read; what is missing is a step that only says so."""
+    """A step for each secret that comes, and for each file that others can read; what is missing is
+    a step that only says so.
+    """
 
     def plan(self, context: SetupContext) -> Sequence[Planned]:
         return [self._one(context, name) for name in credentials.NAMES]
@@ -23,30 +27,58 @@ class Credential(Stepping):
     def _one(self, context: SetupContext, name: str) -> Planned:
         place = context.place
         path = credentials.place(name, place.home)
-        there, private, given = credentials.stored(name, place.home) is not None, credentials.private(path), name in context.recipe.secrets
+        there, private, given = (
+            credentials.stored(name, place.home) is not None,
+            credentials.private(path),
+            name in context.recipe.secrets,
+        )
         now = f"{'there' if there else 'none'} in {place.shown(path)}"
         if there and not private:
             now += ", which others can read"
         if not there and not given:
             now += f", and none was given: runs do without {TITLES[name]}"
         todo = given or not private
-        command = f"write {place.shown(path)}, mode 0600" if given else f"chmod 600 {place.shown(path)}" if not private else ""
+        command = (
+            f"write {place.shown(path)}, mode 0600"
+            if given
+            else f"chmod 600 {place.shown(path)}"
+            if not private
+            else ""
+        )
         title = f"Keep {TITLES[name]}" if there or given else f"Go without {TITLES[name]}"
-        return Planned("credential", title, command, {"name": name, "given": given}, [{"file": str(path)}], {"now": now, "done": not todo})
+        return Planned(
+            "credential",
+            title,
+            command,
+            {"name": name, "given": given},
+            [{"file": str(path)}],
+            {"now": now, "done": not todo},
+        )
 
     def done(self, context: SetupContext, planned: Planned) -> bool:
         name = planned.parameters["name"]
         if not credentials.private(Path(planned.targets[0]["file"])):
             return False
         value = context.incoming().get(name)
-        return not planned.parameters["given"] or (value is not None and value == credentials.stored(name, context.place.home))
+        return not planned.parameters["given"] or (
+            value is not None and value == credentials.stored(name, context.place.home)
+        )
 
-    def act(self, context: SetupContext, planned: Planned, targets: Sequence[Mapping[str, Any]], say: Say) -> str:
+    def act(
+        self,
+        context: SetupContext,
+        planned: Planned,
+        targets: Sequence[Mapping[str, Any]],
+        say: Say,
+    ) -> str:
         name, path = planned.parameters["name"], Path(targets[0]["file"])
         if planned.parameters["given"]:
             value = context.incoming().get(name)
             if value is None:
-                raise StepFailed(f"{TITLES[name].capitalize()} did not come with the confirmation; repeat with --credentials.")
+                raise StepFailed(
+                    f"{TITLES[name].capitalize()} did not come with the confirmation; repeat "
+                    "with --credentials."
+                )
             credentials.store(name, value, context.place.home)
         path.chmod(0o600)
         return f"in {context.place.shown(path)}, mode 0600"

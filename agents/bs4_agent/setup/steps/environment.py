@@ -1,4 +1,6 @@
-"""The environments that a run trains in: installed into the training environment, and imported there before that is believed."""
+"""The environments that a run trains in: installed into the training environment, and imported
+there before that is believed.
+"""
 
 from __future__ import annotations
 
@@ -20,19 +22,43 @@ class Environments(Stepping):
 
     def _one(self, context: SetupContext, wanted: Environment) -> Planned:
         loads, now = _loads(context, wanted)
-        command = f"cd {context.place.shown(context.recipe.directory)} && {shlex.join(_install(context, wanted))}"
+        command = (
+            f"cd {context.place.shown(context.recipe.directory)} && "
+            f"{shlex.join(_install(context, wanted))}"
+        )
         shown = {"now": now, "done": loads}
-        return Planned("environment", f"Install the environment {wanted.source}", command, {"source": wanted.source}, [], shown)
+        return Planned(
+            "environment",
+            f"Install the environment {wanted.source}",
+            command,
+            {"source": wanted.source},
+            [],
+            shown,
+        )
 
     def done(self, context: SetupContext, planned: Planned) -> bool:
         return _loads(context, environment(planned.parameters["source"]))[0]
 
-    def act(self, context: SetupContext, planned: Planned, targets: Sequence[Mapping[str, Any]], say: Say) -> str:
+    def act(
+        self,
+        context: SetupContext,
+        planned: Planned,
+        targets: Sequence[Mapping[str, Any]],
+        say: Say,
+    ) -> str:
         wanted, directory = environment(planned.parameters["source"]), context.recipe.directory
-        context.run(_install(context, wanted), say, cwd=directory, environment={"VIRTUAL_ENV": str(directory / ".venv")})
+        context.run(
+            _install(context, wanted),
+            say,
+            cwd=directory,
+            environment={"VIRTUAL_ENV": str(directory / ".venv")},
+        )
         loads, now = _loads(context, wanted)
         if not loads:
-            raise StepFailed(f"{wanted.source} was installed, but cannot be used: {now}. Correct the environment, then repeat.")
+            raise StepFailed(
+                f"{wanted.source} was installed, but cannot be used: {now}. Correct the "
+                "environment, then repeat."
+            )
         return now
 
 
@@ -40,16 +66,30 @@ def _install(context: SetupContext, wanted: Environment) -> list[str]:
     uv = context.place.which("uv") or "uv"
     if wanted.from_hub:
         return [uv, "tool", "run", "prime", "env", "install", wanted.source]
-    return [uv, "pip", "install", "--python", str(context.recipe.directory / ".venv" / "bin" / "python"), wanted.source]
+    return [
+        uv,
+        "pip",
+        "install",
+        "--python",
+        str(context.recipe.directory / ".venv" / "bin" / "python"),
+        wanted.source,
+    ]
 
 
 def _loads(context: SetupContext, wanted: Environment) -> tuple[bool, str]:
-    """Whether the training environment's own interpreter can import it, in the wanted version; and in words what it said."""
+    """Whether the training environment's own interpreter can import it, in the wanted version; and
+    in words what it said.
+    """
     venv = context.recipe.directory / ".venv"
     if not (venv / "bin" / "python").exists():
         return False, "there is no training environment yet"
     variables = context.place.environment(context.recipe.variables)
-    found = imports.probe(str(venv / "bin" / "python"), [wanted.module], cwd=str(context.recipe.directory), more=variables)
+    found = imports.probe(
+        str(venv / "bin" / "python"),
+        [wanted.module],
+        cwd=str(context.recipe.directory),
+        more=variables,
+    )
     if (problem := found[wanted.module]) is not None:
         return False, f"import {wanted.module} fails: {problem[:200]}"
     version = _version(venv, wanted)
@@ -62,4 +102,11 @@ def _version(venv: Path, wanted: Environment) -> str:
     """By the metadata that every installer leaves: the name in lower case, with underscores."""
     prefix = wanted.module.lower() + "-"
     names = [path.name.lower() for path in venv.glob("lib/python3*/site-packages/*.dist-info")]
-    return next((name.removeprefix(prefix).removesuffix(".dist-info") for name in names if name.startswith(prefix)), "of no known version")
+    return next(
+        (
+            name.removeprefix(prefix).removesuffix(".dist-info")
+            for name in names
+            if name.startswith(prefix)
+        ),
+        "of no known version",
+    )

@@ -13,19 +13,33 @@ from bs4_agent.setup.place import Say, SetupContext, Stepping
 class Limits(Stepping):
     def plan(self, context: SetupContext) -> Sequence[Planned]:
         wanted, hard = context.recipe.nofile, context.place.hard_nofile()
-        now = f"launches start with at least {_ordered(context)} open files" if _ordered(context) else "no order; the login's own limit"
+        now = (
+            f"launches start with at least {_ordered(context)} open files"
+            if _ordered(context)
+            else "no order; the login's own limit"
+        )
         if hard < wanted:
             now += f"; the hard limit is {hard}, and launches get no more"
         planned = Planned(
-            "limits", f"Let launches open {wanted} files", f"ulimit -n {min(wanted, hard)}, before each launch", {"nofile": wanted}, [],
+            "limits",
+            f"Let launches open {wanted} files",
+            f"ulimit -n {min(wanted, hard)}, before each launch",
+            {"nofile": wanted},
+            [],
             {"now": now, "done": _ordered(context) >= wanted},
-        )  # fmt: skip
+        )
         return [planned]
 
     def done(self, context: SetupContext, planned: Planned) -> bool:
         return _ordered(context) >= int(planned.parameters["nofile"])
 
-    def act(self, context: SetupContext, planned: Planned, targets: Sequence[Mapping[str, Any]], say: Say) -> str:
+    def act(
+        self,
+        context: SetupContext,
+        planned: Planned,
+        targets: Sequence[Mapping[str, Any]],
+        say: Say,
+    ) -> str:
         path = context.place.home.limits
         write_json(path, {**(read_json(path) or {}), "nofile": int(planned.parameters["nofile"])})
         return "ordered for every later launch"

@@ -1,4 +1,6 @@
-"""The shell of whoever logs in: uv on the PATH, the limit, the variables. One marked block a file, replaced and never doubled."""
+"""The shell of whoever logs in: uv on the PATH, the limit, the variables. One marked block a file,
+replaced and never doubled.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ from bs4_agent.setup.place import Say, SetupContext, Stepping
 
 _BEGIN, _END = "# >>> bs4-console >>>", "# <<< bs4-console <<<"
 _BLOCK = re.compile(rf"(?ms)^{re.escape(_BEGIN)}$.*?^{re.escape(_END)}$\n?")
-#: A login shell reads the first, an interactive one the second; each where it exists, and the first in any case.
+#: A login shell reads the first, an interactive one the second; each where it exists, and the first
+#: in any case.
 _FILES = (".profile", ".bashrc")
 
 
@@ -22,31 +25,61 @@ class Profile(Stepping):
         files = [str(path) for path in _files(context)]
         lacking = [path for path in _files(context) if not _has(path, _block(context))]
         names = ", ".join(context.place.shown(Path(path)) for path in files)
-        now = f"{', '.join(context.place.shown(path) for path in lacking)} without it" if lacking else f"{names} has it"
+        now = (
+            f"{', '.join(context.place.shown(path) for path in lacking)} without it"
+            if lacking
+            else f"{names} has it"
+        )
         command = f"one marked block in {names}: " + "; ".join(_lines(context))
         parameters = {"block": _block(context)}
-        return [Planned("profile", "Put uv, the limit and the variables into the shell's profile", command, parameters,
-                        [{"file": file} for file in files], {"now": now, "done": not lacking})]  # fmt: skip
+        return [
+            Planned(
+                "profile",
+                "Put uv, the limit and the variables into the shell's profile",
+                command,
+                parameters,
+                [{"file": file} for file in files],
+                {"now": now, "done": not lacking},
+            )
+        ]
 
     def done(self, context: SetupContext, planned: Planned) -> bool:
-        return all(_has(Path(target["file"]), planned.parameters["block"]) for target in planned.targets)
+        return all(
+            _has(Path(target["file"]), planned.parameters["block"]) for target in planned.targets
+        )
 
-    def act(self, context: SetupContext, planned: Planned, targets: Sequence[Mapping[str, Any]], say: Say) -> str:
+    def act(
+        self,
+        context: SetupContext,
+        planned: Planned,
+        targets: Sequence[Mapping[str, Any]],
+        say: Say,
+    ) -> str:
         for target in targets:
             _write(Path(target["file"]), planned.parameters["block"])
         return "written"
 
 
 def _files(context: SetupContext) -> list[Path]:
-    return [context.place.user / name for name in _FILES if name == _FILES[0] or (context.place.user / name).exists()]
+    return [
+        context.place.user / name
+        for name in _FILES
+        if name == _FILES[0] or (context.place.user / name).exists()
+    ]
 
 
 def _lines(context: SetupContext) -> list[str]:
     variables = shlex.quote(str(context.place.home.variables(context.recipe.directory)))
     limit = context.recipe.nofile
     return [
-        'case ":$PATH:" in *":$HOME/.local/bin:"*) ;; *) PATH="$HOME/.local/bin:$PATH"; export PATH ;; esac',
-        f'case "$(ulimit -n)" in unlimited) ;; *) [ "$(ulimit -n)" -ge {limit} ] || ulimit -n {limit} 2>/dev/null || : ;; esac',
+        (
+            'case ":$PATH:" in *":$HOME/.local/bin:"*) ;; *) PATH="$HOME/.local/bin:$PATH"; '
+            "export PATH ;; esac"
+        ),
+        (
+            f'case "$(ulimit -n)" in unlimited) ;; *) [ "$(ulimit -n)" -ge {limit} ] || ulimit '
+            f"-n {limit} 2>/dev/null || : ;; esac"
+        ),
         f"if [ -r {variables} ]; then set -a; . {variables}; set +a; fi",
     ]
 

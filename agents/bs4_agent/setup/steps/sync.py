@@ -25,16 +25,33 @@ class Sync(Stepping):
             now = f"{directory}/.venv is what the lock file says"
         else:
             now = (
-                f"{directory}/.venv is there, whole or not: uv adds what is missing" if venv.exists() else f"{directory}/.venv is not there"
+                f"{directory}/.venv is there, whole or not: uv adds what is missing"
+                if venv.exists()
+                else f"{directory}/.venv is not there"
             )
         command = f"cd {directory} && uv {shlex.join(['sync', *context.recipe.sync])}"
         parameters = {"arguments": list(context.recipe.sync)}
-        return [Planned("sync", "Install the training environment", command, parameters, [], {"now": now, "done": _synced(context)})]
+        return [
+            Planned(
+                "sync",
+                "Install the training environment",
+                command,
+                parameters,
+                [],
+                {"now": now, "done": _synced(context)},
+            )
+        ]
 
     def done(self, context: SetupContext, planned: Planned) -> bool:
         return _synced(context)
 
-    def act(self, context: SetupContext, planned: Planned, targets: Sequence[Mapping[str, Any]], say: Say) -> str:
+    def act(
+        self,
+        context: SetupContext,
+        planned: Planned,
+        targets: Sequence[Mapping[str, Any]],
+        say: Say,
+    ) -> str:
         directory = context.recipe.directory
         uv = context.place.which("uv")
         if uv is None:
@@ -42,7 +59,10 @@ class Sync(Stepping):
         context.run([uv, "sync", *planned.parameters["arguments"]], say, cwd=directory)
         for program in ("python", "rl"):
             if not os.access(directory / ".venv" / "bin" / program, os.X_OK):
-                raise StepFailed(f"uv sync ended well, but {directory}/.venv/bin/{program} is not there; look at the log, then repeat.")
+                raise StepFailed(
+                    f"uv sync ended well, but {directory}/.venv/bin/{program} is not there; "
+                    "look at the log, then repeat."
+                )
         (directory / ".venv" / _STAMP).write_text(_digest(context))
         return f"{context.place.shown(directory)}/.venv is whole"
 
@@ -50,11 +70,17 @@ class Sync(Stepping):
 def _synced(context: SetupContext) -> bool:
     venv = context.recipe.directory / ".venv"
     stamp = venv / _STAMP
-    return stamp.is_file() and os.access(venv / "bin" / "python", os.X_OK) and stamp.read_text() == _digest(context)
+    return (
+        stamp.is_file()
+        and os.access(venv / "bin" / "python", os.X_OK)
+        and stamp.read_text() == _digest(context)
+    )
 
 
 def _digest(context: SetupContext) -> str:
-    """Of the lock file, the project and the arguments: another revision with the same lock needs no sync."""
+    """Of the lock file, the project and the arguments: another revision with the same lock needs no
+    sync.
+    """
     found = hashlib.sha256(shlex.join(context.recipe.sync).encode())
     for name in ("uv.lock", "pyproject.toml"):
         path: Path = context.recipe.directory / name

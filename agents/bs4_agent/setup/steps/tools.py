@@ -18,22 +18,44 @@ class Tools(Stepping):
         missing = _missing(context)
         now = f"missing: {', '.join(missing)}" if missing else "git and curl are there"
         if missing and (context.place.which("apt-get") is None or context.place.sudo() is None):
-            now += "; they cannot be installed from here (no apt-get, or no root): install them by hand"
+            now += (
+                "; they cannot be installed from here (no apt-get, or no root): install them by "
+                "hand"
+            )
         command = shlex.join(_install(context))
-        return [Planned("tools", "Install git and curl", command, {"packages": list(_PACKAGES)}, [], {"now": now, "done": not missing})]
+        return [
+            Planned(
+                "tools",
+                "Install git and curl",
+                command,
+                {"packages": list(_PACKAGES)},
+                [],
+                {"now": now, "done": not missing},
+            )
+        ]
 
     def done(self, context: SetupContext, planned: Planned) -> bool:
         return not _missing(context)
 
-    def act(self, context: SetupContext, planned: Planned, targets: Sequence[Mapping[str, Any]], say: Say) -> str:
+    def act(
+        self,
+        context: SetupContext,
+        planned: Planned,
+        targets: Sequence[Mapping[str, Any]],
+        say: Say,
+    ) -> str:
         if context.place.which("apt-get") is None or context.place.sudo() is None:
             raise StepFailed(
-                f"{', '.join(_missing(context))} cannot be installed without apt-get and root; install them by hand, then repeat."
+                f"{', '.join(_missing(context))} cannot be installed without apt-get and "
+                "root; install them by hand, then repeat."
             )
         context.run([*(context.place.sudo() or []), "apt-get", "update", "-qq"], say)
         context.run(_install(context), say)
         if missing := _missing(context):
-            raise StepFailed(f"apt-get ended well, but {', '.join(missing)} is still not on the PATH; look at the log, then repeat.")
+            raise StepFailed(
+                f"apt-get ended well, but {', '.join(missing)} is still not on the PATH; "
+                "look at the log, then repeat."
+            )
         return "installed"
 
 
@@ -44,4 +66,12 @@ def _missing(context: SetupContext) -> list[str]:
 
 
 def _install(context: SetupContext) -> list[str]:
-    return [*(context.place.sudo() or []), "apt-get", "install", "-y", "-qq", "--no-install-recommends", *_PACKAGES]
+    return [
+        *(context.place.sudo() or []),
+        "apt-get",
+        "install",
+        "-y",
+        "-qq",
+        "--no-install-recommends",
+        *_PACKAGES,
+    ]

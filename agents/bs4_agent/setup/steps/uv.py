@@ -16,27 +16,52 @@ class Uv(Stepping):
         version = _version(context)
         place = context.place
         script = place.shown(_script(context))
-        command = f"curl -LsSf {context.recipe.uv} -o {script} && UV_INSTALL_DIR={place.shown(place.bin())} UV_NO_MODIFY_PATH=1 sh {script}"
+        command = (
+            f"curl -LsSf {context.recipe.uv} -o {script} && "
+            f"UV_INSTALL_DIR={place.shown(place.bin())} UV_NO_MODIFY_PATH=1 sh {script}"
+        )
         shown = {"now": version or "there is no uv", "done": bool(version)}
         return [Planned("uv", "Install uv", command, {"installer": context.recipe.uv}, [], shown)]
 
     def done(self, context: SetupContext, planned: Planned) -> bool:
         return bool(_version(context))
 
-    def act(self, context: SetupContext, planned: Planned, targets: Sequence[Mapping[str, Any]], say: Say) -> str:
+    def act(
+        self,
+        context: SetupContext,
+        planned: Planned,
+        targets: Sequence[Mapping[str, Any]],
+        say: Say,
+    ) -> str:
         script = _script(context)
         script.parent.mkdir(mode=0o700, exist_ok=True)
         # Under another name until it is whole: half a script must never be run.
         part = script.with_suffix(".part")
-        context.run(["curl", "-LsSf", "--retry", "3", str(planned.parameters["installer"]), "-o", str(part)], say)
+        context.run(
+            [
+                "curl",
+                "-LsSf",
+                "--retry",
+                "3",
+                str(planned.parameters["installer"]),
+                "-o",
+                str(part),
+            ],
+            say,
+        )
         if part.exists():
             part.replace(script)
         context.run(
-            ["sh", str(script)], say, environment={"UV_INSTALL_DIR": str(context.place.bin()), "UV_NO_MODIFY_PATH": "1"}
-        )  # fmt: skip
+            ["sh", str(script)],
+            say,
+            environment={"UV_INSTALL_DIR": str(context.place.bin()), "UV_NO_MODIFY_PATH": "1"},
+        )
         version = _version(context)
         if not version:
-            raise StepFailed("uv's installer ended well, but `uv --version` does not answer; look at the log, then repeat.")
+            raise StepFailed(
+                "uv's installer ended well, but `uv --version` does not answer; look at the "
+                "log, then repeat."
+            )
         return version
 
 

@@ -14,19 +14,46 @@ from bs4_agent.setup.place import Say, SetupContext, Stepping
 class Variables(Stepping):
     def plan(self, context: SetupContext) -> Sequence[Planned]:
         path = context.place.home.variables(context.recipe.directory)
-        text = "".join(f"{name}={value}\n" for name, value in sorted(context.recipe.variables.items()))
+        text = "".join(
+            f"{name}={value}\n" for name, value in sorted(context.recipe.variables.items())
+        )
         now = f"{context.place.shown(path)} " + (
-            "says just that" if _is(path, text) else "says otherwise" if path.exists() else "is not there"
+            "says just that"
+            if _is(path, text)
+            else "says otherwise"
+            if path.exists()
+            else "is not there"
         )
         command = f"{' '.join(text.split()) or 'nothing'} in {context.place.shown(path)}"
-        title = f"Set the environment of launches in {context.place.shown(context.recipe.directory)}"
-        return [Planned("variables", title, command, {"text": text}, [{"file": str(path)}], {"now": now, "done": _is(path, text)})]
+        title = (
+            f"Set the environment of launches in {context.place.shown(context.recipe.directory)}"
+        )
+        return [
+            Planned(
+                "variables",
+                title,
+                command,
+                {"text": text},
+                [{"file": str(path)}],
+                {"now": now, "done": _is(path, text)},
+            )
+        ]
 
     def done(self, context: SetupContext, planned: Planned) -> bool:
-        return _is(context.place.home.variables(context.recipe.directory), planned.parameters["text"])
+        return _is(
+            context.place.home.variables(context.recipe.directory), planned.parameters["text"]
+        )
 
-    def act(self, context: SetupContext, planned: Planned, targets: Sequence[Mapping[str, Any]], say: Say) -> str:
-        write_private(context.place.home.variables(context.recipe.directory), planned.parameters["text"])
+    def act(
+        self,
+        context: SetupContext,
+        planned: Planned,
+        targets: Sequence[Mapping[str, Any]],
+        say: Say,
+    ) -> str:
+        write_private(
+            context.place.home.variables(context.recipe.directory), planned.parameters["text"]
+        )
         return "written"
 
 

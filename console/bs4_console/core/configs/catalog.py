@@ -29,7 +29,14 @@ def rules() -> dict[str, Rule]:
         return {name: Rule(name, **fields) for name, fields in tomllib.load(handle).items()}
 
 
-def finding(rule: str, line: int, message: str, fix: str = "", edits: tuple[Edit, ...] = (), level: Level | None = None) -> Finding:
+def finding(
+    rule: str,
+    line: int,
+    message: str,
+    fix: str = "",
+    edits: tuple[Edit, ...] = (),
+    level: Level | None = None,
+) -> Finding:
     """A finding of a rule; its level and fix unless others are given."""
     known = rules()[rule]
     return Finding(rule, level or known.level, line, message, fix or known.fix, edits)

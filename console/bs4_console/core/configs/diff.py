@@ -1,4 +1,6 @@
-"""diff: how two configs differ by meaning. Order, comments, spelling of numbers and tables do not count."""
+"""diff: how two configs differ by meaning. Order, comments, spelling of numbers and tables do not
+count.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,10 @@ def values(file: File) -> dict[str, Any]:
     """UsageError when it is no TOML."""
     document = read_toml(file)
     if document.findings:
-        raise UsageError(f"{file}, line {document.findings[0].line}: {document.findings[0].message}", "Correct it first.")
+        raise UsageError(
+            f"{file}, line {document.findings[0].line}: {document.findings[0].message}",
+            "Correct it first.",
+        )
     return document.data
 
 

@@ -1,4 +1,6 @@
-"""One config file, read: its text, its values, the line of each of them, and what its comments say."""
+"""One config file, read: its text, its values, the line of each of them, and what its comments
+say.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ from bs4_console.core.errors import UsageError
 
 #: No training config comes near; a checkpoint or a log given by mistake does.
 LARGEST = 1 << 20
-#: Tables in each other, and digits of a number: far beyond any config, and before Python itself gives up.
+#: Tables in each other, and digits of a number: far beyond any config, and before Python itself
+#: gives up.
 DEEPEST, LONGEST = 100, 300
 
 
@@ -29,7 +32,9 @@ class BadToml(tomllib.TOMLDecodeError):
 
 @dataclass
 class Document:
-    """`data` is what tomllib read, with the files of `toml_files` over it where the trainer does so. `findings`: what reading found."""
+    """`data` is what tomllib read, with the files of `toml_files` over it where the trainer does
+    so. `findings`: what reading found.
+    """
 
     file: File
     text: str
@@ -42,7 +47,9 @@ class Document:
     """The files of `toml_files`, with their texts."""
 
     def line(self, path: Path) -> int:
-        """Of the path, or of the nearest table around it that the file has; 1 for the file as a whole."""
+        """Of the path, or of the nearest table around it that the file has; 1 for the file as a
+        whole.
+        """
         if path and isinstance(path[0], str) and path[0] in self.borrowed:
             return self.borrowed[path[0]]
         for length in range(len(path), 0, -1):
@@ -52,17 +59,25 @@ class Document:
 
     def comments(self) -> list[tuple[int, str]]:
         """(line, text) of every comment that has a line of its own."""
-        return [(n, line.strip().lstrip("#").strip()) for n, line in enumerate(self.text.split("\n"), 1) if line.lstrip().startswith("#")]
+        return [
+            (n, line.strip().lstrip("#").strip())
+            for n, line in enumerate(self.text.split("\n"), 1)
+            if line.lstrip().startswith("#")
+        ]
 
 
 def read_text(file: File) -> str:
-    """UsageError with what to do when it is missing, a directory, not a file, too large or not UTF-8."""
+    """UsageError with what to do when it is missing, a directory, not a file, too large or not
+    UTF-8.
+    """
     try:
         status = file.stat()
     except FileNotFoundError:
         raise UsageError(f"{file} does not exist.", "Check the path.") from None
     except OSError as error:
-        raise UsageError(f"{file} cannot be read: {error.strerror}.", "Check its permissions.") from None
+        raise UsageError(
+            f"{file} cannot be read: {error.strerror}.", "Check its permissions."
+        ) from None
     except ValueError:
         raise UsageError(f"{str(file)!r} is not a file's name.", "Check the path.") from None
     if stat.S_ISDIR(status.st_mode):
@@ -71,22 +86,29 @@ def read_text(file: File) -> str:
         raise UsageError(f"{file} is not a regular file.", "Name one config file.")
     if status.st_size > LARGEST:
         raise UsageError(
-            f"{file} is {status.st_size} bytes, larger than any training config.", "Name the config, not a log or a checkpoint."
+            f"{file} is {status.st_size} bytes, larger than any training config.",
+            "Name the config, not a log or a checkpoint.",
         )
     try:
         content = file.read_bytes()
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise UsageError(f"{file} is not UTF-8 text (line {line}, byte {error.start}).", "Save it as UTF-8.") from None
+        raise UsageError(
+            f"{file} is not UTF-8 text (line {line}, byte {error.start}).", "Save it as UTF-8."
+        ) from None
     except OSError as error:
-        raise UsageError(f"{file} cannot be read: {error.strerror}.", "Check its permissions.") from None
+        raise UsageError(
+            f"{file} cannot be read: {error.strerror}.", "Check its permissions."
+        ) from None
     return text.replace("\r\n", "\n")
 
 
 def read_toml(file: File, follow: bool = False) -> Document:
-    """Broken TOML becomes a finding `toml`, not an error: it is what lint is asked about. `follow`: lay `toml_files` over it as the
-    January generation does (a file named there replaces whole top-level tables of the one that names it)."""
+    """Broken TOML becomes a finding `toml`, not an error: it is what lint is asked about. `follow`:
+    lay `toml_files` over it as the January generation does (a file named there replaces whole
+    top-level tables of the one that names it).
+    """
     text = read_text(file)
     try:
         data = parse(text)
@@ -99,7 +121,9 @@ def read_toml(file: File, follow: bool = False) -> Document:
 
 
 def parse(text: str) -> dict[str, Any]:
-    """What tomllib reads; BadToml for all that it cannot, and for what the rules could not count with."""
+    """What tomllib reads; BadToml for all that it cannot, and for what the rules could not count
+    with.
+    """
     if text.startswith("\ufeff"):
         raise BadToml(1, "It begins with a byte order mark")
     try:
@@ -123,8 +147,19 @@ def _within_reason(text: str, data: dict[str, Any]) -> None:
         if depth > DEEPEST:
             raise BadToml(_longest(text, r"[\[{.]"), "It is nested deeper than any config")
         if isinstance(value, int) and abs(value) >= 10**LONGEST:
-            raise BadToml(_longest(text, r"[0-9a-fA-F]"), f"A number has more than {LONGEST} digits")
-        pending += [(item, depth + 1) for item in (value.values() if isinstance(value, dict) else value if isinstance(value, list) else ())]
+            raise BadToml(
+                _longest(text, r"[0-9a-fA-F]"), f"A number has more than {LONGEST} digits"
+            )
+        pending += [
+            (item, depth + 1)
+            for item in (
+                value.values()
+                if isinstance(value, dict)
+                else value
+                if isinstance(value, list)
+                else ()
+            )
+        ]
 
 
 def _longest(text: str, sign: str) -> int:
@@ -145,13 +180,19 @@ def broken(error: BadToml) -> Finding:
 def _resolved(file: File) -> File:
     try:
         return file.resolve()
-    except (OSError, RuntimeError, ValueError):  # a loop of links, or no name for a file; reading it says so
+    except (
+        OSError,
+        RuntimeError,
+        ValueError,
+    ):  # a loop of links, or no name for a file; reading it says so
         return file
 
 
 def _follow(document: Document) -> None:
     seen = {_resolved(document.file)}
-    pending = [(document.file.parent / str(name), n) for n, name in enumerate(document.data["toml_files"])]
+    pending = [
+        (document.file.parent / str(name), n) for n, name in enumerate(document.data["toml_files"])
+    ]
     while pending:
         file, index = pending.pop(0)
         line = document.lines.get(("toml_files", index), document.line(("toml_files",)))
@@ -164,7 +205,11 @@ def _follow(document: Document) -> None:
         except (UsageError, BadToml) as error:
             document.findings.append(
                 Finding(
-                    "schema", "error", line, f"{file.name}, named by toml_files, cannot be read: {error}", "Correct the name or the file."
+                    "schema",
+                    "error",
+                    line,
+                    f"{file.name}, named by toml_files, cannot be read: {error}",
+                    "Correct the name or the file.",
                 )
             )
             continue

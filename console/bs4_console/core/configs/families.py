@@ -1,4 +1,6 @@
-"""What a model's name tells: its family, its size, whether it reads pictures. Never more than the name says."""
+"""What a model's name tells: its family, its size, whether it reads pictures. Never more than the
+name says.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def family(model: str) -> str:
         return ""
     if re.match(r"(ministral|mistral|mixtral|codestral|devstral|magistral)", name):
         return "mistral"
-    return next((known for known in ("qwen", "llama") if name.startswith((known, f"meta-{known}"))), "")
+    return next(
+        (known for known in ("qwen", "llama") if name.startswith((known, f"meta-{known}"))), ""
+    )
 
 
 def reads_pictures(model: str) -> bool:
@@ -37,7 +41,9 @@ def reads_pictures(model: str) -> bool:
 
 
 def billions(model: str) -> float | None:
-    """Parameters in 10^9 by the name: 8B, 0.6B, 30B-A3B (all of them, not the active ones). None when it does not say."""
+    """Parameters in 10^9 by the name: 8B, 0.6B, 30B-A3B (all of them, not the active ones). None
+    when it does not say.
+    """
     found = re.findall(r"(?<![a-zA-Z0-9.])(\d+(?:\.\d+)?)[bB](?![a-zA-Z0-9])", model)
     return max((float(size) for size in found), default=None)
 
@@ -50,6 +56,12 @@ def rendered() -> frozenset[str]:
 
 
 def known_bad(model: str, trainer: str) -> tuple[str, bool] | None:
-    """(why, whether it was this very trainer that could not) when the registry says that it could not be trained."""
+    """(why, whether it was this very trainer that could not) when the registry says that it could
+    not be trained.
+    """
     known = models.get(model)
-    return (known.blocked["reason"], known.blocked_for(trainer)) if known is not None and known.blocked else None
+    return (
+        (known.blocked["reason"], known.blocked_for(trainer))
+        if known is not None and known.blocked
+        else None
+    )

@@ -27,8 +27,10 @@ class Edit:
 
 @dataclass(frozen=True)
 class Finding:
-    """`id` is a rule's, or `schema` (only the trainer's own schema says so), or `toml`/`yaml` (the file cannot be read). `line` is 1-based.
-    `fix` is a sentence for a person; `edits` are made by `config fix` when there are any."""
+    """`id` is a rule's, or `schema` (only the trainer's own schema says so), or `toml`/`yaml` (the
+    file cannot be read). `line` is 1-based. `fix` is a sentence for a person; `edits` are made by
+    `config fix` when there are any.
+    """
 
     id: str
     level: Level
@@ -37,14 +39,24 @@ class Finding:
     fix: str
     edits: tuple[Edit, ...] = ()
     by_schema: bool = False
-    """Whether the shipped schema refuses it: what the trainer's own classes say counts more (see classes.py)."""
+    """Whether the shipped schema refuses it: what the trainer's own classes say counts more (see
+    classes.py).
+    """
 
     def as_dict(self) -> dict[str, Any]:
-        return {"id": self.id, "level": self.level, "line": self.line, "message": self.message, "fix": self.fix}
+        return {
+            "id": self.id,
+            "level": self.level,
+            "line": self.line,
+            "message": self.message,
+            "fix": self.fix,
+        }
 
 
 def dotted(path: Path) -> str:
-    """`orchestrator.env[0].id`, as a person would write it; a key that TOML wants in quotes has them, on one line and not without end."""
+    """`orchestrator.env[0].id`, as a person would write it; a key that TOML wants in quotes has
+    them, on one line and not without end.
+    """
     text = ""
     for part in path:
         if isinstance(part, int):

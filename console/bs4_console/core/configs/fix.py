@@ -1,4 +1,6 @@
-"""fix: make the edits that are certain, keep every comment, and keep the file as it was beside it."""
+"""fix: make the edits that are certain, keep every comment, and keep the file as it was beside
+it.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ from bs4_console.core.errors import NotApplicableError
 #: What lint says of a text.
 Linted = Callable[[str], list[Finding]]
 
-#: Every fix leaves less to find, so it ends by itself; a config that needs more than this is better written anew.
+#: Every fix leaves less to find, so it ends by itself; a config that needs more than this is better
+#: written anew.
 MOST = 200
 
 
@@ -39,17 +42,27 @@ class Fixed:
 
 
 def fix(file: File, trainer: str, given: Given | None = None, component: str = "rl") -> Fixed:
-    """`component`: whose config it is. NotApplicableError for verl and for what is no TOML: there a person has to look."""
+    """`component`: whose config it is. NotApplicableError for verl and for what is no TOML: there a
+    person has to look.
+    """
     if trainer == "verl":
-        raise NotApplicableError("Only TOML configs of prime-rl can be fixed by machine.", "Change the lines that `config lint` names.")
+        raise NotApplicableError(
+            "Only TOML configs of prime-rl can be fixed by machine.",
+            "Change the lines that `config lint` names.",
+        )
     document = read_toml(file)
     if document.findings:
-        raise NotApplicableError(f"{file}, line {document.findings[0].line}: {document.findings[0].message}", "Correct that by hand first.")
+        raise NotApplicableError(
+            f"{file}, line {document.findings[0].line}: {document.findings[0].message}",
+            "Correct that by hand first.",
+        )
     text = document.text
     made: list[Finding] = []
 
     def linted(text: str) -> list[Finding]:
-        return lint_document(Document(file, text, tomllib.loads(text), lines_of(text)), trainer, given, component)
+        return lint_document(
+            Document(file, text, tomllib.loads(text), lines_of(text)), trainer, given, component
+        )
 
     while len(made) < MOST:
         step = _step(text, linted)
@@ -70,13 +83,18 @@ def _step(text: str, linted: Linted) -> tuple[Finding, str] | None:
 
 
 def _improved(text: str, item: Finding, linted: Linted) -> str | None:
-    """The text with a finding's edits made, or None when they cannot be made or would not leave fewer findings than before."""
+    """The text with a finding's edits made, or None when they cannot be made or would not leave
+    fewer findings than before.
+    """
     try:
         after = apply(text, item.edits)
     except (TOMLKitError, KeyError, TypeError, IndexError, ValueError):
         return None
     before, now = linted(text), linted(after)
-    fewer = (sum(f.level == "error" for f in now), len(now)) < (sum(f.level == "error" for f in before), len(before))
+    fewer = (sum(f.level == "error" for f in now), len(now)) < (
+        sum(f.level == "error" for f in before),
+        len(before),
+    )
     return after if fewer else None
 
 
@@ -129,8 +147,16 @@ def _set(root: Any, path: Path, value: Any) -> None:
 
 def _before_tables(root: tomlkit.TOMLDocument, key: str, value: Any) -> None:
     """A new key of the root has to stand before the first table."""
-    tables = [item for name, item in root.body if isinstance(item, tomlkit.items.Table | tomlkit.items.AoT)]
-    plain = [name.key for name, item in root.body if name is not None and not isinstance(item, tomlkit.items.Table | tomlkit.items.AoT)]
+    tables = [
+        item
+        for name, item in root.body
+        if isinstance(item, tomlkit.items.Table | tomlkit.items.AoT)
+    ]
+    plain = [
+        name.key
+        for name, item in root.body
+        if name is not None and not isinstance(item, tomlkit.items.Table | tomlkit.items.AoT)
+    ]
     if not tables:
         root[key] = value
     elif plain:
@@ -140,10 +166,14 @@ def _before_tables(root: tomlkit.TOMLDocument, key: str, value: Any) -> None:
 
 
 def write(file: File, text: str) -> File:
-    """Replace the file whole, and return where the old one was kept: FILE.orig, or FILE.orig.N when that is taken; never over another."""
+    """Replace the file whole, and return where the old one was kept: FILE.orig, or FILE.orig.N when
+    that is taken; never over another.
+    """
     kept = keep(file)
     temporary = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, file.stat().st_mode & 0o777)
+    descriptor = os.open(
+        temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, file.stat().st_mode & 0o777
+    )
     try:
         with open(descriptor, "w", encoding="utf-8") as handle:
             handle.write(text)
@@ -161,7 +191,9 @@ def keep(file: File) -> File:
     for number in range(1000):
         kept = file.with_name(f"{file.name}.orig" + (f".{number}" if number else ""))
         try:
-            descriptor = os.open(kept, os.O_WRONLY | os.O_CREAT | os.O_EXCL, file.stat().st_mode & 0o777)
+            descriptor = os.open(
+                kept, os.O_WRONLY | os.O_CREAT | os.O_EXCL, file.stat().st_mode & 0o777
+            )
         except FileExistsError:
             continue
         with open(descriptor, "wb") as handle:

@@ -1,4 +1,6 @@
-"""Which part of a training a config file is for, told from its keys and, where several fit, from its name."""
+"""Which part of a training a config file is for, told from its keys and, where several fit, from
+its name.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ _FOLDERS = 4
 
 
 def component_of(data: Mapping[str, Any], file: File, generation: str) -> str | None:
-    """Return the component whose schema knows the most of a config's keys, or None when none knows half of those at its top.
+    """Return the component whose schema knows the most of a config's keys, or None when none knows
+    half of those at its top.
 
     Where several know as many the file's name decides, then its folder's, then the order of
     COMPONENTS, in which the config of the whole comes first.
@@ -41,18 +44,23 @@ def component_of(data: Mapping[str, Any], file: File, generation: str) -> str | 
 
 
 def chosen(data: Mapping[str, Any], file: File, generation: str, component: str | None) -> str:
-    """Return the component that was asked for, or the one that the config is for. UsageError when that cannot be told."""
+    """Return the component that was asked for, or the one that the config is for. UsageError when
+    that cannot be told.
+    """
     found = component or component_of(data, file, generation)
     if found is None:
         raise UsageError(
-            f"{file} is a config of no part of {generation} that is known here ({', '.join(COMPONENTS)}).",
+            f"{file} is a config of no part of {generation} that is known here "
+            f"({', '.join(COMPONENTS)}).",
             "Name the part with --component if it is one of them; others cannot be judged.",
         )
     return found
 
 
 def _misfits(data: Mapping[str, Any], generation: str, component: str) -> tuple[int, int]:
-    """Return how many keys at the top of a config a component does not have, and how many there are in all."""
+    """Return how many keys at the top of a config a component does not have, and how many there are
+    in all.
+    """
     _, problems = Checker(generation, component).check(dict(data))
     unknown = {problem.path for problem in problems if problem.kind == "extra"}
     top = len(prefix_of(component)) + 1
@@ -60,7 +68,9 @@ def _misfits(data: Mapping[str, Any], generation: str, component: str) -> tuple[
 
 
 def _named(file: File) -> list[str]:
-    """Return the components that a path names, its own name before its folders, the nearest first."""
+    """Return the components that a path names, its own name before its folders, the nearest
+    first.
+    """
     found = []
     for part in [file.stem, *(parent.name for parent in list(file.parents)[:_FOLDERS])]:
         for word in part.lower().replace("-", "_").split("_"):

@@ -1,6 +1,7 @@
 """Names that one generation has and the other has not, and the nearest name to a wrong one.
 
-The table is that of prime-rl's own changes between a24ec986b (January 2026) and 559b44772 (August 2026); there are no aliases either way.
+The table is that of prime-rl's own changes between a24ec986b (January 2026) and 559b44772 (August
+2026); there are no aliases either way.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from bs4_console.core.configs.schema import exists, homes, tables
 
 @dataclass(frozen=True)
 class Rename:
-    """`new` is "" where the current generation has nothing for it; `moved`: the value can be taken over as it is."""
+    """`new` is "" where the current generation has nothing for it; `moved`: the value can be taken
+    over as it is.
+    """
 
     old: str
     new: str
@@ -23,13 +26,35 @@ class Rename:
 
 
 RENAMES = (
-    Rename("inference_gpu_ids", "deployment.num_infer_gpus", False, "a number of GPUs instead of their ids"),
-    Rename("trainer_gpu_ids", "deployment.num_train_gpus", False, "a number of GPUs instead of their ids"),
-    Rename("teacher_gpu_ids", "", False, "a teacher is a frozen model outside, named in orchestrator.algo"),
-    Rename("teacher_inference", "", False, "a teacher is a frozen model outside, named in orchestrator.algo"),
+    Rename(
+        "inference_gpu_ids",
+        "deployment.num_infer_gpus",
+        False,
+        "a number of GPUs instead of their ids",
+    ),
+    Rename(
+        "trainer_gpu_ids",
+        "deployment.num_train_gpus",
+        False,
+        "a number of GPUs instead of their ids",
+    ),
+    Rename(
+        "teacher_gpu_ids",
+        "",
+        False,
+        "a teacher is a frozen model outside, named in orchestrator.algo",
+    ),
+    Rename(
+        "teacher_inference",
+        "",
+        False,
+        "a teacher is a frozen model outside, named in orchestrator.algo",
+    ),
     Rename("ckpt.resume_step", "resume.step", False, "-1 is an empty [resume] table"),
     Rename("trainer.ckpt.resume_step", "resume.step", False, "one [resume] table for both sides"),
-    Rename("orchestrator.ckpt.resume_step", "resume.step", False, "one [resume] table for both sides"),
+    Rename(
+        "orchestrator.ckpt.resume_step", "resume.step", False, "one [resume] table for both sides"
+    ),
     Rename("trainer.ckpt.weights", "", False, "weights are no longer saved beside checkpoints"),
     Rename("wandb", "monitors.wandb"),
     Rename("trainer.wandb", "trainer.monitors.wandb"),
@@ -43,14 +68,46 @@ RENAMES = (
     Rename("orchestrator.sampling.max_tokens", "orchestrator.train.sampling.max_completion_tokens"),
     Rename("orchestrator.sampling.temperature", "orchestrator.train.sampling.temperature"),
     Rename("orchestrator.sampling.extra_body", "orchestrator.train.sampling.extra_body"),
-    Rename("orchestrator.env", "orchestrator.train.source", False, "id goes to env.taskset.id, args to the taskset's own keys"),
-    Rename("orchestrator.eval.env", "orchestrator.eval.source", False, "id goes to env.taskset.id, args to the taskset's own keys"),
+    Rename(
+        "orchestrator.env",
+        "orchestrator.train.source",
+        False,
+        "id goes to env.taskset.id, args to the taskset's own keys",
+    ),
+    Rename(
+        "orchestrator.eval.env",
+        "orchestrator.eval.source",
+        False,
+        "id goes to env.taskset.id, args to the taskset's own keys",
+    ),
     Rename("orchestrator.eval.rollouts_per_example", "orchestrator.eval.group_size"),
-    Rename("orchestrator.eval.eval_base_model", "orchestrator.eval.skip_first_step", False, "the sense is inverted"),
-    Rename("orchestrator.eval.skip_eval_on_resume", "orchestrator.eval.retrigger_on_resume", False, "the sense is inverted"),
-    Rename("orchestrator.eval.sampling.max_tokens", "orchestrator.eval.sampling.max_completion_tokens"),
-    Rename("orchestrator.client", "orchestrator.model.client", False, "base_url is one address instead of a list"),
-    Rename("orchestrator.client.base_url", "orchestrator.model.client.base_url", False, "one address instead of a list"),
+    Rename(
+        "orchestrator.eval.eval_base_model",
+        "orchestrator.eval.skip_first_step",
+        False,
+        "the sense is inverted",
+    ),
+    Rename(
+        "orchestrator.eval.skip_eval_on_resume",
+        "orchestrator.eval.retrigger_on_resume",
+        False,
+        "the sense is inverted",
+    ),
+    Rename(
+        "orchestrator.eval.sampling.max_tokens", "orchestrator.eval.sampling.max_completion_tokens"
+    ),
+    Rename(
+        "orchestrator.client",
+        "orchestrator.model.client",
+        False,
+        "base_url is one address instead of a list",
+    ),
+    Rename(
+        "orchestrator.client.base_url",
+        "orchestrator.model.client.base_url",
+        False,
+        "one address instead of a list",
+    ),
     Rename("orchestrator.client.api_key_var", "orchestrator.model.client.api_key_var"),
     Rename("orchestrator.client.headers", "orchestrator.model.client.headers"),
     Rename("orchestrator.client.timeout", "", False, "there is only wait_for_ready_timeout"),
@@ -61,11 +118,22 @@ RENAMES = (
     Rename("orchestrator.strict_async_level", "", False, "the lag is fixed at one step"),
     Rename("orchestrator.max_concurrent", "orchestrator.concurrency.max_inflight"),
     Rename(
-        "orchestrator.oversampling_factor", "orchestrator.concurrency.initial_inflight", False, "rollouts in flight instead of a factor"
+        "orchestrator.oversampling_factor",
+        "orchestrator.concurrency.initial_inflight",
+        False,
+        "rollouts in flight instead of a factor",
     ),
     Rename("orchestrator.workers_per_env", "", False, "each source has serve.pool"),
-    Rename("orchestrator.buffer", "orchestrator.train.source", False, "each source has curriculum.sampler and curriculum.gates"),
-    Rename("orchestrator.buffer.online_difficulty_filtering", "orchestrator.train.filter_zero_advantages"),
+    Rename(
+        "orchestrator.buffer",
+        "orchestrator.train.source",
+        False,
+        "each source has curriculum.sampler and curriculum.gates",
+    ),
+    Rename(
+        "orchestrator.buffer.online_difficulty_filtering",
+        "orchestrator.train.filter_zero_advantages",
+    ),
     Rename("orchestrator.val", "orchestrator.eval", False, "validation is evaluation"),
     Rename("inference.model", "inference.vllm"),
     Rename("inference.model.name", "inference.vllm.model"),
@@ -76,7 +144,12 @@ RENAMES = (
     Rename("inference.model.tool_call_parser", "inference.vllm.tool_call_parser"),
     Rename("inference.model.reasoning_parser", "inference.vllm.reasoning_parser"),
     Rename("inference.model.rope_scaling", "inference.vllm.rope_scaling"),
-    Rename("inference.model.enable_auto_tool_choice", "", False, "on by itself where a tool_call_parser is known"),
+    Rename(
+        "inference.model.enable_auto_tool_choice",
+        "",
+        False,
+        "on by itself where a tool_call_parser is known",
+    ),
     Rename("inference.parallel", "inference.vllm"),
     Rename("inference.parallel.tp", "inference.vllm.tensor_parallel_size"),
     Rename("inference.parallel.dp", "inference.vllm.data_parallel_size"),
@@ -89,18 +162,31 @@ RENAMES = (
     Rename("inference.api_server_count", "inference.vllm.api_server_count"),
     Rename("max_model_len", "inference.vllm.max_model_len"),
     Rename("trainer.model.tp", "", False, "there is cp, ep and dp_replicate"),
-    Rename("trainer.model.fused_lm_head_chunk_size", "trainer.model.fused_lm_head_token_chunk_size"),
+    Rename(
+        "trainer.model.fused_lm_head_chunk_size", "trainer.model.fused_lm_head_token_chunk_size"
+    ),
     Rename("trainer.max_concurrent_runs", "", False, "a trainer serves one run"),
     Rename("bench", "", False, "the rl command has no benchmark mode"),
     Rename("trainer.bench", "", False, "the rl command has no benchmark mode"),
     Rename("orchestrator.bench", "", False, "the rl command has no benchmark mode"),
     Rename("toml_files", "", False, "a config is one file; give several with @"),
     *(
-        Rename(f"trainer.loss.{key}", "", False, "the loss masks with dppo_mask_low and dppo_mask_high")
-        for key in ("ratio_type", "token_mask_high", "token_mask_low", "geo_mask_high", "geo_mask_low", "sequence_clip_high")
+        Rename(
+            f"trainer.loss.{key}", "", False, "the loss masks with dppo_mask_low and dppo_mask_high"
+        )
+        for key in (
+            "ratio_type",
+            "token_mask_high",
+            "token_mask_low",
+            "geo_mask_high",
+            "geo_mask_low",
+            "sequence_clip_high",
+        )
     ),
     *(
-        Rename(f"trainer.loss.{key}", "", False, "the loss masks with dppo_mask_low and dppo_mask_high")
+        Rename(
+            f"trainer.loss.{key}", "", False, "the loss masks with dppo_mask_low and dppo_mask_high"
+        )
         for key in ("sequence_mask_high", "sequence_mask_low")
     ),
     Rename("trainer.loss.teacher_tau", "", False, "a teacher is named in orchestrator.algo"),
@@ -136,17 +222,30 @@ def _in_translated_table(generation: str, name: str) -> str:
     """The other generation's key in a table that already has this one's name: half a migration."""
     table, _, key = name.rpartition(".")
     for rename in RENAMES:
-        here, there = (rename.new, rename.old) if generation == "prime-rl" else (rename.old, rename.new)
-        if here and there.rpartition(".")[2] == key and here.rpartition(".")[0] == table and here != name:
+        here, there = (
+            (rename.new, rename.old) if generation == "prime-rl" else (rename.old, rename.new)
+        )
+        if (
+            here
+            and there.rpartition(".")[2] == key
+            and here.rpartition(".")[0] == table
+            and here != name
+        ):
             return here
     return ""
 
 
-def nearest(generation: str, path: Path, known: tuple[str, ...], component: str = "rl") -> tuple[str, str]:
-    """(a sentence about where or how the key is written, the right name in the same table or "") for an unknown key."""
+def nearest(
+    generation: str, path: Path, known: tuple[str, ...], component: str = "rl"
+) -> tuple[str, str]:
+    """(a sentence about where or how the key is written, the right name in the same table or "")
+    for an unknown key.
+    """
     key = str(path[-1])
     table = names_of(path[:-1])
-    places = [place for place in homes(generation, key, component) if place != dotted((*table, key))]
+    places = [
+        place for place in homes(generation, key, component) if place != dotted((*table, key))
+    ]
     close = difflib.get_close_matches(key, known, n=1, cutoff=0.75)
     if close:
         return f"Did you mean {close[0]}?", close[0]

@@ -1,4 +1,6 @@
-"""What the options and further files of a launch command make of a config: they win over it, and are refused by the same schema."""
+"""What the options and further files of a launch command make of a config: they win over it, and
+are refused by the same schema.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ from bs4_console.core.errors import UsageError
 
 @dataclass(frozen=True)
 class Overlaid:
-    """The config with the command's words over it: its converted values, what the schema refuses in it, and part files that are no TOML."""
+    """The config with the command's words over it: its converted values, what the schema refuses in
+    it, and part files that are no TOML.
+    """
 
     values: dict[str, Any]
     problems: list[Problem]
@@ -31,7 +35,11 @@ class Overlaid:
     def left(self, before: list[Problem]) -> list[Problem]:
         """Those of `before`, the problems of the file alone, that the command does not correct."""
         still = {(problem.kind, problem.path) for problem in self.problems}
-        return [problem for problem in before if problem.kind == "ignored" or (problem.kind, problem.path) in still]
+        return [
+            problem
+            for problem in before
+            if problem.kind == "ignored" or (problem.kind, problem.path) in still
+        ]
 
     def added(self, view: View, before: list[Problem]) -> Iterator[Finding]:
         """What the command adds to `before`. On line 1: it is in no file."""
@@ -40,7 +48,13 @@ class Overlaid:
         for problem in self.problems:
             if (problem.kind, problem.path) not in known and problem.kind != "ignored":
                 item = explain(overlaid, problem)
-                yield dataclasses.replace(item, line=1, message=f"The launch command: {item.message}", edits=(), by_schema=True)
+                yield dataclasses.replace(
+                    item,
+                    line=1,
+                    message=f"The launch command: {item.message}",
+                    edits=(),
+                    by_schema=True,
+                )
 
 
 def overlay(view: View) -> Overlaid | None:
@@ -60,7 +74,11 @@ def overlay(view: View) -> Overlaid | None:
         _put(view.generation, data, key.split("."), value)
     values, problems = Checker(view.generation).check(data)
     given = {tuple(key.split(".")) for key, _ in arguments.options}
-    if listed := [one for one in problems if one.wanted == "a list" and isinstance(one.value, str) and one.path in given]:
+    if listed := [
+        one
+        for one in problems
+        if one.wanted == "a list" and isinstance(one.value, str) and one.path in given
+    ]:
         for problem in listed:  # both command lines divide such a value by commas
             _at(data, problem.path[:-1])[problem.path[-1]] = str(problem.value).split(",")
         values, problems = Checker(view.generation).check(data)
@@ -79,7 +97,8 @@ def arguments_of(command: str) -> Arguments | None:
         words = shlex.split(command)
     except ValueError:
         return None
-    # The first `@` belongs to the config itself; what stands before it is the program and its environment.
+    # The first `@` belongs to the config itself; what stands before it is the program and its
+    # environment.
     start = next((n for n, word in enumerate(words) if word == "@" or word.startswith("--")), None)
     return None if start is None else parse_arguments(words[start:])
 
@@ -91,7 +110,9 @@ def _file(view: View, name: str) -> dict[str, Any]:
 
 
 def _lay(generation: str, data: dict[str, Any], path: list[str], more: dict[str, Any]) -> None:
-    """January's files replace each other's whole top-level tables; the current generation lays key over key."""
+    """January's files replace each other's whole top-level tables; the current generation lays key
+    over key.
+    """
     if generation == "prime-rl-2026-01":
         for key in reversed(path):
             more = {key: more}
@@ -113,8 +134,9 @@ def _merge(data: dict[str, Any], path: list[str], more: dict[str, Any]) -> None:
 
 
 def _put(generation: str, data: dict[str, Any], path: list[str], value: Any) -> None:
-    """As both command lines do: a bare flag makes a table of its defaults or leaves the one that is there, `--no-x` takes a table away,
-    and JSON is understood."""
+    """As both command lines do: a bare flag makes a table of its defaults or leaves the one that is
+    there, `--no-x` takes a table away, and JSON is understood.
+    """
     names = tuple(path)
     for key in path[:-1]:
         if not isinstance(data.get(key), dict):

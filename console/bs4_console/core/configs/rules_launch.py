@@ -1,4 +1,6 @@
-"""What a config's comments and its launch command say, and the rules that need more than the file: each speaks only where told."""
+"""What a config's comments and its launch command say, and the rules that need more than the file:
+each speaks only where told.
+"""
 
 from __future__ import annotations
 
@@ -21,18 +23,26 @@ from bs4_console.core.configs.view import View
 from bs4_console.core.errors import UsageError
 
 _COMMAND = re.compile(r"(?:^|\s|`)(?:uv run )?(?:prime-rl|rl)\s+@")
-_GLUED = re.compile(r"(?:^|\s|`)(?:uv run (?:rl|prime-rl|trainer|orchestrator|inference|sft|eval)|rl)\s+@(?=[\w./~$-]*[./\w])[^\s@]")
+_GLUED = re.compile(
+    r"(?:^|\s|`)(?:uv run "
+    r"(?:rl|prime-rl|trainer|orchestrator|inference|sft|eval)|rl)\s+@(?=[\w./~$-]*[./"
+    r"\w])[^\s@]"
+)
 _WRONG = re.compile(r"\buv run prime-rl\b|(?:^|`|\$ )prime-rl @")
 _HEADER = {
     "version": re.compile(r"^(?:config\s+)?version\s*[:=]\s*\"?(v?\d[\w.]*)", re.IGNORECASE),
-    "env_version": re.compile(r"^env(?:ironment)?[_ ]version\s*[:=]\s*\"?v?([\w.]+)", re.IGNORECASE),
+    "env_version": re.compile(
+        r"^env(?:ironment)?[_ ]version\s*[:=]\s*\"?v?([\w.]+)", re.IGNORECASE
+    ),
     "based_on": re.compile(r"^based[_ ]on\s*[:=]\s*\"?([^\s\",]+)", re.IGNORECASE),
 }
 
 
 @dataclass
 class Launch:
-    """One launch command: its line, the words of it, and its flags ("" for a flag without a value)."""
+    """One launch command: its line, the words of it, and its flags ("" for a flag without a
+    value).
+    """
 
     line: int
     text: str
@@ -48,7 +58,11 @@ def launches(view: View) -> list[Launch]:
         if not _COMMAND.search(text):
             continue
         words, last = text, n
-        while words.endswith("\\") and last + 1 < len(comments) and comments[last + 1][0] == comments[last][0] + 1:
+        while (
+            words.endswith("\\")
+            and last + 1 < len(comments)
+            and comments[last + 1][0] == comments[last][0] + 1
+        ):
             last += 1
             words = words[:-1] + " " + comments[last][1]
         found.append(Launch(line, words))
@@ -69,11 +83,15 @@ def _parse(launch: Launch) -> None:
         elif word.startswith("--"):
             name, _, value = word[2:].partition("=")
             following = words[n + 1] if n + 1 < len(words) else ""
-            launch.flags[name.replace("-", "_")] = value or ("" if following.startswith("-") else following)
+            launch.flags[name.replace("-", "_")] = value or (
+                "" if following.startswith("-") else following
+            )
 
 
 def header(view: View) -> dict[str, tuple[str, int]]:
-    """version, env_version and based_on as the comments (or a [config] table) give them, each with its line."""
+    """version, env_version and based_on as the comments (or a [config] table) give them, each with
+    its line.
+    """
     found: dict[str, tuple[str, int]] = {}
     for line, text in view.document.comments():
         for name, pattern in _HEADER.items():
@@ -115,34 +133,66 @@ def checkpoint_flags(view: View, commands: list[Launch]) -> Iterator[Finding]:
     for side in ("trainer", "orchestrator"):
         if isinstance(view.written(f"{side}.ckpt"), dict) and view.get("bench") is True:
             return
-    tables = [t for t in ("ckpt", "trainer.ckpt", "orchestrator.ckpt") if isinstance(view.written(t), dict)]
+    tables = [
+        t
+        for t in ("ckpt", "trainer.ckpt", "orchestrator.ckpt")
+        if isinstance(view.written(t), dict)
+    ]
     if not tables and not any(name.split(".")[0] == "ckpt" for name in flags):
-        yield finding("R19", view.line("max_steps") if view.has("max_steps") else 1, "Checkpoints are off.")
+        yield finding(
+            "R19", view.line("max_steps") if view.has("max_steps") else 1, "Checkpoints are off."
+        )
         return
     for key in ("interval", "keep_last"):
         if f"ckpt.{key}" not in flags and not any(view.has(f"{table}.{key}") for table in tables):
             line = view.line(tables[0]) if tables else commands[0].line
-            said = "no checkpoint but the last is saved" if key == "interval" else "every checkpoint is kept"
-            edits = (Edit("set", ("ckpt", "keep_last"), 3),) if key == "keep_last" and "ckpt" in tables else ()
+            said = (
+                "no checkpoint but the last is saved"
+                if key == "interval"
+                else "every checkpoint is kept"
+            )
+            edits = (
+                (Edit("set", ("ckpt", "keep_last"), 3),)
+                if key == "keep_last" and "ckpt" in tables
+                else ()
+            )
             yield finding("R19", line, f"{key} is not set: {said}.", edits=edits)
 
 
 def stack(commands: list[Launch]) -> Iterator[Finding]:
     for command in commands:
         for name, right, why in (
-            ("VLLM_USE_V1", "0", ": below vLLM 0.11 that is the engine that crashed, and the pinned 0.12 has no such variable"),
+            (
+                "VLLM_USE_V1",
+                "0",
+                (
+                    ": below vLLM 0.11 that is the engine that crashed, and the pinned 0.12 has "
+                    "no such variable"
+                ),
+            ),
             ("VLLM_WORKER_MULTIPROC_METHOD", "spawn", ""),
         ):
             if command.environment.get(name, right) != right:
-                yield finding("R22", command.line, f"The launch line sets {name}={command.environment[name]}{why}.")
+                yield finding(
+                    "R22",
+                    command.line,
+                    f"The launch line sets {name}={command.environment[name]}{why}.",
+                )
 
 
 def both_sides(view: View, commands: list[Launch]) -> Iterator[Finding]:
     for command in commands:
         for key in ("interval", "resume_step"):
-            mine, theirs = command.flags.get(f"trainer.ckpt.{key}"), command.flags.get(f"orchestrator.ckpt.{key}")
+            mine, theirs = (
+                command.flags.get(f"trainer.ckpt.{key}"),
+                command.flags.get(f"orchestrator.ckpt.{key}"),
+            )
             if f"ckpt.{key}" not in command.flags and mine != theirs:
-                yield finding("R30", command.line, f"The launch line sets {key} for one side, or differently for both.")
+                yield finding(
+                    "R30",
+                    command.line,
+                    f"The launch line sets {key} for one side, or differently for both.",
+                )
 
 
 def deleting(view: View, commands: list[Launch]) -> Iterator[Finding]:
@@ -151,20 +201,39 @@ def deleting(view: View, commands: list[Launch]) -> Iterator[Finding]:
         dry = command.flags.get("dry_run", "no") != "no" or view.written("dry_run") is True
         for name in ("clean", "resume"):
             written = view.written(name) not in (None, False)
-            there = written or any(flag == name or flag.startswith(name + ".") for flag in command.flags)
+            there = written or any(
+                flag == name or flag.startswith(name + ".") for flag in command.flags
+            )
             if dry and there and not (view.written("dry_run") is True and written):
-                yield finding("P02", command.line, f"The launch line combines a dry run with {name}: it deletes before it stops.")
-        plain = "resume" in command.flags and not any(flag in command.flags for flag in ("resume.step", "resume.dir"))
+                yield finding(
+                    "P02",
+                    command.line,
+                    f"The launch line combines a dry run with {name}: it deletes before it stops.",
+                )
+        plain = "resume" in command.flags and not any(
+            flag in command.flags for flag in ("resume.step", "resume.dir")
+        )
         if plain and (elsewhere or any(flag.endswith("ckpt.output_dir") for flag in command.flags)):
-            yield finding("P04", command.line, "The launch line resumes from the latest step, and checkpoints are in another directory.")
+            yield finding(
+                "P04",
+                command.line,
+                "The launch line resumes from the latest step, and checkpoints are in "
+                "another directory.",
+            )
 
 
 def _checkpoints(view: View, root: File) -> list[Checkpoint]:
-    """What lies in the run's directory, judged by markers and content as a resume is: by the agent's own code."""
+    """What lies in the run's directory, judged by markers and content as a resume is: by the
+    agent's own code.
+    """
     old = january(view)
-    # A directory of checkpoints elsewhere is not the one that was given; where it would be from here is not known.
+    # A directory of checkpoints elsewhere is not the one that was given; where it would be from
+    # here is not known.
     elsewhere = [
-        word for place in ("ckpt", "trainer.ckpt") if view.has(f"{place}.output_dir") for word in (f"--{place}.output_dir", "None")
+        word
+        for place in ("ckpt", "trainer.ckpt")
+        if view.has(f"{place}.output_dir")
+        for word in (f"--{place}.output_dir", "None")
     ]
     spec = LaunchSpec(
         run="lint",
@@ -183,11 +252,18 @@ def run_directory(view: View, commands: list[Launch]) -> Iterator[Finding]:
         return
     resume, line = _resume(view, commands)
     if not january(view):
-        clean = view.written("clean") is True or any("clean" in command.flags for command in commands)
+        clean = view.written("clean") is True or any(
+            "clean" in command.flags for command in commands
+        )
         if resume is None and not clean and root.is_dir() and any(root.iterdir()):
-            yield finding("P03", view.line("run.name", "output_dir"), f"{root} is not empty, and the config neither resumes nor cleans.")
+            yield finding(
+                "P03",
+                view.line("run.name", "output_dir"),
+                f"{root} is not empty, and the config neither resumes nor cleans.",
+            )
     found = _checkpoints(view, root)
-    # 2026-01's trainer reads where it is from the orchestrator's directories, the current one from any.
+    # 2026-01's trainer reads where it is from the orchestrator's directories, the current one from
+    # any.
     ahead = {one.step for one in found if not january(view) or "orchestrator" in one.directories}
     yield from _resumable(view, resume, line, found, ahead)
 
@@ -203,12 +279,18 @@ def _resume(view: View, commands: list[Launch]) -> tuple[int | None, int]:
     value = view.number(place)
     if value is not None and view.has(place):
         return int(value), view.line(place)
-    if not january(view) and isinstance(view.written("resume"), dict) and not view.has("resume.dir"):
+    if (
+        not january(view)
+        and isinstance(view.written("resume"), dict)
+        and not view.has("resume.dir")
+    ):
         return -1, view.line("resume")
     return None, view.line("ckpt") if view.has("ckpt") else 1
 
 
-def _resumable(view: View, resume: int | None, line: int, found: list[Checkpoint], ahead: set[int]) -> Iterator[Finding]:
+def _resumable(
+    view: View, resume: int | None, line: int, found: list[Checkpoint], ahead: set[int]
+) -> Iterator[Finding]:
     whole = {one.step for one in found if one.complete}
     newest = max(whole, default=None)
     advice = (
@@ -218,14 +300,30 @@ def _resumable(view: View, resume: int | None, line: int, found: list[Checkpoint
     )
     if resume is None:
         if january(view) and ahead:
-            yield finding("R20", line, f"A fresh start, and the directory holds orchestrator checkpoints up to step {max(ahead)}.", advice)
+            yield finding(
+                "R20",
+                line,
+                "A fresh start, and the directory holds orchestrator checkpoints up to step "
+                f"{max(ahead)}.",
+                advice,
+            )
     elif resume == -1:
         if max(ahead, default=None) != newest:
             yield finding("R20", line, "The latest step is not the same on every side.", advice)
     elif resume not in whole:
-        yield finding("R20", line, f"Step {resume} is not complete on every side{_lacking(resume, found)}.", advice)
+        yield finding(
+            "R20",
+            line,
+            f"Step {resume} is not complete on every side{_lacking(resume, found)}.",
+            advice,
+        )
     elif january(view) and max(ahead, default=resume) != resume:
-        yield finding("R20", line, f"The orchestrator's checkpoints go on to step {max(ahead)}, beyond {resume}.", advice)
+        yield finding(
+            "R20",
+            line,
+            f"The orchestrator's checkpoints go on to step {max(ahead)}, beyond {resume}.",
+            advice,
+        )
 
 
 def records(view: View) -> Iterator[Finding]:
@@ -235,7 +333,12 @@ def records(view: View) -> Iterator[Finding]:
     if view.given.env_version and "env_version" in said:
         version, line = said["env_version"]
         if version.lstrip("v") != view.given.env_version.lstrip("v"):
-            yield finding("R27", line, f"The header says environment {version}, and {view.given.env_version} is installed.")
+            yield finding(
+                "R27",
+                line,
+                f"The header says environment {version}, and {view.given.env_version} is "
+                "installed.",
+            )
 
 
 def _lacking(step: int, found: list[Checkpoint]) -> str:
@@ -243,7 +346,9 @@ def _lacking(step: int, found: list[Checkpoint]) -> str:
     one = next((one for one in found if one.step == step), None)
     if one is None:
         return ""
-    return ": it lacks " + " and ".join(f"{part} ({one.lacking[part]})" if part in one.lacking else part for part in one.missing)
+    return ": it lacks " + " and ".join(
+        f"{part} ({one.lacking[part]})" if part in one.lacking else part for part in one.missing
+    )
 
 
 def _registry(view: View, said: dict[str, tuple[str, int]], registry: File) -> Iterator[Finding]:
@@ -256,7 +361,9 @@ def _registry(view: View, said: dict[str, tuple[str, int]], registry: File) -> I
         return
     current = known[-1]
     if version and version != current.version:
-        yield finding("R26", line, f"The header says {version}, and {registry.name} has {current.version}.")
+        yield finding(
+            "R26", line, f"The header says {version}, and {registry.name} has {current.version}."
+        )
     elif current.digest and current.digest != History.digest(view.document.data):
         yield finding("R26", line, f"The values have changed since {current.version} was recorded.")
     parent, at = said.get("based_on", (current.based_on, line))
@@ -269,20 +376,28 @@ def others(view: View) -> Iterator[Finding]:
     output = str(view.get("output_dir"))
     if any(File(running).resolve() == File(output).resolve() for running in view.given.running):
         yield finding("R34", view.line("output_dir"), f"A run is already running in {output}.")
-    places = ("wandb.name", "orchestrator.lora_name") if january(view) else ("monitors.wandb.name", "orchestrator.model.lora.name")
+    places = (
+        ("wandb.name", "orchestrator.lora_name")
+        if january(view)
+        else ("monitors.wandb.name", "orchestrator.model.lora.name")
+    )
     for file in view.given.beside:
         if file.resolve() == view.document.file.resolve():
             continue
         try:
             other = parse(read_text(file))
         except BadToml as error:
-            raise UsageError(f"{file} is not TOML: {error}.", "Give --beside configs that are.") from None
+            raise UsageError(
+                f"{file} is not TOML: {error}.", "Give --beside configs that are."
+            ) from None
         for place, rule in zip(places, ("R28", "R04"), strict=True):
             if rule == "R04" and not january(view):
                 continue
             mine = view.written(place)
             if mine and mine == _at(other, place):
-                yield finding(rule, view.line(place), f"{place} = {mine} is also the name in {file.name}.")
+                yield finding(
+                    rule, view.line(place), f"{place} = {mine} is also the name in {file.name}."
+                )
 
 
 def _at(data: dict[str, Any], place: str) -> Any:
@@ -300,11 +415,23 @@ def _installed(view: View) -> Iterator[Finding]:
         for place in ("orchestrator.env", "orchestrator.eval.env"):
             for n, entry in enumerate(view.tables(place)):
                 if isinstance(entry.get("id"), str) and _module(entry["id"]) not in there:
-                    yield finding("P05", view.at((*place.split("."), n, "id")), f"{entry['id']} is not installed where the trainer runs.")
+                    yield finding(
+                        "P05",
+                        view.at((*place.split("."), n, "id")),
+                        f"{entry['id']} is not installed where the trainer runs.",
+                    )
         return
     for path, taskset in environment_args(view):
-        if path[-1] == "taskset" and isinstance(taskset.get("id"), str) and _module(taskset["id"]) not in there:
-            yield finding("P05", view.at((*path, "id")), f"{taskset['id']} is not installed where the trainer runs.")
+        if (
+            path[-1] == "taskset"
+            and isinstance(taskset.get("id"), str)
+            and _module(taskset["id"]) not in there
+        ):
+            yield finding(
+                "P05",
+                view.at((*path, "id")),
+                f"{taskset['id']} is not installed where the trainer runs.",
+            )
 
 
 def _module(name: str) -> str:

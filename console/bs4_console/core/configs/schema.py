@@ -1,8 +1,9 @@
-"""The trainers' own schemas as data, checked the way their pydantic classes check: unknown keys, types with lax conversion, bounds, words,
-unions by discriminator.
+"""The trainers' own schemas as data, checked the way their pydantic classes check: unknown keys,
+types with lax conversion, bounds, words, unions by discriminator.
 
-JSON Schema alone would refuse what the trainers accept ("5" for a number, an optimizer table without `type`), so this walks the schema.
-Conversions are those of pydantic 2's table for Python input in lax mode.
+JSON Schema alone would refuse what the trainers accept ("5" for a number, an optimizer table
+without `type`), so this walks the schema. Conversions are those of pydantic 2's table for Python
+input in lax mode.
 """
 
 from __future__ import annotations
@@ -24,18 +25,27 @@ Generation = Literal["prime-rl-2026-01", "prime-rl"]
 Kind = Literal["extra", "ignored", "missing", "type", "bound", "word", "tag", "short"]
 
 _FILES: dict[str, str] = {"prime-rl-2026-01": "prime-rl-2026-01", "prime-rl": "prime-rl-current"}
-#: A part of `rl` that is started by itself -> its class, in the schema of the whole. sft and eval have schemas of their own.
+#: A part of `rl` that is started by itself -> its class, in the schema of the whole. sft and eval
+#: have schemas of their own.
 _PARTS = {
-    "prime-rl-2026-01": {"trainer": "RLTrainerConfig", "orchestrator": "OrchestratorConfig", "inference": "InferenceConfig"},
-    "prime-rl": {"trainer": "TrainerConfig", "orchestrator": "OrchestratorConfig", "inference": "InferenceConfig"},
+    "prime-rl-2026-01": {
+        "trainer": "RLTrainerConfig",
+        "orchestrator": "OrchestratorConfig",
+        "inference": "InferenceConfig",
+    },
+    "prime-rl": {
+        "trainer": "TrainerConfig",
+        "orchestrator": "OrchestratorConfig",
+        "inference": "InferenceConfig",
+    },
 }
 COMPONENTS = ("rl", "trainer", "orchestrator", "inference", "sft", "eval")
 _TRUE = {"1", "on", "t", "true", "y", "yes"}
 _FALSE = {"0", "off", "f", "false", "n", "no"}
 _INTEGER = re.compile(r"\s*[+-]?[0-9]+(_[0-9]+)*(\.0+)?\s*")
 _UNDERSCORES = re.compile(r"(?<!_)_(?!_|$)")
-#: In the current generation an environment brings its own class, and so does a judge, which adds keys; what they may be only its package
-#: knows.
+#: In the current generation an environment brings its own class, and so does a judge, which adds
+#: keys; what they may be only its package knows.
 _OPEN = {"EnvConfig", "TasksetConfig", "TaskConfig", "JudgeConfig"}
 _BOUNDS: tuple[tuple[str, str, Callable[[Any, Any], bool]], ...] = (
     ("minimum", "at least", operator.ge),
@@ -43,7 +53,8 @@ _BOUNDS: tuple[tuple[str, str, Callable[[Any, Any], bool]], ...] = (
     ("maximum", "at most", operator.le),
     ("exclusiveMaximum", "less than", operator.lt),
 )
-#: Spellings that a class accepts beside the one in the schema (its validation alias): component ("" for all), class, key.
+#: Spellings that a class accepts beside the one in the schema (its validation alias): component (""
+#: for all), class, key.
 _ALIASES = {
     ("", "OnlineEvalConfig", "skip_eval_on_restart"): "skip_eval_on_resume",
     ("sft", "SingleNodeDeploymentConfig", "num_eval_gpus"): "num_infer_gpus",
@@ -57,7 +68,9 @@ _SWITCHES = {"OptimizerInBackwardOffloadConfig"}
 
 @dataclass(frozen=True)
 class Problem:
-    """`path` is where, `known` the keys that the table has (for `extra` and `ignored`), `wanted` what would be right, in words."""
+    """`path` is where, `known` the keys that the table has (for `extra` and `ignored`), `wanted`
+    what would be right, in words.
+    """
 
     kind: Kind
     path: Path
@@ -68,9 +81,13 @@ class Problem:
 
 @functools.cache
 def load(generation: str, component: str = "rl") -> Schema:
-    """The schema file of a component: as the class of its entry point prints it, less titles and descriptions."""
+    """The schema file of a component: as the class of its entry point prints it, less titles and
+    descriptions.
+    """
     name = _FILES[generation] + (f"-{component}" if component in ("sft", "eval") else "")
-    schema: Schema = json.loads((find("configs") / "schemas" / f"{name}.json").read_text(encoding="utf-8"))
+    schema: Schema = json.loads(
+        (find("configs") / "schemas" / f"{name}.json").read_text(encoding="utf-8")
+    )
     return schema
 
 
@@ -80,10 +97,12 @@ def prefix_of(component: str) -> Path:
 
 
 class Checker:
-    """One generation's schema. `check(data)` gives the values as the trainer would have them, and what it would refuse.
+    """One generation's schema. `check(data)` gives the values as the trainer would have them, and
+    what it would refuse.
 
-    `component`: whose config it is. The paths of problems in a part's own config (trainer, orchestrator, inference) are those that it
-    would have in the config of the whole."""
+    `component`: whose config it is. The paths of problems in a part's own config (trainer,
+    orchestrator, inference) are those that it would have in the config of the whole.
+    """
 
     def __init__(self, generation: str, component: str = "rl") -> None:
         self.generation, self.component = generation, component
@@ -102,7 +121,9 @@ class Checker:
             return self.root["$defs"][name], name
         return schema, ""
 
-    def _report(self, kind: Kind, path: Path, wanted: str, value: Any = None, known: tuple[str, ...] = ()) -> None:
+    def _report(
+        self, kind: Kind, path: Path, wanted: str, value: Any = None, known: tuple[str, ...] = ()
+    ) -> None:
         self.problems.append(Problem(kind, path, wanted, value, known))
 
     def _value(self, field: Schema, value: Any, path: Path) -> Any:
@@ -115,7 +136,12 @@ class Checker:
         if "const" in schema or "enum" in schema:
             words = schema.get("enum", [schema.get("const")])
             if not isinstance(value, str) or value not in words:
-                self._report("word", path, "one of " + ", ".join(map(str, words)) if len(words) > 1 else f'"{words[0]}"', value)
+                self._report(
+                    "word",
+                    path,
+                    "one of " + ", ".join(map(str, words)) if len(words) > 1 else f'"{words[0]}"',
+                    value,
+                )
             return value
         kind = schema.get("type")
         if kind == "object":
@@ -128,7 +154,9 @@ class Checker:
 
     def _any_of(self, members: list[Schema], value: Any, path: Path, default: Any) -> Any:
         others = [member for member in members if member.get("type") != "null"]
-        if isinstance(value, bool) and any(self._resolve(member)[1] in _SWITCHES for member in others):
+        if isinstance(value, bool) and any(
+            self._resolve(member)[1] in _SWITCHES for member in others
+        ):
             value = {} if value else None
         if value is None and len(others) < len(members):
             return None
@@ -149,7 +177,9 @@ class Checker:
         tables = [member for member in others if self._resolve(member)[0].get("type") == "object"]
         if isinstance(value, dict) and len(tables) == 1:
             return self._value(tables[0], value, path)
-        self._report("type", path, " or ".join(_words(self._resolve(member)[0]) for member in others), value)
+        self._report(
+            "type", path, " or ".join(_words(self._resolve(member)[0]) for member in others), value
+        )
         return value
 
     def _tagged(self, schema: Schema, value: Any, path: Path, default: Any) -> Any:
@@ -161,13 +191,19 @@ class Checker:
         # Only `type` is filled in from the default; a renderer without its `name` is refused.
         usual = default.get(key) if isinstance(default, dict) and key == "type" else None
         if self.generation == "prime-rl" and path == ("rollout_transport",):
-            usual = "zmq"  # the shared table is handed to the components before it is judged, and they fill it in
+            # the shared table is handed to the components before it is judged, and they fill it in
+            usual = "zmq"
         tag = value.get(key, usual)
         if not isinstance(tag, str) or tag not in mapping:
             where = (*path, key) if key in value else path
             self._report("tag", where, f"`{key}` as one of " + ", ".join(mapping), value.get(key))
             return value
-        result = self._object(self.root["$defs"][mapping[tag].rsplit("/", 1)[-1]], mapping[tag].rsplit("/", 1)[-1], value, path)
+        result = self._object(
+            self.root["$defs"][mapping[tag].rsplit("/", 1)[-1]],
+            mapping[tag].rsplit("/", 1)[-1],
+            value,
+            path,
+        )
         return {**result, key: tag} if isinstance(result, dict) else result
 
     def _object(self, schema: Schema, name: str, value: Any, path: Path) -> Any:
@@ -182,7 +218,9 @@ class Checker:
                 continue
             known = self._field(name, key)
             if known in properties:
-                result[known] = self._value(properties[known], self._none(name, schema, item), (*path, key))
+                result[known] = self._value(
+                    properties[known], self._none(name, schema, item), (*path, key)
+                )
             elif isinstance(more, dict):
                 result[key] = self._value(more, item, (*path, key))
             else:
@@ -199,19 +237,28 @@ class Checker:
         return result
 
     def _field(self, name: str, key: str) -> str:
-        """vLLM's table of the current generation reads a-b as a_b, because it takes vLLM's own options too."""
-        return key.replace("-", "_") if (self.generation, name) == ("prime-rl", "VllmConfig") else self._alias(name, key)
+        """vLLM's table of the current generation reads a-b as a_b, because it takes vLLM's own
+        options too.
+        """
+        return (
+            key.replace("-", "_")
+            if (self.generation, name) == ("prime-rl", "VllmConfig")
+            else self._alias(name, key)
+        )
 
     def _alias(self, name: str, key: str) -> str:
         return _ALIASES.get((self.component, name, key)) or _ALIASES.get(("", name, key), key)
 
     def _none(self, name: str, schema: Schema, value: Any) -> Any:
-        """TOML has no null: both generations read the word "None" as one, 2026-01 not in the classes that are settings (those know
-        toml_files) nor in the plain models (those ignore what they do not know)."""
+        """TOML has no null: both generations read the word "None" as one, 2026-01 not in the
+        classes that are settings (those know toml_files) nor in the plain models (those ignore what
+        they do not know).
+        """
         if value != "None":
             return value
         if self.generation == "prime-rl-2026-01" and (
-            "toml_files" in schema.get("properties", {}) or schema.get("additionalProperties") is None
+            "toml_files" in schema.get("properties", {})
+            or schema.get("additionalProperties") is None
         ):
             return value
         return None
@@ -222,7 +269,9 @@ class Checker:
             return value
         if len(value) < schema.get("minItems", 0):
             self._report("short", path, f"at least {schema['minItems']} entry", value)
-        return [self._value(schema.get("items", {}), item, (*path, n)) for n, item in enumerate(value)]
+        return [
+            self._value(schema.get("items", {}), item, (*path, n)) for n, item in enumerate(value)
+        ]
 
     def _scalar(self, schema: Schema, kind: str, value: Any, path: Path) -> Any:
         converted, ok = convert(kind, value)
@@ -236,7 +285,9 @@ class Checker:
 
 
 def convert(kind: str, value: Any) -> tuple[Any, bool]:
-    """(the value as pydantic would have it, whether it takes it) for integer, number, boolean and string."""
+    """(the value as pydantic would have it, whether it takes it) for integer, number, boolean and
+    string.
+    """
     if kind == "string":
         return value, isinstance(value, str)
     if kind == "boolean":
@@ -251,7 +302,9 @@ def _number(value: Any) -> tuple[Any, bool]:
     if isinstance(value, str):
         text = value.strip()
         value = text if text.startswith("_") else _UNDERSCORES.sub("", text)
-    if isinstance(value, bool | int | float) or (isinstance(value, str) and value.isascii() and "_" not in value):
+    if isinstance(value, bool | int | float) or (
+        isinstance(value, str) and value.isascii() and "_" not in value
+    ):
         try:
             return float(value), True
         except (ValueError, OverflowError):
@@ -274,7 +327,11 @@ def _integer(value: Any) -> tuple[Any, bool]:
         return int(value), True
     if isinstance(value, float) and value == value and abs(value) < 2**63 and value.is_integer():
         return int(value), True
-    if isinstance(value, str) and len(value) < sys.int_info.default_max_str_digits and _INTEGER.fullmatch(value):
+    if (
+        isinstance(value, str)
+        and len(value) < sys.int_info.default_max_str_digits
+        and _INTEGER.fullmatch(value)
+    ):
         return int(value.strip().split(".")[0]), True
     return value, False
 
@@ -282,7 +339,9 @@ def _integer(value: Any) -> tuple[Any, bool]:
 def _same_type(schema: Schema, value: Any) -> bool:
     if "const" in schema:
         return bool(value == schema["const"])
-    wanted = {"string": str, "boolean": bool, "object": dict, "array": list, "number": float}.get(schema.get("type", ""))
+    wanted = {"string": str, "boolean": bool, "object": dict, "array": list, "number": float}.get(
+        schema.get("type", "")
+    )
     if schema.get("type") == "integer":
         return isinstance(value, int) and not isinstance(value, bool)
     return wanted is not None and isinstance(value, wanted)
@@ -291,8 +350,16 @@ def _same_type(schema: Schema, value: Any) -> bool:
 def _words(schema: Schema) -> str:
     if "const" in schema:
         return f'"{schema["const"]}"'
-    kinds = {"integer": "a whole number", "number": "a number", "boolean": "true or false", "string": "text in quotes"}
-    return kinds.get(schema.get("type", ""), {"array": "a list", "object": "a table"}.get(schema.get("type", ""), "another value"))
+    kinds = {
+        "integer": "a whole number",
+        "number": "a number",
+        "boolean": "true or false",
+        "string": "text in quotes",
+    }
+    return kinds.get(
+        schema.get("type", ""),
+        {"array": "a list", "object": "a table"}.get(schema.get("type", ""), "another value"),
+    )
 
 
 @functools.cache
@@ -325,7 +392,10 @@ def exists(generation: str, path: Path, component: str = "rl") -> bool:
 
 def homes(generation: str, key: str, component: str = "rl") -> Iterator[str]:
     """The tables that have `key`, shallowest first."""
-    for path in sorted((path for path, keys in tables(generation, component).items() if key in keys), key=lambda path: (len(path), path)):
+    for path in sorted(
+        (path for path, keys in tables(generation, component).items() if key in keys),
+        key=lambda path: (len(path), path),
+    ):
         yield dotted(path)
 
 

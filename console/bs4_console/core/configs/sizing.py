@@ -1,8 +1,9 @@
 """What fits: a memory estimate with its arithmetic, and a new config from it.
 
-The constants reproduce what beautifulsoup-rl measured on its pods (January 2026): 7B with both sides on one 80 GB GPU took 72 GB;
-8B does not train on 24 GB, 3B does; without activation checkpointing 7B needs about 20 GB more; a checkpoint of 8B is 31 GB.
-They are a plan, not a promise.
+The constants reproduce what beautifulsoup-rl measured on its pods (January 2026): 7B with both
+sides on one 80 GB GPU took 72 GB; 8B does not train on 24 GB, 3B does; without activation
+checkpointing 7B needs about 20 GB more; a checkpoint of 8B is 31 GB. They are a plan, not a
+promise.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from bs4_console.core.errors import NotApplicableError, UsageError
 GIB = 1 << 30
 #: Activations of 7B at 4096 tokens without checkpointing, in GiB; with it a tenth is left.
 ACTIVATIONS, KEPT = 20.0, 0.1
-#: Tokens in the vocabulary of current models, the CUDA context and buffers of one process in GiB, cache of one token for 8B in bytes.
+#: Tokens in the vocabulary of current models, the CUDA context and buffers of one process in GiB,
+#: cache of one token for 8B in bytes.
 VOCABULARY, CONTEXT, CACHE = 152_064, 1.5, 147_456
 #: A trainer that would fill its GPU beyond this meets fragmentation first.
 FULL = 0.95
@@ -72,43 +74,82 @@ class Estimate:
         told = []
         for side in self.sides:
             told.append(f"{side.name} ({side.gpus} GPU{'s' if side.gpus > 1 else ''})")
-            told += [f"  {part.gib:8.1f} GiB  {part.name}: {part.arithmetic}" for part in side.parts]
-            told.append(f"  {side.gib:8.1f} GiB  of {gpu_gib:g} a GPU: {'fits' if side.fits else 'DOES NOT FIT'}")
+            told += [
+                f"  {part.gib:8.1f} GiB  {part.name}: {part.arithmetic}" for part in side.parts
+            ]
+            told.append(
+                f"  {side.gib:8.1f} GiB  of {gpu_gib:g} a GPU: "
+                f"{'fits' if side.fits else 'DOES NOT FIT'}"
+            )
         return [*told, *self.notes]
 
     def as_dict(self) -> dict[str, Any]:
-        sides = [{**asdict(side), "gib": round(side.gib, 1), "fits": side.fits} for side in self.sides]
+        sides = [
+            {**asdict(side), "gib": round(side.gib, 1), "fits": side.fits} for side in self.sides
+        ]
         return {"billions": self.billions, "sides": sides, "notes": self.notes, "fits": self.fits}
 
 
 def estimate(file: File, trainer: str, gpu_gib: float, size: float | None = None) -> Estimate:
-    """UsageError when it is no TOML, or the size of the model is not known. NotApplicableError for verl, which was never measured."""
+    """UsageError when it is no TOML, or the size of the model is not known. NotApplicableError for
+    verl, which was never measured.
+    """
     if trainer == "verl":
-        raise NotApplicableError("what verl needs of a GPU is not known here; V03 has what fitted 80 GB.", "Lint the config.")
+        raise NotApplicableError(
+            "what verl needs of a GPU is not known here; V03 has what fitted 80 GB.",
+            "Lint the config.",
+        )
     document = read_toml(file, follow=trainer == "prime-rl-2026-01")
     if document.findings:
-        raise UsageError(f"{file}, line {document.findings[0].line}: {document.findings[0].message}", "Correct it first.")
-    return estimate_view(View(trainer, document, Checker(trainer).check(document.data)[0]), gpu_gib, size)
+        raise UsageError(
+            f"{file}, line {document.findings[0].line}: {document.findings[0].message}",
+            "Correct it first.",
+        )
+    return estimate_view(
+        View(trainer, document, Checker(trainer).check(document.data)[0]), gpu_gib, size
+    )
 
 
 def estimate_view(view: View, gpu_gib: float, size: float | None = None) -> Estimate:
     name = next((name for _, name in models(view)), "Qwen/Qwen3-0.6B")
     parameters = size if size is not None else billions(name)
     if parameters is None or parameters <= 0:
-        raise UsageError(f"The name {name} does not say how large the model is.", "Give --billions.")
+        raise UsageError(
+            f"The name {name} does not say how large the model is.", "Give --billions."
+        )
     if gpu_gib <= 0:
         raise UsageError("A GPU has more than 0 GiB.", "Give --gpu-gib.")
     trainers, servers, shared = _gpus(view)
     training = _trainer(view, parameters, max(trainers, 1))
     serving = _inference(view, parameters, gpu_gib)
     sides = [Side("trainer", trainers, training, gpu_gib * FULL)]
-    notes = [f"A checkpoint is about {parameters * 4e9 / GIB:.0f} GiB; keep_last + 1 of them have to fit the disk."]
+    notes = [
+        (
+            f"A checkpoint is about {parameters * 4e9 / GIB:.0f} GiB; keep_last + 1 of them have "
+            "to fit the disk."
+        )
+    ]
     if view.has("inference"):
-        tensor = int(view.number("inference.parallel.tp" if january(view) else "inference.vllm.tensor_parallel_size") or 1)
-        share = view.number("inference.gpu_memory_utilization" if january(view) else "inference.vllm.gpu_memory_utilization") or 0.9
+        tensor = int(
+            view.number(
+                "inference.parallel.tp" if january(view) else "inference.vllm.tensor_parallel_size"
+            )
+            or 1
+        )
+        share = (
+            view.number(
+                "inference.gpu_memory_utilization"
+                if january(view)
+                else "inference.vllm.gpu_memory_utilization"
+            )
+            or 0.9
+        )
         sides.append(Side("inference", servers, serving, gpu_gib * share))
         if shared:
-            both = [Part("inference", gpu_gib * share, f"{share:g} x {gpu_gib:g} GiB, taken at start"), *training]
+            both = [
+                Part("inference", gpu_gib * share, f"{share:g} x {gpu_gib:g} GiB, taken at start"),
+                *training,
+            ]
             sides.append(Side("both on one GPU", 1, both, gpu_gib * FULL))
         if tensor > 1 and parameters < 10:
             notes.append("Below 10B, more replicas answer faster than tensor parallelism.")
@@ -118,38 +159,77 @@ def estimate_view(view: View, gpu_gib: float, size: float | None = None) -> Esti
 def _gpus(view: View) -> tuple[int, int, bool]:
     if january(view):
         trainer, inference = ids(view, "trainer_gpu_ids"), ids(view, "inference_gpu_ids")
-        return len(trainer), len(inference), view.has("inference") and bool(set(trainer) & set(inference))
-    return int(view.number("deployment.num_train_gpus") or 1), int(view.number("deployment.num_infer_gpus") or 1), False
+        return (
+            len(trainer),
+            len(inference),
+            view.has("inference") and bool(set(trainer) & set(inference)),
+        )
+    return (
+        int(view.number("deployment.num_train_gpus") or 1),
+        int(view.number("deployment.num_infer_gpus") or 1),
+        False,
+    )
 
 
 def _trainer(view: View, size: float, gpus: int) -> list[Part]:
     tokens = float(sequence(view)[0] or 2048)
-    lora = view.table("trainer.model.lora") if isinstance(view.written("trainer.model.lora"), dict) else None
+    lora = (
+        view.table("trainer.model.lora")
+        if isinstance(view.written("trainer.model.lora"), dict)
+        else None
+    )
     checkpointed = isinstance(view.get("trainer.model.ac"), dict)
     width = 2 if view.get("trainer.model.optimization_dtype") == "bfloat16" else 4
-    parts = [Part("weights", size * 1e9 * width / gpus / GIB, f"{size:g}B x {width} bytes / {gpus} GPU")]
+    parts = [
+        Part("weights", size * 1e9 * width / gpus / GIB, f"{size:g}B x {width} bytes / {gpus} GPU")
+    ]
     if lora is None:
-        parts.append(Part("gradients and optimizer", size * 12e9 / gpus / GIB, f"{size:g}B x 12 bytes / {gpus} GPU"))
+        parts.append(
+            Part(
+                "gradients and optimizer",
+                size * 12e9 / gpus / GIB,
+                f"{size:g}B x 12 bytes / {gpus} GPU",
+            )
+        )
     else:
         rank = view.number("trainer.model.lora.rank") or 16
         trained = size * 1e9 * 0.0003 * rank
-        parts.append(Part("adapter with optimizer", trained * 16 / GIB, f"rank {rank:g}: {trained / 1e6:.0f}M x 16 bytes"))
+        parts.append(
+            Part(
+                "adapter with optimizer",
+                trained * 16 / GIB,
+                f"rank {rank:g}: {trained / 1e6:.0f}M x 16 bytes",
+            )
+        )
     kept = KEPT if checkpointed else 1.0
-    said = f"{ACTIVATIONS:g} GiB x {size:g}/7 x {tokens:g}/4096" + (f" x {KEPT:g} (checkpointed)" if checkpointed else "")
+    said = f"{ACTIVATIONS:g} GiB x {size:g}/7 x {tokens:g}/4096" + (
+        f" x {KEPT:g} (checkpointed)" if checkpointed else ""
+    )
     parts.append(Part("activations", ACTIVATIONS * size / 7 * tokens / 4096 * kept, said))
-    parts.append(Part("logits", tokens * VOCABULARY * 8 / GIB, f"{tokens:g} tokens x {VOCABULARY} x 8 bytes"))
+    parts.append(
+        Part("logits", tokens * VOCABULARY * 8 / GIB, f"{tokens:g} tokens x {VOCABULARY} x 8 bytes")
+    )
     parts.append(Part("context", CONTEXT, "CUDA and buffers"))
     return parts
 
 
 def _inference(view: View, size: float, gpu_gib: float) -> list[Part]:
     table = "inference.model" if january(view) else "inference.vllm"
-    tensor = int(view.number("inference.parallel.tp" if january(view) else "inference.vllm.tensor_parallel_size") or 1)
+    tensor = int(
+        view.number(
+            "inference.parallel.tp" if january(view) else "inference.vllm.tensor_parallel_size"
+        )
+        or 1
+    )
     tokens = view.number(f"{table}.max_model_len") or sequence(view)[1] or 2048
     one = CACHE * size / 8 / tensor
     return [
         Part("weights", size * 2e9 / tensor / GIB, f"{size:g}B x 2 bytes / tp {tensor}"),
-        Part("cache for one sequence", tokens * one / GIB, f"{tokens:g} tokens x {one / 1024:.0f} KiB"),
+        Part(
+            "cache for one sequence",
+            tokens * one / GIB,
+            f"{tokens:g} tokens x {one / 1024:.0f} KiB",
+        ),
         Part("context", CONTEXT, "CUDA and buffers"),
     ]
 
@@ -176,21 +256,33 @@ class Made:
 
 
 def new(wish: Wish) -> Made:
-    """A config that fits by the estimate. NotApplicableError when none does, UsageError when the model's size is not known."""
+    """A config that fits by the estimate. NotApplicableError when none does, UsageError when the
+    model's size is not known.
+    """
     size = wish.billions if wish.billions is not None else billions(wish.model)
     if size is None:
-        raise UsageError(f"The name {wish.model} does not say how large the model is.", "Give --billions.")
+        raise UsageError(
+            f"The name {wish.model} does not say how large the model is.", "Give --billions."
+        )
     if wish.gpus == 1 and wish.trainer == "prime-rl":
         raise NotApplicableError(
-            "The current prime-rl gives inference and trainer GPUs of their own.", "Give --gpus 2, or use prime-rl-2026-01."
+            "The current prime-rl gives inference and trainer GPUs of their own.",
+            "Give --gpus 2, or use prime-rl-2026-01.",
         )
     text, reasons = _write(wish, size)
-    document = Document(File("config.toml"), text, Checker(wish.trainer).check(tomllib.loads(text))[0], lines_of(text))
+    document = Document(
+        File("config.toml"),
+        text,
+        Checker(wish.trainer).check(tomllib.loads(text))[0],
+        lines_of(text),
+    )
     view = View(wish.trainer, document, document.data)
     sized = estimate_view(view, wish.gpu_gib, size)
     if not sized.fits:
         side = next(side for side in sized.sides if not side.fits)
-        message = f"{wish.model} does not fit: {side.name} needs {side.gib:.0f} GiB of {side.limit:.0f}."
+        message = (
+            f"{wish.model} does not fit: {side.name} needs {side.gib:.0f} GiB of {side.limit:.0f}."
+        )
         raise NotApplicableError(message, "Take a smaller model, larger GPUs or more of them.")
     return Made(text, reasons, lint_document(document, wish.trainer))
 
@@ -224,20 +316,29 @@ def _write(wish: Wish, size: float) -> tuple[str, list[str]]:
         "checkpointing": one or wish.gpu_gib < 60,
     }
     reasons = [
-        f"{servers} GPU for inference, {values['trainers']} for the trainer" + (", the same one" if one else ""),
+        f"{servers} GPU for inference, {values['trainers']} for the trainer"
+        + (", the same one" if one else ""),
         f"batch_size {batch} of groups of {group}: what fits {wish.gpu_gib:g} GiB",
         f"{answer} answer tokens and a prompt of 1500 fit a context of 4096",
     ]
-    return (_january_text(values) if wish.trainer == "prime-rl-2026-01" else _current_text(values)), reasons
+    return (
+        _january_text(values) if wish.trainer == "prime-rl-2026-01" else _current_text(values)
+    ), reasons
 
 
 def _january_text(v: dict[str, Any]) -> str:
     last = v["servers"] + v["trainers"]
-    inference, trainer = ([0], [0]) if v["one"] else (list(range(v["servers"])), list(range(v["servers"], last)))
+    inference, trainer = (
+        ([0], [0]) if v["one"] else (list(range(v["servers"])), list(range(v["servers"], last)))
+    )
     adapter = "\n[trainer.model.lora]\nrank = 8\nalpha = 32\n" if v["lora"] else ""
     checkpointing = "\n[trainer.model.ac]\nfreq = 1\n" if v["checkpointing"] else ""
     name = f'lora_name = "{v["name"]}"\n' if v["lora"] else ""
-    parser = f'enable_auto_tool_choice = true\ntool_call_parser = "{v["parser"]}"\n' if v["parser"] else ""
+    parser = (
+        f'enable_auto_tool_choice = true\ntool_call_parser = "{v["parser"]}"\n'
+        if v["parser"]
+        else ""
+    )
     parallel = f"\n[inference.parallel]\ntp = {v['tensor']}\n" if v["tensor"] > 1 else ""
     return f"""# Config version: v1
 #   VLLM_WORKER_MULTIPROC_METHOD=spawn uv run rl @ {v["name"]}.toml --output-dir outputs/{v["name"]}
@@ -289,7 +390,9 @@ def _current_text(v: dict[str, Any]) -> str:
     parallel = f"tensor_parallel_size = {v['tensor']}\n" if v["tensor"] > 1 else ""
     renderer = ""
     if v["model"] not in rendered():
-        renderer = '\n[orchestrator.renderer]\nname = "default"\n' + ('tool_parser = "hermes"\n' if v["parser"] == "hermes" else "")
+        renderer = '\n[orchestrator.renderer]\nname = "default"\n' + (
+            'tool_parser = "hermes"\n' if v["parser"] == "hermes" else ""
+        )
     return f"""# Config version: v1
 #   uv run rl @ {v["name"]}.toml
 max_steps = 1000

@@ -1,6 +1,8 @@
-"""On which line of a TOML file each key stands. tomllib and tomlkit keep no positions, and a finding without its line is half a finding.
+"""On which line of a TOML file each key stands. tomllib and tomlkit keep no positions, and a
+finding without its line is half a finding.
 
-The text must be valid TOML (tomllib has read it): the scanner follows the grammar and checks nothing.
+The text must be valid TOML (tomllib has read it): the scanner follows the grammar and checks
+nothing.
 """
 
 from __future__ import annotations
@@ -103,7 +105,9 @@ class _Scanner:
         if self.text[self.at] in "\"'":
             self._string()
             return str(next(iter(tomllib.loads(f"{self.text[start : self.at]} = 0"))))
-        while self.at < len(self.text) and (self.text[self.at].isalnum() or self.text[self.at] in "-_"):
+        while self.at < len(self.text) and (
+            self.text[self.at].isalnum() or self.text[self.at] in "-_"
+        ):
             self.at += 1
         return self.text[start : self.at]
 

@@ -1,4 +1,6 @@
-"""A config as the rules read it: what is written, what counts after the shared values, and on which line."""
+"""A config as the rules read it: what is written, what counts after the shared values, and on which
+line.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +33,10 @@ class Given:
 
 @dataclass
 class View:
-    """`data` holds the values as the trainer converts them. `component`: whose config the document is; the values of a part (trainer,
-    orchestrator, inference) stand under its name, as in the config of the whole."""
+    """`data` holds the values as the trainer converts them. `component`: whose config the document
+    is; the values of a part (trainer, orchestrator, inference) stand under its name, as in the
+    config of the whole.
+    """
 
     generation: str
     document: Document
@@ -55,10 +59,16 @@ class View:
     def get(self, dotted: str) -> Any:
         """The value in the file, else the schema's default."""
         value = self.written(dotted)
-        return default(self.generation, *dotted.split("."), component=self.component) if value is None else value
+        return (
+            default(self.generation, *dotted.split("."), component=self.component)
+            if value is None
+            else value
+        )
 
     def number(self, *places: str) -> float | None:
-        """The first of the places that is written and a number, else the last one's default; None for anything else."""
+        """The first of the places that is written and a number, else the last one's default; None
+        for anything else.
+        """
         for place in places:
             value = self.written(place)
             if value is not None:
@@ -66,7 +76,9 @@ class View:
         else:
             value = self.get(places[-1])
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        return value if is_number and (isinstance(value, float) or abs(value) < _COUNTABLE) else None
+        return (
+            value if is_number and (isinstance(value, float) or abs(value) < _COUNTABLE) else None
+        )
 
     def line(self, *places: str) -> int:
         """Of the first place that is written, else of the nearest table around the first."""

@@ -1,4 +1,6 @@
-"""One HTTP request to the store: its body, its answer, whose key it comes with, and the fault that befalls it."""
+"""One HTTP request to the store: its body, its answer, whose key it comes with, and the fault that
+befalls it.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,22 @@ if TYPE_CHECKING:
 
 BLOCK = 1 << 16
 _NEEDS = {
-    "b2_list_buckets": "listBuckets", "b2_list_file_names": "listFiles", "b2_list_file_versions": "listFiles",
-    "b2_list_unfinished_large_files": "listFiles", "b2_list_parts": "writeFiles", "b2_get_upload_url": "writeFiles",
-    "b2_get_upload_part_url": "writeFiles", "b2_start_large_file": "writeFiles", "b2_finish_large_file": "writeFiles",
-    "b2_cancel_large_file": "writeFiles", "b2_get_file_info": "readFiles", "b2_delete_file_version": "deleteFiles",
-    "b2_hide_file": "writeFiles", "b2_download_file_by_name": "readFiles", "b2_download_file_by_id": "readFiles",
-}  # fmt: skip
+    "b2_list_buckets": "listBuckets",
+    "b2_list_file_names": "listFiles",
+    "b2_list_file_versions": "listFiles",
+    "b2_list_unfinished_large_files": "listFiles",
+    "b2_list_parts": "writeFiles",
+    "b2_get_upload_url": "writeFiles",
+    "b2_get_upload_part_url": "writeFiles",
+    "b2_start_large_file": "writeFiles",
+    "b2_finish_large_file": "writeFiles",
+    "b2_cancel_large_file": "writeFiles",
+    "b2_get_file_info": "readFiles",
+    "b2_delete_file_version": "deleteFiles",
+    "b2_hide_file": "writeFiles",
+    "b2_download_file_by_name": "readFiles",
+    "b2_download_file_by_id": "readFiles",
+}
 
 
 class Cut(Exception):
@@ -42,7 +54,9 @@ class Http(ThreadingHTTPServer):
 
 
 class Request(BaseHTTPRequestHandler):
-    """`call` is the API's name for it, `rest` what follows that in the path, `fault` what disturbs it."""
+    """`call` is the API's name for it, `rest` what follows that in the path, `fault` what disturbs
+    it.
+    """
 
     protocol_version = "HTTP/1.1"
     server: Http
@@ -88,7 +102,10 @@ class Request(BaseHTTPRequestHandler):
             found(self)
         except Refusal as refusal:
             self.discard()
-            self.json({"status": refusal.status, "code": refusal.code, "message": refusal.message}, refusal.status)
+            self.json(
+                {"status": refusal.status, "code": refusal.code, "message": refusal.message},
+                refusal.status,
+            )
         except (Cut, ConnectionError, TimeoutError):
             self.close_connection = True
 
@@ -100,7 +117,9 @@ class Request(BaseHTTPRequestHandler):
                 return self.b2.shelf.get(known[0]).name if known is not None else ""
             except Refusal:
                 return ""
-        return unquote(self.headers.get("X-Bz-File-Name") or "") or (unquote(self.rest) if self.call == "b2_download_file_by_name" else "")
+        return unquote(self.headers.get("X-Bz-File-Name") or "") or (
+            unquote(self.rest) if self.call == "b2_download_file_by_name" else ""
+        )
 
     def _befall(self, fault: Fault) -> None:
         """What a fault does before the call is looked at."""

@@ -1,4 +1,6 @@
-"""What the store holds: buckets, keys, versions of files and unfinished large files. Bytes lie on disk, one file a version or part."""
+"""What the store holds: buckets, keys, versions of files and unfinished large files. Bytes lie on
+disk, one file a version or part.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ class Key:
 
 @dataclass
 class Version:
-    """One version of a file; `action` "upload", or "start" while a large file is unfinished, or "hide". `pieces`: its bytes, in order."""
+    """One version of a file; `action` "upload", or "start" while a large file is unfinished, or
+    "hide". `pieces`: its bytes, in order.
+    """
 
     id: str
     bucket: str
@@ -50,13 +54,24 @@ class Version:
     def as_dict(self) -> dict[str, Any]:
         """As b2_list_file_versions and b2_upload_file answer."""
         return {
-            "accountId": "account", "action": self.action, "bucketId": self.bucket, "contentLength": self.size,
-            "contentSha1": self.sha1 if self.action == "upload" else None, "contentType": self.content_type, "fileId": self.id,
-            "fileInfo": self.info, "fileName": self.name, "uploadTimestamp": self.t_ms,
-            "fileRetention": {"isClientAuthorizedToRead": True, "value": {"mode": None, "retainUntilTimestamp": None}},
-            "legalHold": {"isClientAuthorizedToRead": True, "value": None}, "replicationStatus": None,
+            "accountId": "account",
+            "action": self.action,
+            "bucketId": self.bucket,
+            "contentLength": self.size,
+            "contentSha1": self.sha1 if self.action == "upload" else None,
+            "contentType": self.content_type,
+            "fileId": self.id,
+            "fileInfo": self.info,
+            "fileName": self.name,
+            "uploadTimestamp": self.t_ms,
+            "fileRetention": {
+                "isClientAuthorizedToRead": True,
+                "value": {"mode": None, "retainUntilTimestamp": None},
+            },
+            "legalHold": {"isClientAuthorizedToRead": True, "value": None},
+            "replicationStatus": None,
             "serverSideEncryption": {"algorithm": None, "mode": None},
-        }  # fmt: skip
+        }
 
     def read(self, first: int, last: int, block: int = 1 << 16) -> Iterator[bytes]:
         """Bytes `first` to `last`, both included."""
@@ -75,7 +90,9 @@ class Version:
 
 
 class Shelf:
-    """Everything below one directory. Thread-safe. `clock` gives the server's wall seconds; no two versions have the same time."""
+    """Everything below one directory. Thread-safe. `clock` gives the server's wall seconds; no two
+    versions have the same time.
+    """
 
     def __init__(self, directory: Path, clock: Callable[[], float] = time.time) -> None:
         self.directory, self.clock = directory, clock
@@ -146,7 +163,11 @@ class Shelf:
     def versions(self, bucket: str, prefix: str = "") -> list[Version]:
         """By name, newest first, unfinished ones too."""
         with self.lock:
-            found = [one for one in self._versions.values() if one.bucket == bucket and one.name.startswith(prefix)]
+            found = [
+                one
+                for one in self._versions.values()
+                if one.bucket == bucket and one.name.startswith(prefix)
+            ]
         return sorted(found, key=lambda one: (one.name.encode(), -one.t_ms))
 
     def newest(self, bucket: str, prefix: str = "") -> list[Version]:

@@ -1,4 +1,6 @@
-"""The bytes in and out: uploads of files and of parts, downloads, and everything that can happen to them on the way."""
+"""The bytes in and out: uploads of files and of parts, downloads, and everything that can happen to
+them on the way.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,11 @@ def upload_file(request: Request) -> None:
     name = unquote(request.headers["X-Bz-File-Name"])
     request.may_name(name)
     path, size, sha1 = _receive(request, name)
-    info = {key[10:].lower(): unquote(value) for key, value in request.headers.items() if key.lower().startswith("x-bz-info-")}
+    info = {
+        key[10:].lower(): unquote(value)
+        for key, value in request.headers.items()
+        if key.lower().startswith("x-bz-info-")
+    }
     kind = content_type(request.headers.get("Content-Type"))
     made = Version(shelf.number(), bucket, name, "upload", shelf.now_ms(), kind, info, size, sha1)
     made.pieces = [path]
@@ -41,7 +47,13 @@ def upload_part(request: Request) -> None:
         found.parts[number] = path, size, sha1
     if before is not None and before[0] != path:
         before[0].unlink(missing_ok=True)
-    row = {"fileId": found.id, "partNumber": number, "contentLength": size, "contentSha1": sha1, "uploadTimestamp": shelf.now_ms()}
+    row = {
+        "fileId": found.id,
+        "partNumber": number,
+        "contentLength": size,
+        "contentSha1": sha1,
+        "uploadTimestamp": shelf.now_ms(),
+    }
     request.done({**row, "serverSideEncryption": {"algorithm": None, "mode": None}})
 
 
@@ -49,7 +61,9 @@ def download_file_by_name(request: Request) -> None:
     request.may()
     bucket, _, name = unquote(request.rest).partition("/")
     request.may_name(name)
-    found = [one for one in request.b2.shelf.newest(request.bucket_id(bucket), name) if one.name == name]
+    found = [
+        one for one in request.b2.shelf.newest(request.bucket_id(bucket), name) if one.name == name
+    ]
     if not found:
         raise Refusal(404, "not_found", f"File with such name does not exist: {name}")
     _send(request, found[0])
@@ -117,10 +131,15 @@ def _send(request: Request, found: Version) -> None:
             raise Refusal(416, "range_not_satisfiable")
     request.send_response(status)
     heads = {
-        "Content-Length": str(last - first + 1), "Content-Type": found.content_type, "X-Bz-File-Id": found.id,
-        "X-Bz-File-Name": quote(found.name), "X-Bz-Content-Sha1": found.sha1 or "none", "X-Bz-Upload-Timestamp": str(found.t_ms),
-        "Accept-Ranges": "bytes", **{f"X-Bz-Info-{key}": quote(value) for key, value in found.info.items()},
-    }  # fmt: skip
+        "Content-Length": str(last - first + 1),
+        "Content-Type": found.content_type,
+        "X-Bz-File-Id": found.id,
+        "X-Bz-File-Name": quote(found.name),
+        "X-Bz-Content-Sha1": found.sha1 or "none",
+        "X-Bz-Upload-Timestamp": str(found.t_ms),
+        "Accept-Ranges": "bytes",
+        **{f"X-Bz-Info-{key}": quote(value) for key, value in found.info.items()},
+    }
     if status == 206:
         heads["Content-Range"] = f"bytes {first}-{last}/{found.size}"
     for name, value in heads.items():
@@ -137,5 +156,6 @@ def _send(request: Request, found: Version) -> None:
 
 
 CALLS: dict[str, Callable[[Request], None]] = {
-    f"b2_{call.__name__}": call for call in (upload_file, upload_part, download_file_by_name, download_file_by_id)
+    f"b2_{call.__name__}": call
+    for call in (upload_file, upload_part, download_file_by_name, download_file_by_id)
 }

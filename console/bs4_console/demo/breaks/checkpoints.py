@@ -1,4 +1,6 @@
-"""Checkpoints: bytes that changed, parts that are not there, steps that nobody has, disks that are full."""
+"""Checkpoints: bytes that changed, parts that are not there, steps that nobody has, disks that are
+full.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ async def lose_a_part_and_resume(stage: Stage) -> None:
 async def tear_newest(stage: Stage) -> None:
     """The writer died before its last file, a quarter of an hour ago."""
     faults.kill(faults.find(stage.pod, "rank")[0])
-    await stage.until(lambda: stage.session.state.runs["demo"].word == "failed", 60, "the end of the run")
+    await stage.until(
+        lambda: stage.session.state.runs["demo"].word == "failed", 60, "the end of the run"
+    )
     directory = stage.pod.run_dir / "checkpoints" / f"step_{complete(stage)}"
     aside(directory / "trainer" / ".metadata").rename(stage.pod.home / "aside-metadata")
     _age(stage.pod.run_dir)
@@ -69,8 +73,14 @@ async def lose_all_and_resume(stage: Stage) -> None:
     """Somebody has cleaned up; the next start is told to resume from whatever is there."""
     aside(stage.pod.run_dir / "checkpoints").rename(stage.pod.home / "aside-checkpoints")
     known = len(stage.session.state.runs["demo"].view.attempts)
-    await stage.pod.spawn(stage.pod.launch_command("--resume"))  # by hand: the console itself never passes a bare --resume
-    await stage.until(lambda: len(stage.session.state.runs["demo"].view.attempts) > known, 60, "the agent's notice of it")
+    await stage.pod.spawn(
+        stage.pod.launch_command("--resume")
+    )  # by hand: the console itself never passes a bare --resume
+    await stage.until(
+        lambda: len(stage.session.state.runs["demo"].view.attempts) > known,
+        60,
+        "the agent's notice of it",
+    )
 
 
 async def bring_all_back(stage: Stage) -> None:
@@ -101,12 +111,15 @@ async def move_the_old_ones_aside(stage: Stage) -> None:
 
 
 async def write_into_what_is_being_deleted(stage: Stage) -> None:
-    """Another program keeps writing into the newest step until the trainer's rotation removes it."""
+    """Another program keeps writing into the newest step until the trainer's rotation removes
+    it.
+    """
     root = stage.pod.run_dir / "checkpoints"
     newest = max((p for p in root.glob("step_*")), key=lambda path: int(path.name[5:])) / "trainer"
     code = (
         "import pathlib, sys\np = pathlib.Path(sys.argv[1])\n"
-        "for i in range(120_000):\n    try: (p / f'sync-{i}').touch()\n    except FileNotFoundError: break\n"
+        "for i in range(120_000):\n    try: (p / f'sync-{i}').touch()\n    except "
+        "FileNotFoundError: break\n"
     )
     await stage.pod.spawn(["python3", "-c", code, str(newest)], cwd=stage.pod.home)
 
@@ -165,33 +178,94 @@ async def make_read_only(stage: Stage) -> None:
 
 
 async def make_writable(stage: Stage) -> None:
-    """On a real pod there is no such way back: it is replaced, and the run resumed elsewhere from the remote checkpoint."""
+    """On a real pod there is no such way back: it is replaced, and the run resumed elsewhere from
+    the remote checkpoint.
+    """
     await asyncio.to_thread(disks.remount, stage.pod.run_dir / "checkpoints", "rw")
     _set_torn_aside(stage.pod.run_dir / "checkpoints")
     await recover(stage)
 
 
 ALL = (
-    Scenario("checkpoint-corrupt", "checkpoint-corrupt", BOTH, stopped_later, flip_bytes_and_resume),
+    Scenario(
+        "checkpoint-corrupt", "checkpoint-corrupt", BOTH, stopped_later, flip_bytes_and_resume
+    ),
     Scenario("run-dir-collision", "run-dir-collision", (NEW,), stopped, start),
     Scenario("checkpoint-torn", "checkpoint-torn", BOTH, train_longer, tear_newest),
-    Scenario("incomplete-resume-set", "incomplete-resume-set", BOTH, stopped_later, lose_a_part_and_resume),
-    Scenario("wandb-step-as-checkpoint", "wandb-step-as-checkpoint", BOTH, stopped, resume_from_a_step_nobody_has),
-    Scenario("silent-fresh-start", "silent-fresh-start", (NEW,), stopped, lose_all_and_resume, repair=bring_all_back),
     Scenario(
-        "cleanup-crashes-trainer", "cleanup-crashes-trainer", (OLD,), train_with_rotation, write_into_what_is_being_deleted
+        "incomplete-resume-set",
+        "incomplete-resume-set",
+        BOTH,
+        stopped_later,
+        lose_a_part_and_resume,
     ),
     Scenario(
-        "keep-last-not-deleting", "keep-last-not-deleting", (OLD,), nothing, start_with_rotation, repair=move_the_old_ones_aside,
+        "wandb-step-as-checkpoint",
+        "wandb-step-as-checkpoint",
+        BOTH,
+        stopped,
+        resume_from_a_step_nobody_has,
+    ),
+    Scenario(
+        "silent-fresh-start",
+        "silent-fresh-start",
+        (NEW,),
+        stopped,
+        lose_all_and_resume,
+        repair=bring_all_back,
+    ),
+    Scenario(
+        "cleanup-crashes-trainer",
+        "cleanup-crashes-trainer",
+        (OLD,),
+        train_with_rotation,
+        write_into_what_is_being_deleted,
+    ),
+    Scenario(
+        "keep-last-not-deleting",
+        "keep-last-not-deleting",
+        (OLD,),
+        nothing,
+        start_with_rotation,
+        repair=move_the_old_ones_aside,
         pod={"step_seconds": 0.15},
     ),
     Scenario(
-        "disk-full", "disk-full", BOTH, train, fill_orchestrators_disk, repair=make_room, needs=disks.needs_mounts, pod=_HEAVY
-    ),
-    Scenario(
-        "checkpoint-write-failed", "checkpoint-write-failed", BOTH, train, fill_trainers_disk, repair=make_room, needs=disks.needs_mounts,
+        "disk-full",
+        "disk-full",
+        BOTH,
+        train,
+        fill_orchestrators_disk,
+        repair=make_room,
+        needs=disks.needs_mounts,
         pod=_HEAVY,
     ),
-    Scenario("disk-high", "disk-high", BOTH, train_on_a_small_disk, fill_most, repair=delete_ballast, needs=disks.needs_mounts),
-    Scenario("readonly-fs", "readonly-fs", BOTH, train, make_read_only, repair=make_writable, needs=disks.needs_mounts),
-)  # fmt: skip
+    Scenario(
+        "checkpoint-write-failed",
+        "checkpoint-write-failed",
+        BOTH,
+        train,
+        fill_trainers_disk,
+        repair=make_room,
+        needs=disks.needs_mounts,
+        pod=_HEAVY,
+    ),
+    Scenario(
+        "disk-high",
+        "disk-high",
+        BOTH,
+        train_on_a_small_disk,
+        fill_most,
+        repair=delete_ballast,
+        needs=disks.needs_mounts,
+    ),
+    Scenario(
+        "readonly-fs",
+        "readonly-fs",
+        BOTH,
+        train,
+        make_read_only,
+        repair=make_writable,
+        needs=disks.needs_mounts,
+    ),
+)

@@ -16,10 +16,14 @@ async def kill_server(stage: Stage) -> None:
 
 
 async def end_server(stage: Stage) -> None:
-    """SIGTERM between two batches: it shuts down in order, with exit code 0, and nobody asked for it."""
+    """SIGTERM between two batches: it shuts down in order, with exit code 0, and nobody asked for
+    it.
+    """
     server = faults.find(stage.pod, "inference")[0]
     await faults.wait_generating(stage.pod)
-    await faults.until(lambda: faults.requests_running(stage.pod.api_port) == 0, 30, "a moment without requests")
+    await faults.until(
+        lambda: faults.requests_running(stage.pod.api_port) == 0, 30, "a moment without requests"
+    )
     faults.terminate(server)
 
 
@@ -81,7 +85,9 @@ async def start_a_plain_server(stage: Stage) -> None:
     model = "PrimeIntellect/Qwen3-0.6B-Reverse-Text-SFT"
     port = stage.pod.inference_port
     command = ["uv", "run", "vllm", "serve", model, "--port", str(port)]
-    await stage.pod.spawn(command, env={"CUDA_VISIBLE_DEVICES": "0"}, log=stage.pod.home / "vllm.log")
+    await stage.pod.spawn(
+        command, env={"CUDA_VISIBLE_DEVICES": "0"}, log=stage.pod.home / "vllm.log"
+    )
     await faults.until(lambda: faults.healthy(port), 30, f"the plain server on port {port}")
 
 
@@ -93,19 +99,25 @@ async def start_the_right_server(stage: Stage) -> None:
     for process in stage.pod.processes():
         if "vllm serve" in process.title and not process.title.startswith("uv"):
             faults.terminate(process)
-    await stage.until(lambda: not faults.listens(stage.pod.inference_port), 30, "the end of the plain server")
+    await stage.until(
+        lambda: not faults.listens(stage.pod.inference_port), 30, "the end of the plain server"
+    )
     await faults.start_inference(stage.pod)
     await recover(stage)
 
 
 def _too_long(stage: Stage) -> dict[str, object]:
-    table = "inference.model.max_model_len" if stage.trainer == OLD else "inference.vllm.max_model_len"
+    table = (
+        "inference.model.max_model_len" if stage.trainer == OLD else "inference.vllm.max_model_len"
+    )
     return {table: 4_000_000}
 
 
 def _too_many_tokens(stage: Stage) -> dict[str, object]:
     return (
-        {"orchestrator.sampling.max_tokens": 8192} if stage.trainer == OLD else {"orchestrator.train.sampling.max_completion_tokens": 8192}
+        {"orchestrator.sampling.max_tokens": 8192}
+        if stage.trainer == OLD
+        else {"orchestrator.train.sampling.max_completion_tokens": 8192}
     )
 
 
@@ -117,7 +129,9 @@ async def wait(stage: Stage) -> None:
 async def lead_to_unknown_architecture(stage: Stage) -> None:
     model = stage.pod.home / "models" / "new-model"
     model.mkdir(parents=True)
-    (model / "config.json").write_text('{"architectures": ["Ministral3ForCausalLM"], "model_type": "ministral3"}')
+    (model / "config.json").write_text(
+        '{"architectures": ["Ministral3ForCausalLM"], "model_type": "ministral3"}'
+    )
     edit_config(stage, {"model.name": str(model)})
     await start(stage)
 
@@ -152,32 +166,102 @@ ALL = (
     Scenario("inference-exited", "inference-exited", BOTH, train, kill_server),
     Scenario("inference-exited-clean", "inference-exited-clean", BOTH, train, end_server),
     Scenario("vllm-worker-died", "vllm-worker-died", BOTH, train, kill_worker),
-    Scenario("vllm-worker-stall", "vllm-worker-stall", BOTH, train, stop_worker, pod={"pace": 0.03}),
     Scenario(
-        "vllm-engine-start-failed", "vllm-engine-start-failed", BOTH, nothing, kill_worker_while_it_loads,
+        "vllm-worker-stall", "vllm-worker-stall", BOTH, train, stop_worker, pod={"pace": 0.03}
+    ),
+    Scenario(
+        "vllm-engine-start-failed",
+        "vllm-engine-start-failed",
+        BOTH,
+        nothing,
+        kill_worker_while_it_loads,
         pod={"engine_seconds": 3.0},
     ),
-    Scenario("inference-slow-start", "inference-slow-start", BOTH, nothing, start, repair=wait, pod=_QUICK_WAITS),
     Scenario(
-        "inference-not-ready", "inference-not-ready", BOTH, nothing, stop_worker_while_it_loads,
+        "inference-slow-start",
+        "inference-slow-start",
+        BOTH,
+        nothing,
+        start,
+        repair=wait,
+        pod=_QUICK_WAITS,
+    ),
+    Scenario(
+        "inference-not-ready",
+        "inference-not-ready",
+        BOTH,
+        nothing,
+        stop_worker_while_it_loads,
         pod={"pace": 0.004, "engine_seconds": 2.0},
     ),
     Scenario(
-        "context-overflow", "context-overflow", (NEW,), nothing, with_config(_too_many_tokens), repair=restore_and_recover,
+        "context-overflow",
+        "context-overflow",
+        (NEW,),
+        nothing,
+        with_config(_too_many_tokens),
+        repair=restore_and_recover,
         detect_s=300.0,
     ),
-    Scenario("weight-sync-failed", "weight-sync-failed", BOTH, train, spoil_broadcasts, repair=end_the_spoiler, pod={"pace": 0.02}),
-    Scenario("weight-sync-timeout", "weight-sync-timeout", (NEW,), train, stop_engine, pod={"pace": 0.004}),
-    Scenario("port-in-use", "port-in-use", BOTH, nothing, somebody_on_the_port, repair=end_own_listener),
     Scenario(
-        "zmq-address-in-use", "zmq-address-in-use", (NEW,), nothing, somebody_on_the_environments_port, repair=end_own_listener
-    ),
-    Scenario("vllm-kv-too-small", "vllm-kv-too-small", BOTH, nothing, with_config(_too_long), repair=restore_and_recover),
-    Scenario("model-unsupported", "model-unsupported", BOTH, nothing, lead_to_unknown_architecture, repair=restore_and_recover),
-    Scenario(
-        "dev-shm-full", "dev-shm-full", BOTH, nothing, fill_shared_memory, repair=clear_shared_memory, needs=disks.needs_mounts
+        "weight-sync-failed",
+        "weight-sync-failed",
+        BOTH,
+        train,
+        spoil_broadcasts,
+        repair=end_the_spoiler,
+        pod={"pace": 0.02},
     ),
     Scenario(
-        "weight-route-missing", "weight-route-missing", (OLD,), start_a_plain_server, train_on_it, repair=start_the_right_server
+        "weight-sync-timeout",
+        "weight-sync-timeout",
+        (NEW,),
+        train,
+        stop_engine,
+        pod={"pace": 0.004},
     ),
-)  # fmt: skip
+    Scenario(
+        "port-in-use", "port-in-use", BOTH, nothing, somebody_on_the_port, repair=end_own_listener
+    ),
+    Scenario(
+        "zmq-address-in-use",
+        "zmq-address-in-use",
+        (NEW,),
+        nothing,
+        somebody_on_the_environments_port,
+        repair=end_own_listener,
+    ),
+    Scenario(
+        "vllm-kv-too-small",
+        "vllm-kv-too-small",
+        BOTH,
+        nothing,
+        with_config(_too_long),
+        repair=restore_and_recover,
+    ),
+    Scenario(
+        "model-unsupported",
+        "model-unsupported",
+        BOTH,
+        nothing,
+        lead_to_unknown_architecture,
+        repair=restore_and_recover,
+    ),
+    Scenario(
+        "dev-shm-full",
+        "dev-shm-full",
+        BOTH,
+        nothing,
+        fill_shared_memory,
+        repair=clear_shared_memory,
+        needs=disks.needs_mounts,
+    ),
+    Scenario(
+        "weight-route-missing",
+        "weight-route-missing",
+        (OLD,),
+        start_a_plain_server,
+        train_on_it,
+        repair=start_the_right_server,
+    ),
+)

@@ -1,4 +1,6 @@
-"""Launcher, orchestrator and environments: signals, programs that are not there, packages that are wrong."""
+"""Launcher, orchestrator and environments: signals, programs that are not there, packages that are
+wrong.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ from bs4_console.demo.scenario import BOTH, NEW, OLD, Scenario, nothing, start, 
 from bs4_console.demo.stage import Stage
 from bs4_console.demo.tree import Process
 
-#: A reward function that expects another kind of answer, and one whose answer key is of another task.
+#: A reward function that expects another kind of answer, and one whose answer key is of another
+#: task.
 _RAISES = "def score(prompt, answer):\n    return list(answer).get('answer')\n"
 _NEVER_RIGHT = "def score(prompt, answer):\n    return 1.0 if answer == prompt else 0.0\n"
 _FAST = {"step_seconds": 0.15}
@@ -64,18 +67,23 @@ async def install_the_right_one(stage: Stage) -> None:
 
 
 async def start_without_a_component(stage: Stage) -> None:
-    """2026-01 starts its children through uv, the current generation by their own names; that program goes while the launcher loads."""
+    """2026-01 starts its children through uv, the current generation by their own names; that
+    program goes while the launcher loads.
+    """
     if stage.trainer == OLD:
 
         def taken_away() -> bool:
-            held = [process for process in faults.find(stage.pod, "launcher") if faults.pause(process)]
+            held = [
+                process for process in faults.find(stage.pod, "launcher") if faults.pause(process)
+            ]
             if held:
                 aside(stage.pod.home / ".local" / "share" / "uv" / "bin" / "uv")
             for process in held:
                 faults.resume(process)
             return bool(held)
 
-        # Looked for from before the start on: between the launcher and its first child lies a tenth of a second.
+        # Looked for from before the start on: between the launcher and its first child lies a tenth
+        # of a second.
         await asyncio.gather(start(stage), faults.until(taken_away, 60, "the launcher"))
     else:
         aside(stage.pod.project / ".venv" / "bin" / "orchestrator")
@@ -83,7 +91,10 @@ async def start_without_a_component(stage: Stage) -> None:
 
 
 async def put_it_back(stage: Stage) -> None:
-    for path in (stage.pod.home / ".local" / "share" / "uv" / "bin" / "uv", stage.pod.project / ".venv" / "bin" / "orchestrator"):
+    for path in (
+        stage.pod.home / ".local" / "share" / "uv" / "bin" / "uv",
+        stage.pod.project / ".venv" / "bin" / "orchestrator",
+    ):
         gone = path.with_name(f"aside-{path.name}")
         if gone.is_symlink() or gone.exists():
             gone.rename(path)
@@ -91,7 +102,9 @@ async def put_it_back(stage: Stage) -> None:
 
 
 async def garble_run_config(stage: Stage) -> None:
-    """The file that the orchestrator leaves for the trainer; the trainer is held until it lies there, so that it sees this one only."""
+    """The file that the orchestrator leaves for the trainer; the trainer is held until it lies
+    there, so that it sees this one only.
+    """
     path = stage.pod.run_dir / "run_default" / "configs" / "orch.toml"
     held: dict[int, Process] = {}
 
@@ -106,7 +119,11 @@ async def garble_run_config(stage: Stage) -> None:
     path.write_bytes(b"\0\0\0" + path.read_bytes()[3:])
     for process in held.values():
         faults.resume(process)
-    await faults.until(path.with_name("error.txt").exists, 60, "the trainer's refusal; it had read the config already: try again")
+    await faults.until(
+        path.with_name("error.txt").exists,
+        60,
+        "the trainer's refusal; it had read the config already: try again",
+    )
 
 
 async def start_with_unknown_key(stage: Stage) -> None:
@@ -124,10 +141,42 @@ ALL = (
     Scenario("launcher-orphans/hang-up", "launcher-orphans", (OLD,), train, hang_up_launcher),
     Scenario("sigterm-received", "sigterm-received", (NEW,), train, terminate_launcher),
     Scenario("env-server-dead", "env-server-dead", (NEW,), train, kill_environment_worker),
-    Scenario("env-not-installed", "env-not-installed", BOTH, nothing, start_with_unknown_environment, repair=restore_and_recover),
-    Scenario("reward-fn-crash", "reward-fn-crash", BOTH, nothing, start_with_reward_that_raises, repair=install_the_right_one, pod=_FAST),
-    Scenario("reward-zero", "reward-zero", BOTH, nothing, start_with_reward_of_another_task, repair=install_the_right_one, pod=_FAST),
-    Scenario("uv-missing", "uv-missing", BOTH, nothing, start_without_a_component, repair=put_it_back),
+    Scenario(
+        "env-not-installed",
+        "env-not-installed",
+        BOTH,
+        nothing,
+        start_with_unknown_environment,
+        repair=restore_and_recover,
+    ),
+    Scenario(
+        "reward-fn-crash",
+        "reward-fn-crash",
+        BOTH,
+        nothing,
+        start_with_reward_that_raises,
+        repair=install_the_right_one,
+        pod=_FAST,
+    ),
+    Scenario(
+        "reward-zero",
+        "reward-zero",
+        BOTH,
+        nothing,
+        start_with_reward_of_another_task,
+        repair=install_the_right_one,
+        pod=_FAST,
+    ),
+    Scenario(
+        "uv-missing", "uv-missing", BOTH, nothing, start_without_a_component, repair=put_it_back
+    ),
     Scenario("run-rejected", "run-rejected", (OLD,), nothing, garble_run_config),
-    Scenario("config-rejected", "config-rejected", BOTH, nothing, start_with_unknown_key, repair=restore_and_recover),
+    Scenario(
+        "config-rejected",
+        "config-rejected",
+        BOTH,
+        nothing,
+        start_with_unknown_key,
+        repair=restore_and_recover,
+    ),
 )

@@ -67,10 +67,36 @@ async def end_an_offline_run(stage: Stage) -> None:
 ALL = (
     Scenario("hub-auth", "hub-auth", BOTH, nothing, hub_that_answers(401), repair=log_in),
     Scenario("hub-gated", "hub-gated", BOTH, nothing, hub_that_answers(403), repair=log_in),
-    Scenario("hub-rate-limited", "hub-rate-limited", BOTH, nothing, hub_that_answers(429), repair=log_in),
-    Scenario("hub-offline-uncached", "hub-offline-uncached", BOTH, nothing, cut_off_from_the_hub, repair=bring_the_network_back),
-    Scenario("model-not-found", "model-not-found", BOTH, nothing, name_a_model_nobody_has, repair=restore_and_recover),
-    Scenario("wandb-auth", "wandb-auth", BOTH, nothing, report_without_a_key, repair=restore_and_recover),
-    Scenario("wandb-unreachable", "wandb-unreachable", BOTH, nothing, report_to_nobody, repair=restore_and_recover, pod={"pace": 0.02}),
+    Scenario(
+        "hub-rate-limited", "hub-rate-limited", BOTH, nothing, hub_that_answers(429), repair=log_in
+    ),
+    Scenario(
+        "hub-offline-uncached",
+        "hub-offline-uncached",
+        BOTH,
+        nothing,
+        cut_off_from_the_hub,
+        repair=bring_the_network_back,
+    ),
+    Scenario(
+        "model-not-found",
+        "model-not-found",
+        BOTH,
+        nothing,
+        name_a_model_nobody_has,
+        repair=restore_and_recover,
+    ),
+    Scenario(
+        "wandb-auth", "wandb-auth", BOTH, nothing, report_without_a_key, repair=restore_and_recover
+    ),
+    Scenario(
+        "wandb-unreachable",
+        "wandb-unreachable",
+        BOTH,
+        nothing,
+        report_to_nobody,
+        repair=restore_and_recover,
+        pod={"pace": 0.02},
+    ),
     Scenario("wandb-offline-unsynced", "wandb-offline-unsynced", BOTH, nothing, end_an_offline_run),
 )

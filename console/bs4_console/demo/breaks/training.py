@@ -89,7 +89,9 @@ async def start_on_one_gpu(stage: Stage) -> None:
 
 
 async def outgrow_its_memory(stage: Stage) -> None:
-    """A control group that is too small for the next checkpoint: the kernel ends the rank, and says so in its log."""
+    """A control group that is too small for the next checkpoint: the kernel ends the rank, and says
+    so in its log.
+    """
     held = contextlib.ExitStack()
     group = held.enter_context(limits.memory_group(stage.pod.root.parent.name))
     stage.afterwards(held.close)
@@ -103,7 +105,12 @@ async def few_files_at_all(stage: Stage) -> None:
 
 ALL = (
     Scenario(
-        "host-oom-kill", "host-oom-kill", BOTH, train, outgrow_its_memory, needs=limits.needs_memory_groups_and_kernel_log,
+        "host-oom-kill",
+        "host-oom-kill",
+        BOTH,
+        train,
+        outgrow_its_memory,
+        needs=limits.needs_memory_groups_and_kernel_log,
         pod={"env": {"BS4_MINIATURE_CHECKPOINT_BYTES": str(48 * disks.MIB)}},
     ),
     Scenario("fd-limit-low", "fd-limit-low", BOTH, train, few_files_at_all),
@@ -113,19 +120,49 @@ ALL = (
     Scenario("trainer-exited", "trainer-exited", BOTH, train, end_torchrun),
     Scenario("run-stalled", "run-stalled", BOTH, train, stop_rank),
     Scenario(
-        "host-memory-error", "host-memory-error", BOTH, train, no_memory,
+        "host-memory-error",
+        "host-memory-error",
+        BOTH,
+        train,
+        no_memory,
         pod={"env": {"BS4_MINIATURE_CHECKPOINT_BYTES": str(8 * disks.MIB)}},
     ),
     Scenario("fd-limit", "fd-limit", BOTH, train, no_files),
     Scenario(
-        "gloo-timeout", "gloo-timeout", BOTH, train_with_two_ranks, stop_second_rank, pod={**_TWO_RANKS, "pace": 0.004}
+        "gloo-timeout",
+        "gloo-timeout",
+        BOTH,
+        train_with_two_ranks,
+        stop_second_rank,
+        pod={**_TWO_RANKS, "pace": 0.004},
     ),
     Scenario(
-        "rendezvous-timeout", "rendezvous-timeout", BOTH, nothing, stop_second_rank_at_its_start,
+        "rendezvous-timeout",
+        "rendezvous-timeout",
+        BOTH,
+        nothing,
+        stop_second_rank_at_its_start,
         pod={**_TWO_RANKS, "pace": 0.008},
     ),
-    Scenario("cuda-oom", "cuda-oom", BOTH, nothing, start_with_long_sequences, repair=restore_and_recover),
-    Scenario("shared-gpu-budget", "shared-gpu-budget", (OLD,), nothing, start_on_one_gpu, repair=restore_and_recover),
+    Scenario(
+        "cuda-oom", "cuda-oom", BOTH, nothing, start_with_long_sequences, repair=restore_and_recover
+    ),
+    Scenario(
+        "shared-gpu-budget",
+        "shared-gpu-budget",
+        (OLD,),
+        nothing,
+        start_on_one_gpu,
+        repair=restore_and_recover,
+    ),
     Scenario("nan-loss", "nan-loss", BOTH, nothing, rate(1e308), repair=restore_and_recover),
-    Scenario("few-trainable", "few-trainable", (NEW,), nothing, start_with_groups_of_one, repair=restore_and_recover, pod=_FAST),
-)  # fmt: skip
+    Scenario(
+        "few-trainable",
+        "few-trainable",
+        (NEW,),
+        nothing,
+        start_with_groups_of_one,
+        repair=restore_and_recover,
+        pod=_FAST,
+    ),
+)

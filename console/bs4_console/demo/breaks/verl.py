@@ -1,5 +1,6 @@
-"""verl's own ways to fail: killed processes, a disk or a memory that Ray finds full, words that it refuses or takes for others, answers
-without a token, and steps beyond the plan."""
+"""verl's own ways to fail: killed processes, a disk or a memory that Ray finds full, words that it
+refuses or takes for others, answers without a token, and steps beyond the plan.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +12,14 @@ import time
 from pathlib import Path
 
 from bs4_console.demo import disks, faults, limits, tree
-from bs4_console.demo.person import edit_config, recover, replace_in_config, restore_and_recover, start_afresh, with_config
+from bs4_console.demo.person import (
+    edit_config,
+    recover,
+    replace_in_config,
+    restore_and_recover,
+    start_afresh,
+    with_config,
+)
 from bs4_console.demo.scenario import VERL, Scenario, nothing, start, train, train_longer
 from bs4_console.demo.stage import Stage
 
@@ -29,9 +37,13 @@ async def kill_driver(stage: Stage) -> None:
 
 
 async def tear_newest(stage: Stage) -> None:
-    """As a driver that is killed while a rank still writes leaves it, and as long ago as nobody can be writing any more."""
+    """As a driver that is killed while a rank still writes leaves it, and as long ago as nobody can
+    be writing any more.
+    """
     await kill_driver(stage)
-    await stage.until(lambda: not faults.find(stage.pod, "task-runner"), 30, "the end of the task runner")
+    await stage.until(
+        lambda: not faults.find(stage.pod, "task-runner"), 30, "the end of the task runner"
+    )
     root = stage.pod.run_dir / "checkpoints"
     steps = sorted(root.glob("global_step_*"), key=lambda path: int(path.name.rpartition("_")[2]))
     file = steps[-1] / "actor" / "model_world_size_2_rank_1.pt"
@@ -82,7 +94,13 @@ async def fill_its_memory(stage: Stage) -> None:
     launcher = faults.find(stage.pod, "launcher")[0]
     for process in [launcher, *tree.below(launcher.pid)]:
         limits.confine(group, process, _MACHINE_BYTES)
-    words = ["python3", "-c", _SOMEBODY_ELSE, str(group / "cgroup.procs"), str(_MACHINE_BYTES * 97 // 100)]
+    words = [
+        "python3",
+        "-c",
+        _SOMEBODY_ELSE,
+        str(group / "cgroup.procs"),
+        str(_MACHINE_BYTES * 97 // 100),
+    ]
     await stage.pod.spawn(words, cwd=stage.pod.home)
 
 
@@ -94,7 +112,9 @@ async def end_the_other_and_go_on(stage: Stage) -> None:
 
 
 async def start_by_hand_with_a_mode_that_is_none(stage: Stage) -> None:
-    """The console refuses such a start. A person who wants the run to begin anew types its command again, as `ps` showed it."""
+    """The console refuses such a start. A person who wants the run to begin anew types its command
+    again, as `ps` showed it.
+    """
     shown = faults.find(stage.pod, "launcher")[0].cmdline
     await stage.must("stop", run="demo")
     words = [word for word in shown if not word.startswith("trainer.resume_")]
@@ -145,9 +165,21 @@ ALL = (
         repair=restore_and_recover,
     ),
     Scenario(
-        "verl-hydra-override", "verl-hydra-override", ONLY, nothing, with_config(lambda _: {"rollout.n": 4}), repair=restore_and_recover
+        "verl-hydra-override",
+        "verl-hydra-override",
+        ONLY,
+        nothing,
+        with_config(lambda _: {"rollout.n": 4}),
+        repair=restore_and_recover,
     ),
-    Scenario("verl-overshoot", "verl-overshoot", ONLY, train_beyond_the_plan, nothing, repair=restore_and_recover),
+    Scenario(
+        "verl-overshoot",
+        "verl-overshoot",
+        ONLY,
+        train_beyond_the_plan,
+        nothing,
+        repair=restore_and_recover,
+    ),
     Scenario(
         "ray-spill-disk-full",
         "ray-spill-disk-full",
@@ -199,7 +231,14 @@ ALL = (
         with_config(lambda _: {"actor_rollout_ref.rollout.gpu_memory_utilization": 0.9}),
         repair=restore_and_recover,
     ),
-    Scenario("adapter-incomplete", "adapter-incomplete", ONLY, nothing, start_from_half_an_adapter, repair=restore_and_recover),
+    Scenario(
+        "adapter-incomplete",
+        "adapter-incomplete",
+        ONLY,
+        nothing,
+        start_from_half_an_adapter,
+        repair=restore_and_recover,
+    ),
     Scenario(
         "offload-slow",
         "offload-slow",
@@ -233,5 +272,13 @@ ALL = (
         start_by_hand_with_a_mode_that_is_none,
         repair=start_afresh,
     ),
-    Scenario("ray-leftover-processes", "ray-leftover-processes", ONLY, train, kill_driver, repair=recover, detect_s=150.0),
+    Scenario(
+        "ray-leftover-processes",
+        "ray-leftover-processes",
+        ONLY,
+        train,
+        kill_driver,
+        repair=recover,
+        detect_s=150.0,
+    ),
 )

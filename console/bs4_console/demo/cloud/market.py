@@ -1,4 +1,6 @@
-"""What all practice clouds share: goods, machines that come up in time, and what their owners may do to them."""
+"""What all practice clouds share: goods, machines that come up in time, and what their owners may
+do to them.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ _T = TypeVar("_T")
 
 @dataclass
 class Goods:
-    """One kind of machine that is for sale. Prices in US dollars an hour for the whole machine; `left`: how many more can be had."""
+    """One kind of machine that is for sale. Prices in US dollars an hour for the whole machine;
+    `left`: how many more can be had.
+    """
 
     provider: str
     id: str
@@ -78,7 +82,9 @@ class NoMetal:
 
 
 class PracticePods:
-    """Each machine is a practice pod, opened by the key that its create named. `settings` go to demo.pod.start."""
+    """Each machine is a practice pod, opened by the key that its create named. `settings` go to
+    demo.pod.start.
+    """
 
     def __init__(self, root: Path, generation: str = "current", **settings: Any) -> None:
         self.pods: dict[str, PracticePod] = {}
@@ -88,8 +94,17 @@ class PracticePods:
 
     def start(self, machine: Rented) -> tuple[tuple[str, int] | None, str]:
         name = f"m{machine.id.rpartition('-')[2]}"  # short: unix sockets lie below it
-        pod = _apart(practice.start(name, self._generation, self._root / name, gpus=machine.goods.count, **self._settings))
-        # The file is read at each login: what the tenant's create named opens the door beside the pod's own key.
+        pod = _apart(
+            practice.start(
+                name,
+                self._generation,
+                self._root / name,
+                gpus=machine.goods.count,
+                **self._settings,
+            )
+        )
+        # The file is read at each login: what the tenant's create named opens the door beside the
+        # pod's own key.
         with pod.key_path.with_suffix(".pub").open("a") as handle:
             handle.writelines(f"{key}\n" for key in machine.public_keys)
         self.pods[machine.id] = pod
@@ -102,7 +117,9 @@ class PracticePods:
 
 
 class Market:
-    """Everything that is for sale and rented, of all providers. Thread-safe; machines come up `boot_s` after they were made."""
+    """Everything that is for sale and rented, of all providers. Thread-safe; machines come up
+    `boot_s` after they were made.
+    """
 
     def __init__(self, metal: Metal | None = None, *, boot_s: float = 0.2) -> None:
         self.metal = metal or NoMetal()
@@ -127,11 +144,15 @@ class Market:
         with self._lock:
             number = next(self._ids)
             machine_id = str(number) if goods.provider == "vast" else f"{goods.provider}-{number}"
-            machine = Rented(machine_id, goods.provider, label, goods, **{"price": goods.price, **more})
+            machine = Rented(
+                machine_id, goods.provider, label, goods, **{"price": goods.price, **more}
+            )
             goods.left -= 1
             self.rented[machine_id] = machine
             if machine.state == "starting":
-                thread = threading.Thread(target=self._boot, args=(machine,), name=f"boot {machine_id}", daemon=True)
+                thread = threading.Thread(
+                    target=self._boot, args=(machine,), name=f"boot {machine_id}", daemon=True
+                )
                 self._threads.append(thread)
                 thread.start()
             return machine
@@ -141,7 +162,11 @@ class Market:
         with self._lock:
             now = time.monotonic()
             mine = [machine for machine in self.rented.values() if machine.provider == provider]
-            return [machine for machine in mine if machine.state != "ended" and (hidden or machine.hidden_until_m <= now)]
+            return [
+                machine
+                for machine in mine
+                if machine.state != "ended" and (hidden or machine.hidden_until_m <= now)
+            ]
 
     def get(self, provider: str, machine_id: str) -> Rented | None:
         return next((machine for machine in self.of(provider) if machine.id == machine_id), None)
@@ -160,7 +185,9 @@ class Market:
             self.metal.end(machine)
 
     def outbid(self, machine_id: str) -> None:
-        """An interruptible machine is paused for a higher bid: it is listed, meant to run, and does not."""
+        """An interruptible machine is paused for a higher bid: it is listed, meant to run, and does
+        not.
+        """
         with self._lock:
             machine = self.rented[machine_id]
             machine.state, machine.raw, machine.address = "stopped", "outbid", None
@@ -185,7 +212,9 @@ class Market:
 
 
 def _apart(work: Coroutine[Any, Any, _T]) -> _T:
-    """Done in a loop of its own, whoever asks: a request's thread, or a test that has a loop already."""
+    """Done in a loop of its own, whoever asks: a request's thread, or a test that has a loop
+    already.
+    """
     with concurrent.futures.ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, work).result()
 
@@ -197,10 +226,27 @@ def _goods() -> list[Goods]:
         Goods("vast", "502", "H100 SXM", 2, 4.40, 2.20, "Texas, US", 0.998, 12.8),
         Goods("vast", "503", "H100 SXM", 2, 3.90, 1.90, "Quebec, CA", 0.82, 12.8),
         Goods("vast", "504", "RTX 4090", 2, 0.52, 0.31, "Netherlands, NL", 0.994, 12.8, 200),
-        Goods("runpod", "NVIDIA H100 80GB HBM3", "NVIDIA H100 80GB HBM3", 2, 5.38, region="US-KS-2"),
-        Goods("runpod", "NVIDIA GeForce RTX 4090", "NVIDIA GeForce RTX 4090", 2, 1.38, region="EU-RO-1"),
+        Goods(
+            "runpod", "NVIDIA H100 80GB HBM3", "NVIDIA H100 80GB HBM3", 2, 5.38, region="US-KS-2"
+        ),
+        Goods(
+            "runpod",
+            "NVIDIA GeForce RTX 4090",
+            "NVIDIA GeForce RTX 4090",
+            2,
+            1.38,
+            region="EU-RO-1",
+        ),
         Goods("prime", "H100_80GB", "H100_80GB", 2, 3.98, 1.99, "FI"),
         Goods("prime", "RTX4090_24GB", "RTX4090_24GB", 2, 0.90, None, "US"),
-        Goods("lambda", "gpu_2x_h100_sxm5", "H100 (80 GB SXM5)", 2, 6.38, region="us-south-2", disk_gb=5500),
+        Goods(
+            "lambda",
+            "gpu_2x_h100_sxm5",
+            "H100 (80 GB SXM5)",
+            2,
+            6.38,
+            region="us-south-2",
+            disk_gb=5500,
+        ),
         Goods("verda", "2H100.80S.60V", "H100 SXM5 80GB", 2, 4.58, 1.98, "FIN-01"),
     ]

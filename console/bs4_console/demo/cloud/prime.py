@@ -1,4 +1,6 @@
-"""Prime Intellect's side: availability in pages, pods of several clouds, a connection that is a string, a list, or [null]."""
+"""Prime Intellect's side: availability in pages, pods of several clouds, a connection that is a
+string, a list, or [null].
+"""
 
 from __future__ import annotations
 
@@ -21,15 +23,35 @@ def failure(status: int, text: str) -> Answer:
 
 
 def _row(goods: Goods, spot: bool) -> dict[str, Any]:
-    disk = {"minCount": 80, "defaultCount": 120, "maxCount": goods.disk_gb, "pricePerUnit": _DISK_GB_HOUR, "step": 1}
+    disk = {
+        "minCount": 80,
+        "defaultCount": 120,
+        "maxCount": goods.disk_gb,
+        "pricePerUnit": _DISK_GB_HOUR,
+        "step": 1,
+    }
     return {
-        "cloudId": f"cloud-{goods.id}", "gpuType": goods.id, "socket": "SXM5" if "H100" in goods.id else "PCIe", "provider": "datacrunch",
-        "region": "eu_north", "dataCenter": f"{goods.region}-03", "country": goods.region, "gpuCount": goods.count,
-        "gpuMemory": 80 if "H100" in goods.id else 24, "disk": {**disk, "defaultIncludedInPrice": False, "additionalInfo": None},
-        "stockStatus": "Available", "security": "secure_cloud",
-        "prices": {"onDemand": goods.bid if spot else goods.price, "communityPrice": None, "isVariable": None, "currency": "USD"},
-        "images": ["cuda_12_4_pytorch_2_6", "ubuntu_22_cuda_12"], "isSpot": spot or None,
-    }  # fmt: skip
+        "cloudId": f"cloud-{goods.id}",
+        "gpuType": goods.id,
+        "socket": "SXM5" if "H100" in goods.id else "PCIe",
+        "provider": "datacrunch",
+        "region": "eu_north",
+        "dataCenter": f"{goods.region}-03",
+        "country": goods.region,
+        "gpuCount": goods.count,
+        "gpuMemory": 80 if "H100" in goods.id else 24,
+        "disk": {**disk, "defaultIncludedInPrice": False, "additionalInfo": None},
+        "stockStatus": "Available",
+        "security": "secure_cloud",
+        "prices": {
+            "onDemand": goods.bid if spot else goods.price,
+            "communityPrice": None,
+            "isVariable": None,
+            "currency": "USD",
+        },
+        "images": ["cuda_12_4_pytorch_2_6", "ubuntu_22_cuda_12"],
+        "isSpot": spot or None,
+    }
 
 
 def _availability(market: Market, request: Request) -> Answer:
@@ -48,25 +70,45 @@ def _pod(machine: Rented) -> dict[str, Any]:
     host, port = machine.address or (None, None)
     up = machine.state == "running" and host is not None
     return {
-        "id": machine.id, "name": machine.label, "gpuName": machine.goods.id, "gpuCount": machine.goods.count,
-        "status": _STATES[machine.state], "createdAt": time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(machine.made_t)),
+        "id": machine.id,
+        "name": machine.label,
+        "gpuName": machine.goods.id,
+        "gpuCount": machine.goods.count,
+        "status": _STATES[machine.state],
+        "createdAt": time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(machine.made_t)),
         "providerType": "datacrunch",
-        "installationStatus": "FINISHED" if up else "PENDING", "installationFailure": None, "installationProgress": 100 if up else 10,
-        "teamId": None, "resources": {}, "sshConnection": f"root@{host} -p {port}" if up else [None], "ip": host if up else [None],
-        "priceHr": machine.price, "isSpot": machine.spot,
-    }  # fmt: skip
+        "installationStatus": "FINISHED" if up else "PENDING",
+        "installationFailure": None,
+        "installationProgress": 100 if up else 10,
+        "teamId": None,
+        "resources": {},
+        "sshConnection": f"root@{host} -p {port}" if up else [None],
+        "ip": host if up else [None],
+        "priceHr": machine.price,
+        "isSpot": machine.spot,
+    }
 
 
 def _create(market: Market, request: Request) -> Answer:
     pod = request.body["pod"]
     goods = market.find("prime", str(pod.get("gpuType")))
-    if goods is None or goods.count != pod.get("gpuCount") or pod.get("cloudId") != f"cloud-{goods.id}":
+    if (
+        goods is None
+        or goods.count != pod.get("gpuCount")
+        or pod.get("cloudId") != f"cloud-{goods.id}"
+    ):
         return failure(422, "no such offer")
     key = market.keys.get("prime", {}).get(str(pod.get("sshKeyId")))
     price = goods.price + (pod.get("diskSize") or 0) * _DISK_GB_HOUR
     if pod.get("maxPrice") is not None and pod["maxPrice"] < goods.price:
         return failure(400, "price above maxPrice")
-    made = market.rent(goods, pod.get("name"), public_keys=() if key is None else (key,), body=request.body, price=price)
+    made = market.rent(
+        goods,
+        pod.get("name"),
+        public_keys=() if key is None else (key,),
+        body=request.body,
+        price=price,
+    )
     return Answer(200, _pod(made))
 
 
@@ -75,7 +117,12 @@ def _list(market: Market, request: Request) -> Answer:
     offset, limit = int(request.one("offset", "0")), int(request.one("limit", "100"))
     return Answer(
         200,
-        {"total_count": len(mine), "offset": offset, "limit": limit, "data": [_pod(machine) for machine in mine[offset : offset + limit]]},
+        {
+            "total_count": len(mine),
+            "offset": offset,
+            "limit": limit,
+            "data": [_pod(machine) for machine in mine[offset : offset + limit]],
+        },
     )
 
 
@@ -93,7 +140,13 @@ def _end(market: Market, request: Request, machine_id: str) -> Answer:
 
 def _keys(market: Market, request: Request) -> Answer:
     known = market.keys.get("prime", {})
-    return Answer(200, {"total_count": len(known), "data": [{"id": name, "name": name, "publicKey": key} for name, key in known.items()]})
+    return Answer(
+        200,
+        {
+            "total_count": len(known),
+            "data": [{"id": name, "name": name, "publicKey": key} for name, key in known.items()],
+        },
+    )
 
 
 def _add_key(market: Market, request: Request) -> Answer:

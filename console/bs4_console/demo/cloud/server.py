@@ -1,4 +1,6 @@
-"""One HTTP server for all practice clouds: routes, the key, faults, and a door for whoever stages them (`/_control`)."""
+"""One HTTP server for all practice clouds: routes, the key, faults, and a door for whoever stages
+them (`/_control`).
+"""
 
 from __future__ import annotations
 
@@ -18,12 +20,28 @@ from urllib.parse import parse_qs, urlsplit
 
 from bs4_console.demo.cloud.market import Market, Metal, NoMetal
 
-#: What happens to a call. `-after`: it is done, and the answer says otherwise. `twice`: it is done two times. `lag`: it is done, and the
-#: list shows it only `seconds` later. `slow`: answered `seconds` later. `drop`: the connection ends without an answer.
+#: What happens to a call. `-after`: it is done, and the answer says otherwise. `twice`: it is done
+#: two times. `lag`: it is done, and the list shows it only `seconds` later. `slow`: answered
+#: `seconds` later. `drop`: the connection ends without an answer.
 KINDS = (
-    "500", "500-after", "502-html", "drop", "drop-after", "slow", "429", "429-daily", "403", "401", "not-json", "twice", "lag", "refuse",
-    "refuse-after", "empty", "redirect",
-)  # fmt: skip
+    "500",
+    "500-after",
+    "502-html",
+    "drop",
+    "drop-after",
+    "slow",
+    "429",
+    "429-daily",
+    "403",
+    "401",
+    "not-json",
+    "twice",
+    "lag",
+    "refuse",
+    "refuse-after",
+    "empty",
+    "redirect",
+)
 PROVIDERS = ("vast", "runpod", "prime", "lambda", "verda")
 
 
@@ -74,20 +92,37 @@ class Cloud:
         self._lock = threading.Lock()
         from bs4_console.demo.cloud import lambda_labs, prime, runpod, vast, verda
 
-        modules = {"vast": vast, "runpod": runpod, "prime": prime, "lambda": lambda_labs, "verda": verda}
-        self._speakers: dict[str, tuple[list[Route], Callable[[Request, str], bool], Callable[[int, str], Answer]]] = {
-            name: (module.ROUTES, module.allowed, module.failure) for name, module in modules.items()
+        modules = {
+            "vast": vast,
+            "runpod": runpod,
+            "prime": prime,
+            "lambda": lambda_labs,
+            "verda": verda,
+        }
+        self._speakers: dict[
+            str, tuple[list[Route], Callable[[Request, str], bool], Callable[[int, str], Answer]]
+        ] = {
+            name: (module.ROUTES, module.allowed, module.failure)
+            for name, module in modules.items()
         }
 
     def url(self, provider: str) -> str:
         """The base URL of one provider's API, as its adapter takes it."""
-        return f"http://127.0.0.1:{self.port}/{provider}" + {"lambda": "/api/v1", "verda": "/v1", "runpod": "/v2"}.get(provider, "")
+        return f"http://127.0.0.1:{self.port}/{provider}" + {
+            "lambda": "/api/v1",
+            "verda": "/v1",
+            "runpod": "/v2",
+        }.get(provider, "")
 
     def urls(self) -> dict[str, str]:
         return {provider: self.url(provider) for provider in PROVIDERS}
 
-    def fault(self, provider: str, call: str, kind: str, *, times: int = 1, seconds: float = 1.0) -> None:
-        """The next `times` calls of that name (create, list, get, offers, terminate, keys, logs, token; `*` any) go wrong so."""
+    def fault(
+        self, provider: str, call: str, kind: str, *, times: int = 1, seconds: float = 1.0
+    ) -> None:
+        """The next `times` calls of that name (create, list, get, offers, terminate, keys, logs,
+        token; `*` any) go wrong so.
+        """
         if kind not in KINDS:
             raise ValueError(f"no fault {kind}")
         with self._lock:
@@ -118,10 +153,21 @@ class Cloud:
                     self.calls.append((name, call, request))
                 if call not in ("token", "log-file") and not allowed(request, self.KEY):
                     return failure(401, "unauthorized")
-                return self._with_faults(name, call, failure, functools.partial(work, self.market, request, *found.groups()))
+                return self._with_faults(
+                    name,
+                    call,
+                    failure,
+                    functools.partial(work, self.market, request, *found.groups()),
+                )
         return failure(404, "no such path")
 
-    def _with_faults(self, name: str, call: str, failure: Callable[[int, str], Answer], work: Callable[[], Answer]) -> Answer | None:
+    def _with_faults(
+        self,
+        name: str,
+        call: str,
+        failure: Callable[[int, str], Answer],
+        work: Callable[[], Answer],
+    ) -> Answer | None:
         fault = self._take(name, call)
         kind = "" if fault is None else fault.kind
         if kind in ("500", "403", "401", "429"):
@@ -168,7 +214,11 @@ class Cloud:
         body = request.body or {}
         if what == "fault":
             self.fault(
-                body["provider"], body["call"], body["kind"], times=int(body.get("times", 1)), seconds=float(body.get("seconds", 1.0))
+                body["provider"],
+                body["call"],
+                body["kind"],
+                times=int(body.get("times", 1)),
+                seconds=float(body.get("seconds", 1.0)),
             )
         elif what == "heal":
             self.heal()
@@ -177,14 +227,26 @@ class Cloud:
         elif what == "end":
             self.market.end(str(body["machine"]), "taken away")
         machines = [
-            {"id": machine.id, "provider": machine.provider, "label": machine.label, "state": machine.state, "address": machine.address}
+            {
+                "id": machine.id,
+                "provider": machine.provider,
+                "label": machine.label,
+                "state": machine.state,
+                "address": machine.address,
+            }
             for machine in self.market.rented.values()
         ]
         return Answer(200, {"machines": machines})
 
 
 @contextlib.contextmanager
-def running(root: Path | None = None, *, metal: Metal | None = None, boot_s: float = 0.2, market: Market | None = None) -> Iterator[Cloud]:
+def running(
+    root: Path | None = None,
+    *,
+    metal: Metal | None = None,
+    boot_s: float = 0.2,
+    market: Market | None = None,
+) -> Iterator[Cloud]:
     """A server on a free port of 127.0.0.1 while the block lasts; its machines end with it."""
     cloud = Cloud(market or Market(metal or NoMetal(), boot_s=boot_s))
 
@@ -199,13 +261,21 @@ def running(root: Path | None = None, *, metal: Metal | None = None, boot_s: flo
             except ValueError:
                 body = None
             headers = {key.lower(): value for key, value in self.headers.items()}
-            answer = cloud.answer(Request(self.command, parts.path, parse_qs(parts.query), body, headers))
+            answer = cloud.answer(
+                Request(self.command, parts.path, parse_qs(parts.query), body, headers)
+            )
             if answer is None:
                 with contextlib.suppress(OSError):
                     self.connection.shutdown(socket.SHUT_RDWR)
                 self.close_connection = True
                 return
-            data = answer.body if isinstance(answer.body, bytes) else b"" if answer.body is None else json.dumps(answer.body).encode()
+            data = (
+                answer.body
+                if isinstance(answer.body, bytes)
+                else b""
+                if answer.body is None
+                else json.dumps(answer.body).encode()
+            )
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                 self.send_response(answer.status)
                 for key, value in {"Content-Type": "application/json", **answer.headers}.items():
@@ -224,7 +294,9 @@ def running(root: Path | None = None, *, metal: Metal | None = None, boot_s: flo
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     cloud.port = server.server_address[1]
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread = threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
+    )
     thread.start()
     try:
         yield cloud

@@ -1,4 +1,6 @@
-"""Verda's side: tokens, prices in strings, a plain id for an answer, no delete while it provisions, volumes that stay unless named."""
+"""Verda's side: tokens, prices in strings, a plain id for an answer, no delete while it provisions,
+volumes that stay unless named.
+"""
 
 from __future__ import annotations
 
@@ -24,28 +26,51 @@ def _token(market: Market, request: Request) -> Answer:
     body = request.body or {}
     if body.get("client_id") != "practice-client" or body.get("client_secret") != Cloud.KEY:
         return failure(401, "Invalid client id or client secret")
-    return Answer(200, {"access_token": _TOKEN, "refresh_token": "r", "scope": "fullAccess", "token_type": "Bearer", "expires_in": 3600})
+    return Answer(
+        200,
+        {
+            "access_token": _TOKEN,
+            "refresh_token": "r",
+            "scope": "fullAccess",
+            "token_type": "Bearer",
+            "expires_in": 3600,
+        },
+    )
 
 
 def _types(market: Market, request: Request) -> Answer:
     rows = [
         {
-            "id": f"t-{goods.id}", "instance_type": goods.id, "price_per_hour": f"{goods.price:.4f}",
+            "id": f"t-{goods.id}",
+            "instance_type": goods.id,
+            "price_per_hour": f"{goods.price:.4f}",
             "spot_price": f"{goods.bid or goods.price:.4f}",
-            "description": "", "model": "H100", "name": goods.gpu, "gpu": {"description": goods.gpu, "number_of_gpus": goods.count},
-            "gpu_memory": {"description": "", "size_in_gigabytes": 80 * goods.count}, "currency": "usd",
+            "description": "",
+            "model": "H100",
+            "name": goods.gpu,
+            "gpu": {"description": goods.gpu, "number_of_gpus": goods.count},
+            "gpu_memory": {"description": "", "size_in_gigabytes": 80 * goods.count},
+            "currency": "usd",
         }
         for goods in market.for_sale("verda")
-    ]  # fmt: skip
+    ]
     return Answer(200, rows)
 
 
 def _availability(market: Market, request: Request) -> Answer:
-    return Answer(200, [{"location_code": goods.region, "availabilities": [goods.id]} for goods in market.for_sale("verda")])
+    return Answer(
+        200,
+        [
+            {"location_code": goods.region, "availabilities": [goods.id]}
+            for goods in market.for_sale("verda")
+        ],
+    )
 
 
 def _volumes(market: Market, request: Request) -> Answer:
-    return Answer(200, [{"type": "NVMe", "price": {"price_per_month_per_gb": 0.2, "currency": "usd"}}])
+    return Answer(
+        200, [{"type": "NVMe", "price": {"price_per_month_per_gb": 0.2, "currency": "usd"}}]
+    )
 
 
 def _volume(market: Market, request: Request, volume_id: str) -> Answer:
@@ -53,16 +78,32 @@ def _volume(market: Market, request: Request, volume_id: str) -> Answer:
     if machine is None:
         return failure(404, "Volume not found")
     size = machine.body["os_volume"]["size"]
-    return Answer(200, {"id": volume_id, "name": machine.label, "size": size, "status": "attached", "deleted_at": None})
+    return Answer(
+        200,
+        {
+            "id": volume_id,
+            "name": machine.label,
+            "size": size,
+            "status": "attached",
+            "deleted_at": None,
+        },
+    )
 
 
 def _instance(machine: Rented) -> dict[str, Any]:
     return {
-        "id": machine.id, "hostname": machine.body["hostname"], "description": machine.label, "status": _STATES[machine.state],
-        "ip": machine.address[0] if machine.address and machine.state == "running" else None, "price_per_hour": machine.price,
-        "os_volume_id": f"vol-{machine.id}", "location": machine.goods.region, "created_at": "2026-11-22T10:00:00.000Z",
-        "instance_type": machine.goods.id, "is_spot": machine.spot,
-    }  # fmt: skip
+        "id": machine.id,
+        "hostname": machine.body["hostname"],
+        "description": machine.label,
+        "status": _STATES[machine.state],
+        "ip": machine.address[0] if machine.address and machine.state == "running" else None,
+        "price_per_hour": machine.price,
+        "os_volume_id": f"vol-{machine.id}",
+        "location": machine.goods.region,
+        "created_at": "2026-11-22T10:00:00.000Z",
+        "instance_type": machine.goods.id,
+        "is_spot": machine.spot,
+    }
 
 
 def _create(market: Market, request: Request) -> Answer:
@@ -74,9 +115,13 @@ def _create(market: Market, request: Request) -> Answer:
         return failure(400, "Invalid hostname or key")
     key = market.keys.get("verda", {}).get(body["ssh_key_ids"][0])
     made = market.rent(
-        goods, body["description"], public_keys=() if key is None else (key,), body=body, spot=body["is_spot"],
+        goods,
+        body["description"],
+        public_keys=() if key is None else (key,),
+        body=body,
+        spot=body["is_spot"],
         price=goods.bid if body["is_spot"] and goods.bid else goods.price,
-    )  # fmt: skip
+    )
     return Answer(202, made.id.encode(), {"Content-Type": "text/plain"})
 
 
@@ -86,7 +131,9 @@ def _list(market: Market, request: Request) -> Answer:
 
 def _get(market: Market, request: Request, machine_id: str) -> Answer:
     machine = market.get("verda", machine_id)
-    return failure(404, "Instance not found") if machine is None else Answer(200, _instance(machine))
+    return (
+        failure(404, "Instance not found") if machine is None else Answer(200, _instance(machine))
+    )
 
 
 def _action(market: Market, request: Request) -> Answer:
@@ -96,12 +143,20 @@ def _action(market: Market, request: Request) -> Answer:
         return failure(404, "Instance not found")
     if machine.state == "starting":
         return failure(400, "Can't discontinue a provisioning instance")
-    market.end(machine.id, "" if f"vol-{machine.id}" in (body.get("volume_ids") or []) else "volume left")
+    market.end(
+        machine.id, "" if f"vol-{machine.id}" in (body.get("volume_ids") or []) else "volume left"
+    )
     return Answer(202)
 
 
 def _keys(market: Market, request: Request) -> Answer:
-    return Answer(200, [{"id": name, "name": name, "key": key} for name, key in market.keys.get("verda", {}).items()])
+    return Answer(
+        200,
+        [
+            {"id": name, "name": name, "key": key}
+            for name, key in market.keys.get("verda", {}).items()
+        ],
+    )
 
 
 def _add_key(market: Market, request: Request) -> Answer:

@@ -1,4 +1,5 @@
-"""The board that the simulated GPUs sit on: how many there are, what they are, what is wrong with them.
+"""The board that the simulated GPUs sit on: how many there are, what they are, what is wrong with
+them.
 
 Nothing here can free memory. It belongs to the processes that hold it.
 """
@@ -50,7 +51,9 @@ class Holder:
 
 
 class Board:
-    """The GPUs in `root` (a pod's `gpu` directory); `dev` is where their device nodes are, beside it unless given."""
+    """The GPUs in `root` (a pod's `gpu` directory); `dev` is where their device nodes are, beside
+    it unless given.
+    """
 
     def __init__(self, root: Path, dev: Path | None = None) -> None:
         self.root = root
@@ -64,12 +67,19 @@ class Board:
         name: str = "NVIDIA H100 80GB HBM3",
         driver: str = "580.65.06",
     ) -> None:
-        """Make `n` GPUs. `foreign_pids`: NVML reports every pid plus this offset, or mapped like this, as it does inside a container."""
+        """Make `n` GPUs. `foreign_pids`: NVML reports every pid plus this offset, or mapped like
+        this, as it does inside a container.
+        """
         for directory in (self.root / "devices", self.root / "holders", self.dev):
             directory.mkdir(parents=True, exist_ok=True)
         for index in range(n):
             settings = {**_SETTINGS, "total": total_bytes}
-            lines = {"name": name, "uuid": f"GPU-{0x5BD1E995 * (index + 1) & 0xFFFFFFFF:08x}-0000-4000-8000-{index:012x}", **settings}
+            first = 0x5BD1E995 * (index + 1) & 0xFFFFFFFF
+            lines = {
+                "name": name,
+                "uuid": f"GPU-{first:08x}-0000-4000-8000-{index:012x}",
+                **settings,
+            }
             self._write(index, lines)
             (self.dev / f"nvidia{index}").touch()
         (self.dev / "nvidiactl").touch()
@@ -77,7 +87,9 @@ class Board:
         self.report_pids(foreign_pids)
 
     def report_pids(self, foreign: int | Mapping[int, int] | None) -> None:
-        """How NVML names the holders: None by their local pid, a number added to it, or a mapping from local to reported pid."""
+        """How NVML names the holders: None by their local pid, a number added to it, or a mapping
+        from local to reported pid.
+        """
         kept = _read(self.root / "driver")
         lines = [f"version {kept['version']}", f"init_error {kept['init_error']}"]
         if isinstance(foreign, int):
@@ -87,8 +99,14 @@ class Board:
         self._replace(self.root / "driver", "\n".join(lines) + "\n")
 
     def fail_init(self, code: int) -> None:
-        """Let the driver refuse to start with this NVML return code (9: not loaded); 0 ends that."""
-        lines = [line for line in (self.root / "driver").read_text().splitlines() if not line.startswith("init_error")]
+        """Let the driver refuse to start with this NVML return code (9: not loaded); 0 ends
+        that.
+        """
+        lines = [
+            line
+            for line in (self.root / "driver").read_text().splitlines()
+            if not line.startswith("init_error")
+        ]
         self._replace(self.root / "driver", "\n".join([*lines, f"init_error {code}"]) + "\n")
 
     def count(self) -> int:
@@ -98,16 +116,22 @@ class Board:
         return _read(self.root / "devices" / str(index))
 
     def set(self, index: int, **values: int) -> None:
-        """Change settings of one GPU: util, temp, power, ecc, throttle, error (an NVML return code), ... Setting `xid` raises that event.
+        """Change settings of one GPU: util, temp, power, ecc, throttle, error (an NVML return
+        code), ... Setting `xid` raises that event.
 
         KeyError for a setting that does not exist.
         """
         for key in values:
             if key not in _SETTINGS:
-                raise KeyError(f"A simulated GPU has no setting {key!r}; it has {', '.join(_SETTINGS)}.")
+                raise KeyError(
+                    f"A simulated GPU has no setting {key!r}; it has {', '.join(_SETTINGS)}."
+                )
         current = self.settings(index)
         if "xid" in values:
-            values |= {"xid_seq": int(current.get("xid_seq", "0")) + 1, "xid_ms": int(time.time() * 1000)}
+            values |= {
+                "xid_seq": int(current.get("xid_seq", "0")) + 1,
+                "xid_ms": int(time.time() * 1000),
+            }
         self._write(index, {**current, **values})
 
     def hang(self, index: int, ms: int) -> None:
@@ -128,10 +152,15 @@ class Board:
         return sum(holder.bytes for holder in self.holders() if holder.gpu == index)
 
     def _write(self, index: int, values: Mapping[str, object]) -> None:
-        self._replace(self.root / "devices" / str(index), "".join(f"{key} {value}\n" for key, value in values.items()))
+        self._replace(
+            self.root / "devices" / str(index),
+            "".join(f"{key} {value}\n" for key, value in values.items()),
+        )
 
     def _replace(self, path: Path, text: str) -> None:
-        partial = self.root / f".{path.name}.tmp"  # not inside devices/: the driver counts what lies there
+        partial = (
+            self.root / f".{path.name}.tmp"
+        )  # not inside devices/: the driver counts what lies there
         partial.write_text(text)
         os.replace(partial, path)
 

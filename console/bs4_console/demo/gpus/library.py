@@ -15,11 +15,14 @@ NAME = "libnvidia-ml.so.1"
 
 
 def build(directory: Path) -> Path | None:
-    """`directory/libnvidia-ml.so.1`, or None where there is no working C compiler. Compiled once a machine and then copied.
+    """`directory/libnvidia-ml.so.1`, or None where there is no working C compiler. Compiled once a
+    machine and then copied.
 
     The library finds its GPUs at `<directory>/../gpu`.
     """
-    compiler = next((found for name in ("cc", "gcc", "clang") if (found := shutil.which(name))), None)
+    compiler = next(
+        (found for name in ("cc", "gcc", "clang") if (found := shutil.which(name))), None
+    )
     if compiler is None:
         return None
     key = hashlib.sha256(_SOURCE.read_bytes() + os.uname().machine.encode()).hexdigest()[:16]
@@ -28,7 +31,18 @@ def build(directory: Path) -> Path | None:
     directory.mkdir(parents=True, exist_ok=True)
     if not cached.exists():
         fresh = directory / f".{NAME}.{os.getpid()}"
-        command = [compiler, "-shared", "-fPIC", "-O1", "-fvisibility=hidden", "-o", str(fresh), str(_SOURCE), "-ldl", "-lpthread"]
+        command = [
+            compiler,
+            "-shared",
+            "-fPIC",
+            "-O1",
+            "-fvisibility=hidden",
+            "-o",
+            str(fresh),
+            str(_SOURCE),
+            "-ldl",
+            "-lpthread",
+        ]
         if subprocess.run(command, capture_output=True, check=False).returncode != 0:
             return None
         os.replace(fresh, target)

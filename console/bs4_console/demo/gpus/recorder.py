@@ -1,14 +1,18 @@
-"""Where no C compiler is: the same GPUs as a JSON file, kept up to date. `python -m bs4_console.demo.gpus.recorder GPU_DIR`.
+"""Where no C compiler is: the same GPUs as a JSON file, kept up to date. `python -m
+bs4_console.demo.gpus.recorder GPU_DIR`.
 
 `GPU_DIR/recorded.json`, replaced twice a second:
 
-    {"t": wall seconds, "driver": "580.65.06", "devices": [{"index", "uuid", "name", "util", "mem_util", "mem_used", "mem_total", "temp",
-     "power", "power_limit", "sm_clock", "mem_clock", "ecc", "throttle", "error": null or text, "procs": [{"pid", "mem"}],
-     "pcie": {"gen", "gen_max", "width", "width_max", "tx", "rx"}, "nvlink": {"active", "links", "errors"}}],
+    {"t": wall seconds, "driver": "580.65.06", "devices": [{"index", "uuid", "name", "util",
+    "mem_util", "mem_used", "mem_total", "temp",
+     "power", "power_limit", "sm_clock", "mem_clock", "ecc", "throttle", "error": null or text,
+     "procs": [{"pid", "mem"}],
+     "pcie": {"gen", "gen_max", "width", "width_max", "tx", "rx"}, "nvlink": {"active", "links",
+     "errors"}}],
      "xids": [{"index", "xid", "t"}]}
 
-Units as in telemetry: percent, bytes, watts, MHz, °C. `pid` is what NVML would report. `throttle` is a list of names as
-nvidia-smi prints them. The pod names the file in BS4_GPU_SOURCE.
+Units as in telemetry: percent, bytes, watts, MHz, °C. `pid` is what NVML would report. `throttle`
+is a list of names as nvidia-smi prints them. The pod names the file in BS4_GPU_SOURCE.
 """
 
 from __future__ import annotations
@@ -23,7 +27,12 @@ from typing import Any
 from .board import Board, Holder
 
 _INTERVAL = 0.5
-_THROTTLE = {0x4: "sw_power_cap", 0x8: "hw_slowdown", 0x20: "sw_thermal_slowdown", 0x40: "hw_thermal_slowdown"}
+_THROTTLE = {
+    0x4: "sw_power_cap",
+    0x8: "hw_slowdown",
+    0x20: "sw_thermal_slowdown",
+    0x40: "hw_thermal_slowdown",
+}
 
 
 def snapshot(board: Board) -> dict[str, Any]:
@@ -39,12 +48,20 @@ def snapshot(board: Board) -> dict[str, Any]:
         mine = [holder for holder in holders if holder.gpu == index]
         devices.append(_device(index, settings, mine, lambda pid: mapping.get(pid, pid + offset)))
         if int(settings["xid_seq"]):
-            xids.append({"index": index, "xid": int(settings["xid"]), "t": int(settings["xid_ms"]) / 1000})
+            xids.append(
+                {"index": index, "xid": int(settings["xid"]), "t": int(settings["xid_ms"]) / 1000}
+            )
     return {"t": time.time(), "driver": version, "devices": devices, "xids": xids}
 
 
-def _device(index: int, settings: dict[str, str], holders: list[Holder], reported: Any) -> dict[str, Any]:
-    util = int(settings["util"]) if int(settings["util"]) >= 0 else max((_busy(holder) for holder in holders), default=0)
+def _device(
+    index: int, settings: dict[str, str], holders: list[Holder], reported: Any
+) -> dict[str, Any]:
+    util = (
+        int(settings["util"])
+        if int(settings["util"]) >= 0
+        else max((_busy(holder) for holder in holders), default=0)
+    )
     used, limit = sum(holder.bytes for holder in holders), int(settings["power_limit"])
     idle = 118 if used else 72
     return {
@@ -56,7 +73,9 @@ def _device(index: int, settings: dict[str, str], holders: list[Holder], reporte
         "mem_used": used,
         "mem_total": int(settings["total"]),
         "temp": int(settings["temp"]) if int(settings["temp"]) >= 0 else 31 + util * 2 // 5,
-        "power": int(settings["power"]) if int(settings["power"]) >= 0 else idle + (limit - idle) * util // 110,
+        "power": int(settings["power"])
+        if int(settings["power"]) >= 0
+        else idle + (limit - idle) * util // 110,
         "power_limit": limit,
         "sm_clock": int(settings["sm_clock"]),
         "mem_clock": int(settings["mem_clock"]),
@@ -72,7 +91,11 @@ def _device(index: int, settings: dict[str, str], holders: list[Holder], reporte
             "tx": 400 + util * 2500,
             "rx": 400 + util * 9000,
         },
-        "nvlink": {"active": int(settings["nvlinks"]), "links": 18, "errors": int(settings["nvlink_errors"])},
+        "nvlink": {
+            "active": int(settings["nvlinks"]),
+            "links": 18,
+            "errors": int(settings["nvlink_errors"]),
+        },
     }
 
 

@@ -1,4 +1,6 @@
-"""Checkpoints: the trainer's sharded files with `.metadata` written last, the orchestrator's progress file."""
+"""Checkpoints: the trainer's sharded files with `.metadata` written last, the orchestrator's
+progress file.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +23,17 @@ State = dict[str, Any]
 class Rotation:
     """`keep_last` over the step directories of `root`.
 
-    It deletes what it knows: what it found at its start (up to `resume`, when that is given) and what was added since, and only
-    after a new save has returned. The whole step directory goes, with whatever else lies in it.
+    It deletes what it knows: what it found at its start (up to `resume`, when that is given) and
+    what was added since, and only after a new save has returned. The whole step directory goes,
+    with whatever else lies in it.
     """
 
     def __init__(self, root: Path, keep_last: int | None, resume: int | None) -> None:
         self.root = root
         self._keep_last = keep_last
-        self._steps = [step for step in all_steps(root) if resume is None or resume < 0 or step <= resume]
+        self._steps = [
+            step for step in all_steps(root) if resume is None or resume < 0 or step <= resume
+        ]
 
     def add(self, step: int) -> None:
         self._steps = sorted({*self._steps, step})
@@ -65,7 +70,10 @@ class TrainerCheckpoints:
         _write_shard(shard, json.dumps(state).encode() + b"\n" + policy.padding())
         self._barrier()
         if self._rank == 0:
-            hashes = {name: _sha256(directory / name) for name in (f"__{rank}_0.distcp" for rank in range(self._world))}
+            hashes = {
+                name: _sha256(directory / name)
+                for name in (f"__{rank}_0.distcp" for rank in range(self._world))
+            }
             partial = directory / ".metadata.tmp"
             _write_shard(partial, json.dumps({"version": "1.0.0", "shards": hashes}).encode())
             os.replace(partial, directory / ".metadata")
@@ -79,7 +87,10 @@ class TrainerCheckpoints:
         metadata = json.loads((directory / ".metadata").read_text())
         shard = directory / f"__{self._rank}_0.distcp"
         if _sha256(shard) != metadata["shards"].get(shard.name):
-            raise RuntimeError(f"PytorchStreamReader failed reading zip archive: invalid header or archive is corrupted: {shard}")
+            raise RuntimeError(
+                "PytorchStreamReader failed reading zip archive: invalid header or archive "
+                f"is corrupted: {shard}"
+            )
         state: State = json.loads(shard.read_bytes().split(b"\n", 1)[0])
         return state
 
@@ -101,7 +112,9 @@ def save_orchestrator(directory: Path, progress: State, buffer: State | None) ->
 
 
 def load_orchestrator(directory: Path) -> tuple[State, State | None]:
-    """Progress, and the buffer where there is one. FileNotFoundError with the current generation's or the file system's own words."""
+    """Progress, and the buffer where there is one. FileNotFoundError with the current generation's
+    or the file system's own words.
+    """
     state = json.loads((directory / "progress.pt").read_text())
     saved = directory / "buffer" / "rollout_buffer.jsonl"
     return state["progress"], json.loads(saved.read_text()) if saved.parent.exists() else None
@@ -117,7 +130,9 @@ def rng_from(state: list[Any]) -> tuple[Any, ...]:
 
 
 def _write_shard(path: Path, data: bytes) -> None:
-    """Torch's writer notices only that the file is shorter than it should be, and never says why."""
+    """Torch's writer notices only that the file is shorter than it should be, and never says
+    why.
+    """
     try:
         path.write_bytes(data)
     except OSError as error:

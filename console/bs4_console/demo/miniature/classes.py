@@ -1,7 +1,9 @@
-"""The config classes under the names by which the real ones are imported, as far as the miniature knows keys (install.py).
+"""The config classes under the names by which the real ones are imported, as far as the miniature
+knows keys (install.py).
 
-`parse_argv` is 2026-01's (it reads sys.argv), `cli` the current generation's (it raises what it cannot use when its arguments are given).
-Both say what is wrong as pydantic does: an error with `errors()`, each with `loc`, `type` and `msg`.
+`parse_argv` is 2026-01's (it reads sys.argv), `cli` the current generation's (it raises what it
+cannot use when its arguments are given). Both say what is wrong as pydantic does: an error with
+`errors()`, each with `loc`, `type` and `msg`.
 """
 
 from __future__ import annotations
@@ -31,13 +33,28 @@ class _Checked:
 
     def __init__(self, config: Config) -> None:
         entries = [
-            {"loc": tuple(name.split(".")), "type": "extra_forbidden", "msg": "Extra inputs are not permitted"}
+            {
+                "loc": tuple(name.split(".")),
+                "type": "extra_forbidden",
+                "msg": "Extra inputs are not permitted",
+            }
             for name in unknown_keys(config, self.KNOWN)
         ]
-        trainer, orchestrator = config.get("trainer.model.seq_len", 2048), config.get("orchestrator.seq_len", 2048)
+        trainer, orchestrator = (
+            config.get("trainer.model.seq_len", 2048),
+            config.get("orchestrator.seq_len", 2048),
+        )
         shared = config.get("seq_len")
-        if not entries and "orchestrator" in self.KNOWN and shared is None and trainer < orchestrator:
-            said = f"Value error, Trainer model seq_len ({trainer}) must be >= orchestrator seq_len ({orchestrator})."
+        if (
+            not entries
+            and "orchestrator" in self.KNOWN
+            and shared is None
+            and trainer < orchestrator
+        ):
+            said = (
+                f"Value error, Trainer model seq_len ({trainer}) must be >= orchestrator seq_len "
+                f"({orchestrator})."
+            )
             entries = [{"loc": (), "type": "value_error", "msg": said}]
         if entries:
             raise ValidationError(entries)

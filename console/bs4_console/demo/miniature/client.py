@@ -1,4 +1,6 @@
-"""Talking to the inference server: the OpenAI client's retries for completions, plain requests for admin calls."""
+"""Talking to the inference server: the OpenAI client's retries for completions, plain requests for
+admin calls.
+"""
 
 from __future__ import annotations
 
@@ -64,18 +66,25 @@ class Connection:
         self._local = threading.local()
 
     def request(self, method: str, path: str, body: Any, timeout: float) -> Any:
-        """One attempt. Raises APIConnectionError, APITimeoutError or APIStatusError, with the words of the library that asks there."""
+        """One attempt. Raises APIConnectionError, APITimeoutError or APIStatusError, with the words
+        of the library that asks there.
+        """
         openai = path == _COMPLETIONS
         connection = getattr(self._local, "connection", None)
         if connection is None:
-            # As name resolution of localhost would have it on a pod: one address, and no second one to hide behind.
+            # As name resolution of localhost would have it on a pod: one address, and no second one
+            # to hide behind.
             host = "127.0.0.1" if self._host in ("localhost", "0.0.0.0") else self._host  # noqa: S104
-            connection = self._local.connection = http.client.HTTPConnection(host, self._port, timeout=timeout)
+            connection = self._local.connection = http.client.HTTPConnection(
+                host, self._port, timeout=timeout
+            )
         data = None if body is None else json.dumps(body)
         try:
             if connection.sock is not None:
                 connection.sock.settimeout(timeout)
-            connection.request(method, self._prefix + path, data, {"Content-Type": "application/json"})
+            connection.request(
+                method, self._prefix + path, data, {"Content-Type": "application/json"}
+            )
             response = connection.getresponse()
             text = response.read().decode()
         except TimeoutError as error:
@@ -83,14 +92,22 @@ class Connection:
             raise (APITimeoutError("Request timed out.") if openai else ReadTimeout("")) from error
         except (OSError, http.client.HTTPException) as error:
             self._forget(connection)
-            raise (APIConnectionError("Connection error.") if openai else ConnectError("All connection attempts failed")) from error
+            raise (
+                APIConnectionError("Connection error.")
+                if openai
+                else ConnectError("All connection attempts failed")
+            ) from error
         if response.status >= 400 and openai:
             raise APIStatusError(response.status, f"Error code: {response.status} - {text}")
         if response.status >= 400:
-            kind, url = "Client" if response.status < 500 else "Server", f"http://{self._host}:{self._port}{self._prefix}{path}"
+            kind, url = (
+                "Client" if response.status < 500 else "Server",
+                f"http://{self._host}:{self._port}{self._prefix}{path}",
+            )
             raise HTTPStatusError(
                 response.status,
-                f"{kind} error '{response.status} {HTTPStatus(response.status).phrase}' for url '{url}'\nFor more information check: "
+                f"{kind} error '{response.status} {HTTPStatus(response.status).phrase}' for url "
+                f"'{url}'\nFor more information check: "
                 f"https://developer.mozilla.org/en-US/docs/Web/HTTP/Status/{response.status}",
             )
         return json.loads(text) if text.startswith(("{", "[")) else text
@@ -100,12 +117,18 @@ class Connection:
         self._local.connection = None
 
     def complete(self, body: dict[str, Any], timeout: float) -> dict[str, Any]:
-        """A chat completion with the client's retries: 0.5 s doubling up to 8 s, shortened by up to a quarter, ten times."""
+        """A chat completion with the client's retries: 0.5 s doubling up to 8 s, shortened by up to
+        a quarter, ten times.
+        """
         for attempt in range(MAX_RETRIES + 1):
             try:
                 answer: dict[str, Any] = self.request("POST", _COMPLETIONS, body, timeout)
             except (APIConnectionError, APIStatusError) as error:
-                if attempt == MAX_RETRIES or (isinstance(error, APIStatusError) and error.status < 500 and error.status not in _RETRIED):
+                if attempt == MAX_RETRIES or (
+                    isinstance(error, APIStatusError)
+                    and error.status < 500
+                    and error.status not in _RETRIED
+                ):
                     raise
                 pace.nap(min(0.5 * 2**attempt, 8.0) * (1 - 0.25 * random.random()))
             else:
@@ -122,10 +145,14 @@ def health(base_url: str) -> int:
     return 200
 
 
-def wait_until_healthy(base_url: str, warn: Any, *, need_success: bool, timeout: int = 1800) -> None:
-    """Ask /health every second, say so every ten, give up after `timeout` (all in the real program's seconds).
+def wait_until_healthy(
+    base_url: str, warn: Any, *, need_success: bool, timeout: int = 1800
+) -> None:
+    """Ask /health every second, say so every ten, give up after `timeout` (all in the real
+    program's seconds).
 
-    2026-01 takes any answer for health; the current generation needs a good one (`need_success`). Raises TimeoutError.
+    2026-01 takes any answer for health; the current generation needs a good one (`need_success`).
+    Raises TimeoutError.
     """
     waited = 0
     while waited < timeout:
@@ -138,7 +165,13 @@ def wait_until_healthy(base_url: str, warn: Any, *, need_success: bool, timeout:
         except APIConnectionError as failure:
             error = str(failure)
         if waited % 10 == 0 and waited > 0:
-            warn(f"Inference server was not reached after {waited} seconds (Error: {error}) on {base_url}", "client.py::94")
+            warn(
+                f"Inference server was not reached after {waited} seconds (Error: {error}) "
+                f"on {base_url}",
+                "client.py::94",
+            )
         pace.nap(1)
         waited += 1
-    raise TimeoutError(f"Inference server is not ready after {waited} (>{timeout}) seconds. Aborting...")
+    raise TimeoutError(
+        f"Inference server is not ready after {waited} (>{timeout}) seconds. Aborting..."
+    )

@@ -1,4 +1,6 @@
-"""Command lines and configs of both generations: `@ file`, `--section @ file`, `--a.b value`, `--flag`, `--no-flag`."""
+"""Command lines and configs of both generations: `@ file`, `--section @ file`, `--a.b value`,
+`--flag`, `--no-flag`.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ class Config:
         return self.get(path) is not None
 
     def set(self, path: str, value: Any) -> None:
-        """Put `value` at `path`. A bare flag (True) on a table leaves the table, on nothing at all makes an empty one where one belongs."""
+        """Put `value` at `path`. A bare flag (True) on a table leaves the table, on nothing at all
+        makes an empty one where one belongs.
+        """
         *parents, last = path.split(".")
         node = self.tree
         for part in parents:
@@ -58,7 +62,9 @@ _TABLES = ("ckpt", "resume", "inference")
 
 
 def parse(arguments: Sequence[str]) -> Config:
-    """Files in order, then the command line's own values, which win. ConfigError for what is no TOML or JSON, or for stray words."""
+    """Files in order, then the command line's own values, which win. ConfigError for what is no
+    TOML or JSON, or for stray words.
+    """
     config = Config({})
     overrides: list[tuple[str, Any]] = []
     words = list(arguments)
@@ -76,7 +82,11 @@ def parse(arguments: Sequence[str]) -> Config:
         elif word.startswith("--"):
             key, equals, value = word.partition("=")
             if not equals:
-                value = words.pop(0) if words and (not words[0].startswith("-") or _number(words[0])) else ""
+                value = (
+                    words.pop(0)
+                    if words and (not words[0].startswith("-") or _number(words[0]))
+                    else ""
+                )
             overrides.append((_key(key), _value(value)))
         else:
             raise ConfigError(f"unrecognized arguments: {word}")
@@ -100,9 +110,13 @@ def keys(text: str) -> frozenset[str]:
 
 
 def refuse_unknown(config: Config, known: Mapping[str, frozenset[str]]) -> None:
-    """Both generations forbid keys that they do not know. `known`: table path ("" = top level) to its keys."""
+    """Both generations forbid keys that they do not know. `known`: table path ("" = top level) to
+    its keys.
+    """
     if unknown := unknown_keys(config, known):
-        details = "\n".join(f"--{name.replace('_', '-')}\nExtra inputs are not permitted" for name in unknown)
+        details = "\n".join(
+            f"--{name.replace('_', '-')}\nExtra inputs are not permitted" for name in unknown
+        )
         raise ConfigError(f"{len(unknown)} validation errors for RLConfig\n{details}")
 
 
@@ -134,7 +148,9 @@ def parse_or_exit(arguments: Sequence[str], known: Mapping[str, frozenset[str]])
 
 
 def write_temporary(tree: Tree) -> Path:
-    """2026-01 hands configs to its children as `.pydantic_config/temp_<uuid>.toml` in the working directory and never deletes them."""
+    """2026-01 hands configs to its children as `.pydantic_config/temp_<uuid>.toml` in the working
+    directory and never deletes them.
+    """
     directory = Path(".pydantic_config")
     directory.mkdir(exist_ok=True)
     path = directory / f"temp_{uuid.uuid4()}.toml"
@@ -147,8 +163,16 @@ def to_toml(tree: Tree) -> str:
 
 
 def _lines(tree: Tree, prefix: str) -> Iterator[str]:
-    tables = {key: value for key, value in tree.items() if isinstance(value, dict) or _is_table_list(value)}
-    yield from (f"{key} = {json.dumps(value)}" for key, value in tree.items() if key not in tables and value is not None)
+    tables = {
+        key: value
+        for key, value in tree.items()
+        if isinstance(value, dict) or _is_table_list(value)
+    }
+    yield from (
+        f"{key} = {json.dumps(value)}"
+        for key, value in tree.items()
+        if key not in tables and value is not None
+    )
     for key, value in tables.items():
         name = f"{prefix}{key}"
         for table in value if isinstance(value, list) else [value]:
@@ -183,7 +207,9 @@ def _number(word: str) -> bool:
 
 
 def _value(text: str) -> Any:
-    """A flag without a value is True; numbers, booleans and lists are JSON; anything else is a word."""
+    """A flag without a value is True; numbers, booleans and lists are JSON; anything else is a
+    word.
+    """
     if text == "":
         return True
     try:

@@ -1,6 +1,8 @@
-"""Environments: packages in the training environment's own site-packages, loaded by id as verifiers does it.
+"""Environments: packages in the training environment's own site-packages, loaded by id as verifiers
+does it.
 
-A reward function that raises costs its rollout the reward and leaves a line in the log; nothing ends because of it.
+A reward function that raises costs its rollout the reward and leaves a line in the log; nothing
+ends because of it.
 """
 
 from __future__ import annotations
@@ -13,20 +15,24 @@ Score = Callable[[str, str], float]
 
 
 def load(name: str, error: Callable[[str], None]) -> Score:
-    """The scoring of environment `name`. ValueError, from the import's own error, when its package is not there."""
+    """The scoring of environment `name`. ValueError, from the import's own error, when its package
+    is not there.
+    """
     module = name.replace("-", "_").split("/")[-1]
     try:
         package: Any = importlib.import_module(module)
     except ImportError as failure:
         error(f"Failed to import environment module {module} for env_id {name}: {failure}")
         raise ValueError(
-            f"Could not import '{name}' environment. Ensure the package for the '{name}' environment is installed."
+            f"Could not import '{name}' environment. Ensure the package for the '{name}' "
+            "environment is installed."
         ) from failure
 
     def score(question: str, answer: str) -> float:
         try:
             return float(package.score(question, answer))
-        except Exception as failure:  # noqa: BLE001 (verifiers' rubric does just this with other people's code)
+        except Exception as failure:  # noqa: BLE001
+            # Verifiers' rubric does just this with other people's code.
             error(f"Error calling reward function {package.score.__name__}: {failure}")
             return 0.0
 

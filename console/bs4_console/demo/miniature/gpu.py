@@ -1,7 +1,9 @@
-"""What the miniature knows of GPUs: which are visible, how much memory is free, and how to hold some.
+"""What the miniature knows of GPUs: which are visible, how much memory is free, and how to hold
+some.
 
-A holder is a file `<gpu>-<pid>-<start ticks>-<bytes>` in `holders/` plus an open descriptor of `nvidia<gpu>`. The simulated
-driver counts it only while that very process lives. Into the file the holder writes until when it computes and how hard.
+A holder is a file `<gpu>-<pid>-<start ticks>-<bytes>` in `holders/` plus an open descriptor of
+`nvidia<gpu>`. The simulated driver counts it only while that very process lives. Into the file the
+holder writes until when it computes and how hard.
 """
 
 from __future__ import annotations
@@ -35,7 +37,11 @@ def count() -> int:
 def visible() -> list[int]:
     """CUDA_VISIBLE_DEVICES, or all of them."""
     text = os.environ.get("CUDA_VISIBLE_DEVICES")
-    return list(range(count())) if text is None else [int(token) for token in text.split(",") if token.strip()]
+    return (
+        list(range(count()))
+        if text is None
+        else [int(token) for token in text.split(",") if token.strip()]
+    )
 
 
 def memory(gpu: int) -> tuple[int, int]:
@@ -43,13 +49,19 @@ def memory(gpu: int) -> tuple[int, int]:
     root = _root()
     if root is None:
         return _DEFAULT_TOTAL, _DEFAULT_TOTAL
-    settings = dict(line.split(" ", 1) for line in (root / "devices" / str(gpu)).read_text().splitlines() if " " in line)
+    settings = dict(
+        line.split(" ", 1)
+        for line in (root / "devices" / str(gpu)).read_text().splitlines()
+        if " " in line
+    )
     total = int(settings["total"])
     return total - int(settings.get("reserved", 0)) - sum(_held(root, gpu)), total
 
 
 def training_bytes(total: int, seq_len: int) -> int:
-    """What a rank takes: 41 of 80 GB at the sequence lengths of the recorded runs, and activations in proportion to longer ones."""
+    """What a rank takes: 41 of 80 GB at the sequence lengths of the recorded runs, and activations
+    in proportion to longer ones.
+    """
     return int(total * 0.52 * max(1.0, seq_len / 8192))
 
 
@@ -87,13 +99,16 @@ class Memory:
         root = _root()
         if root is None:
             return
-        with open(root / "lock", "a") as lock:  # two processes that start together must not both get the last bytes
+        with open(
+            root / "lock", "a"
+        ) as lock:  # two processes that start together must not both get the last bytes
             fcntl.flock(lock, fcntl.LOCK_EX)
             free, total = memory(gpu)
             if free < size:
                 raise OutOfMemoryError(
-                    f"CUDA out of memory. Tried to allocate {size / 2**30:.2f} GiB. GPU 0 has a total capacity of "
-                    f"{total / 2**30:.2f} GiB of which {max(free, 0) / 2**30:.2f} GiB is free."
+                    f"CUDA out of memory. Tried to allocate {size / 2**30:.2f} GiB. GPU 0 has a "
+                    f"total capacity of {total / 2**30:.2f} GiB of which "
+                    f"{max(free, 0) / 2**30:.2f} GiB is free."
                 )
             name = f"{gpu}-{os.getpid()}-{_start_ticks('self')}-{size}"
             self._file = root / "holders" / name
@@ -112,7 +127,9 @@ class Memory:
         self._entry = self._device = self._file = None
 
     def busy(self, seconds: float, percent: int) -> None:
-        """The GPU computes for `seconds` from now on at `percent`. A lease: a stopped process soon looks idle."""
+        """The GPU computes for `seconds` from now on at `percent`. A lease: a stopped process soon
+        looks idle.
+        """
         now = time.monotonic()
         if self._entry is None or now < self._renew_at:
             return

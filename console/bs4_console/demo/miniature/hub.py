@@ -1,7 +1,8 @@
-"""Where a model comes from: a directory, the hub's cache, or the hub itself; with huggingface_hub's and transformers' own words.
+"""Where a model comes from: a directory, the hub's cache, or the hub itself; with huggingface_hub's
+and transformers' own words.
 
-What stands for the network is BS4_MINIATURE_HUB, the address behind the hub's name on this pod. Without a listener there the hub is not
-reachable; with the model in the cache nobody asks.
+What stands for the network is BS4_MINIATURE_HUB, the address behind the hub's name on this pod.
+Without a listener there the hub is not reachable; with the model in the cache nobody asks.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ class LocalEntryNotFoundError(FileNotFoundError):
 
 
 def load_config(model: str) -> dict[str, Any]:
-    """The model's config.json. OSError with the libraries' words when it cannot be had, ValueError for an architecture nobody knows."""
+    """The model's config.json. OSError with the libraries' words when it cannot be had, ValueError
+    for an architecture nobody knows.
+    """
     config: dict[str, Any] = json.loads(_config_file(model).read_text())
     kind = config.get("model_type", "")
     if kind not in _KNOWN_TYPES:
@@ -46,8 +49,9 @@ def load_config(model: str) -> dict[str, Any]:
             raise KeyError(kind)
         except KeyError as error:
             raise ValueError(
-                f"The checkpoint you are trying to load has model type `{kind}` but Transformers does not recognize this architecture. "
-                "This could be because of an issue with the checkpoint, or because your version of Transformers is out of date."
+                f"The checkpoint you are trying to load has model type `{kind}` but Transformers "
+                "does not recognize this architecture. This could be because of an issue with "
+                "the checkpoint, or because your version of Transformers is out of date."
             ) from error
     return config
 
@@ -62,13 +66,16 @@ def _config_file(model: str) -> Path:
     if (local := Path(model)).is_dir():
         return local / "config.json"
     if model.count("/") > 1 or model.startswith("/"):
-        raise OSError(f"Repo id must be in the form 'repo_name' or 'namespace/repo_name': '{model}'. Use `repo_type` argument if needed.")
+        raise OSError(
+            f"Repo id must be in the form 'repo_name' or 'namespace/repo_name': '{model}'. "
+            "Use `repo_type` argument if needed."
+        )
     cached = cache(model) / "config.json"
     if not cached.exists():
         if os.environ.get("HF_HUB_OFFLINE") == "1":
             raise LocalEntryNotFoundError(_NOT_CACHED) from OSError(
-                f"Cannot reach {_HOST}/{model}/resolve/main/config.json: offline mode is enabled. To disable it, please unset the "
-                "`HF_HUB_OFFLINE` environment variable."
+                f"Cannot reach {_HOST}/{model}/resolve/main/config.json: offline mode is enabled. "
+                "To disable it, please unset the `HF_HUB_OFFLINE` environment variable."
             )
         body = _download(model)
         cached.parent.mkdir(parents=True, exist_ok=True)
@@ -79,12 +86,14 @@ def _config_file(model: str) -> Path:
 
 
 _NOT_CACHED = (
-    "Cannot find an appropriate cached snapshot folder for the specified revision on the local disk and outgoing traffic has been "
-    "disabled. To enable repo look-ups and downloads online, pass 'local_files_only=False' as input."
+    "Cannot find an appropriate cached snapshot folder for the specified revision on the local "
+    "disk and outgoing traffic has been disabled. To enable repo look-ups and downloads online, "
+    "pass 'local_files_only=False' as input."
 )
 _NO_CONNECTION = (
-    "An error happened while trying to locate the file on the Hub and we cannot find the requested files in the local cache. Please check "
-    "your connection and try again or make sure your Internet connection is on."
+    "An error happened while trying to locate the file on the Hub and we cannot find the "
+    "requested files in the local cache. Please check your connection and try again or make sure "
+    "your Internet connection is on."
 )
 
 
@@ -97,7 +106,10 @@ def _download(model: str) -> bytes:
             raise LocalEntryNotFoundError(_NO_CONNECTION) from error
         if status != 429:
             break
-        sys.stderr.write(f"HTTP Error 429 thrown while requesting HEAD {url}\nRetrying in {attempt}s [Retry {attempt}/{_RETRIES}].\n")
+        sys.stderr.write(
+            f"HTTP Error 429 thrown while requesting HEAD {url}\nRetrying in {attempt}s "
+            f"[Retry {attempt}/{_RETRIES}].\n"
+        )
         pace.nap(attempt)
     if status == 200:
         return body
@@ -112,17 +124,21 @@ def _refusal(model: str, status: int, url: str, headers: dict[str, str]) -> OSEr
         return error
     if status == 403:
         return GatedRepoError(
-            f"403 Client Error. {request}\n\nCannot access gated repo for url {url}.\nAccess to model {model} is restricted and you are "
-            f"not in the authorized list. Visit {_HOST}/{model} to ask for access."
+            f"403 Client Error. {request}\n\nCannot access gated repo for url {url}.\nAccess to "
+            f"model {model} is restricted and you are not in the authorized list. Visit "
+            f"{_HOST}/{model} to ask for access."
         )
     if status == 401:
         words = headers.get("x-error-message", "Invalid credentials in Authorization header")
         return HfHubHTTPError(f"401 Client Error: Unauthorized for url: {url} {request}\n\n{words}")
-    missing = RepositoryNotFoundError(f"404 Client Error. {request}\n\nRepository Not Found for url: {url}.")
+    missing = RepositoryNotFoundError(
+        f"404 Client Error. {request}\n\nRepository Not Found for url: {url}."
+    )
     error = OSError(
-        f"{model} is not a local folder and is not a valid model identifier listed on '{_HOST}/models'\nIf this is a private repository, "
-        "make sure to pass a token having permission to this repo either by logging in with `hf auth login` or by "
-        "passing `token=<your_token>`"
+        f"{model} is not a local folder and is not a valid model identifier listed on "
+        f"'{_HOST}/models'\nIf this is a private repository, make sure to pass a token having "
+        "permission to this repo either by logging in with `hf auth login` or by passing "
+        "`token=<your_token>`"
     )
     error.__cause__ = missing
     return error
@@ -132,9 +148,15 @@ def _ask(path: str) -> tuple[int, dict[str, str], bytes]:
     host, _, port = os.environ.get("BS4_MINIATURE_HUB", "127.0.0.1:1").rpartition(":")
     connection = http.client.HTTPConnection(host, int(port), timeout=10)
     try:
-        connection.request("GET", path, headers={"Authorization": f"Bearer {token}"} if (token := _token()) else {})
+        connection.request(
+            "GET", path, headers={"Authorization": f"Bearer {token}"} if (token := _token()) else {}
+        )
         answer = connection.getresponse()
-        return answer.status, {key.lower(): value for key, value in answer.getheaders()}, answer.read()
+        return (
+            answer.status,
+            {key.lower(): value for key, value in answer.getheaders()},
+            answer.read(),
+        )
     except http.client.HTTPException as error:
         raise OSError(str(error)) from error
     finally:

@@ -1,9 +1,11 @@
-"""Makes a pod's training environment: a real virtual environment whose commands are the miniature's.
+"""Makes a pod's training environment: a real virtual environment whose commands are the
+miniature's.
 
-After `install(project, uv, python, generation)`, with `uv/bin` on PATH, `uv run rl @ cfg.toml` works in `project`, and every process
-has the command line of the real one: scripts run under the environment's `python3`, ranks are
-`python3 -u -m prime_rl.trainer.rl.train @ ...`, and `uv`, a native program in reality, is the interpreter under that name with a
-start-up hook, so that its argv is `uv run rl @ cfg.toml` and nothing else.
+After `install(project, uv, python, generation)`, with `uv/bin` on PATH, `uv run rl @ cfg.toml`
+works in `project`, and every process has the command line of the real one: scripts run under the
+environment's `python3`, ranks are `python3 -u -m prime_rl.trainer.rl.train @ ...`, and `uv`, a
+native program in reality, is the interpreter under that name with a start-up hook, so that its argv
+is `uv run rl @ cfg.toml` and nothing else.
 """
 
 from __future__ import annotations
@@ -14,10 +16,21 @@ from pathlib import Path
 
 COMMANDS = ("rl", "inference", "orchestrator", "torchrun", "vllm", "env-server", "vllm-router")
 _CURRENT_ONLY = ("env-server", "vllm-router")
-#: What the generation's lock file pins: versions as a package manager would tell them. There is no code behind them.
+#: What the generation's lock file pins: versions as a package manager would tell them. There is no
+#: code behind them.
 STACKS = {
-    "2026-01": {"prime-rl": "0.1.0", "torch": "2.9.0+cu128", "vllm": "0.12.0", "verifiers": "0.1.8.post2"},
-    "current": {"prime-rl": "0.8.0", "torch": "2.11.0+cu128", "vllm": "0.26.0+cu129", "verifiers": "0.3.1.dev59"},
+    "2026-01": {
+        "prime-rl": "0.1.0",
+        "torch": "2.9.0+cu128",
+        "vllm": "0.12.0",
+        "verifiers": "0.1.8.post2",
+    },
+    "current": {
+        "prime-rl": "0.8.0",
+        "torch": "2.11.0+cu128",
+        "vllm": "0.26.0+cu129",
+        "verifiers": "0.3.1.dev59",
+    },
 }
 #: What an image with verl 0.6 brings.
 _BESIDE_VERL = {"torch": "2.8.0+cu128", "vllm": "0.11.0", "ray": "2.49.2"}
@@ -30,7 +43,9 @@ if "torch.distributed.run" not in sys.orig_argv:
 CLASSES = {
     "2026-01": {
         "rl.py": "from miniature.classes import RLConfig2026 as RLConfig",
-        "orchestrator/config.py": "from miniature.classes import OrchestratorConfig2026 as OrchestratorConfig",
+        "orchestrator/config.py": (
+            "from miniature.classes import OrchestratorConfig2026 as OrchestratorConfig"
+        ),
         "utils/pydantic_config.py": "from miniature.classes import parse_argv",
     },
     "current": {
@@ -42,7 +57,8 @@ CLASSES = {
 
 
 def install(project: Path, uv: Path, python: str, generation: str) -> None:
-    """Create `project/.venv` with the commands of `generation`, and `uv/bin/uv`. `python`: the interpreter both are made from.
+    """Create `project/.venv` with the commands of `generation`, and `uv/bin/uv`. `python`: the
+    interpreter both are made from.
 
     Raises RuntimeError when setproctitle is not importable here.
     """
@@ -52,7 +68,9 @@ def install(project: Path, uv: Path, python: str, generation: str) -> None:
 
 
 def install_training(project: Path, python: str, generation: str) -> None:
-    """As `uv sync` leaves it: the commands and the packages of the training environment, and no environment to train in."""
+    """As `uv sync` leaves it: the commands and the packages of the training environment, and no
+    environment to train in.
+    """
     base = Path(python).resolve()
     venv = project / ".venv"
     _environment(venv, base, "python3")
@@ -61,7 +79,9 @@ def install_training(project: Path, python: str, generation: str) -> None:
     rank.mkdir(parents=True, exist_ok=True)
     for package in (rank, rank.parent, rank.parent.parent):
         (package / "__init__.py").touch()
-    (rank / "train.py").write_text("from miniature.main import rank\n\nif __name__ == '__main__':\n    rank()\n")
+    (rank / "train.py").write_text(
+        "from miniature.main import rank\n\nif __name__ == '__main__':\n    rank()\n"
+    )
     for place, line in CLASSES[generation].items():
         path = _site_packages(venv) / "prime_rl" / place
         path.parent.mkdir(exist_ok=True)
@@ -75,32 +95,45 @@ def install_training(project: Path, python: str, generation: str) -> None:
 
 
 def install_verl(project: Path, python: str, version: str = "0.6.1") -> None:
-    """`project/.venv` as an image with verl has it: `python3 -m verl.trainer.main_ppo key=value ...` works there."""
+    """`project/.venv` as an image with verl has it: `python3 -m verl.trainer.main_ppo key=value
+    ...` works there.
+    """
     venv = project / ".venv"
     _environment(venv, Path(python).resolve(), "python3")
     trainer = _site_packages(venv) / "verl" / "trainer"
     trainer.mkdir(parents=True, exist_ok=True)
     for package in (trainer, trainer.parent):
         (package / "__init__.py").touch()
-    (trainer / "main_ppo.py").write_text("from miniature.verl.main import run\n\nif __name__ == '__main__':\n    run('driver')\n")
-    (trainer / "fsdp_sft_trainer.py").write_text("from miniature.verl.main import run\n\nif __name__ == '__main__':\n    run('sft')\n")
+    (trainer / "main_ppo.py").write_text(
+        "from miniature.verl.main import run\n\nif __name__ == '__main__':\n    run('driver')\n"
+    )
+    (trainer / "fsdp_sft_trainer.py").write_text(
+        "from miniature.verl.main import run\n\nif __name__ == '__main__':\n    run('sft')\n"
+    )
     torchrun = _site_packages(venv) / "torch" / "distributed"
     torchrun.mkdir(parents=True, exist_ok=True)
     # Of torch there is only what starts ranks; for everybody else it is not there.
     (torchrun.parent / "__init__.py").write_text(_NO_TORCH)
-    (torchrun / "run.py").write_text("from miniature.verl.main import run\n\nif __name__ == '__main__':\n    run('torchrun')\n")
+    (torchrun / "run.py").write_text(
+        "from miniature.verl.main import run\n\nif __name__ == '__main__':\n    run('torchrun')\n"
+    )
     merger = trainer.parent / "model_merger"
     merger.mkdir(exist_ok=True)
     (merger / "__init__.py").touch()
-    (merger / "__main__.py").write_text("from miniature.verl.main import run\n\nif __name__ == '__main__':\n    run('merger')\n")
+    (merger / "__main__.py").write_text(
+        "from miniature.verl.main import run\n\nif __name__ == '__main__':\n    run('merger')\n"
+    )
     for distribution, known in {"verl": version, **_BESIDE_VERL}.items():
         _metadata(_site_packages(venv), distribution, known)
 
 
 def install_uv(uv: Path, python: str) -> None:
     _environment(uv, Path(python).resolve(), "uv")
-    # A .pth line, not a sitecustomize module: Debian has its own sitecustomize, before any environment on the path, which hides ours.
-    (_site_packages(uv) / "miniature_uv.pth").write_text("import miniature.main; miniature.main.uv()\n")
+    # A .pth line, not a sitecustomize module: Debian has its own sitecustomize, before any
+    # environment on the path, which hides ours.
+    (_site_packages(uv) / "miniature_uv.pth").write_text(
+        "import miniature.main; miniature.main.uv()\n"
+    )
 
 
 #: The environment's package: the share of characters in the right place.
@@ -110,7 +143,9 @@ ENVIRONMENT = """def score(prompt, answer):
 """
 
 
-def install_environment(packages: Path, source: str, version: str = "0.1.0", name: str = "reverse-text") -> None:
+def install_environment(
+    packages: Path, source: str, version: str = "0.1.0", name: str = "reverse-text"
+) -> None:
     """An environment as `prime env install` leaves it: a package with its metadata."""
     module = packages / name.replace("-", "_")
     module.mkdir(parents=True, exist_ok=True)
@@ -137,14 +172,19 @@ def site_packages(project: Path) -> Path:
 def _environment(venv: Path, base: Path, executable: str) -> None:
     (venv / "bin").mkdir(parents=True, exist_ok=True)
     version = ".".join(map(str, sys.version_info[:3]))
-    (venv / "pyvenv.cfg").write_text(f"home = {base.parent}\ninclude-system-site-packages = false\nversion = {version}\n")
+    (venv / "pyvenv.cfg").write_text(
+        f"home = {base.parent}\ninclude-system-site-packages = false\nversion = {version}\n"
+    )
     _link(venv / "bin" / executable, base)
     packages = _site_packages(venv)
     packages.mkdir(parents=True, exist_ok=True)
     _link(packages / "miniature", Path(__file__).parent)
     titles = importlib.util.find_spec("setproctitle")
     if titles is None or titles.origin is None:
-        raise RuntimeError("setproctitle is not installed; install bs4-console with its dependencies to run a practice pod.")
+        raise RuntimeError(
+            "setproctitle is not installed; install bs4-console with its dependencies to run "
+            "a practice pod."
+        )
     _link(packages / "setproctitle", Path(titles.origin).parent)
 
 
@@ -153,8 +193,12 @@ def _site_packages(venv: Path) -> Path:
 
 
 def _script(path: Path, python: Path) -> None:
-    # Through sh, as pip writes it where a path is too long or has spaces for a #! line; the exec leaves no shell behind.
-    path.write_text(f"#!/bin/sh\n'''exec' \"{python}\" \"$0\" \"$@\"\n' '''\nfrom miniature.main import command\n\ncommand()\n")
+    # Through sh, as pip writes it where a path is too long or has spaces for a #! line; the exec
+    # leaves no shell behind.
+    path.write_text(
+        f"#!/bin/sh\n'''exec' \"{python}\" \"$0\" \"$@\"\n' '''\nfrom miniature.main import "
+        "command\n\ncommand()\n"
+    )
     path.chmod(0o755)
 
 

@@ -1,4 +1,6 @@
-"""JSON messages over a stream socket, one a line: what stands in for ZMQ, shared memory and queues between processes."""
+"""JSON messages over a stream socket, one a line: what stands in for ZMQ, shared memory and queues
+between processes.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,9 @@ class Lines:
 
 
 def wait(*channels: Lines, timeout: float | None = None) -> bool:
-    """Until one of them has something to read (or has ended); False when `timeout` seconds passed first."""
+    """Until one of them has something to read (or has ended); False when `timeout` seconds passed
+    first.
+    """
     if any(channel._ready for channel in channels):
         return True
     return bool(select.select([channel.sock for channel in channels], [], [], timeout)[0])

@@ -1,6 +1,7 @@
 """prime-rl's log lines: loguru's format in both generations, NDJSON in the current one when asked.
 
-Colours are always on (the launchers set LOGURU_FORCE_COLORS=1), there is no date, and `[file::line]` appears only at level debug.
+Colours are always on (the launchers set LOGURU_FORCE_COLORS=1), there is no date, and
+`[file::line]` appears only at level debug.
 """
 
 from __future__ import annotations
@@ -14,14 +15,24 @@ from datetime import datetime
 from pathlib import Path
 
 _DIM, _RESET, _BOLD, _NO_BOLD = "\x1b[2m", "\x1b[0m", "\x1b[1m", "\x1b[22m"
-_COLOUR = {"DEBUG": "\x1b[34m", "INFO": "", "SUCCESS": "\x1b[32m", "WARNING": "\x1b[33m", "ERROR": "\x1b[31m"}
+_COLOUR = {
+    "DEBUG": "\x1b[34m",
+    "INFO": "",
+    "SUCCESS": "\x1b[32m",
+    "WARNING": "\x1b[33m",
+    "ERROR": "\x1b[31m",
+}
 _RANK = {"TRACE": 5, "DEBUG": 10, "INFO": 20, "SUCCESS": 25, "WARNING": 30, "ERROR": 40}
 
 
 class Logger:
-    """Writes to standard output and, if given, to a file that an earlier process may have left (it is replaced)."""
+    """Writes to standard output and, if given, to a file that an earlier process may have left (it
+    is replaced).
+    """
 
-    def __init__(self, level: str = "info", file: Path | None = None, *, json_lines: bool = False) -> None:
+    def __init__(
+        self, level: str = "info", file: Path | None = None, *, json_lines: bool = False
+    ) -> None:
         self.level = level.upper()
         self.json_lines = json_lines
         self._outputs = [1]
@@ -46,14 +57,28 @@ class Logger:
         self._log("ERROR", message, at)
 
     def failure(self, message: str, error: BaseException, at: str = "") -> None:
-        """An error with its traceback: below the line, or in the `exception` field of a JSON line."""
+        """An error with its traceback: below the line, or in the `exception` field of a JSON
+        line.
+        """
         self._log("ERROR", message, at, "".join(traceback.format_exception(error)))
 
     def progress(self, desc: str, current: int, total: int, step: int) -> None:
-        """The JSON form of a progress bar; without JSON logging tqdm draws to standard error, which no log of a run keeps in order."""
+        """The JSON form of a progress bar; without JSON logging tqdm draws to standard error, which
+        no log of a run keeps in order.
+        """
         if self.json_lines:
-            entry = {"timestamp": _iso_now(), "level": "INFO", "type": "progress", "desc": desc, "current": current, "total": total}
-            self._write(json.dumps({**entry, "percent": 100 * current // max(total, 1), "step": step}) + "\n")
+            entry = {
+                "timestamp": _iso_now(),
+                "level": "INFO",
+                "type": "progress",
+                "desc": desc,
+                "current": current,
+                "total": total,
+            }
+            self._write(
+                json.dumps({**entry, "percent": 100 * current // max(total, 1), "step": step})
+                + "\n"
+            )
 
     def _log(self, level: str, message: str, at: str, exception: str = "") -> None:
         if _RANK[level] < _RANK.get(self.level, 20):
@@ -68,7 +93,10 @@ class Logger:
             return
         clock = time.strftime("%H:%M:%S")
         paint = _COLOUR[level] + _BOLD
-        text = f"{_DIM}{clock}{_RESET} {paint}{level:>7}{_RESET} {paint}{_NO_BOLD}{message}{_RESET}{_RESET}"
+        text = (
+            f"{_DIM}{clock}{_RESET} {paint}{level:>7}{_RESET} "
+            f"{paint}{_NO_BOLD}{message}{_RESET}{_RESET}"
+        )
         if self.level == "DEBUG":
             text += f"{paint}{_NO_BOLD} [{source}::{line}]{_RESET}{_RESET}"
         self._write(f"{text}\n{exception}")
@@ -106,7 +134,9 @@ def duration(seconds: float) -> str:
 
 
 class Bar:
-    """tqdm's bar on standard error, as it looks in a file: carriage returns, and log lines glued to it, until `close` ends its line."""
+    """tqdm's bar on standard error, as it looks in a file: carriage returns, and log lines glued to
+    it, until `close` ends its line.
+    """
 
     def __init__(self, desc: str, total: int) -> None:
         self._desc = desc
@@ -131,10 +161,16 @@ class Bar:
         share = min(self._done / self._total, 1.0)
         bar = "█" * int(10 * share)
         if self._done:
-            rate = f"{_clock(elapsed / self._done * (self._total - self._done))}, {self._done / max(elapsed, 0.01):5.2f}it/s"
+            rate = (
+                f"{_clock(elapsed / self._done * (self._total - self._done))}, "
+                f"{self._done / max(elapsed, 0.01):5.2f}it/s"
+            )
         else:
             rate = "?, ?it/s"
-        text = f"\r{self._desc}: {share:4.0%}|{bar:<10}| {self._done}/{self._total} [{_clock(elapsed)}<{rate}]"
+        text = (
+            f"\r{self._desc}: {share:4.0%}|{bar:<10}| {self._done}/{self._total} "
+            f"[{_clock(elapsed)}<{rate}]"
+        )
         os.write(2, text.encode())
 
 

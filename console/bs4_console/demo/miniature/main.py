@@ -1,4 +1,6 @@
-"""The one entry behind every command of the training environment: picks the generation and the component, and gives the exit code."""
+"""The one entry behind every command of the training environment: picks the generation and the
+component, and gives the exit code.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,13 @@ from pathlib import Path
 
 from . import gpu
 
-_MODULES = {"rl": "launcher", "inference": "inference", "orchestrator": "orchestrator", "env-server": "env_server", "train": "trainer"}
+_MODULES = {
+    "rl": "launcher",
+    "inference": "inference",
+    "orchestrator": "orchestrator",
+    "env-server": "env_server",
+    "train": "trainer",
+}
 _SHARED = {"torchrun": "torchrun", "vllm-router": "vllm.router", "vllm": "vllm.cli", "uv": "uv"}
 
 
@@ -29,7 +37,9 @@ def uv() -> None:
 
 
 def run(name: str, arguments: list[str]) -> None:
-    """Never returns. Threads that hang in a request must not hold up the end, hence no ordinary exit."""
+    """Never returns. Threads that hang in a request must not hold up the end, hence no ordinary
+    exit.
+    """
     generation = os.environ.get("BS4_MINIATURE_GENERATION", "current")
     package = {"2026-01": "v2026_01", "current": "current"}[generation]
     module = _SHARED.get(name) or f"{package}.{_MODULES[name]}"

@@ -1,7 +1,8 @@
 """The model: one number, the skill at reversing words, in a real safetensors file.
 
-Rewards come from completions that the engine generates with these weights, and updates come from those rewards: weights that never
-reach the engine leave the reward flat, here as in the real trainer.
+Rewards come from completions that the engine generates with these weights, and updates come from
+those rewards: weights that never reach the engine leave the reward flat, here as in the real
+trainer.
 """
 
 from __future__ import annotations
@@ -24,27 +25,42 @@ _BEST_SKILL = 0.96
 def write_weights(directory: Path, skill: float) -> None:
     """`directory/model.safetensors`: 8 bytes header length, JSON header, little-endian floats."""
     directory.mkdir(parents=True, exist_ok=True)
-    header = json.dumps({_TENSOR: {"dtype": "F64", "shape": [_SIZE], "data_offsets": [0, _SIZE * 8]}}).encode()
-    data = struct.pack(f"<{_SIZE}d", skill, *(math.sin(i + skill) if math.isfinite(skill) else skill for i in range(1, _SIZE)))
+    header = json.dumps(
+        {_TENSOR: {"dtype": "F64", "shape": [_SIZE], "data_offsets": [0, _SIZE * 8]}}
+    ).encode()
+    data = struct.pack(
+        f"<{_SIZE}d",
+        skill,
+        *(math.sin(i + skill) if math.isfinite(skill) else skill for i in range(1, _SIZE)),
+    )
     (directory / "model.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + data)
 
 
 def read_weights(directory: Path) -> float:
-    """The skill stored there; OSError when there is no such file, ValueError when it is no safetensors file."""
+    """The skill stored there; OSError when there is no such file, ValueError when it is no
+    safetensors file.
+    """
     raw = (directory / "model.safetensors").read_bytes()
     if len(raw) < 8 + _SIZE * 8:
-        raise ValueError("Error while deserializing header: incomplete metadata, file not fully covered")
+        raise ValueError(
+            "Error while deserializing header: incomplete metadata, file not fully covered"
+        )
     (length,) = struct.unpack_from("<Q", raw)
     (skill,) = struct.unpack_from("<d", raw, 8 + length)
     return float(skill)
 
 
 def generate(prompt: str, skill: float, done: int, count: int, rng: random.Random) -> str:
-    """The next `count` characters of an answer of which `done` exist: the reversed word, each character right with the skill's chance."""
+    """The next `count` characters of an answer of which `done` exist: the reversed word, each
+    character right with the skill's chance.
+    """
     word = prompt.split()[-1] if prompt.split() else "a"
     target = word[::-1]
     letters = (target[i % len(target)] for i in range(done, done + count))
-    return "".join(letter if rng.random() < skill else rng.choice("abcdefghijklmnopqrstuvwxyz") for letter in letters)
+    return "".join(
+        letter if rng.random() < skill else rng.choice("abcdefghijklmnopqrstuvwxyz")
+        for letter in letters
+    )
 
 
 def score(prompt: str, answer: str) -> float:
@@ -67,8 +83,11 @@ class Update:
 _USUAL_RATE = 3e-6
 
 
-def learn(skill: float, rewards: Sequence[float], lag: int, rng: random.Random, rate: float = _USUAL_RATE) -> tuple[float, Update]:
-    """One policy-gradient step in one dimension: groups without spread teach nothing, and too long a step overshoots as far as it likes.
+def learn(
+    skill: float, rewards: Sequence[float], lag: int, rng: random.Random, rate: float = _USUAL_RATE
+) -> tuple[float, Update]:
+    """One policy-gradient step in one dimension: groups without spread teach nothing, and too long
+    a step overshoots as far as it likes.
 
     How far the policy that is trained has gone from the one that generated shows in the mismatch.
     """
@@ -81,7 +100,10 @@ def learn(skill: float, rewards: Sequence[float], lag: int, rng: random.Random, 
         loss=0.002 * spread * rng.uniform(-0.6, 1.4) + 0.0 * learned,
         entropy=max(0.02 + 0.0 * learned, 0.58 * (1 - learned) + 0.03 + rng.gauss(0, 0.006)),
         mismatch_kl=abs(rng.gauss(0.0006, 0.0002)) * (1 + lag) + moved * moved,
-        grad_norm=0.05 + 0.4 * spread * rng.uniform(0.7, 1.3) + 0.4 * abs(gradient) * (abs(gradient) > 1) + 0.0 * learned,
+        grad_norm=0.05
+        + 0.4 * spread * rng.uniform(0.7, 1.3)
+        + 0.4 * abs(gradient) * (abs(gradient) > 1)
+        + 0.0 * learned,
     )
 
 

@@ -1,4 +1,6 @@
-"""What the launchers of both generations do with processes: titles, waiting for a child's end, joining, free ports."""
+"""What the launchers of both generations do with processes: titles, waiting for a child's end,
+joining, free ports.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +17,17 @@ PREFIX = "PRIME-RL"
 
 
 def set_title(title: str) -> None:
-    """The whole command line becomes `title`, and the environment is gone from /proc, as with the real library."""
+    """The whole command line becomes `title`, and the environment is gone from /proc, as with the
+    real library.
+    """
     setproctitle.setproctitle(title)
 
 
 class Children:
     """The launcher's children in start order, each watched by a thread that notes its end.
 
-    A child that ends with another code than 0 puts its error into `errors`; one that ends with 0 does not. That holds for the
-    inference server too, in both generations (prime-rl.md 1.2).
+    A child that ends with another code than 0 puts its error into `errors`; one that ends with 0
+    does not. That holds for the inference server too, in both generations (prime-rl.md 1.2).
     """
 
     def __init__(self) -> None:
@@ -50,7 +54,9 @@ class Children:
         return all(self._ended[key].is_set() for key in keys)
 
     def join(self) -> None:
-        """Each thread for up to 5 s, one after the other: this is most of the 23 to 26 s that an end by error takes."""
+        """Each thread for up to 5 s, one after the other: this is most of the 23 to 26 s that an
+        end by error takes.
+        """
         for thread in self._threads:
             thread.join(timeout=pace.paced(5))
 
@@ -70,7 +76,9 @@ def descendants(pid: int) -> list[int]:
                 raw = (entry / "stat").read_bytes()
             except (FileNotFoundError, ProcessLookupError):
                 continue
-            children.setdefault(int(raw[raw.rindex(b")") + 2 :].split()[1]), []).append(int(entry.name))
+            children.setdefault(int(raw[raw.rindex(b")") + 2 :].split()[1]), []).append(
+                int(entry.name)
+            )
     found: list[int] = []
     queue = [pid]
     while queue:

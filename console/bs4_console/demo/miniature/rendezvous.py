@@ -1,4 +1,6 @@
-"""What ranks of one trainer need of each other: a barrier. Rank 0 listens on MASTER_PORT, the others connect."""
+"""What ranks of one trainer need of each other: a barrier. Rank 0 listens on MASTER_PORT, the
+others connect.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,8 @@ class World:
             except ConnectionRefusedError:
                 if time.monotonic() > deadline:
                     raise RuntimeError(
-                        f"The client socket has timed out after {_STORE_SECONDS * 1000}ms while trying to connect to (localhost, {port})."
+                        f"The client socket has timed out after {_STORE_SECONDS * 1000}ms "
+                        f"while trying to connect to (localhost, {port})."
                     ) from None
                 time.sleep(0.02)
         self._peers[0].settimeout(pace.paced(_GROUP_SECONDS))
@@ -58,10 +61,14 @@ class World:
             return server.accept()[0]
         except TimeoutError:
             joined = f"{len(self._peers) + 1}/{self.size} clients joined."
-            raise DistStoreError(f"Timed out after {_STORE_SECONDS + 1} seconds waiting for clients. {joined}") from None
+            raise DistStoreError(
+                f"Timed out after {_STORE_SECONDS + 1} seconds waiting for clients. {joined}"
+            ) from None
 
     def barrier(self) -> None:
-        """Until every rank is here. A rank that is stopped stops all; one that died is torchrun's to deal with."""
+        """Until every rank is here. A rank that is stopped stops all; one that died is torchrun's
+        to deal with.
+        """
         if self.is_master:
             for peer in self._peers:
                 self._receive(peer)
@@ -77,11 +84,17 @@ class World:
             token = peer.recv(1)
         except TimeoutError:
             raise RuntimeError(
-                "[/pytorch/third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting "
-                f"{_GROUP_SECONDS * 1000}ms for recv operation to complete"
+                "[/pytorch/third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:81] Timed out "
+                f"waiting {_GROUP_SECONDS * 1000}ms for recv operation to complete"
             ) from None
         if not token:
-            raise RuntimeError("[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:547] Connection closed by peer [127.0.0.1]")
+            raise RuntimeError(
+                "[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:547] Connection "
+                "closed by peer [127.0.0.1]"
+            )
 
     def __repr__(self) -> str:
-        return f"World(world_size={self.size}, rank={self.rank}, local_rank={self.local_rank}, local_world_size={self.size}, num_nodes=1)"
+        return (
+            f"World(world_size={self.size}, rank={self.rank}, local_rank={self.local_rank}, "
+            f"local_world_size={self.size}, num_nodes=1)"
+        )

@@ -1,6 +1,8 @@
-"""Rollouts: the environment's worker that asks the server and scores, and the orchestrator's side of it.
+"""Rollouts: the environment's worker that asks the server and scores, and the orchestrator's side
+of it.
 
-A request is a group: `n` answers to one prompt. One thread a rollout, so that one that hangs does not hold up the others.
+A request is a group: `n` answers to one prompt. One thread a rollout, so that one that hangs does
+not hold up the others.
 """
 
 from __future__ import annotations
@@ -24,10 +26,25 @@ from .environment import Score
 from .harness import Harness, HarnessError
 from .lines import Closed, Lines, Message
 
-_WORDS = ("training", "reward", "policy", "gradient", "rollout", "entropy", "sampler", "environment", "trajectory")
+_WORDS = (
+    "training",
+    "reward",
+    "policy",
+    "gradient",
+    "rollout",
+    "entropy",
+    "sampler",
+    "environment",
+    "trajectory",
+)
 _THREADS = 32
 _WORKERS: list[int] = []
-_STATUS = {400: "BadRequestError", 401: "AuthenticationError", 404: "NotFoundError", 429: "RateLimitError"}
+_STATUS = {
+    400: "BadRequestError",
+    401: "AuthenticationError",
+    404: "NotFoundError",
+    429: "RateLimitError",
+}
 
 
 def prompt(index: int) -> str:
@@ -46,7 +63,9 @@ class Sampling:
 
 
 def _say_nothing(kind: str, text: str) -> None:
-    """The current generation's worker prints nothing about a failed rollout; its dispatcher does."""
+    """The current generation's worker prints nothing about a failed rollout; its dispatcher
+    does.
+    """
 
 
 #: Keeps what one rollout needs besides the model: (model, question) -> a block.
@@ -90,16 +109,31 @@ def _run_jobs(jobs: queue.SimpleQueue[Callable[[], None]]) -> None:
 
 
 def _rollout(connection: Connection, question: str, sampling: Sampling, score: Score) -> Message:
-    """One scored rollout. An error stays in the rollout's state: no answer, no tokens, and the reward of an empty answer."""
-    body = {"model": sampling.model, "messages": [{"role": "user", "content": question}], "max_tokens": sampling.max_tokens}
+    """One scored rollout. An error stays in the rollout's state: no answer, no tokens, and the
+    reward of an empty answer.
+    """
+    body = {
+        "model": sampling.model,
+        "messages": [{"role": "user", "content": question}],
+        "max_tokens": sampling.max_tokens,
+    }
     try:
         answer = connection.complete(body, sampling.timeout)
     except (APIConnectionError, APIStatusError) as error:
-        kind = _STATUS.get(error.status, "InternalServerError") if isinstance(error, APIStatusError) else type(error).__name__
+        kind = (
+            _STATUS.get(error.status, "InternalServerError")
+            if isinstance(error, APIStatusError)
+            else type(error).__name__
+        )
         return _failed(kind, str(error))
     text = answer["choices"][0]["message"]["content"]
     usage = answer["usage"]
-    return {"reward": score(question, text), "answer": text, "tokens": usage["total_tokens"], "output": usage["completion_tokens"]}
+    return {
+        "reward": score(question, text),
+        "answer": text,
+        "tokens": usage["total_tokens"],
+        "output": usage["completion_tokens"],
+    }
 
 
 def _failed(kind: str, text: str) -> Message:
@@ -147,7 +181,9 @@ class _Group:
 
 
 class Groups:
-    """The orchestrator's side: submit groups to a worker, get them back in `results` as (id, rollouts)."""
+    """The orchestrator's side: submit groups to a worker, get them back in `results` as (id,
+    rollouts).
+    """
 
     def __init__(self, channel: Lines, sampling: Sampling) -> None:
         self._channel = channel
@@ -158,7 +194,9 @@ class Groups:
     def submit(self, identity: str, index: int, count: int) -> None:
         """A request to a worker that died is lost without a word, as in the real queues."""
         with contextlib.suppress(Closed):
-            self._channel.send({"id": identity, "index": index, "n": count, "sampling": self._sampling})
+            self._channel.send(
+                {"id": identity, "index": index, "n": count, "sampling": self._sampling}
+            )
 
     def stop(self) -> None:
         with contextlib.suppress(Closed):
@@ -174,15 +212,19 @@ class Groups:
 
 
 def fork_worker(score: Score) -> Lines:
-    """2026-01: the environment's worker is forked by the orchestrator and keeps its command line. Call before any thread starts.
+    """2026-01: the environment's worker is forked by the orchestrator and keeps its command line.
+    Call before any thread starts.
 
-    It ends when it is told to, or by `end_workers`. An orchestrator that is killed does neither: then it stays, as the real one does.
+    It ends when it is told to, or by `end_workers`. An orchestrator that is killed does neither:
+    then it stays, as the real one does.
     """
     ours, theirs = Lines.pair()
     pid = os.fork()
     if pid == 0:
         ours.close()
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # asyncio.run in the real worker ends on it too, whatever its requests do
+        signal.signal(
+            signal.SIGINT, signal.SIG_DFL
+        )  # asyncio.run in the real worker ends on it too, whatever its requests do
         while not work(theirs, score, _report_aborted):
             signal.pause()
         os._exit(0)
@@ -192,7 +234,9 @@ def fork_worker(score: Score) -> Lines:
 
 
 def end_workers() -> None:
-    """Terminate the forked workers, as multiprocessing does with its daemons when a program ends by itself, be it by an error."""
+    """Terminate the forked workers, as multiprocessing does with its daemons when a program ends by
+    itself, be it by an error.
+    """
     while _WORKERS:
         pid = _WORKERS.pop()
         ended, _ = os.waitpid(pid, os.WNOHANG)
@@ -202,10 +246,15 @@ def end_workers() -> None:
 
 
 def _report_aborted(kind: str, text: str) -> None:
-    """Print what verifiers' own logger prints in the worker (environment.py:645 of eb3bae36), in its default format."""
+    """Print what verifiers' own logger prints in the worker (environment.py:645 of eb3bae36), in
+    its default format.
+    """
     clock = time.strftime("%Y-%m-%d %H:%M:%S")
     error = f"ModelError(), caused by {kind}({text!r})"
-    line = f"{clock} - verifiers.envs.environment.SingleTurnEnv - ERROR - Aborted rollout due to {error}\n"
+    line = (
+        f"{clock} - verifiers.envs.environment.SingleTurnEnv - ERROR - Aborted rollout due to "
+        f"{error}\n"
+    )
     os.write(2, line.encode())
 
 
@@ -225,7 +274,9 @@ def serve(listener: socket.socket, number: int, score: Score) -> None:
     harness = Harness()
     while True:
         sock, _ = listener.accept()
-        threading.Thread(target=work, args=(Lines(sock), score, _say_nothing, harness.program), daemon=True).start()
+        threading.Thread(
+            target=work, args=(Lines(sock), score, _say_nothing, harness.program), daemon=True
+        ).start()
 
 
 def advantages(rewards: list[float]) -> list[float]:
@@ -237,4 +288,8 @@ def advantages(rewards: list[float]) -> list[float]:
 def statistics(rollouts: list[Message]) -> dict[str, Any]:
     rewards = [rollout["reward"] for rollout in rollouts]
     tokens = [rollout["tokens"] for rollout in rollouts]
-    return {"reward": sum(rewards) / len(rewards), "tokens": sum(tokens), "seq_len": sum(tokens) / len(tokens)}
+    return {
+        "reward": sum(rewards) / len(rewards),
+        "tokens": sum(tokens),
+        "seq_len": sum(tokens) / len(tokens),
+    }

@@ -27,7 +27,10 @@ def latest_step(root: Path) -> int | None:
 
 def latest_stable(root: Path) -> int | None:
     """The largest step whose STABLE marker was written."""
-    return next((step for step in reversed(all_steps(root)) if (step_path(root, step) / "STABLE").exists()), None)
+    return next(
+        (step for step in reversed(all_steps(root)) if (step_path(root, step) / "STABLE").exists()),
+        None,
+    )
 
 
 def remove_steps_above(root: Path, step: int) -> list[int]:

@@ -1,4 +1,6 @@
-"""torchrun: ranks in sessions of their own, their output redirected to files and teed with a `[role N]:` prefix."""
+"""torchrun: ranks in sessions of their own, their output redirected to files and teed with a `[role
+N]:` prefix.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ _TAIL_SECONDS = 0.05  # torch's tail of the redirected files sleeps 0.1 s
 
 def main(arguments: Sequence[str]) -> int:
     """Exit code 0 when every rank ended with 0, else 1 with torch's report on standard error."""
-    options = dict(word.removeprefix("--").partition("=")[::2] for word in arguments if word.startswith("--"))
+    options = dict(
+        word.removeprefix("--").partition("=")[::2] for word in arguments if word.startswith("--")
+    )
     module = arguments[arguments.index("-m") + 1 :]
     role = options.get("role", "default")
     shown = {int(rank) for rank in options.get("local-ranks-filter", "0").split(",")}
@@ -41,7 +45,8 @@ class _Rank:
         self.number = number
         logs.mkdir(parents=True)
         self.outputs = [logs / "stdout.log", logs / "stderr.log"]
-        # Not through this process's own output: what a rank wrote is in its file even if torchrun dies.
+        # Not through this process's own output: what a rank wrote is in its file even if torchrun
+        # dies.
         with self.outputs[0].open("wb") as out, self.outputs[1].open("wb") as err:
             self.process = subprocess.Popen(
                 [sys.executable, "-u", "-m", *module],
@@ -54,7 +59,13 @@ class _Rank:
 
 def environment_of(rank: int, world: int) -> dict[str, str]:
     """What torchrun tells a rank of its place."""
-    told = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": world, "MASTER_ADDR": "localhost", "MASTER_PORT": _master_port()}
+    told = {
+        "RANK": rank,
+        "LOCAL_RANK": rank,
+        "WORLD_SIZE": world,
+        "MASTER_ADDR": "localhost",
+        "MASTER_PORT": _master_port(),
+    }
     return {**os.environ, **{key: str(value) for key, value in told.items()}}
 
 
@@ -74,7 +85,9 @@ class _Tail:
         self._prefix = f"[{role}{rank.number}]:".encode()
         self._done = threading.Event()
         followed = zip(rank.outputs, (1, 2), strict=True)
-        self._threads = [threading.Thread(target=self._follow, args=pair, daemon=True) for pair in followed]
+        self._threads = [
+            threading.Thread(target=self._follow, args=pair, daemon=True) for pair in followed
+        ]
         for thread in self._threads:
             thread.start()
 
@@ -106,7 +119,9 @@ class Ran(Protocol):
 
 
 class Agent:
-    """Waits for the ranks; the first that fails, or a signal to torchrun, ends all of them. `module`: what they run."""
+    """Waits for the ranks; the first that fails, or a signal to torchrun, ends all of them.
+    `module`: what they run.
+    """
 
     def __init__(self, ranks: Sequence[Ran], module: str) -> None:
         self.ranks, self._module = ranks, module
@@ -124,7 +139,9 @@ class Agent:
             codes = [rank.process.poll() for rank in self.ranks]
             if self._signal is not None:
                 return self._interrupted(self._signal)
-            failed = next((rank for rank in self.ranks if rank.process.returncode not in (None, 0)), None)
+            failed = next(
+                (rank for rank in self.ranks if rank.process.returncode not in (None, 0)), None
+            )
             if failed is not None:
                 return self._failed(failed)
             if all(code == 0 for code in codes):
@@ -132,10 +149,15 @@ class Agent:
             time.sleep(_TAIL_SECONDS)
 
     def _interrupted(self, number: int) -> int:
-        self._warn("W", f"torch/distributed/elastic/agent/server/api.py:739] Received {number} death signal, shutting down workers")
+        self._warn(
+            "W",
+            f"torch/distributed/elastic/agent/server/api.py:739] Received {number} death "
+            "signal, shutting down workers",
+        )
         self._end_ranks(signal.SIGTERM if number not in (signal.SIGINT, signal.SIGTERM) else number)
         sys.stderr.write(
-            f"torch.distributed.elastic.multiprocessing.api.SignalException: Process {os.getpid()} got signal: {number}\n",
+            "torch.distributed.elastic.multiprocessing.api.SignalException: Process "
+            f"{os.getpid()} got signal: {number}\n",
         )
         return 1
 
@@ -143,11 +165,16 @@ class Agent:
         self._end_ranks(signal.SIGTERM)
         code, pid = rank.process.returncode, rank.process.pid
         where = "torch/distributed/elastic/multiprocessing/api.py:986]"
-        self._warn("E", f"{where} failed (exitcode: {code}) local_rank: {rank.number} (pid: {pid}) of binary: {sys.executable}")
+        self._warn(
+            "E",
+            f"{where} failed (exitcode: {code}) local_rank: {rank.number} (pid: {pid}) of "
+            f"binary: {sys.executable}",
+        )
         sys.stderr.write(
             "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
             f"{'=' * 60}\n{self._module} FAILED\n{'-' * 60}\nRoot Cause (first observed failure):\n"
-            f"[0]:\n  rank      : {rank.number} (local_rank: {rank.number})\n  exitcode  : {code} (pid: {pid})\n{'=' * 60}\n"
+            f"[0]:\n  rank      : {rank.number} (local_rank: {rank.number})\n  exitcode  : "
+            f"{code} (pid: {pid})\n{'=' * 60}\n"
         )
         return 1
 

@@ -1,5 +1,7 @@
-"""uv, as far as a pod needs it: `uv run X ...` starts X from the project's environment as a child, waits for it and hands on signals;
-`uv sync` makes that environment; `uv tool run prime env install` and `uv pip install` put packages into it. Nothing is fetched."""
+"""uv, as far as a pod needs it: `uv run X ...` starts X from the project's environment as a child,
+waits for it and hands on signals; `uv sync` makes that environment; `uv tool run prime env install`
+and `uv pip install` put packages into it. Nothing is fetched.
+"""
 
 from __future__ import annotations
 
@@ -30,12 +32,18 @@ def main(arguments: Sequence[str]) -> int:
     command = [word for word in arguments[1:] if word not in ("--no-sync", "--frozen", "--locked")]
     environment = dict(os.environ)
     if (venv := _find_environment()) is not None:
-        environment |= {"PATH": f"{venv / 'bin'}:{environment.get('PATH', '')}", "VIRTUAL_ENV": str(venv)}
+        environment |= {
+            "PATH": f"{venv / 'bin'}:{environment.get('PATH', '')}",
+            "VIRTUAL_ENV": str(venv),
+        }
         os.environ["PATH"] = environment["PATH"]  # Popen looks the command up in our own PATH
     try:
         child = subprocess.Popen(command, env=environment)
     except FileNotFoundError:
-        sys.stderr.write(f"error: Failed to spawn: `{command[0]}`\n  Caused by: No such file or directory (os error 2)\n")
+        sys.stderr.write(
+            f"error: Failed to spawn: `{command[0]}`\n  Caused by: No such file or directory "
+            "(os error 2)\n"
+        )
         return 2
     _forward_signals(child)
     code = child.wait()
@@ -43,30 +51,44 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _sync() -> int:
-    """The environment grows under the eyes of whoever looks: the interpreter first, its packages after that."""
+    """The environment grows under the eyes of whoever looks: the interpreter first, its packages
+    after that.
+    """
     project = Path.cwd()
     if not (project / "pyproject.toml").exists():
-        sys.stderr.write("error: No `pyproject.toml` found in current directory or any parent directory\n")
+        sys.stderr.write(
+            "error: No `pyproject.toml` found in current directory or any parent directory\n"
+        )
         return 2
-    sys.stderr.write(f"Using CPython {sys.version.split()[0]}\nCreating virtual environment at: .venv\n")
+    sys.stderr.write(
+        f"Using CPython {sys.version.split()[0]}\nCreating virtual environment at: .venv\n"
+    )
     (project / ".venv" / "bin").mkdir(parents=True, exist_ok=True)
     pace.nap(SYNC_SECONDS)
-    install.install_training(project, sys.executable, os.environ.get("BS4_MINIATURE_GENERATION", "current"))
+    install.install_training(
+        project, sys.executable, os.environ.get("BS4_MINIATURE_GENERATION", "current")
+    )
     sys.stderr.write("Installed 3 packages in 1.20s\n")
     return 0
 
 
 def _install_from_hub(source: str) -> int:
-    """As the `prime` command does it: into the environment named by VIRTUAL_ENV. The hub has one."""
+    """As the `prime` command does it: into the environment named by VIRTUAL_ENV. The hub has
+    one.
+    """
     name, _, version = source.partition("/")[2].partition("@")
     venv = os.environ.get("VIRTUAL_ENV")
     if name != "reverse-text":
         sys.stderr.write(f"Environment {source} was not found on the hub\n")
         return 1
     if not venv or not Path(venv).is_dir():
-        sys.stderr.write("error: No virtual environment found; run `uv venv` to create an environment\n")
+        sys.stderr.write(
+            "error: No virtual environment found; run `uv venv` to create an environment\n"
+        )
         return 2
-    install.install_environment(install.site_packages(Path(venv).parent), install.ENVIRONMENT, version or "0.1.0")
+    install.install_environment(
+        install.site_packages(Path(venv).parent), install.ENVIRONMENT, version or "0.1.0"
+    )
     print(f"Successfully installed {source}")
     return 0
 
@@ -74,7 +96,9 @@ def _install_from_hub(source: str) -> int:
 def _find_environment() -> Path | None:
     """`.venv` of the working directory or of the nearest directory above it."""
     here = Path.cwd()
-    return next((found for place in (here, *here.parents) if (found := place / ".venv").is_dir()), None)
+    return next(
+        (found for place in (here, *here.parents) if (found := place / ".venv").is_dir()), None
+    )
 
 
 def _forward_signals(child: subprocess.Popen[bytes]) -> None:

@@ -27,7 +27,8 @@ class CommError(RuntimeError):
 
 
 def init(directory: Path, *, offline: bool, identity: str | None = None) -> None:
-    """As wandb.init: UsageError without a key, CommError when the server does not answer in 90 s; an offline run needs neither.
+    """As wandb.init: UsageError without a key, CommError when the server does not answer in 90 s;
+    an offline run needs neither.
 
     `identity`: the config's; a run that is known by it already is continued.
     """
@@ -39,7 +40,8 @@ def init(directory: Path, *, offline: bool, identity: str | None = None) -> None
     if mode == "offline":
         _files(directory / "wandb" / f"offline-run-{stamp}-{identity}", identity)
         sys.stderr.write(
-            "wandb: W&B syncing is set to `offline` in this directory. Run `wandb online` or set WANDB_MODE=online to enable.\n"
+            "wandb: W&B syncing is set to `offline` in this directory. Run `wandb online` or "
+            "set WANDB_MODE=online to enable.\n"
         )
         return
     if not _key():
@@ -50,7 +52,8 @@ def init(directory: Path, *, offline: bool, identity: str | None = None) -> None
         sys.stderr.write(f"wandb: Network error (ConnectionError), entering retry loop: {error}\n")
         pace.nap(90)
         raise CommError(
-            "Run initialization has timed out after 90.0 sec. Please try increasing the timeout with the `init_timeout` setting: "
+            "Run initialization has timed out after 90.0 sec. Please try increasing the timeout "
+            "with the `init_timeout` setting: "
             "`wandb.init(settings=wandb.Settings(init_timeout=120))`."
         ) from error
     _files(directory / "wandb" / f"run-{stamp}-{identity}", identity)

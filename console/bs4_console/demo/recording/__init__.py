@@ -1,4 +1,6 @@
-"""The recorded incident that `demo` shows where no practice pod can live; made by tools/record_incident.py."""
+"""The recorded incident that `demo` shows where no practice pod can live; made by
+tools/record_incident.py.
+"""
 
 from __future__ import annotations
 
@@ -9,5 +11,7 @@ NAME = "h100-c"
 
 
 def directory() -> Path:
-    """A mirror's root (core.mirror): the streams of one 2026-01 pod whose vLLM engine was killed in the middle of a generation."""
+    """A mirror's root (core.mirror): the streams of one 2026-01 pod whose vLLM engine was killed in
+    the middle of a generation.
+    """
     return Path(__file__).with_name("pod")

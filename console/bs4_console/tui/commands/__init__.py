@@ -1,7 +1,8 @@
-"""The one table of commands, a module for each room. Keys, the `:` line, the palette, the help screen and docs/commands.md are all read
-from it.
+"""The one table of commands, a module for each room. Keys, the `:` line, the palette, the help
+screen and docs/commands.md are all read from it.
 
-A command `next-incident` is carried out by the method `do_next_incident(args)` of the screen it is given on, or of the app.
+A command `next-incident` is carried out by the method `do_next_incident(args)` of the screen it is
+given on, or of the app.
 """
 
 from __future__ import annotations
@@ -69,7 +70,9 @@ def at(place: str) -> list[Command]:
 
 
 def parse(text: str) -> tuple[Command | None, str]:
-    """(command, arguments) of what was typed after `:`; an unambiguous beginning of a name is enough."""
+    """(command, arguments) of what was typed after `:`; an unambiguous beginning of a name is
+    enough.
+    """
     word, _, args = text.strip().partition(" ")
     command = BY_NAME.get(word)
     if command is None and word:

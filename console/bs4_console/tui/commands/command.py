@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-FLEET, POD, RUN, INCIDENT, LOG, HELP, MESSAGES = "fleet", "pod", "run", "incident", "log", "help", "messages"
+FLEET, POD, RUN, INCIDENT, LOG, HELP, MESSAGES = (
+    "fleet",
+    "pod",
+    "run",
+    "incident",
+    "log",
+    "help",
+    "messages",
+)
 JOURNAL, GPUS, NOTES = "journal", "gpus", "notes"
 EVERYWHERE = frozenset({FLEET, POD, RUN, INCIDENT, LOG, HELP, MESSAGES, JOURNAL, GPUS, NOTES})
 
@@ -18,14 +26,18 @@ NEEDS: Mapping[str, str] = {
     "run": "Select a run first; this row has none.",
     "incident": "There is no open incident here.",
     "plan": "There is no plan yet; make one first.",
-    "write": "This console is read-only: start it without --read-only, or remove read_only from the pod.",
+    "write": (
+        "This console is read-only: start it without --read-only, or remove read_only from the pod."
+    ),
 }
 
 
 @dataclass(frozen=True)
 class Command:
-    """`names`: what may be typed after `:`. `keys`: Textual key names, the first is shown. `hint`: its place in the key bar, 0 = not there.
-    `args`: what may follow the name, for the help; `completes`: what Tab offers for it (pods, runs, sources, playbooks, themes, levels)."""
+    """`names`: what may be typed after `:`. `keys`: Textual key names, the first is shown. `hint`:
+    its place in the key bar, 0 = not there. `args`: what may follow the name, for the help;
+    `completes`: what Tab offers for it (pods, runs, sources, playbooks, themes, levels).
+    """
 
     id: str
     names: tuple[str, ...]

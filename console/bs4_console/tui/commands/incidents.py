@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from bs4_console.tui.commands.command import FLEET, GPUS, INCIDENT, JOURNAL, LOG, NOTES, POD, RUN, Command, on
+from bs4_console.tui.commands.command import (
+    FLEET,
+    GPUS,
+    INCIDENT,
+    JOURNAL,
+    LOG,
+    NOTES,
+    POD,
+    RUN,
+    Command,
+    on,
+)
 
 COMMANDS = (
     Command(
@@ -10,9 +21,10 @@ COMMANDS = (
         ("open",),
         ("enter",),
         "Open",
-        "Go one level deeper: from the fleet into the run or pod under the cursor, from a run into its incident, from an incident "
-        "into the log where it was seen, in a log into the entry of the line, in the journal to the run that it was done to, "
-        "among GPUs to the run that holds it. With a path, that file of the pod.",
+        "Go one level deeper: from the fleet into the run or pod under the cursor, from a run "
+        "into its incident, from an incident into the log where it was seen, in a log into the "
+        "entry of the line, in the journal to the run that it was done to, among GPUs to the run "
+        "that holds it. With a path, that file of the pod.",
         on(FLEET, RUN, INCIDENT, LOG, JOURNAL, GPUS),
         ("pod",),
         hint=10,
@@ -24,7 +36,8 @@ COMMANDS = (
         ("incident", "inc", "i"),
         ("i",),
         "Incident",
-        "Open the worst open incident of the run: what is wrong, the evidence, the fix. With a failure id, that one.",
+        "Open the worst open incident of the run: what is wrong, the evidence, the fix. With "
+        "a failure id, that one.",
         on(FLEET, POD, RUN, LOG),
         ("incident",),
         hint=20,
@@ -36,7 +49,8 @@ COMMANDS = (
         ("plan", "p"),
         ("p",),
         "Make plan",
-        "Ask the agent what the playbook would do right now: exact commands, processes and files. Changes nothing on the pod.",
+        "Ask the agent what the playbook would do right now: exact commands, processes and "
+        "files. Changes nothing on the pod.",
         on(RUN, INCIDENT),
         ("run",),
         hint=12,
@@ -48,7 +62,8 @@ COMMANDS = (
         ("apply", "fix"),
         ("r",),
         "Run plan",
-        "Carry out the plan that is shown, after a confirmation that says what it touches. What is confirmed is the plan's hash.",
+        "Carry out the plan that is shown, after a confirmation that says what it touches. "
+        "What is confirmed is the plan's hash.",
         on(INCIDENT),
         ("plan", "write"),
         hint=11,
@@ -75,8 +90,8 @@ COMMANDS = (
         ("stop",),
         ("K",),
         "Stop run",
-        "End the run with all that descends from it, by its trainer's own rules, and prove its GPUs free. Shows who gets which signal and "
-        "asks for the run's name. Files stay.",
+        "End the run with all that descends from it, by its trainer's own rules, and prove its "
+        "GPUs free. Shows who gets which signal and asks for the run's name. Files stay.",
         on(FLEET, RUN, INCIDENT, LOG, JOURNAL, GPUS),
         ("run", "write"),
         hint=79,
@@ -86,8 +101,9 @@ COMMANDS = (
         ("merge",),
         ("X",),
         "Merge checkpoint",
-        "Put a verl step's shards together into a Hugging Face directory on the pod: the exact command, its needs, and one confirmation. "
-        "Without a step, the newest that is complete. What lies there already is left alone.",
+        "Put a verl step's shards together into a Hugging Face directory on the pod: the exact "
+        "command, its needs, and one confirmation. Without a step, the newest that is complete. "
+        "What lies there already is left alone.",
         on(FLEET, RUN),
         ("run", "write"),
         hint=30,
@@ -98,8 +114,9 @@ COMMANDS = (
         ("launch", "start"),
         ("W",),
         "Launch",
-        "Start a run on the pod: a form, the look before the start, exactly what would be done, and one confirmation. An ended run goes on "
-        "at its newest complete step. CONFIG and RUN fill the form.",
+        "Start a run on the pod: a form, the look before the start, exactly what would be done, "
+        "and one confirmation. An ended run goes on at its newest complete step. CONFIG and RUN "
+        "fill the form.",
         on(FLEET, POD, RUN),
         ("pod", "write"),
         hint=29,
@@ -110,7 +127,8 @@ COMMANDS = (
         ("note",),
         ("e",),
         "Note",
-        "Write a line about the run into the pod's journal, with your name: for those who look after it next. Touches nothing else.",
+        "Write a line about the run into the pod's journal, with your name: for those who "
+        "look after it next. Touches nothing else.",
         on(FLEET, RUN, INCIDENT, LOG, NOTES),
         ("run", "write"),
         hint=74,
@@ -121,7 +139,8 @@ COMMANDS = (
         ("notes",),
         ("A",),
         "Notes",
-        "Everything that people wrote about the run, the newest first, and the place to write more.",
+        "Everything that people wrote about the run, the newest first, and the place to "
+        "write more.",
         on(FLEET, RUN, INCIDENT, LOG),
         ("run",),
     ),
@@ -130,7 +149,8 @@ COMMANDS = (
         ("shell",),
         ("s",),
         "Shell",
-        "A shell on the pod: in tmux a window of its own, else here until you leave it. The command is said, and kept in the messages.",
+        "A shell on the pod: in tmux a window of its own, else here until you leave it. The "
+        "command is said, and kept in the messages.",
         on(FLEET, POD, RUN, INCIDENT, LOG, JOURNAL, GPUS),
         ("pod", "write"),
         hint=70,
@@ -149,7 +169,8 @@ COMMANDS = (
         ("retry", "reconnect"),
         ("R",),
         "Reconnect",
-        "End the pause before the next attempt to reach the pod, also after an error that is not retried by itself.",
+        "End the pause before the next attempt to reach the pod, also after an error that is "
+        "not retried by itself.",
         on(FLEET, POD, RUN, INCIDENT),
         ("pod",),
         hint=60,

@@ -1,4 +1,6 @@
-"""docs/commands.md, written from the table: `python -m bs4_console.tui.commands.page docs/commands.md`."""
+"""docs/commands.md, written from the table: `python -m bs4_console.tui.commands.page
+docs/commands.md`.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,18 @@ def markdown(table: Iterable[Command], keys: Mapping[str, Iterable[str]] | None 
     lines = [
         "# Keys and commands",
         "",
-        "Written from the console's own table (`bs4_console/tui/commands/`) by `python -m bs4_console.tui.commands.page docs/commands.md`; "
-        "do not edit.",
+        "Written from the console's own table (`bs4_console/tui/commands/`) by `python -m "
+        "bs4_console.tui.commands.page docs/commands.md`; do not edit.",
         "",
-        "Type `:` and a name, press a key, or search with ctrl+p. `?` in the console shows the same for the screen you are on.",
+        (
+            "Type `:` and a name, press a key, or search with ctrl+p. `?` in the console shows "
+            "the same for the screen you are on."
+        ),
         "",
-        "**Your own keys.** `keys.toml` in the configuration directory, by the command's id; several keys with commas between them:",
+        (
+            "**Your own keys.** `keys.toml` in the configuration directory, by the command's id; "
+            "several keys with commas between them:"
+        ),
         "",
         "```toml",
         "[keys]",
@@ -28,28 +36,39 @@ def markdown(table: Iterable[Command], keys: Mapping[str, Iterable[str]] | None 
         'incident = "w, f6"',
         "```",
         "",
-        "Whatever cannot be (a command that does not exist, a key that another command has on the same screen, one that moves the cursor, "
-        "a file that cannot be read) is said once in a sentence, and the usual key stays.",
+        "Whatever cannot be (a command that does not exist, a key that another command has on the "
+        "same screen, one that moves the cursor, a file that cannot be read) is said once in a "
+        "sentence, and the usual key stays.",
         "",
-        "**Colours.** `:theme` goes through bs4-dark, bs4-light, bs4-safe and bs4-safe-light (good, warning and bad stay apart for "
-        "colour-blind eyes), bs4-no-colour, and Textual's own by name. `NO_COLOR=1` uses none. Every state has a sign and a word as well.",
+        "**Colours.** `:theme` goes through bs4-dark, bs4-light, bs4-safe and bs4-safe-light "
+        "(good, warning and bad stay apart for colour-blind eyes), bs4-no-colour, and Textual's "
+        "own by name. `NO_COLOR=1` uses none. Every state has a sign and a word as well.",
         "",
-        "**Over SSH.** Where `SSH_CONNECTION` or `SSH_TTY` is set the screen paints less: news of pods once a second, logs within a "
-        "budget of bytes. `BS4_REMOTE=1` or `0` decides it by hand.",
+        "**Over SSH.** Where `SSH_CONNECTION` or `SSH_TTY` is set the screen paints less: news of "
+        "pods once a second, logs within a budget of bytes. `BS4_REMOTE=1` or `0` decides it by "
+        "hand.",
         "",
-        "**Read-only.** With `bs4-console --read-only`, or on a pod with `read_only = true`, every action is refused "
-        "before anything is sent.",
+        "**Read-only.** With `bs4-console --read-only`, or on a pod with `read_only = true`, "
+        "every action is refused before anything is sent.",
         "",
-        "**Kept.** Theme, filter, order, silenced alerts, pins, and the screen you are on are in `screen.json` in the state directory, "
-        "written a moment after each change: after a crash or kill -9 the next start is where you were.",
+        "**Kept.** Theme, filter, order, silenced alerts, pins, and the screen you are on are in "
+        "`screen.json` in the state directory, written a moment after each change: after a crash "
+        "or kill -9 the next start is where you were.",
         "",
         "| id | key | typed | on | what it does |",
         "|---|---|---|---|---|",
     ]
     for command in table:
-        shown = " ".join(f"`{key_text(key)}`" for key in (keys or {}).get(command.id, command.keys)) or "–"
+        shown = (
+            " ".join(f"`{key_text(key)}`" for key in (keys or {}).get(command.id, command.keys))
+            or "–"
+        )
         typed = (
-            ", ".join(f"`:{name}{' ' + command.args if command.args and i == 0 else ''}`" for i, name in enumerate(command.names)) or "–"
+            ", ".join(
+                f"`:{name}{' ' + command.args if command.args and i == 0 else ''}`"
+                for i, name in enumerate(command.names)
+            )
+            or "–"
         )
         where = "everywhere" if command.where == EVERYWHERE else ", ".join(sorted(command.where))
         lines.append(f"| `{command.id}` | {shown} | {typed} | {where} | {command.help} |")

@@ -10,7 +10,8 @@ COMMANDS = (
         ("journal", "j"),
         ("J",),
         "Journal",
-        "All that was done on every pod, by whom and with which commands, newest first: plans, fixes, launches, stops, notes.",
+        "All that was done on every pod, by whom and with which commands, newest first: "
+        "plans, fixes, launches, stops, notes.",
         EVERYWHERE,
         hint=73,
     ),
@@ -19,8 +20,9 @@ COMMANDS = (
         ("gpus", "gpu"),
         ("U",),
         "GPUs",
-        "The GPUs of all pods, those with complaints first: busy, memory, power, temperature, clocks, why they are slowed down, ECC and "
-        "Xid errors, and which run and component holds each; several processes have a row each.",
+        "The GPUs of all pods, those with complaints first: busy, memory, power, temperature, "
+        "clocks, why they are slowed down, ECC and Xid errors, and which run and component holds "
+        "each; several processes have a row each.",
         EVERYWHERE,
         hint=75,
     ),
@@ -29,7 +31,8 @@ COMMANDS = (
         ("pin",),
         ("P",),
         "Pin",
-        "Pin this place (row, run, log, incident) to the next free number from 1 to 9; there again, the number is free. Pins are kept.",
+        "Pin this place (row, run, log, incident) to the next free number from 1 to 9; there "
+        "again, the number is free. Pins are kept.",
         on(FLEET, POD, RUN, INCIDENT, LOG),
         ("pod",),
     ),
@@ -38,7 +41,8 @@ COMMANDS = (
         ("jump",),
         (),
         "Jump",
-        "Go to a pinned place; its number alone, 1 to 9, does it from everywhere. Without one, what is pinned.",
+        "Go to a pinned place; its number alone, 1 to 9, does it from everywhere. Without "
+        "one, what is pinned.",
         EVERYWHERE,
         args="[NUMBER]",
         completes="pins",
@@ -58,8 +62,9 @@ COMMANDS = (
         ("file",),
         ("O",),
         "Open file",
-        "Any file of the pod as a log: live, searched and paged where it lies. The path begins with / or ~/, and Tab goes on with what "
-        "lies there; what may hold credentials is not shown. `:open PATH` does the same.",
+        "Any file of the pod as a log: live, searched and paged where it lies. The path begins "
+        "with / or ~/, and Tab goes on with what lies there; what may hold credentials is not "
+        "shown. `:open PATH` does the same.",
         on(FLEET, POD, RUN, INCIDENT, LOG),
         ("pod",),
         args="PATH",
@@ -70,14 +75,22 @@ COMMANDS = (
         ("pod",),
         ("d",),
         "Pod",
-        "The pod of what is looked at: what became of it and by which signs, link, GPUs, host, what is done there, its store, its agent, "
-        "what could not be seen, and what witnesses say. With a name, the fleet with the cursor on that pod.",
+        "The pod of what is looked at: what became of it and by which signs, link, GPUs, host, "
+        "what is done there, its store, its agent, what could not be seen, and what witnesses "
+        "say. With a name, the fleet with the cursor on that pod.",
         EVERYWHERE,
         hint=78,
         args="[NAME]",
         completes="pods",
     ),
-    Command("fleet", ("fleet", "pods"), (), "Fleet", "All pods and runs in one table, what needs you first.", EVERYWHERE),
+    Command(
+        "fleet",
+        ("fleet", "pods"),
+        (),
+        "Fleet",
+        "All pods and runs in one table, what needs you first.",
+        EVERYWHERE,
+    ),
     Command(
         "messages",
         ("messages", "m"),

@@ -10,7 +10,8 @@ COMMANDS = (
         ("compact",),
         ("C",),
         "Compact",
-        "A row for each pod, its GPUs as one strip with × where there is a complaint; again, a row for each GPU.",
+        "A row for each pod, its GPUs as one strip with × where there is a complaint; again, "
+        "a row for each GPU.",
         on(GPUS),
         hint=30,
     ),
@@ -28,8 +29,9 @@ COMMANDS = (
         ("sort",),
         ("S",),
         "Sort",
-        "Sort the fleet by need (the usual order: what needs you first), pod, run, state, age, link, step, eta, pace, reward, gpu or disk; "
-        "`-` in front turns it round. Without a name, the next of them.",
+        "Sort the fleet by need (the usual order: what needs you first), pod, run, state, age, "
+        "link, step, eta, pace, reward, gpu or disk; `-` in front turns it round. Without a name, "
+        "the next of them.",
         on(FLEET),
         hint=76,
         args="[COLUMN]",
@@ -40,8 +42,8 @@ COMMANDS = (
         ("group",),
         ("B",),
         "Group",
-        "Put the fleet under headings by pod, state or trainer, or none; the group with the worst row stands first. "
-        "Enter on a heading folds it. Without a name, the next of them.",
+        "Put the fleet under headings by pod, state or trainer, or none; the group with the worst "
+        "row stands first. Enter on a heading folds it. Without a name, the next of them.",
         on(FLEET),
         hint=77,
         args="[BY]",
@@ -61,8 +63,8 @@ COMMANDS = (
         ("silence", "mute"),
         ("M",),
         "Silence alerts",
-        "No bell, notification or toast for the run under the cursor, or with that word for its pod or for all; again, and they come back. "
-        "The screen shows everything as before.",
+        "No bell, notification or toast for the run under the cursor, or with that word for its "
+        "pod or for all; again, and they come back. The screen shows everything as before.",
         on(FLEET, POD, RUN),
         args="[run|pod|all]",
         completes="silences",

@@ -80,7 +80,9 @@ class ConsoleScreen(Screen[None]):
         return Subject()
 
     def draw(self) -> None:
-        """Bring everything but the logs up to date; called when something changed, and once a second."""
+        """Bring everything but the logs up to date; called when something changed, and once a
+        second.
+        """
 
     def pulse(self) -> None:
         """Bring the logs up to date; called at the repaint rate."""
@@ -103,11 +105,14 @@ class ConsoleScreen(Screen[None]):
         self.refocus()
 
     def on_screen_resume(self) -> None:
-        # Behind Textual's own handler, which lays the screen out: what is painted then is already up to date.
+        # Behind Textual's own handler, which lays the screen out: what is painted then is already
+        # up to date.
         self.call_next(self.redraw)
 
     def _compositor_refresh(self) -> None:
-        """Textual's way to the terminal. Of a screen that was not yet drawn it would paint the empty widgets, and all of it once more."""
+        """Textual's way to the terminal. Of a screen that was not yet drawn it would paint the
+        empty widgets, and all of it once more.
+        """
         if self.drawn:
             super()._compositor_refresh()
 
@@ -121,7 +126,8 @@ class ConsoleScreen(Screen[None]):
         self.draw_safely()
         self.pulse_safely()
         if first:
-            # As tall as what they now show, the widgets are painted once and not twice. Each would clear these in its own time.
+            # As tall as what they now show, the widgets are painted once and not twice. Each would
+            # clear these in its own time.
             for widget in (self, *self.query(Widget)):
                 widget._clear_arrangement_cache()
                 widget.clear_cached_dimensions()
@@ -147,26 +153,47 @@ class ConsoleScreen(Screen[None]):
         rows = app.overview.rows(app.fleet.pods, app.clock)
         # Run and pod have a line of their own for it.
         pod = self.subject().pod if self.place in (commands.INCIDENT, commands.LOG) else None
-        self.query_one(TopBar).tell(self.trail(), rows, app.clock, app.read_only or self._pod_is_locked(), app.settings.quiet, pod)
+        self.query_one(TopBar).tell(
+            self.trail(),
+            rows,
+            app.clock,
+            app.read_only or self._pod_is_locked(),
+            app.settings.quiet,
+            pod,
+        )
         hints = [
             (app.keys[c.id], c.title.lower(), c)
             for c in commands.at(self.place)
-            if c.hint and app.keys.get(c.id) and not app.lacks(c, self) and self._timely(c) and self.hints(c)
+            if c.hint
+            and app.keys.get(c.id)
+            and not app.lacks(c, self)
+            and self._timely(c)
+            and self.hints(c)
         ]
         self.query_one(KeyBar).tell(hints, self.size.width)
 
     def _timely(self, command: commands.Command) -> bool:
-        """A run that goes on is not launched; where none does, that is what one is here for. Whole weights are not merged."""
+        """A run that goes on is not launched; where none does, that is what one is here for. Whole
+        weights are not merged.
+        """
         subject = self.subject()
         if command.id == "pod":
             return subject.pod is not None
         if command.id == "merge":
             return self.place == commands.RUN and subject.run is not None and _merges(subject.run)
-        return command.id != "launch" or subject.run is None or subject.run.word in ("failed", "stopped", "finished")
+        return (
+            command.id != "launch"
+            or subject.run is None
+            or subject.run.word in ("failed", "stopped", "finished")
+        )
 
     def _pod_is_locked(self) -> bool:
         """Whether this screen is about one pod, and that is read-only."""
-        pod = self.subject().pod if self.place in (commands.POD, commands.RUN, commands.INCIDENT, commands.LOG) else None
+        pod = (
+            self.subject().pod
+            if self.place in (commands.POD, commands.RUN, commands.INCIDENT, commands.LOG)
+            else None
+        )
         return pod is not None and pod.read_only
 
     def hints(self, command: commands.Command) -> bool:
@@ -221,7 +248,9 @@ class ConsoleScreen(Screen[None]):
             self.prompted(event.kind, "", final=True)
 
     def prompted(self, kind: str, text: str, *, final: bool) -> None:
-        """What was typed after `/` or find: on every letter, and with `final` on Enter (or empty on Esc)."""
+        """What was typed after `/` or find: on every letter, and with `final` on Enter (or empty on
+        Esc).
+        """
 
     # -- commands that work wherever there is a pod
 
@@ -262,13 +291,18 @@ class ConsoleScreen(Screen[None]):
         def started(key: str | None) -> None:
             if key and session is not None and form.plan is not None:
                 name = form.plan.run
-                self.console_app.say(f"{name} is being started on {pod.name}; it is called good when its first step is done.")
+                self.console_app.say(
+                    f"{name} is being started on {pod.name}; it is called good when its "
+                    "first step is done."
+                )
                 self.console_app.spawn(f"start {name}", self._watch_launch(session, key))
 
         self.console_app.push_screen(form, started)
 
     async def _watch_launch(self, session: PodSession, key: str) -> None:
-        """Goes to the run as soon as there is one, unless the person has gone elsewhere by then; tells how the start ended."""
+        """Goes to the run as soon as there is one, unless the person has gone elsewhere by then;
+        tells how the start ended.
+        """
         from bs4_console.core import launch, run_incidents
 
         app, pod, there = self.console_app, session.state, False
@@ -276,8 +310,13 @@ class ConsoleScreen(Screen[None]):
         def tell(incident: IncidentView) -> None:
             """Of the other incidents the run's screen and the alerts tell."""
             if incident.severity == "critical":
-                how = f"{app.keys['incident']} shows what is known of it, {app.keys['stop']} ends the run."
-                app.say(f"{incident.run} does not start well: {incident.title}. {how}", severity="error")
+                how = (
+                    f"{app.keys['incident']} shows what is known of it, {app.keys['stop']} ends "
+                    "the run."
+                )
+                app.say(
+                    f"{incident.run} does not start well: {incident.title}. {how}", severity="error"
+                )
 
         with contextlib.ExitStack() as reporting:
             async for action in session.follow_action(key):
@@ -285,10 +324,15 @@ class ConsoleScreen(Screen[None]):
                 if run is not None and not there:
                     there = True
                     reporting.enter_context(run_incidents.reported(pod, action, tell))
-                    if app.screen is self and not (self.place == commands.RUN and self.subject().run is run):
+                    if app.screen is self and not (
+                        self.place == commands.RUN and self.subject().run is run
+                    ):
                         app.open_run(pod, run)
                 if action.ended:
-                    app.say(launch.verdict(action, pod)[0], severity="information" if action.state == "done" else "error")
+                    app.say(
+                        launch.verdict(action, pod)[0],
+                        severity="information" if action.state == "done" else "error",
+                    )
 
     def do_note(self, args: str) -> None:
         if args:
@@ -299,7 +343,9 @@ class ConsoleScreen(Screen[None]):
     def _write_note(self, text: str) -> None:
         subject, session = self.subject(), self.session()
         if text.strip() and subject.run is not None and session is not None:
-            self.console_app.spawn("note", self._submit_note(session, subject.run.name, text.strip()))
+            self.console_app.spawn(
+                "note", self._submit_note(session, subject.run.name, text.strip())
+            )
 
     async def _submit_note(self, session: PodSession, run: str, text: str) -> None:
         await session.submit("note", run=run, text=text)
@@ -327,30 +373,41 @@ class ConsoleScreen(Screen[None]):
         self.console_app.push_screen(StopScreen(pod, run), answered)
 
     async def _submit_stop(self, session: PodSession, run: str) -> None:
-        """Submits it and tells how it ends; the agent goes on with it whether or not this console waits."""
+        """Submits it and tells how it ends; the agent goes on with it whether or not this console
+        waits.
+        """
         app = self.console_app
         key = await session.submit("stop", run=run)
         app.say(f"{session.state.name} stops {run}; {app.keys['journal']} shows how far it is.")
         async for action in session.follow_action(key):
             if action.ended:
                 done = action.state == "done"
-                app.say(f"{run}: {action.detail or action.state}", severity="information" if done else "error")
+                app.say(
+                    f"{run}: {action.detail or action.state}",
+                    severity="information" if done else "error",
+                )
 
 
 def _merges(run: RunState) -> bool:
-    from bs4_console.core import merge  # with all that is known of trainers: the first paint does not wait for it
+    from bs4_console.core import (
+        merge,
+    )  # with all that is known of trainers: the first paint does not wait for it
 
     return merge.possible(run)
 
 
 class Question(ModalScreen[ScreenResultType]):
-    """A dialog over a screen. `tell` brings its text up to date; it is called when something changed, and once a second."""
+    """A dialog over a screen. `tell` brings its text up to date; it is called when something
+    changed, and once a second.
+    """
 
     def tell(self) -> None:
         raise NotImplementedError
 
     def tell_safely(self) -> None:
-        """Being built or taken down, its widgets come and go one by one: the next look has them all, or none is needed any more."""
+        """Being built or taken down, its widgets come and go one by one: the next look has them
+        all, or none is needed any more.
+        """
         with contextlib.suppress(NoMatches):
             self.tell()
 

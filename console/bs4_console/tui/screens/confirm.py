@@ -1,4 +1,6 @@
-"""The last question before something is done: what it touches, and a confirmation as strong as the danger."""
+"""The last question before something is done: what it touches, and a confirmation as strong as the
+danger.
+"""
 
 from __future__ import annotations
 
@@ -22,20 +24,24 @@ if TYPE_CHECKING:
     from bs4_console.tui.app import ConsoleApp
 
 
-#: Rows of the terminal from which each step's command stands below it, where the plan behind the question shows them at any size.
+#: Rows of the terminal from which each step's command stands below it, where the plan behind the
+#: question shows them at any size.
 ROOMY = 36
 #: Rows of the question that are shown however small the terminal is.
 LEAST = 3
 
 
 class Confirmation(Question[bool]):
-    """Answers True only after `y`, or after `wanted` was typed where `typed` says so. `alone`: nothing behind it shows the commands, which
-    then stand in it at any size. A subclass gives `asked`."""
+    """Answers True only after `y`, or after `wanted` was typed where `typed` says so. `alone`:
+    nothing behind it shows the commands, which then stand in it at any size. A subclass gives
+    `asked`.
+    """
 
     DEFAULT_CSS = """
     Confirmation { align: center middle; background: $background 60%; }
     Confirmation > Vertical {
-        width: 76; max-width: 96%; height: auto; max-height: 90%; border: round $error; padding: 0 1; background: $surface;
+        width: 76; max-width: 96%; height: auto; max-height: 90%; border: round $error;
+        padding: 0 1; background: $surface;
     }
     Confirmation VerticalScroll { height: auto; scrollbar-size-vertical: 1; }
     Confirmation Input { height: 1; border: none; padding: 0 1; background: $panel; }
@@ -49,7 +55,9 @@ class Confirmation(Question[bool]):
     ]
     AUTO_FOCUS = "Input"
 
-    def __init__(self, wanted: str, *, typed: bool, yes: str = "run it", alone: bool = False) -> None:
+    def __init__(
+        self, wanted: str, *, typed: bool, yes: str = "run it", alone: bool = False
+    ) -> None:
         super().__init__()
         self.wanted, self.typed, self._yes, self._alone = wanted, typed, yes, alone
         self._complaint = ""
@@ -77,19 +85,36 @@ class Confirmation(Question[bool]):
             lines = self._question(width - 1)
         self.query_one(VerticalScroll).styles.max_height = room
         self.query_one("#question", Panel).show(lines)
-        said: Line = [(self._complaint, "bad bold")] if self._complaint or not more else [("PgDn", "key"), (" the rest", "dim")]
+        said: Line = (
+            [(self._complaint, "bad bold")]
+            if self._complaint or not more
+            else [("PgDn", "key"), (" the rest", "dim")]
+        )
         key, no = ("⏎", "esc") if self.typed else ("y", "n")
-        answer: Line = [(key, "key"), (f" {self._yes}    ", "bold"), (no, "key"), (" leave everything as it is", "dim")]
+        answer: Line = [
+            (key, "key"),
+            (f" {self._yes}    ", "bold"),
+            (no, "key"),
+            (" leave everything as it is", "dim"),
+        ]
         self.query_one("#answer", Panel).show([said, answer])
 
     def _question(self, width: int) -> list[Line]:
         """With the commands where all of it fits, or where nothing else shows them."""
         whole = self._asked(width, commands=self._alone or self.app.size.height >= ROOMY)
-        return whole if self._alone or len(whole) + 6 <= self.app.size.height * 0.9 else self._asked(width, commands=False)
+        return (
+            whole
+            if self._alone or len(whole) + 6 <= self.app.size.height * 0.9
+            else self._asked(width, commands=False)
+        )
 
     def _asked(self, width: int, *, commands: bool) -> list[Line]:
         lines = self.asked(width, commands=commands)
-        return [*lines, [], *fold(f"To confirm, type {self.wanted}", width, "bold")] if self.typed else lines
+        return (
+            [*lines, [], *fold(f"To confirm, type {self.wanted}", width, "bold")]
+            if self.typed
+            else lines
+        )
 
     def action_page(self, way: int) -> None:
         """From wherever the cursor is, the name's field too."""
@@ -112,16 +137,26 @@ class Confirmation(Question[bool]):
 
 
 class ConfirmScreen(Confirmation):
-    """Before a plan is carried out: `y` (danger none or restart) or the run's name (everything else)."""
+    """Before a plan is carried out: `y` (danger none or restart) or the run's name (everything
+    else).
+    """
 
     def __init__(self, plan: PlanView, pod: PodState, beside: Sequence[str] | None = None) -> None:
-        """`beside`: what a person should know besides the steps, where no page behind the question shows the plan."""
-        super().__init__(plan.run or pod.name, typed=plans.must_type(plan.plan), alone=beside is not None)
+        """`beside`: what a person should know besides the steps, where no page behind the question
+        shows the plan.
+        """
+        super().__init__(
+            plan.run or pod.name, typed=plans.must_type(plan.plan), alone=beside is not None
+        )
         self.plan, self.pod, self._beside = plan, pod, beside or ()
 
     def asked(self, width: int, *, commands: bool) -> list[Line]:
         does, role = plans.danger(self.plan.plan)
-        lines: list[Line] = [[(f"Run {self.plan.playbook} on {self.pod.name}?", "bold")], [("It ", ""), (does, role), (".", "")], []]
+        lines: list[Line] = [
+            [(f"Run {self.plan.playbook} on {self.pod.name}?", "bold")],
+            [("It ", ""), (does, role), (".", "")],
+            [],
+        ]
         for text, command in zip(blast(self.plan.plan), commands_of(self.plan.plan), strict=True):
             folded = fold(text, width, "", 2)
             lines += [[("· ", "dim"), (folded[0][0][0].lstrip(), "")], *folded[1:]]

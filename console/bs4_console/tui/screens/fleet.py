@@ -74,7 +74,12 @@ class FleetScreen(TableScreen):
                 line += [("sorted by ", "dim"), (app.settings.sort, "bold"), ("  ", "")]
             if app.settings.group:
                 line += [("grouped by ", "dim"), (app.settings.group, "bold"), ("  ", "")]
-            line += [(app.keys["sort"], "key @sort"), (" sorts  ", "dim"), (app.keys["group"], "key @group"), (" groups", "dim")]
+            line += [
+                (app.keys["sort"], "key @sort"),
+                (" sorts  ", "dim"),
+                (app.keys["group"], "key @group"),
+                (" groups", "dim"),
+            ]
             lines.append(line)
         elif not lines and old and not self.show_old:
             lines.append(
@@ -110,7 +115,12 @@ class FleetScreen(TableScreen):
         if pod is None:
             return []
         width = self.size.width
-        head: Line = [(" ", ""), *status.of(pod, run).line(), (f"  {pod.name}", "bold"), (f" / {run.name}" if run else "", "bold")]
+        head: Line = [
+            (" ", ""),
+            *status.of(pod, run).line(),
+            (f"  {pod.name}", "bold"),
+            (f" / {run.name}" if run else "", "bold"),
+        ]
         advice, keys = self._what_to_press(subject)
         lines = [spread(cut(head, max(10, width - width_of(keys) - 1)), keys, width)]
         problems = status.wrong(pod, run, app.clock)
@@ -133,21 +143,41 @@ class FleetScreen(TableScreen):
         if pod is None:
             return "", []
         if pod.link.state == "host key?":
-            return "First contact: compare the fingerprint.", [(app.keys["open"], "key @open"), (" fingerprint ", "@open")]
+            return "First contact: compare the fingerprint.", [
+                (app.keys["open"], "key @open"),
+                (" fingerprint ", "@open"),
+            ]
         signs: Line = [(app.keys["pod"], "key @pod"), (" signs and what to do ", "@pod")]
         if pod.lost is not None and status.taken(pod):
             return pod.lost.next_step, signs
         if subject.incidents:
             summary = subject.incidents[0].summary
-            return summary, [(app.keys["incident"], "key @incident"), (" evidence and fix ", "@incident")]
-        if pod.lost is not None and status.lost(pod) is not None and pod.lost.word != "network-only":
+            return summary, [
+                (app.keys["incident"], "key @incident"),
+                (" evidence and fix ", "@incident"),
+            ]
+        if (
+            pod.lost is not None
+            and status.lost(pod) is not None
+            and pod.lost.word != "network-only"
+        ):
             return pod.lost.next_step, signs
         if status.link_down(pod):
             if pod.lost is not None and pod.lost.word == "network-only":
-                return pod.lost.next_step, [(app.keys["retry"], "key @retry"), (" reconnect now ", "@retry")]
+                return pod.lost.next_step, [
+                    (app.keys["retry"], "key @retry"),
+                    (" reconnect now ", "@retry"),
+                ]
             # What to do alone says nothing of what it is about.
-            known = f"{pod.link.detail} {pod.link.next_step}".strip() if pod.link.state == "error" else pod.link.next_step
-            return known or "It is tried again by itself.", [(app.keys["retry"], "key @retry"), (" reconnect now ", "@retry")]
+            known = (
+                f"{pod.link.detail} {pod.link.next_step}".strip()
+                if pod.link.state == "error"
+                else pod.link.next_step
+            )
+            return known or "It is tried again by itself.", [
+                (app.keys["retry"], "key @retry"),
+                (" reconnect now ", "@retry"),
+            ]
         if not pod.link.up and subject.run is None:
             return "What runs here is not known yet.", []
         launch: Line = [(app.keys["launch"], "key @launch"), (" launch ", "@launch")]
@@ -173,7 +203,10 @@ class FleetScreen(TableScreen):
         if alerts.silent((pod.name, run.name if run else ""), app.settings.silenced):
             line += [(" · ", "dim"), ("alerts silenced", "warn")]
         if run and run.step_seen is not None:
-            line += [(" · last step ", "dim"), (f"{words.duration(app.clock.mono() - run.step_seen)} ago", "")]
+            line += [
+                (" · last step ", "dim"),
+                (f"{words.duration(app.clock.mono() - run.step_seen)} ago", ""),
+            ]
         line += [(" · link ", "dim"), (status.link_words(pod, app.clock), "")]
         if (offset := pod.link.clock_offset) is not None and abs(offset) > 2:
             line += [(" · ", "dim"), (f"pod clock {offset:+.0f}s", "warn")]
@@ -229,7 +262,11 @@ class FleetScreen(TableScreen):
             self.draw_safely()
             return
         subject = self.subject()
-        if subject.pod is not None and subject.run is None and subject.pod.link.state == "host key?":
+        if (
+            subject.pod is not None
+            and subject.run is None
+            and subject.pod.link.state == "host key?"
+        ):
             self.console_app.show_host_key(subject.pod)
         else:
             super().do_open(args)
@@ -245,7 +282,9 @@ class FleetScreen(TableScreen):
         settings = self.console_app.settings
         wanted = args.removeprefix("-")
         if wanted and wanted not in known:
-            self.console_app.say(f"{wanted!r} cannot be; there are {', '.join(known)}.", severity="warning")
+            self.console_app.say(
+                f"{wanted!r} cannot be; there are {', '.join(known)}.", severity="warning"
+            )
             return
         now = getattr(settings, what).removeprefix("-") or known[0]
         chosen = args or known[(known.index(now) + 1) % len(known) if now in known else 0]
@@ -262,9 +301,14 @@ class FleetScreen(TableScreen):
             rows = self.table.rows
             troubled = [i for i, row in enumerate(rows) if row.rank >= 2 and row.banner is None]
         if not troubled:
-            self.console_app.say("Nothing needs you here." + (" The filter may hide what does." if self.filter_text else ""))
+            self.console_app.say(
+                "Nothing needs you here."
+                + (" The filter may hide what does." if self.filter_text else "")
+            )
             return
-        self.table.cursor = rows[next((i for i in troubled if i > self.table.index), troubled[0])].key
+        self.table.cursor = rows[
+            next((i for i in troubled if i > self.table.index), troubled[0])
+        ].key
 
     def do_old(self, args: str) -> None:
         self.console_app.settings.show_old = not self.show_old
@@ -272,4 +316,6 @@ class FleetScreen(TableScreen):
 
     def do_copy(self, args: str) -> None:
         if (row := self.table.selected) is not None:
-            self.console_app.copy("  ".join(text_of(row.cells[c.id]) for c in view.COLUMNS), "Copied the row.")
+            self.console_app.copy(
+                "  ".join(text_of(row.cells[c.id]) for c in view.COLUMNS), "Copied the row."
+            )

@@ -36,7 +36,9 @@ class GpusScreen(MomentCommands, TableScreen):
         yield RowTable(view.COLUMNS)
 
     def subject(self) -> Subject:
-        """The pod under the cursor, and the run of which a process holds that GPU; without one, the pod's only run."""
+        """The pod under the cursor, and the run of which a process holds that GPU; without one, the
+        pod's only run.
+        """
         row = self.row()
         pod = next((p for p in self.console_app.fleet.pods if row and p.name == row.key[0]), None)
         if row is None or pod is None:
@@ -58,7 +60,9 @@ class GpusScreen(MomentCommands, TableScreen):
             return view.rows(seen, compact=self.compact)
         tokens = app.overview.tokens([one.pod for one in seen], app.clock)
         return view.arrange(
-            self._rows.of(pod, (token, self.compact), partial(view.pod_rows, one, compact=self.compact))
+            self._rows.of(
+                pod, (token, self.compact), partial(view.pod_rows, one, compact=self.compact)
+            )
             for one, (pod, token) in zip(seen, tokens, strict=True)
         )
 
@@ -96,10 +100,17 @@ class GpusScreen(MomentCommands, TableScreen):
     def do_copy(self, args: str) -> None:
         head = view.summary([self._seen(pod) for pod in self.console_app.fleet.pods])
         lines = [text_of(head), *(row.text for row in self.table.rows)]
-        self.console_app.copy("\n".join(lines), f"Copied {words.count(len(self.table.rows), 'row')}.")
+        self.console_app.copy(
+            "\n".join(lines), f"Copied {words.count(len(self.table.rows), 'row')}."
+        )
 
 
 def _holders(seen: view.Seen, index: str, pid: str) -> list[str]:
     """Runs of the processes on the GPU `index` (all GPUs when empty), or of the one with `pid`."""
-    procs = [proc for device in seen.devices if index in ("", str(device.get("index"))) for proc in device.get("procs") or []]
+    procs = [
+        proc
+        for device in seen.devices
+        if index in ("", str(device.get("index")))
+        for proc in device.get("procs") or []
+    ]
     return [proc["run"] for proc in procs if proc.get("run") and pid in ("", str(proc.get("pid")))]

@@ -21,29 +21,56 @@ _MOVES = (
     ("1 … 9", "the places that you pinned"),
     (
         "mouse",
-        "shift with the mouse selects text as in any terminal; "
-        "wheel scrolls, click selects, double click opens, keys at the bottom can be clicked",
+        "shift with the mouse selects text as in any terminal; wheel scrolls, click selects, "
+        "double click opens, keys at the bottom can be clicked",
     ),
 )
 _SIGNS: tuple[tuple[str, str, str], ...] = (
     ("✖ critical", "bad bold", "training stands still or will; something must be done"),
-    ("? unreachable", "warn bold", "the link is down; nothing is known of the run, and nothing is done because of it"),
-    ("✖ reclaimed  ✖ pod gone", "bad bold", "its provider says so in two looks and nothing answers there: go on elsewhere"),
-    ("? hung  ▲ link only  ▲ rebooted", "warn", "what became of a pod by two signs; on the pod's page they stand with their times"),
+    (
+        "? unreachable",
+        "warn bold",
+        "the link is down; nothing is known of the run, and nothing is done because of it",
+    ),
+    (
+        "✖ reclaimed  ✖ pod gone",
+        "bad bold",
+        "its provider says so in two looks and nothing answers there: go on elsewhere",
+    ),
+    (
+        "? hung  ▲ link only  ▲ rebooted",
+        "warn",
+        "what became of a pod by two signs; on the pod's page they stand with their times",
+    ),
     ("▲ warning", "warn", "training goes on, look when you can"),
     ("↻ fixing", "accent bold", "a plan is being carried out by the agent"),
     ("● running  ◌ starting", "good", "all is well"),
-    ("✔ finished  ■ stopped  ✖ failed", "", "how the last attempt ended; finished means both final lines were seen"),
+    (
+        "✔ finished  ■ stopped  ✖ failed",
+        "",
+        "how the last attempt ended; finished means both final lines were seen",
+    ),
     ("▂▄▆█ ▂▄▆· ▂▄·· ▂···", "good", "link: round trip up to 60, 150, 400 ms, above"),
-    ("ro", "warn", "beside a pod: it is read-only, every action on it is refused before anything is sent"),
+    (
+        "ro",
+        "warn",
+        "beside a pod: it is read-only, every action on it is refused before anything is sent",
+    ),
     ("×", "bad bold", "in a curve: NaN or infinite there"),
-    ("┃  ▲ ▼", "good", "left of a curve: where it is healthy; beside a value: it is above or below that"),
+    (
+        "┃  ▲ ▼",
+        "good",
+        "left of a curve: where it is healthy; beside a value: it is above or below that",
+    ),
 )
 
 
 class HelpScreen(ConsoleScreen):
     place: ClassVar[str] = commands.HELP
-    DEFAULT_CSS = "HelpScreen VerticalScroll { height: 1fr; scrollbar-size-vertical: 1; scrollbar-gutter: stable; padding: 1 2 0 2; }"
+    DEFAULT_CSS = (
+        "HelpScreen VerticalScroll { height: 1fr; scrollbar-size-vertical: 1; scrollbar-gutter: "
+        "stable; padding: 1 2 0 2; }"
+    )
 
     def __init__(self, about: str) -> None:
         super().__init__()
@@ -84,7 +111,11 @@ class HelpScreen(ConsoleScreen):
         return lines
 
     def _command(self, command: commands.Command, width: int) -> list[Line]:
-        typed = f":{command.names[0]}{' ' + command.args if command.args else ''}" if command.names else ""
+        typed = (
+            f":{command.names[0]}{' ' + command.args if command.args else ''}"
+            if command.names
+            else ""
+        )
         key = self.console_app.keys.get(command.id, "")
         wide = width >= 100
         head: Line = [*pad([(key, "key")], 6), *pad([(typed, "accent")], 25 if wide else 23)]

@@ -1,4 +1,6 @@
-"""First contact with a pod: its fingerprint, and the command that pins it. The pinning itself belongs to the command line."""
+"""First contact with a pod: its fingerprint, and the command that pins it. The pinning itself
+belongs to the command line.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,10 @@ if TYPE_CHECKING:
 class HostKeyScreen(Question[None]):
     DEFAULT_CSS = """
     HostKeyScreen { align: center middle; background: $background 60%; }
-    HostKeyScreen > Vertical { width: 76; max-width: 96%; height: auto; border: round $warning; padding: 0 1; background: $surface; }
+    HostKeyScreen > Vertical {
+        width: 76; max-width: 96%; height: auto; border: round $warning; padding: 0 1;
+        background: $surface;
+    }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,n", "leave", "Later", show=False, id="host-key.leave"),
@@ -44,16 +49,28 @@ class HostKeyScreen(Question[None]):
         if not self.query(Panel):
             return
         width = max(30, min(76, int(self.app.size.width * 0.96)) - 4)
-        lines: list[Line] = [[(f"First contact with {self.pod.name}", "bold"), (f"  {self.pod.address}", "dim")], []]
+        lines: list[Line] = [
+            [(f"First contact with {self.pod.name}", "bold"), (f"  {self.pod.address}", "dim")],
+            [],
+        ]
         lines += fold(self.pod.link.detail, width, "accent")
         lines += [[]]
         lines += fold(
-            "Compare it with what the provider shows, or with `ssh-keyscan` from a place you trust. If it is the same, accept it in "
-            "another terminal:",
+            "Compare it with what the provider shows, or with `ssh-keyscan` from a place you "
+            "trust. If it is the same, accept it in another terminal:",
             width,
         )
         lines += [[], [("  $ ", "dim"), (self.command, "accent bold")], []]
-        lines += [[("y", "key"), (" copy the command    ", ""), ("R", "key"), (" try again    ", ""), ("esc", "key"), (" later", "dim")]]
+        lines += [
+            [
+                ("y", "key"),
+                (" copy the command    ", ""),
+                ("R", "key"),
+                (" try again    ", ""),
+                ("esc", "key"),
+                (" later", "dim"),
+            ]
+        ]
         self.query_one(Panel).show(lines)
 
     def action_leave(self) -> None:

@@ -29,7 +29,9 @@ class IncidentScreen(MomentCommands, ConsoleScreen):
     IncidentScreen VerticalScroll { height: 1fr; scrollbar-size-vertical: 1; padding: 0 1 0 2; }
     """
 
-    def __init__(self, pod: PodState, incident: str | None, run: str = "", playbook_id: str | None = None) -> None:
+    def __init__(
+        self, pod: PodState, incident: str | None, run: str = "", playbook_id: str | None = None
+    ) -> None:
         super().__init__()
         self.pod = pod
         self.incident_id = incident
@@ -61,20 +63,29 @@ class IncidentScreen(MomentCommands, ConsoleScreen):
 
     @property
     def plan(self) -> PlanView | None:
-        """The newest plan or refusal; the one that was asked for last hides older ones until it comes."""
+        """The newest plan or refusal; the one that was asked for last hides older ones until it
+        comes.
+        """
         if self._asked_key is not None:
-            return next((p for p in self.pod.ledger.plans.values() if p.action == self._asked_key), None)
+            return next(
+                (p for p in self.pod.ledger.plans.values() if p.action == self._asked_key), None
+            )
         return plans.newest(self.pod, self.run_name, self.playbook_id) if self.playbook_id else None
 
     @property
     def action(self) -> ActionView | None:
-        """The newest action that carried out this playbook for this run; a plan that is newer stands in front of one that has ended."""
+        """The newest action that carried out this playbook for this run; a plan that is newer
+        stands in front of one that has ended.
+        """
         found = [
             a
             for a in self.pod.ledger.actions.values()
             if a.kind == "playbook"
             and a.run == self.run_name
-            and (a.playbook == self.playbook_id or (self.incident_id and a.incident == self.incident_id))
+            and (
+                a.playbook == self.playbook_id
+                or (self.incident_id and a.incident == self.incident_id)
+            )
         ]
         action = max(found, key=lambda a: a.accepted_t, default=None)
         plan = self.plan
@@ -93,7 +104,9 @@ class IncidentScreen(MomentCommands, ConsoleScreen):
         return (self._runs() if need == "plan" else "") or super().without(need)
 
     def _runs(self) -> str:
-        """Who has the fix carried out just now, from this console or another; empty when nobody has."""
+        """Who has the fix carried out just now, from this console or another; empty when nobody
+        has.
+        """
         action = self.action
         if action is None or action.ended:
             return ""
@@ -120,26 +133,53 @@ class IncidentScreen(MomentCommands, ConsoleScreen):
             self.query_one("#title", Panel).show(view.heading(incident, self.pod, app.clock, width))
         else:
             self.query_one("#title", Panel).show(
-                [[("  playbook ", "head"), (self.playbook_id or "", "bold"), (f" for {self.run_name}", "")]]
+                [
+                    [
+                        ("  playbook ", "head"),
+                        (self.playbook_id or "", "bold"),
+                        (f" for {self.run_name}", ""),
+                    ]
+                ]
             )
         self.query_one("#page", Panel).show(self._page(width - 4))
 
     def _page(self, width: int) -> list[Line]:
-        """The newest thing first: an action, else a plan, else what the playbook would do; the evidence below it once there is one.
-        What others say comes last."""
+        """The newest thing first: an action, else a plan, else what the playbook would do; the
+        evidence below it once there is one. What others say comes last.
+        """
         app = self.console_app
         known = view.evidence(self.incident, width) if self.incident else []
         run = self.pod.runs.get(self.run_name)
-        others = [[], *witnesses.lines(self.pod, [run] if run is not None else [], app.clock, width)] if self.incident else []
+        others = (
+            [[], *witnesses.lines(self.pod, [run] if run is not None else [], app.clock, width)]
+            if self.incident
+            else []
+        )
         action, plan = self.action, self.plan
         if action is not None:
-            return [*plans.action_lines(action, self.pod, app.clock, width), *self._after(action), [], *known, *others]
+            return [
+                *plans.action_lines(action, self.pod, app.clock, width),
+                *self._after(action),
+                [],
+                *known,
+                *others,
+            ]
         if plan is not None and plan.refused:
             return [[("NO PLAN", "head")], *fold(plan.refused, width, "warn"), [], *known, *others]
         if plan is not None:
-            return [*plans.plan_lines(plan, self.pod, app.clock, width, self._how_to_run(plan)), [], *known, *others]
+            return [
+                *plans.plan_lines(plan, self.pod, app.clock, width, self._how_to_run(plan)),
+                [],
+                *known,
+                *others,
+            ]
         if self._asked_key is not None:
-            return [[("… ", "accent bold"), (f"{self.pod.name} is making the plan", "accent bold")], [], *known, *others]
+            return [
+                [("… ", "accent bold"), (f"{self.pod.name} is making the plan", "accent bold")],
+                [],
+                *known,
+                *others,
+            ]
         fix = self._fix(width)
         return [*known, [], *fix, *others] if known else fix
 
@@ -149,7 +189,12 @@ class IncidentScreen(MomentCommands, ConsoleScreen):
         text = playbook.load(named) if named else None
         if self.incident is not None:
             return view.would_do(text, self.incident, keys, width)
-        return [[(f" {keys['plan']} ", "key @plan"), (" asks the agent what exactly it would do now. That changes nothing.", "@plan")]]
+        return [
+            [
+                (f" {keys['plan']} ", "key @plan"),
+                (" asks the agent what exactly it would do now. That changes nothing.", "@plan"),
+            ]
+        ]
 
     def _how_to_run(self, plan: PlanView) -> Line:
         app = self.console_app
@@ -158,7 +203,11 @@ class IncidentScreen(MomentCommands, ConsoleScreen):
             return [(app.keys["plan"], "key @plan"), (" makes a new plan", "@plan")]
         if app.read_only or self.pod.read_only:
             return [("read-only: ", "warn"), ("this console cannot run it", "dim")]
-        how = "after you typed the run's name" if plans.must_type(plan.plan) else "after a confirmation"
+        how = (
+            "after you typed the run's name"
+            if plans.must_type(plan.plan)
+            else "after a confirmation"
+        )
         return [
             (app.keys["apply"], "key @apply"),
             (" runs exactly this plan, ", "@apply"),
@@ -171,7 +220,12 @@ class IncidentScreen(MomentCommands, ConsoleScreen):
     def _after(self, action: ActionView) -> list[Line]:
         if not action.ended or action.result.get("recovered"):
             return []
-        return [[(f" {self.console_app.keys['plan']} ", "key @plan"), (" makes a new plan from what is now", "@plan")]]
+        return [
+            [
+                (f" {self.console_app.keys['plan']} ", "key @plan"),
+                (" makes a new plan from what is now", "@plan"),
+            ]
+        ]
 
     # -- the time cursor
 
@@ -180,7 +234,9 @@ class IncidentScreen(MomentCommands, ConsoleScreen):
         if args:
             self.go_to_moment(args)
         elif self.incident is None:
-            self.console_app.say("This is the page of a playbook: it began at no moment.", severity="warning")
+            self.console_app.say(
+                "This is the page of a playbook: it began at no moment.", severity="warning"
+            )
         else:
             self.move_cursor(self.incident.opened_t - (self.pod.link.clock_offset or 0.0))
 
@@ -191,7 +247,11 @@ class IncidentScreen(MomentCommands, ConsoleScreen):
 
     def _show_run(self, run: RunState) -> None:
         app = self.console_app
-        if not (isinstance(app.screen, ConsoleScreen) and app.screen.place == commands.RUN and app.screen.subject().run is run):
+        if not (
+            isinstance(app.screen, ConsoleScreen)
+            and app.screen.place == commands.RUN
+            and app.screen.subject().run is run
+        ):
             app.open_run(self.pod, run)
 
     # -- commands
@@ -214,7 +274,10 @@ class IncidentScreen(MomentCommands, ConsoleScreen):
             self._playbook_id = args
         wanted = self.playbook_id
         if wanted is None:
-            self.console_app.say("No playbook mends this by itself; the evidence says where to look.", severity="warning")
+            self.console_app.say(
+                "No playbook mends this by itself; the evidence says where to look.",
+                severity="warning",
+            )
             return
         if self._runs():
             self.console_app.say(self._runs())
@@ -230,7 +293,9 @@ class IncidentScreen(MomentCommands, ConsoleScreen):
     async def _ask_plan(self, wanted: str) -> None:
         session = self.session()
         if session is not None:
-            self._asked_key = await session.submit("plan", playbook=wanted, run=self.run_name, incident=self.incident_id or "")
+            self._asked_key = await session.submit(
+                "plan", playbook=wanted, run=self.run_name, incident=self.incident_id or ""
+            )
             self.redraw()
 
     def do_apply(self, args: str) -> None:
@@ -238,7 +303,9 @@ class IncidentScreen(MomentCommands, ConsoleScreen):
         if plan is None:
             return
         if plans.expiry(plan, self.pod, self.console_app.clock) == 0:
-            self.console_app.say("This plan has expired: what it saw is history. Make a new one.", severity="warning")
+            self.console_app.say(
+                "This plan has expired: what it saw is history. Make a new one.", severity="warning"
+            )
             return
 
         def answered(yes: bool | None) -> None:
@@ -252,7 +319,9 @@ class IncidentScreen(MomentCommands, ConsoleScreen):
         if session is None:
             return
         confirmed: dict[str, Any] = {"confirm_run": plan.run} if plans.must_type(plan.plan) else {}
-        self._action_key = await session.submit("playbook", playbook=plan.playbook, run=plan.run, plan_hash=plan.plan_hash, **confirmed)
+        self._action_key = await session.submit(
+            "playbook", playbook=plan.playbook, run=plan.run, plan_hash=plan.plan_hash, **confirmed
+        )
         self.redraw()
 
     def do_next_incident(self, args: str) -> None:
@@ -273,4 +342,6 @@ class IncidentScreen(MomentCommands, ConsoleScreen):
 
     def do_copy(self, args: str) -> None:
         lines = [*self.query_one("#title", Panel).lines, [], *self.query_one("#page", Panel).lines]
-        self.console_app.copy("\n".join(text_of(line).rstrip() for line in lines), "Copied the incident as text.")
+        self.console_app.copy(
+            "\n".join(text_of(line).rstrip() for line in lines), "Copied the incident as text."
+        )

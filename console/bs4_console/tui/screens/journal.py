@@ -26,7 +26,9 @@ class JournalScreen(TableScreen):
     place: ClassVar[str] = commands.JOURNAL
     DEFAULT_CSS = """
     JournalScreen #note { height: auto; }
-    JournalScreen VerticalScroll { height: auto; max-height: 70%; border-top: solid $panel; scrollbar-size-vertical: 1; }
+    JournalScreen VerticalScroll {
+        height: auto; max-height: 70%; border-top: solid $panel; scrollbar-size-vertical: 1;
+    }
     """
 
     def __init__(self) -> None:
@@ -59,7 +61,18 @@ class JournalScreen(TableScreen):
         self.table.show(kept)
         note = self.filter_note(len(kept), len(rows), "deed")
         if not rows:
-            note = [[], [("  Nothing was done yet. Plans, fixes, launches, stops and notes stand here with who did them.", "dim")]]
+            note = [
+                [],
+                [
+                    (
+                        (
+                            "  Nothing was done yet. Plans, fixes, launches, stops and notes "
+                            "stand here with who did them."
+                        ),
+                        "dim",
+                    )
+                ],
+            ]
         self.query_one("#note", Panel).show(note)
         self._show_deed()
 
@@ -67,8 +80,14 @@ class JournalScreen(TableScreen):
         """Sorted anew only when a journal has grown."""
         tokens = [(pod.name, view.token(pod, clock)) for pod in pods]
         if tokens != self._tokens:
-            of_pods = [self._rows.of(pod, token, partial(view.pod_rows, pod, clock)) for pod, (_, token) in zip(pods, tokens, strict=True)]
-            self._tokens, self._sorted = tokens, view.newest_first(row for rows in of_pods for row in rows)
+            of_pods = [
+                self._rows.of(pod, token, partial(view.pod_rows, pod, clock))
+                for pod, (_, token) in zip(pods, tokens, strict=True)
+            ]
+            self._tokens, self._sorted = (
+                tokens,
+                view.newest_first(row for rows in of_pods for row in rows),
+            )
         return self._sorted
 
     def moved(self) -> None:
@@ -87,4 +106,7 @@ class JournalScreen(TableScreen):
 
     def do_copy(self, args: str) -> None:
         if self.deed() is not None:
-            self.console_app.copy("\n".join(text_of(line).rstrip() for line in self.query_one("#deed", Panel).lines), "Copied the entry.")
+            self.console_app.copy(
+                "\n".join(text_of(line).rstrip() for line in self.query_one("#deed", Panel).lines),
+                "Copied the entry.",
+            )

@@ -1,4 +1,6 @@
-"""A launch in three steps: what is wanted, what exactly would be done, and the question. The watch is the run's own screen."""
+"""A launch in three steps: what is wanted, what exactly would be done, and the question. The watch
+is the run's own screen.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,8 @@ USUAL = TRAINERS[1]
 UNSAID = {
     "config": "a path below the trainer's directory, or absolute",
     "trainer": f"as the config tells, else {USUAL}",
-    "cwd": "where that trainer usually is: " + " or ".join(f"~/{home}" for home in dict.fromkeys(HOMES.values())),
+    "cwd": "where that trainer usually is: "
+    + " or ".join(f"~/{home}" for home in dict.fromkeys(HOMES.values())),
     "container": "none: on the pod itself",
     "overrides": "words for the trainer, quoted as in a shell",
 }
@@ -60,7 +63,8 @@ class LaunchScreen(Question[str]):
     DEFAULT_CSS = """
     LaunchScreen { align: center middle; background: $background 60%; }
     LaunchScreen > Vertical {
-        width: 100; max-width: 96%; height: auto; max-height: 94%; border: round $accent; padding: 0 1; background: $surface;
+        width: 100; max-width: 96%; height: auto; max-height: 94%; border: round $accent;
+        padding: 0 1; background: $surface;
     }
     LaunchScreen .field { height: 1; }
     LaunchScreen .field Panel { width: 20; height: 1; }
@@ -73,9 +77,17 @@ class LaunchScreen(Question[str]):
         Binding("escape", "back", "Back", show=False, id="launch.back"),
         Binding("y", "yes", "Yes", show=False, id="launch.yes"),
         Binding("n", "back", "No", show=False, id="launch.no"),
-        # With priority, as the app's own keys: else what a quick hand or a paste types behind it would land in the field before.
+        # With priority, as the app's own keys: else what a quick hand or a paste types behind it
+        # would land in the field before.
         Binding("tab", "app.focus_next", "Next field", show=False, priority=True, id="launch.next"),
-        Binding("shift+tab", "app.focus_previous", "Field before", show=False, priority=True, id="launch.previous"),
+        Binding(
+            "shift+tab",
+            "app.focus_previous",
+            "Field before",
+            show=False,
+            priority=True,
+            id="launch.previous",
+        ),
         Binding("pagedown", "page(1)", "Down", show=False, id="launch.down"),
         Binding("pageup", "page(-1)", "Up", show=False, id="launch.up"),
     ]
@@ -99,7 +111,13 @@ class LaunchScreen(Question[str]):
                 for name in FIELDS:
                     with Horizontal(classes="field"):
                         yield Panel(id=f"label-{name}")
-                        yield Input(self._first[name], UNSAID.get(name, ""), id=name, compact=True, select_on_focus=False)
+                        yield Input(
+                            self._first[name],
+                            UNSAID.get(name, ""),
+                            id=name,
+                            compact=True,
+                            select_on_focus=False,
+                        )
             with VerticalScroll(id="shown"):
                 yield Panel(id="plan")
             yield Input(id="typed", compact=True)
@@ -119,19 +137,31 @@ class LaunchScreen(Question[str]):
         if missing := [FIELDS[name] for name in ("config", "run") if not said[name]]:
             raise ValueError(f"Say the {missing[0]}.")
         if said["trainer"] not in ("", *TRAINERS):
-            raise ValueError(f"The trainer is {' or '.join(TRAINERS)}; left empty, the one that the config tells.")
+            raise ValueError(
+                f"The trainer is {' or '.join(TRAINERS)}; left empty, the one that the "
+                "config tells."
+            )
         whence = said["resume"] or AUTO
         if whence not in (AUTO, "fresh") and not whence.isdigit():
             raise ValueError("From which step: a number, auto (the newest complete one) or fresh.")
         try:
             overrides = tuple(shlex.split(said["overrides"]))
         except ValueError as error:
-            raise ValueError(f"The further arguments cannot be taken apart: {error}. Quote them as in a shell.") from None
+            raise ValueError(
+                f"The further arguments cannot be taken apart: {error}. Quote them as in a shell."
+            ) from None
         return Asked(
-            said["run"], said["trainer"], said["config"], said["cwd"], said["output"],
-            int(whence) if whence.isdigit() else AUTO, whence == "fresh", component="", overrides=overrides,
+            said["run"],
+            said["trainer"],
+            said["config"],
+            said["cwd"],
+            said["output"],
+            int(whence) if whence.isdigit() else AUTO,
+            whence == "fresh",
+            component="",
+            overrides=overrides,
             container=said["container"],
-        )  # fmt: skip
+        )
 
     def tell(self) -> None:
         if not self.query("#answer"):
@@ -142,9 +172,18 @@ class LaunchScreen(Question[str]):
         for name, text in FIELDS.items():
             self.query_one(f"#label-{name}", Panel).show([[(text, "dim")]])
         head, shown = self._head(width), self._shown(width)
-        answer: list[Line] = [*(fold(self._complaint, width, "bad bold") if self._complaint else [])]
-        # The question and its keys must never be pushed off the screen: what is long is scrolled between them.
-        fixed = len(head) + len(answer) + 2 + (len(FIELDS) if self.plan is None else 0) + self.typed_name
+        answer: list[Line] = [
+            *(fold(self._complaint, width, "bad bold") if self._complaint else [])
+        ]
+        # The question and its keys must never be pushed off the screen: what is long is scrolled
+        # between them.
+        fixed = (
+            len(head)
+            + len(answer)
+            + 2
+            + (len(FIELDS) if self.plan is None else 0)
+            + self.typed_name
+        )
         room = max(LEAST, int(self.app.size.height * 0.94) - 2 - fixed)
         self.query_one("#head", Panel).show(head)
         self.query_one("#plan", Panel).show(shown)
@@ -157,19 +196,28 @@ class LaunchScreen(Question[str]):
 
     def _head(self, width: int) -> list[Line]:
         """What is asked, and in one line what the look before the start has found."""
-        title = f"Start a run on {self.pod.name}" if self.plan is None else f"{self.plan.plan['title']} on {self.pod.name}?"
+        title = (
+            f"Start a run on {self.pod.name}"
+            if self.plan is None
+            else f"{self.plan.plan['title']} on {self.pod.name}?"
+        )
         found = findings.summary(self.checks, self.memory)
         return [*fold(title, width, "bold"), *([cut(found, width)] if found else []), []]
 
     def _shown(self, width: int) -> list[Line]:
-        """Beside the form what forbade the start; else the plan, first what would be done, then why, and what is known of it."""
+        """Beside the form what forbade the start; else the plan, first what would be done, then
+        why, and what is known of it.
+        """
         width -= 2
         known = findings.lines(self.checks, width)
         if self.plan is None:
             return [[], *known] if known else []
         lines: list[Line] = []
         for number, step in enumerate(self.plan.plan["steps"], 1):
-            lines += [[(f"{number}. ", "dim"), (str(step["title"]), "bold")], *plans.command_lines(str(step["command"]), width)]
+            lines += [
+                [(f"{number}. ", "dim"), (str(step["title"]), "bold")],
+                *plans.command_lines(str(step["command"]), width),
+            ]
             directories = step["shown"].get("directories") or []
             lines += [[("     moves ", "dim"), (str(entry["path"]), "")] for entry in directories]
         for text in launch.words(self.plan, self.pod, self._price):
@@ -206,7 +254,15 @@ class LaunchScreen(Question[str]):
                 (" ", ""),
                 ("change it", "dim"),
             ]
-        return [("y", "key"), (" ", ""), ("start it", "bold"), ("    ", ""), ("n", "key"), (" ", ""), ("change it", "dim")]
+        return [
+            ("y", "key"),
+            (" ", ""),
+            ("start it", "bold"),
+            ("    ", ""),
+            ("n", "key"),
+            (" ", ""),
+            ("change it", "dim"),
+        ]
 
     def action_page(self, way: int) -> None:
         """The plan is scrolled from wherever the cursor is, the name's field too."""
@@ -252,8 +308,14 @@ class LaunchScreen(Question[str]):
             if (session := self.session) is None:
                 return
             asked = await launch_config.resolved(session, asked, otherwise=USUAL)
-            if launch.under_way(self.pod, asked.run) is not None or launch.trains_already(self.pod, asked) is not None:
-                self._complaint = f"{asked.run} is started already; nothing is started twice. Its screen shows how far it is."
+            if (
+                launch.under_way(self.pod, asked.run) is not None
+                or launch.trains_already(self.pod, asked) is not None
+            ):
+                self._complaint = (
+                    f"{asked.run} is started already; nothing is started twice. Its screen shows "
+                    "how far it is."
+                )
                 return
             looked = await launch.look(session, asked)
             self.checks = [*looked.told, *looked.preflight.of("ok")]
@@ -270,7 +332,11 @@ class LaunchScreen(Question[str]):
             if self.is_attached:
                 self.tell()
                 if self.plan is not None:
-                    (self.query_one("#typed", Input) if self.typed_name else self.query_one("#shown")).focus()
+                    (
+                        self.query_one("#typed", Input)
+                        if self.typed_name
+                        else self.query_one("#shown")
+                    ).focus()
 
     def _start(self, view: PlanView) -> None:
         self._working = "being started"
@@ -291,13 +357,19 @@ class LaunchScreen(Question[str]):
 
 
 def first_values(pod: PodState, run: RunState | None, args: str) -> dict[str, str]:
-    """What the form begins with: what was typed after the command, else the run under the cursor, else the newest run's places."""
+    """What the form begins with: what was typed after the command, else the run under the cursor,
+    else the newest run's places.
+    """
     newest = run or max(pod.runs.values(), key=lambda one: one.view.registered_t, default=None)
     words = args.split()
     values = dict.fromkeys(FIELDS, "") | {"output": "outputs", "resume": AUTO}
     if newest is not None and newest.view.trainer in TRAINERS:
         view = newest.view
-        values |= {"trainer": view.trainer, "cwd": view.cwd or values["cwd"], "output": view.output_dir or values["output"]}
+        values |= {
+            "trainer": view.trainer,
+            "cwd": view.cwd or values["cwd"],
+            "output": view.output_dir or values["output"],
+        }
     if run is not None:
         values |= {"config": run.view.config, "run": run.name}
         attempt = run.view.attempt

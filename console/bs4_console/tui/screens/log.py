@@ -22,7 +22,9 @@ WITHIN_S = 0.99
 class LogScreen(MomentCommands, LogCommands, ConsoleScreen):
     place: ClassVar[str] = commands.LOG
 
-    def __init__(self, pod: PodState, run: str, source: str | None = None, at: str | None = None) -> None:
+    def __init__(
+        self, pod: PodState, run: str, source: str | None = None, at: str | None = None
+    ) -> None:
         super().__init__()
         self.pod, self.run_name, self._source, self._at = pod, run, source, at
 
@@ -59,18 +61,26 @@ class LogScreen(MomentCommands, LogCommands, ConsoleScreen):
         return None
 
     async def _start_here(self) -> None:
-        """The pod is asked when the line pointed at was written. The log stays where it is: it shows that moment already."""
+        """The pod is asked when the line pointed at was written. The log stays where it is: it
+        shows that moment already.
+        """
         run = self.pod.runs.get(self.run_name)
         offset = self.pod.link.clock_offset or 0.0
         begin = min((a.started_t for a in run.view.attempts.values()), default=0.0) if run else 0.0
         t = await self.pane.time_here(begin, self.moment_end() + offset)
         if t is None:
-            self.console_app.say("There is no line here whose time could be told.", severity="warning")
+            self.console_app.say(
+                "There is no line here whose time could be told.", severity="warning"
+            )
             return
-        # The whole second that the line shows: a step's own record may be from a little later in it.
+        # The whole second that the line shows: a step's own record may be from a little later in
+        # it.
         self.cursor.at = at = (round(t) + WITHIN_S if abs(t - round(t)) < EXACT_S else t) - offset
         self.redraw()
-        self.console_app.say(f"The time cursor is at {words.of_day(at, seconds=True)}: curves, GPUs and host show it too.")
+        self.console_app.say(
+            f"The time cursor is at {words.of_day(at, seconds=True)}: curves, GPUs and host "
+            "show it too."
+        )
 
     def moment_moved(self) -> None:
         t = self.cursor.of(self.pod)
@@ -97,7 +107,10 @@ class LogScreen(MomentCommands, LogCommands, ConsoleScreen):
             return
         names = [stream.rpartition("/")[2] for stream in self.pane.streams()]
         if args and args not in names:
-            self.console_app.say(f"{self.run_name} has no log {args}; there are {', '.join(names) or 'none'}.", severity="warning")
+            self.console_app.say(
+                f"{self.run_name} has no log {args}; there are {', '.join(names) or 'none'}.",
+                severity="warning",
+            )
             return
         self.pane.open(args or None)
 
@@ -109,7 +122,9 @@ class LogScreen(MomentCommands, LogCommands, ConsoleScreen):
 
 
 class FileScreen(LogScreen):
-    """Any file of the pod: what is its own is which stream that is, and that it belongs to no run."""
+    """Any file of the pod: what is its own is which stream that is, and that it belongs to no
+    run.
+    """
 
     def __init__(self, pod: PodState, path: str) -> None:
         super().__init__(pod, "", path)
@@ -128,7 +143,11 @@ class FileScreen(LogScreen):
         return command.id != "source" and super().hints(command)
 
     def without(self, need: str) -> str:
-        return "This is a file, and of no run." if need in ("run", "incident") else super().without(need)
+        return (
+            "This is a file, and of no run."
+            if need in ("run", "incident")
+            else super().without(need)
+        )
 
     def do_source(self, args: str) -> None:
         self.console_app.say("This is one file; :file PATH opens another.")

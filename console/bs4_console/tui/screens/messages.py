@@ -30,7 +30,10 @@ class Said:
 
 class MessagesScreen(ConsoleScreen):
     place: ClassVar[str] = commands.MESSAGES
-    DEFAULT_CSS = "MessagesScreen VerticalScroll { height: 1fr; scrollbar-size-vertical: 1; padding: 1 2 0 2; }"
+    DEFAULT_CSS = (
+        "MessagesScreen VerticalScroll { height: 1fr; scrollbar-size-vertical: 1; padding: 1 2 0 "
+        "2; }"
+    )
 
     def body(self) -> Iterable[Widget]:
         with VerticalScroll():
@@ -53,8 +56,21 @@ class MessagesScreen(ConsoleScreen):
             sign = {"error": "✖", "warning": "▲"}.get(said.severity, "·")
             folded = fold(said.text, width, role)
             folded += fold(said.more, width, "dim") if said.more else []
-            lines.append([(f"{words.of_day(said.t, seconds=True)} ", "dim"), (f"{sign} ", role), *folded[0]])
+            lines.append(
+                [(f"{words.of_day(said.t, seconds=True)} ", "dim"), (f"{sign} ", role), *folded[0]]
+            )
             lines += [[(" " * 11, ""), *line] for line in folded[1:]]
         self.query_one("#text", Panel).show(
-            lines or [[("Nothing yet. What the console says, and what went wrong inside it, is kept here.", "dim")]]
+            lines
+            or [
+                [
+                    (
+                        (
+                            "Nothing yet. What the console says, and what went wrong inside it, "
+                            "is kept here."
+                        ),
+                        "dim",
+                    )
+                ]
+            ]
         )

@@ -17,7 +17,10 @@ from bs4_console.tui.widgets.panel import Panel
 
 class NotesScreen(ConsoleScreen):
     place: ClassVar[str] = commands.NOTES
-    DEFAULT_CSS = "NotesScreen VerticalScroll { height: 1fr; scrollbar-size-vertical: 1; scrollbar-gutter: stable; padding: 1 2 0 2; }"
+    DEFAULT_CSS = (
+        "NotesScreen VerticalScroll { height: 1fr; scrollbar-size-vertical: 1; scrollbar-gutter: "
+        "stable; padding: 1 2 0 2; }"
+    )
 
     def __init__(self, pod: PodState, run: RunState) -> None:
         super().__init__()
@@ -39,5 +42,9 @@ class NotesScreen(ConsoleScreen):
 
     def draw(self) -> None:
         run = self.subject().run
-        lines = view.page(run.view.notes if run else (), self.console_app.keys["note"], max(40, self.size.width - 6))
+        lines = view.page(
+            run.view.notes if run else (),
+            self.console_app.keys["note"],
+            max(40, self.size.width - 6),
+        )
         self.query_one("#text", Panel).show(lines)

@@ -1,4 +1,6 @@
-"""A pod: what became of it, its link, its GPUs, what is done and kept, what is watched there and how a run is started."""
+"""A pod: what became of it, its link, its GPUs, what is done and kept, what is watched there and
+how a run is started.
+"""
 
 from __future__ import annotations
 
@@ -52,9 +54,19 @@ class PodScreen(MomentCommands, ConsoleScreen):
     def draw(self) -> None:
         app, pod, width = self.console_app, self.pod, self.size.width - 1
         # With runs the worst of them is what the pod is like; each has its own line below.
-        how = max((status.of(pod, run) for run in pod.runs.values()), key=lambda one: one.rank, default=status.of(pod, None))
+        how = max(
+            (status.of(pod, run) for run in pod.runs.values()),
+            key=lambda one: one.rank,
+            default=status.of(pod, None),
+        )
         seen = status.age(pod, app.clock)
-        left: Line = [(" ", ""), *how.line(), ("  ", ""), (pod.name, "bold"), (f"  {pod.address}", "dim")]
+        left: Line = [
+            (" ", ""),
+            *how.line(),
+            ("  ", ""),
+            (pod.name, "bold"),
+            (f"  {pod.address}", "dim"),
+        ]
         lines: list[Line] = [
             spread(
                 left,
@@ -71,17 +83,39 @@ class PodScreen(MomentCommands, ConsoleScreen):
         if pod.link.detail:
             lines += [[("       ", ""), *line] for line in fold(pod.link.detail, width - 8, "warn")]
         if pod.link.next_step and pod.lost is None:
-            lines += [[("       ", ""), *line] for line in fold(pod.link.next_step, width - 8, "bold")]
+            lines += [
+                [("       ", ""), *line] for line in fold(pod.link.next_step, width - 8, "bold")
+            ]
         lines += lost.lines(pod, app.clock, app.keys, width)
         lines += self._runs(pod, width)
         lines += [[], *self._machine(pod, width)]
         lines += doing.lines(pod, None, app.clock, width, MOST)
-        lines += [line for name in pod.runs if (line := store.line(pod, name, app.clock, width, named=True))]
+        lines += [
+            line
+            for name in pod.runs
+            if (line := store.line(pod, name, app.clock, width, named=True))
+        ]
         lines += [[], *self._agent(pod), []]
-        lines += [[(" ", ""), *line] for line in witnesses.lines(pod, list(pod.runs.values())[-MOST:], app.clock, width - 2, link=False)]
+        lines += [
+            [(" ", ""), *line]
+            for line in witnesses.lines(
+                pod, list(pod.runs.values())[-MOST:], app.clock, width - 2, link=False
+            )
+        ]
         if not pod.runs:
-            lines += [[], [(" No run is known here. Start one: ", ""), (f"bs4-console launch --pod {pod.name} CONFIG", "accent")]]
-            lines += [[(" One that was started by hand is adopted: ", "dim"), (f"bs4-console runs adopt --pod {pod.name}", "accent")]]
+            lines += [
+                [],
+                [
+                    (" No run is known here. Start one: ", ""),
+                    (f"bs4-console launch --pod {pod.name} CONFIG", "accent"),
+                ],
+            ]
+            lines += [
+                [
+                    (" One that was started by hand is adopted: ", "dim"),
+                    (f"bs4-console runs adopt --pod {pod.name}", "accent"),
+                ]
+            ]
         self.query_one("#facts", Panel).show(lines)
 
     def _runs(self, pod: PodState, width: int) -> list[Line]:
@@ -89,9 +123,17 @@ class PodScreen(MomentCommands, ConsoleScreen):
         found = sorted(pod.runs.values(), key=lambda run: -status.of(pod, run).rank)
         lines: list[Line] = []
         for number, run in enumerate(found[:MOST]):
-            line: Line = [(" runs  " if number == 0 else "       ", "head"), *status.of(pod, run).line(), (f"  {run.name}", "bold")]
+            line: Line = [
+                (" runs  " if number == 0 else "       ", "head"),
+                *status.of(pod, run).line(),
+                (f"  {run.name}", "bold"),
+            ]
             line += [("  step ", "dim"), *step_line(run)]
-            problems = [text for text, _ in status.wrong(pod, run, self.console_app.clock)] if pod.link.up else []
+            problems = (
+                [text for text, _ in status.wrong(pod, run, self.console_app.clock)]
+                if pod.link.up
+                else []
+            )
             lines.append(cut([*line, (f"  {problems[0]}" if problems else "", "warn")], width))
         if len(found) > MOST:
             lines.append([(f"       and {len(found) - MOST} more, on the fleet", "dim")])
@@ -101,10 +143,17 @@ class PodScreen(MomentCommands, ConsoleScreen):
         """GPUs and host: as they are, or as they were at the time cursor."""
         app, cursor = self.console_app, self.cursor
         if cursor.at is None:
-            return [*gpus.lines(pod, app.clock, width, compact=width < 100), host_line(pod, app.clock, width)]
+            return [
+                *gpus.lines(pod, app.clock, width, compact=width < 100),
+                host_line(pod, app.clock, width),
+            ]
         sample = cursor.sample(pod)
         shown = gpus.lines_then(sample, width, compact=width < 100, reading=cursor.waits(pod))
-        return [moment_line(cursor.at, app.clock, app.keys, width), *shown, host_line_then(sample, width)]
+        return [
+            moment_line(cursor.at, app.clock, app.keys, width),
+            *shown,
+            host_line_then(sample, width),
+        ]
 
     def do_back(self, args: str) -> None:
         if self.cursor.at is not None:
@@ -120,20 +169,34 @@ class PodScreen(MomentCommands, ConsoleScreen):
             [
                 (" agent ", "head"),
                 (str(hello.get("agent", "")), ""),
-                (f"  python {hello.get('python', '?')}  on {hello.get('host', '?')}  bundle {hello.get('bundle', '?')}", "dim"),
+                (
+                    (
+                        f"  python {hello.get('python', '?')}  on {hello.get('host', '?')}  "
+                        f"bundle {hello.get('bundle', '?')}"
+                    ),
+                    "dim",
+                ),
             ]
         ]
         coverage = {**(hello.get("coverage") or {}), **(pod.latest.get("coverage") or {})}
-        dark = {name: how for name, how in coverage.items() if how in ("hidden", "unknown", "partial")}
+        dark = {
+            name: how for name, how in coverage.items() if how in ("hidden", "unknown", "partial")
+        }
         seen = [
-            f"{_words(name)}{'' if how == 'visible' else f' ({_words(how)})'}" for name, how in sorted(coverage.items()) if name not in dark
+            f"{_words(name)}{'' if how == 'visible' else f' ({_words(how)})'}"
+            for name, how in sorted(coverage.items())
+            if name not in dark
         ]
         if seen:
             lines.append([("       sees ", "dim"), (", ".join(seen), "")])
         for name, how in sorted(dark.items()):
             told = "not visible" if how == "hidden" else str(how)
             lines.append(
-                [("       ◌ ", "warn"), (f"{_words(name)} {told}", "warn"), (": what is written there is no evidence here", "dim")]
+                [
+                    ("       ◌ ", "warn"),
+                    (f"{_words(name)} {told}", "warn"),
+                    (": what is written there is no evidence here", "dim"),
+                ]
             )
         for gap in pod.ledger.watch_gaps[-3:]:
             lines.append(
@@ -152,4 +215,7 @@ class PodScreen(MomentCommands, ConsoleScreen):
     def do_copy(self, args: str) -> None:
         from bs4_console.tui.ink import text_of
 
-        self.console_app.copy("\n".join(text_of(line) for line in self.query_one("#facts", Panel).lines), "Copied this page.")
+        self.console_app.copy(
+            "\n".join(text_of(line) for line in self.query_one("#facts", Panel).lines),
+            "Copied this page.",
+        )

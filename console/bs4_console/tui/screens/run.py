@@ -85,7 +85,12 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
         return Subject(self.pod, self.run_state)
 
     def draw(self) -> None:
-        app, run, width, height = self.console_app, self.run_state, self.size.width, self.size.height
+        app, run, width, height = (
+            self.console_app,
+            self.run_state,
+            self.size.width,
+            self.size.height,
+        )
         self.query_one("#header", Panel).show(view.header(self.pod, run, app.clock, width))
         alarm = self._alarm(run, width, 1 if height < 30 else 3)
         others = self.others()
@@ -99,7 +104,9 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
             return
         self._draw_curves(run, others, width - 2, 4 if height < 30 else 7 if height < TALL else 10)
         most = 5 if height < 30 else 9 if height < TALL else 17
-        self.query_one("#gpus", Panel).show(self._gpu_lines(width, compact=height < ROOMY or width < 90)[:most])
+        self.query_one("#gpus", Panel).show(
+            self._gpu_lines(width, compact=height < ROOMY or width < 90)[:most]
+        )
         lines = self._host_lines(run, width)
         if height >= 30 and self.cursor.at is None and (kept := self._checkpoints.line()):
             lines.append(cut(kept, width))
@@ -119,32 +126,61 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
         times, step = self.step_times(), self.moment
         exact = step in times and abs(times[step] - t) <= EXACT_S
         local = t - self.cursor.offset(self.pod)
-        where = moment_line(local, app.clock, app.keys, width, step=step if step in times else None, exact=exact)
+        where = moment_line(
+            local, app.clock, app.keys, width, step=step if step in times else None, exact=exact
+        )
         return [*view.alarm_lines_then(self.pod, run, t, app.keys, width, most), where]
 
     def _gpu_lines(self, width: int, *, compact: bool) -> list[Line]:
         if self.cursor.at is None:
             return gpus.lines(self.pod, self.console_app.clock, width, compact=compact)
-        return gpus.lines_then(self.cursor.sample(self.pod), width, compact=compact, reading=self.cursor.waits(self.pod))
+        return gpus.lines_then(
+            self.cursor.sample(self.pod),
+            width,
+            compact=compact,
+            reading=self.cursor.waits(self.pod),
+        )
 
     def _host_lines(self, run: RunState, width: int) -> list[Line]:
         if self.cursor.at is None:
             clock = self.console_app.clock
-            return [view.host_line(self.pod, clock, width), view.components_line(self.pod, run, clock, width)]
+            return [
+                view.host_line(self.pod, clock, width),
+                view.components_line(self.pod, run, clock, width),
+            ]
         sample = self.cursor.sample(self.pod)
         return [view.host_line_then(sample, width), view.components_then(sample, run, width)]
 
     def _draw_curves(self, run: RunState, others: Sequence[Other], width: int, height: int) -> None:
         """Only when a step came: four curves over 20,000 steps are 30 ms of work."""
         if self._curves_changed(run, others, width, height):
-            self.query_one("#curves", Panel).show(charts(run, width, height, self.moment, self.curve_view, self.bands, others))
+            self.query_one("#curves", Panel).show(
+                charts(run, width, height, self.moment, self.curve_view, self.bands, others)
+            )
 
     def _draw_large(self, run: RunState, others: Sequence[Other], width: int, height: int) -> None:
         newest = int(self.pod.latest.get("t") or 0)
-        samples = self.cursor.stretch(self.pod, *self._shown_times(newest)) if run.trainer_steps else list(self.pod.telemetry)
+        samples = (
+            self.cursor.stretch(self.pod, *self._shown_times(newest))
+            if run.trainer_steps
+            else list(self.pod.telemetry)
+        )
         note = "reading telemetry of then…" if self.cursor.fetches(self.pod) else ""
-        if self._curves_changed(run, others, width, height, self.curves_only, len(samples), newest // 5, note):
-            lines = large(run, samples, width, height, self.moment, self.curve_view, self.bands, self.curves_only, others, note)
+        if self._curves_changed(
+            run, others, width, height, self.curves_only, len(samples), newest // 5, note
+        ):
+            lines = large(
+                run,
+                samples,
+                width,
+                height,
+                self.moment,
+                self.curve_view,
+                self.bands,
+                self.curves_only,
+                others,
+                note,
+            )
             self.query_one("#curves", Panel).show(lines)
 
     def _shown_times(self, newest: float) -> tuple[float, float]:
@@ -155,19 +191,32 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
         if not shown:
             return newest, newest
         first_took = (self.run_state.step_seconds() or 0.0) if begin == min(times) else 0.0
-        return min(shown) - first_took, max(newest, *shown) + 1.0 if end >= max(times) else max(shown)
+        return min(shown) - first_took, max(newest, *shown) + 1.0 if end >= max(times) else max(
+            shown
+        )
 
     def _curves_changed(self, run: RunState, others: Sequence[Other], *shown: object) -> bool:
-        steps = (id(run), len(run.trainer_steps), len(run.orchestrator_steps), run.step_seen, run.step)
+        steps = (
+            id(run),
+            len(run.trainer_steps),
+            len(run.orchestrator_steps),
+            run.step_seen,
+            run.step,
+        )
         compared = tuple((other.letter, other.name, id(other.run), other.steps) for other in others)
-        before, self._drawn_curves = self._drawn_curves, (*steps, compared, *shown, self.curves_large, self.moment, self.curve_view)
+        before, self._drawn_curves = (
+            self._drawn_curves,
+            (*steps, compared, *shown, self.curves_large, self.moment, self.curve_view),
+        )
         return before != self._drawn_curves
 
     # -- the time cursor
 
     @property
     def moment(self) -> int | None:
-        """The step that was the newest at the time cursor (before the first one, the one before it); None is now."""
+        """The step that was the newest at the time cursor (before the first one, the one before
+        it); None is now.
+        """
         t = self.cursor.of(self.pod)
         if t is None:
             return None
@@ -189,7 +238,9 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
         if times:
             return self.time_of_step(max(times))
         self.console_app.say(
-            f"No step is done yet, so there is no moment to go to; {self.console_app.keys['time']} goes to a time.", severity="warning"
+            "No step is done yet, so there is no moment to go to; "
+            f"{self.console_app.keys['time']} goes to a time.",
+            severity="warning",
         )
         return None
 
@@ -207,7 +258,8 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
         if t is None:
             self.pane.open(self.pane.source)
         else:
-            # Log clocks have whole seconds: the line of the step itself must not count as before it.
+            # Log clocks have whole seconds: the line of the step itself must not count as before
+            # it.
             self.pane.show_at(float(int(t + EXACT_S)))
 
     def move_by(self, count: int) -> None:
@@ -220,7 +272,11 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
         if here is None:
             here = steps[-1]
         between = t is not None and abs(self.step_times().get(here, 0.0) - t) > EXACT_S
-        at = (steps.index(here) if here in steps else -1) + count + (1 if between and count < 0 else 0)
+        at = (
+            (steps.index(here) if here in steps else -1)
+            + count
+            + (1 if between and count < 0 else 0)
+        )
         self.move_cursor(self.time_of_step(steps[min(max(at, 0), len(steps) - 1)]))
 
     def on_screen_suspend(self) -> None:

@@ -1,4 +1,6 @@
-"""Stopping a run: who is ended by which signals, what stays, and the run's name as the confirmation."""
+"""Stopping a run: who is ended by which signals, what stays, and the run's name as the
+confirmation.
+"""
 
 from __future__ import annotations
 
@@ -20,30 +22,75 @@ class StopScreen(Confirmation):
 
     def asked(self, width: int, *, commands: bool) -> list[Line]:
         run = self.run_state
-        living, steps, first = stopping.processes(run), stopping.steps(run), stopping.ended_first(self.pod, run.name)
+        living, steps, first = (
+            stopping.processes(run),
+            stopping.steps(run),
+            stopping.ended_first(self.pod, run.name),
+        )
         lines: list[Line] = [
             [(f"Stop {run.name} on {self.pod.name}?", "bold")],
-            [("It ", ""), ("ends processes", "bad bold"), (", and proves that no GPU is held any more.", "")],
+            [
+                ("It ", ""),
+                ("ends processes", "bad bold"),
+                (", and proves that no GPU is held any more.", ""),
+            ],
             [],
         ]
         for action in first:
-            lines += fold(f"The {action.what} by {action.who} is under way; it ends first, after the step that it is in.", width, "warn")
+            lines += fold(
+                f"The {action.what} by {action.who} is under way; it ends first, after the "
+                "step that it is in.",
+                width,
+                "warn",
+            )
         if not living:
-            lines += fold("No process of it is known to live. The agent looks again, and ends what is left by descent.", width, "warn")
+            lines += fold(
+                "No process of it is known to live. The agent looks again, and ends what is "
+                "left by descent.",
+                width,
+                "warn",
+            )
         named = [f"{c.get('component') or '?'} {c.get('pid')}" for c in living]
         most = len(named) if commands else MOST
         if named:
             more = f" and {len(named) - most} more" if len(named) > most else ""
-            lines += fold(f"{words.count(len(named), 'process')}: {', '.join(named[:most])}{more}", width)
+            lines += fold(
+                f"{words.count(len(named), 'process')}: {', '.join(named[:most])}{more}", width
+            )
         for i, step in enumerate(steps, 1):
             if commands:
                 lines += command_lines(step.command, width, 0)
-                lines.append([(f"    at most {step.seconds:.0f} s{', then for who still lives' if i < len(steps) else ''}", "dim")])
+                lines.append(
+                    [
+                        (
+                            (
+                                f"    at most {step.seconds:.0f} "
+                                f"s{', then for who still lives' if i < len(steps) else ''}"
+                            ),
+                            "dim",
+                        )
+                    ]
+                )
             else:
                 signal, _, pids = step.command.partition(" ")[2].partition(" ")
                 to = words.count(len(pids.split()), "process")
-                lines.append(cut([("$ ", "dim"), (f"kill {signal}", "accent"), (f" to {to}, at most {step.seconds:.0f} s", "")], width))
-        lines += fold("Files stay as they are. What was trained since the last checkpoint is lost.", width, "dim")
+                lines.append(
+                    cut(
+                        [
+                            ("$ ", "dim"),
+                            (f"kill {signal}", "accent"),
+                            (f" to {to}, at most {step.seconds:.0f} s", ""),
+                        ],
+                        width,
+                    )
+                )
+        lines += fold(
+            "Files stay as they are. What was trained since the last checkpoint is lost.",
+            width,
+            "dim",
+        )
         if status.link_down(self.pod):
-            lines += fold("The pod cannot be reached now: this shows what was last known.", width, "warn")
+            lines += fold(
+                "The pod cannot be reached now: this shows what was last known.", width, "warn"
+            )
         return lines

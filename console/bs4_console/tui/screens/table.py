@@ -1,4 +1,6 @@
-"""What the screens around one table share: the cursor, the filter, and the way from a row to its run."""
+"""What the screens around one table share: the cursor, the filter, and the way from a row to its
+run.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from bs4_console.tui.widgets.table import RowTable
 
 
 class TableScreen(ConsoleScreen):
-    """A subclass yields one RowTable in `body()` and fills it in `draw()`. In a row's key, (pod, what), the pod comes first."""
+    """A subclass yields one RowTable in `body()` and fills it in `draw()`. In a row's key, (pod,
+    what), the pod comes first.
+    """
 
     filter_text = ""
 
@@ -41,11 +45,16 @@ class TableScreen(ConsoleScreen):
         """/h100 3 of 7 rows, and how to see the others; nothing without a filter."""
         if not self.filter_text:
             return []
-        shown: Line = [(f" /{self.filter_text} ", "hit"), (f" {kept} of {words.count(total, noun)}", "")]
+        shown: Line = [
+            (f" /{self.filter_text} ", "hit"),
+            (f" {kept} of {words.count(total, noun)}", ""),
+        ]
         return [[*shown, (f"   {self.console_app.keys['back']} takes the filter away", "dim")]]
 
     def moved(self) -> None:
-        """The cursor stands on another row: other commands may be given now. Rows are as they were, and may be thousands."""
+        """The cursor stands on another row: other commands may be given now. Rows are as they were,
+        and may be thousands.
+        """
         self.draw_bars()
 
     @on(RowTable.Moved)

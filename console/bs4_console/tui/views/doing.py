@@ -1,4 +1,6 @@
-"""What is being done to a run or on its pod just now: one line an action, with its step and for how long."""
+"""What is being done to a run or on its pod just now: one line an action, with its step and for how
+long.
+"""
 
 from __future__ import annotations
 
@@ -13,19 +15,29 @@ if TYPE_CHECKING:
     from bs4_console.core.state import ActionView, PodState
     from bs4_console.tui.clock import Clock
 
-#: Kinds that are no work: a question, a word, and what the disk guard does all day (the line of the checkpoints tells of that).
+#: Kinds that are no work: a question, a word, and what the disk guard does all day (the line of the
+#: checkpoints tells of that).
 _QUIET = frozenset({"plan", "note", "release", "rotate"})
 
 
 def lines(pod: PodState, run: str | None, clock: Clock, width: int, most: int = 2) -> list[Line]:
     """Of one run; with None of the whole pod. The newest last."""
-    found = sorted(under_way(pod.ledger.actions.values(), run), key=lambda action: action.accepted_t)
+    found = sorted(
+        under_way(pod.ledger.actions.values(), run), key=lambda action: action.accepted_t
+    )
     offset = pod.link.clock_offset or 0.0
-    return [cut(_line(action, clock.wall() + offset, named=run is None), width) for action in found[-most:]]
+    return [
+        cut(_line(action, clock.wall() + offset, named=run is None), width)
+        for action in found[-most:]
+    ]
 
 
 def under_way(actions: Iterable[ActionView], run: str | None) -> list[ActionView]:
-    return [action for action in actions if not action.ended and action.kind not in _QUIET and run in (None, action.run)]
+    return [
+        action
+        for action in actions
+        if not action.ended and action.kind not in _QUIET and run in (None, action.run)
+    ]
 
 
 def _line(action: ActionView, now: float, *, named: bool) -> Line:

@@ -1,4 +1,6 @@
-"""What the look before a start has found, and the memory that it will need: rule, file and line, why, and what to do about it."""
+"""What the look before a start has found, and the memory that it will need: rule, file and line,
+why, and what to do about it.
+"""
 
 from __future__ import annotations
 
@@ -18,18 +20,32 @@ _SIGN: dict[State, tuple[str, str]] = {
     "unknown": ("?", "warn"),
     "ok": ("✔", "good"),
 }
-#: The line of an estimate that says that it will not work, and the beginning of one that says nothing.
+#: The line of an estimate that says that it will not work, and the beginning of one that says
+#: nothing.
 _TOO_MUCH, _NONE = "DOES NOT FIT", "Not estimated"
 
 
 def summary(checks: Sequence[Check], memory: Sequence[str]) -> Line:
-    """✖ 1 forbids it  ▲ 2 warnings  ✔ 14 ok   memory fits: always above the plan, however long that is."""
+    """✖ 1 forbids it  ▲ 2 warnings  ✔ 14 ok   memory fits: always above the plan, however long that
+    is.
+    """
     line: Line = []
-    for state, one in (("blocking", "forbids it"), ("warning", "warning"), ("unknown", "not known"), ("ok", "ok")):
+    for state, one in (
+        ("blocking", "forbids it"),
+        ("warning", "warning"),
+        ("unknown", "not known"),
+        ("ok", "ok"),
+    ):
         count = sum(check.state == state for check in checks)
         if count:
             sign, role = _SIGN[state]  # type: ignore[index]
-            said = f"{one}s" if state == "warning" and count > 1 else one.replace("forbids", "forbid") if count > 1 else one
+            said = (
+                f"{one}s"
+                if state == "warning" and count > 1
+                else one.replace("forbids", "forbid")
+                if count > 1
+                else one
+            )
             line += [(f"{sign} {count} {said}", role), ("   ", "")]
     if any(_TOO_MUCH in text for text in memory):
         line.append(("✖ memory does not fit", "bad bold"))
@@ -48,7 +64,13 @@ def lines(checks: Sequence[Check], width: int) -> list[Line]:
             continue
         sign, role = _SIGN[check.state]
         where = "" if check.title in ("", check.id) else f"  {check.title}"
-        found.append([(f"{sign} ", role), (check.id, "bold"), (where, "accent" if ", line " in where else "dim")])
+        found.append(
+            [
+                (f"{sign} ", role),
+                (check.id, "bold"),
+                (where, "accent" if ", line " in where else "dim"),
+            ]
+        )
         found += fold(check.why, width, "", 2)
         if check.fix:
             first, *rest = fold(check.fix, width - 4)
@@ -58,7 +80,10 @@ def lines(checks: Sequence[Check], width: int) -> list[Line]:
 
 def heading(checks: Sequence[Check]) -> Line:
     good = sum(check.state == "ok" for check in checks)
-    return [("BEFORE THE START ", "head"), (f"{good} of {words.count(len(checks), 'check')} ok", "dim")]
+    return [
+        ("BEFORE THE START ", "head"),
+        (f"{good} of {words.count(len(checks), 'check')} ok", "dim"),
+    ]
 
 
 def memory_lines(memory: Sequence[str], width: int) -> list[Line]:
@@ -69,7 +94,22 @@ def memory_lines(memory: Sequence[str], width: int) -> list[Line]:
             found.append([("MEMORY ", "head"), (text.rstrip(":").removeprefix("memory "), "dim")])
             continue
         indent = len(text) - len(text.lstrip())
-        role = "bad bold" if _TOO_MUCH in text else "good" if text.endswith("fits") else "warn" if _NONE in text else ""
-        first, *rest = fold(text.strip(), max(20, width - indent), role or ("bold" if "GPU" in text and "GiB" not in text else ""))
-        found += [[(" " * indent, ""), *first], *([(" " * (indent + 4), ""), *line] for line in rest)]
+        role = (
+            "bad bold"
+            if _TOO_MUCH in text
+            else "good"
+            if text.endswith("fits")
+            else "warn"
+            if _NONE in text
+            else ""
+        )
+        first, *rest = fold(
+            text.strip(),
+            max(20, width - indent),
+            role or ("bold" if "GPU" in text and "GiB" not in text else ""),
+        )
+        found += [
+            [(" " * indent, ""), *first],
+            *([(" " * (indent + 4), ""), *line] for line in rest),
+        ]
     return found

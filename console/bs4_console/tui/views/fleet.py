@@ -22,7 +22,9 @@ OLD_S = 24 * 3600.0
 
 @dataclass(frozen=True)
 class Column:
-    """`importance`: columns with the least go first when the terminal is narrow. Widths in cells; `most` 0 takes what is left."""
+    """`importance`: columns with the least go first when the terminal is narrow. Widths in cells;
+    `most` 0 takes what is left.
+    """
 
     id: str
     title: str
@@ -58,7 +60,9 @@ class Row:
     cells: dict[str, Line]
     old: bool = False
     trouble: str = ""
-    """The first thing that is wrong, without ages: as long as it stays, nothing new has happened."""
+    """The first thing that is wrong, without ages: as long as it stays, nothing new has
+    happened.
+    """
     values: Mapping[str, float | str | None] = field(default_factory=dict, compare=False)
     """What `:sort` compares, by column id."""
     running: bool = False
@@ -78,16 +82,34 @@ class Row:
 
 
 #: What the table may be sorted by. "need" is the default: what needs a person first.
-SORTS = ("need", "pod", "run", "state", "age", "link", "step", "eta", "pace", "reward", "gpu", "disk")
-#: Sorted from the largest down, so that what is worse stands first; `-` in front turns any of them round.
+SORTS = (
+    "need",
+    "pod",
+    "run",
+    "state",
+    "age",
+    "link",
+    "step",
+    "eta",
+    "pace",
+    "reward",
+    "gpu",
+    "disk",
+)
+#: Sorted from the largest down, so that what is worse stands first; `-` in front turns any of them
+#: round.
 _FALLING = frozenset({"age", "link", "eta", "pace", "disk"})
 GROUPS = ("none", "pod", "state", "trainer")
 #: In the key of a group's heading, where no run's name can be.
 HEADING = "\x00"
 
 
-def arrange(rows: Iterable[Row], sort: str = "", group: str = "", folded: Container[str] = ()) -> list[Row]:
-    """Sorted, and under headings when grouped: the group with the worst row first, the rows of `folded` ones left out."""
+def arrange(
+    rows: Iterable[Row], sort: str = "", group: str = "", folded: Container[str] = ()
+) -> list[Row]:
+    """Sorted, and under headings when grouped: the group with the worst row first, the rows of
+    `folded` ones left out.
+    """
     rows = ordered(rows, sort or "need")
     if group in ("", "none"):
         return rows
@@ -95,7 +117,9 @@ def arrange(rows: Iterable[Row], sort: str = "", group: str = "", folded: Contai
     for row in rows:
         groups.setdefault(str(row.values.get(group) or words.NONE), []).append(row)
     arranged: list[Row] = []
-    for name, members in sorted(groups.items(), key=lambda item: (-max(row.rank for row in item[1]), item[0])):
+    for name, members in sorted(
+        groups.items(), key=lambda item: (-max(row.rank for row in item[1]), item[0])
+    ):
         arranged.append(_heading(name, members, group, closed=name in folded))
         arranged += [] if name in folded else members
     return arranged
@@ -108,14 +132,31 @@ def ordered(rows: Iterable[Row], sort: str) -> list[Row]:
     if column == "need":
         return by_need
     known = [row for row in by_need if row.values.get(column) is not None]
-    known.sort(key=lambda row: row.values[column], reverse=(column in _FALLING) != turned)  # type: ignore[arg-type,return-value]
-    return sorted([*known, *(row for row in by_need if row.values.get(column) is None)], key=lambda row: row.old)
+    known.sort(
+        key=lambda row: row.values[column],  # type: ignore[arg-type,return-value]
+        reverse=(column in _FALLING) != turned,
+    )
+    return sorted(
+        [*known, *(row for row in by_need if row.values.get(column) is None)],
+        key=lambda row: row.old,
+    )
 
 
 def _heading(name: str, members: list[Row], group: str, *, closed: bool) -> Row:
-    counts = [(sum(row.rank == rank for row in members), sign, role) for rank, sign, role in _TALLIED]
-    line: Line = [("▸ " if closed else "▾ ", "accent bold"), (name, "bold"), (f"  {words.count(len(members), 'row')}", "dim")]
-    line += [part for count, sign, role in counts if count for part in (("  ", ""), (f"{sign} {count}", role))]
+    counts = [
+        (sum(row.rank == rank for row in members), sign, role) for rank, sign, role in _TALLIED
+    ]
+    line: Line = [
+        ("▸ " if closed else "▾ ", "accent bold"),
+        (name, "bold"),
+        (f"  {words.count(len(members), 'row')}", "dim"),
+    ]
+    line += [
+        part
+        for count, sign, role in counts
+        if count
+        for part in (("  ", ""), (f"{sign} {count}", role))
+    ]
     rank = max(row.rank for row in members)
     return Row((name if group == "pod" else "", HEADING + name), rank, {}, banner=line)
 
@@ -124,7 +165,9 @@ _TALLIED = ((4, "✖", "bad bold"), (3, "?", "warn bold"), (2, "▲", "warn"))
 
 
 def matches(text: str, wanted: str) -> bool:
-    """Whether `text` holds the regular expression, whichever case (`!` in front: whether it does not); what is none is taken literally."""
+    """Whether `text` holds the regular expression, whichever case (`!` in front: whether it does
+    not); what is none is taken literally.
+    """
     if not wanted:
         return True
     pattern, positive = wanted.removeprefix("!"), not wanted.startswith("!")
@@ -145,13 +188,21 @@ def readable_rows(pod: PodState, clock: Clock) -> list[Row]:
     try:
         return pod_rows(pod, clock)
     except status.MALFORMED as error:
-        wrong = f"its records cannot be read ({type(error).__name__}: {error}); deploy this console's agent there"
+        wrong = (
+            f"its records cannot be read ({type(error).__name__}: {error}); deploy this "
+            "console's agent there"
+        )
         cells: dict[str, Line] = {column.id: [] for column in COLUMNS}
         return [
             Row(
                 (pod.name, ""),
                 3,
-                cells | {"state": [("? unreadable", "warn bold")], "pod": [(pod.name, "bold")], "wrong": [(wrong, "warn")]},
+                cells
+                | {
+                    "state": [("? unreadable", "warn bold")],
+                    "pod": [(pod.name, "bold")],
+                    "wrong": [(wrong, "warn")],
+                },
             )
         ]
 
@@ -173,7 +224,10 @@ def _row(pod: PodState, run: RunState | None, clock: Clock) -> Row:
     problems = status.wrong(pod, run, clock)
     cells: dict[str, Line] = {
         "state": how.line(),
-        "pod": [(pod.name, "bold" if how.rank else ""), *([(" ro", "warn")] if pod.read_only and not status.recorded(pod) else [])],
+        "pod": [
+            (pod.name, "bold" if how.rank else ""),
+            *([(" ro", "warn")] if pod.read_only and not status.recorded(pod) else []),
+        ],
         "link": status.link_line(pod),
         "run": [(run.name, faded)] if run else [(words.NONE, "dim")],
         "trainer": [(run.view.trainer if run else "", "dim")],
@@ -206,12 +260,29 @@ def _row(pod: PodState, run: RunState | None, clock: Clock) -> Row:
             "pace": run.step_seconds(),
             "reward": newest(run.orchestrator_steps, "reward"),
         }
-    key, running = (pod.name, run.name if run else ""), run is not None and run.word == "running" and not status.link_down(pod)
-    return Row(key, rank, cells, _is_old(run, clock, how.rank), _trouble(pod, run, how, problems), values, running)
+    key, running = (
+        (pod.name, run.name if run else ""),
+        run is not None and run.word == "running" and not status.link_down(pod),
+    )
+    return Row(
+        key,
+        rank,
+        cells,
+        _is_old(run, clock, how.rank),
+        _trouble(pod, run, how, problems),
+        values,
+        running,
+    )
 
 
-def _trouble(pod: PodState, run: RunState | None, how: status.Status, problems: list[tuple[str, str]]) -> str:
-    incidents = pod.ledger.open_incidents(run.name) if run else [i for i in pod.ledger.open_incidents() if i.run not in pod.runs]
+def _trouble(
+    pod: PodState, run: RunState | None, how: status.Status, problems: list[tuple[str, str]]
+) -> str:
+    incidents = (
+        pod.ledger.open_incidents(run.name)
+        if run
+        else [i for i in pod.ledger.open_incidents() if i.run not in pod.runs]
+    )
     if pod.lost is not None and status.taken(pod):
         return pod.lost.word  # its sentence counts the looks: it would be news with each of them
     if incidents:
@@ -259,7 +330,9 @@ def gpu_summary(pod: PodState, role: str = "") -> Line:
     if state == "absent":
         return [("no GPU", "dim")]
     if state in ("stale", "error"):
-        return [(f"{state} {words.age(gpus.get('age_s'))}" if state == "stale" else "error", "warn")]
+        return [
+            (f"{state} {words.age(gpus.get('age_s'))}" if state == "stale" else "error", "warn")
+        ]
     if not devices:
         return [(words.NONE, "dim")]
     busy = _mean([d.get("util") for d in devices])
@@ -278,7 +351,14 @@ def disk_summary(pod: PodState, role: str = "") -> Line:
 
 def _fullest(pod: PodState) -> float | None:
     disks = (pod.latest.get("host") or {}).get("disks") or []
-    return max((share for d in disks if (share := words.percent(d.get("used"), d.get("total"))) is not None), default=None)
+    return max(
+        (
+            share
+            for d in disks
+            if (share := words.percent(d.get("used"), d.get("total"))) is not None
+        ),
+        default=None,
+    )
 
 
 def _mean(values: list[float | None]) -> float | None:
@@ -302,4 +382,6 @@ def _wrong(problems: list[tuple[str, str]]) -> Line:
 
 def _is_old(run: RunState | None, clock: Clock, rank: int) -> bool:
     attempt = run.view.attempt if run else None
-    return bool(rank == 0 and attempt and attempt.ended_t and clock.wall() - attempt.ended_t > OLD_S)
+    return bool(
+        rank == 0 and attempt and attempt.ended_t and clock.wall() - attempt.ended_t > OLD_S
+    )

@@ -1,4 +1,6 @@
-"""Every GPU of every pod as rows, with its processes; or a row for each pod, all its GPUs in one strip."""
+"""Every GPU of every pod as rows, with its processes; or a row for each pod, all its GPUs in one
+strip.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +38,9 @@ _LEVELS = "▁▂▃▄▅▆▇█"
 
 @dataclass(frozen=True)
 class Seen:
-    """A pod's telemetry of the moment that is shown. `trouble`: why it is not what it seems, or why there is nothing; `old`: not of that
-    moment."""
+    """A pod's telemetry of the moment that is shown. `trouble`: why it is not what it seems, or why
+    there is nothing; `old`: not of that moment.
+    """
 
     pod: PodState
     sample: Mapping[str, Any]
@@ -60,14 +63,20 @@ class Seen:
 
 def now(pod: PodState, clock: Clock) -> Seen:
     old = is_old(pod, clock)
-    trouble = _trouble(pod.latest.get("gpus") or {}) or ([(f"seen {words.age(status.age(pod, clock))} ago", "warn")] if old else [])
+    trouble = _trouble(pod.latest.get("gpus") or {}) or (
+        [(f"seen {words.age(status.age(pod, clock))} ago", "warn")] if old else []
+    )
     return Seen(pod, pod.latest, clock.wall(), trouble, old)
 
 
 def then(pod: PodState, sample: Mapping[str, Any] | None, *, reading: bool) -> Seen:
-    """At the time cursor; `sample` None when nothing of that moment is here, or it is still being read."""
+    """At the time cursor; `sample` None when nothing of that moment is here, or it is still being
+    read.
+    """
     if sample is None:
-        return Seen(pod, {}, 0.0, [("reading…" if reading else "no sample of then is kept", "dim")], True)
+        return Seen(
+            pod, {}, 0.0, [("reading…" if reading else "no sample of then is kept", "dim")], True
+        )
     return Seen(pod, sample, float(sample["t"]), _trouble(sample.get("gpus") or {}), False)
 
 
@@ -83,19 +92,33 @@ def pod_rows(seen: Seen, *, compact: bool) -> list[Row]:
 
 def arrange(of_pods: Iterable[list[Row]]) -> list[Row]:
     """Pods with something wrong first."""
-    return [row for rows in sorted(of_pods, key=lambda rows: (-max(row.rank for row in rows), rows[0].key)) for row in rows]
+    return [
+        row
+        for rows in sorted(of_pods, key=lambda rows: (-max(row.rank for row in rows), rows[0].key))
+        for row in rows
+    ]
 
 
 def summary(seen: Iterable[Seen]) -> Line:
-    """How many there are and do something, over the pods whose numbers are of the moment that is shown."""
+    """How many there are and do something, over the pods whose numbers are of the moment that is
+    shown.
+    """
     fresh = [one for one in seen if not one.old]
     devices = [device for one in fresh for device in one.devices]
     busy = [device["util"] for device in devices if device.get("util") is not None]
     held = sum(any(proc.get("run") for proc in device.get("procs") or []) for device in devices)
     watts = sum(device["power"] for device in devices if device.get("power") is not None)
-    line: Line = [(" gpus ", "head"), (f"{len(devices)}", "bold"), (f" on {words.count(len(fresh), 'pod')}", "dim")]
+    line: Line = [
+        (" gpus ", "head"),
+        (f"{len(devices)}", "bold"),
+        (f" on {words.count(len(fresh), 'pod')}", "dim"),
+    ]
     line += [("   held by runs ", "dim"), (str(held), ""), ("   busy ", "dim")]
-    line += [(words.whole_percent(sum(busy) / len(busy) if busy else None), ""), ("   power ", "dim"), (f"{watts / 1000:.1f} kW", "")]
+    line += [
+        (words.whole_percent(sum(busy) / len(busy) if busy else None), ""),
+        ("   power ", "dim"),
+        (f"{watts / 1000:.1f} kW", ""),
+    ]
     return line
 
 
@@ -107,16 +130,29 @@ def _trouble(gpus: Mapping[str, Any]) -> Line:
     if state == "absent":
         return [("absent: ", "warn"), (gpus.get("detail") or "no NVIDIA driver", "dim")]
     if state == "error":
-        return [("ERROR: ", "bad bold"), (gpus.get("detail") or "the driver reports an error", "bad")]
+        return [
+            ("ERROR: ", "bad bold"),
+            (gpus.get("detail") or "the driver reports an error", "bad"),
+        ]
     if state == "stale":
-        return [(f"STALE {words.duration(gpus.get('age_s') or 0)}: {gpus.get('detail') or 'the driver does not answer'}", "warn bold")]
+        return [
+            (
+                (
+                    f"STALE {words.duration(gpus.get('age_s') or 0)}: "
+                    f"{gpus.get('detail') or 'the driver does not answer'}"
+                ),
+                "warn bold",
+            )
+        ]
     return []
 
 
 def _device_rows(seen: Seen) -> list[Row]:
     pod, devices, trouble = seen.pod, seen.devices, seen.trouble
     if not devices:
-        return [Row((pod.name, ""), _rank(trouble), {"pod": [(pod.name, "bold")], "owner": trouble})]
+        return [
+            Row((pod.name, ""), _rank(trouble), {"pod": [(pod.name, "bold")], "owner": trouble})
+        ]
     xids = seen.xids
     made: list[Row] = []
     for i, device in enumerate(devices):
@@ -126,14 +162,28 @@ def _device_rows(seen: Seen) -> list[Row]:
         cells = _cells(device)
         cells["pod"] = [(pod.name, "bold" if i == 0 else "dim")]
         cells["state"] = complaints or trouble or [("ok", "dim")]
-        cells["owner"] = [(words.count(len(procs), "process"), "dim")] if several else _named(device)
-        made.append(_row((pod.name, str(device.get("index", i))), cells, complaints or trouble, old=bool(trouble)))
+        cells["owner"] = (
+            [(words.count(len(procs), "process"), "dim")] if several else _named(device)
+        )
+        made.append(
+            _row(
+                (pod.name, str(device.get("index", i))),
+                cells,
+                complaints or trouble,
+                old=bool(trouble),
+            )
+        )
         made += [_process(pod.name, device, proc, pod, bool(trouble)) for proc in procs if several]
     return made
 
 
 def _row(key: tuple[str, str], cells: dict[str, Line], wrong: Line, *, old: bool) -> Row:
-    return Row(key, _rank(wrong), {name: faded(line) if old else line for name, line in cells.items()}, old=False)
+    return Row(
+        key,
+        _rank(wrong),
+        {name: faded(line) if old else line for name, line in cells.items()},
+        old=False,
+    )
 
 
 def _rank(wrong: Line) -> int:
@@ -142,7 +192,12 @@ def _rank(wrong: Line) -> int:
 
 
 def _cells(device: dict[str, Any]) -> dict[str, Line]:
-    util, temp, power, limit = device.get("util"), device.get("temp"), device.get("power"), device.get("power_limit")
+    util, temp, power, limit = (
+        device.get("util"),
+        device.get("temp"),
+        device.get("power"),
+        device.get("power_limit"),
+    )
     hot = temp is not None and temp >= HOT_C
     return {
         "gpu": [(f"{device.get('index', '?'):>3}", "bold")],
@@ -172,13 +227,18 @@ def _named(device: dict[str, Any]) -> Line:
     return line
 
 
-def _process(name: str, device: dict[str, Any], proc: dict[str, Any], pod: PodState, old: bool) -> Row:
+def _process(
+    name: str, device: dict[str, Any], proc: dict[str, Any], pod: PodState, old: bool
+) -> Row:
     pid = proc.get("pid")
     cells: dict[str, Line] = {
         "pod": [(name, "dim")],
         "gpu": [("  └", "dim")],
         "mem": [(words.size(proc["mem"]) if proc.get("mem") is not None else words.NONE, "")],
-        "owner": [*owners({"procs": [proc]}), *([(f"  pid {pid}", "dim")] if proc.get("run") else [])],
+        "owner": [
+            *owners({"procs": [proc]}),
+            *([(f"  pid {pid}", "dim")] if proc.get("run") else []),
+        ],
     }
     if proc.get("run") and proc["run"] not in pod.runs:
         cells["state"] = [("run not known here", "warn")]
@@ -190,20 +250,30 @@ def _whole(value: float | None) -> str:
 
 
 def _pod_row(seen: Seen) -> list[Row]:
-    """▇▇▆▇×▇▇▁: a cell for each GPU, × for one with a complaint; then what is true of all of them together."""
+    """▇▇▆▇×▇▇▁: a cell for each GPU, × for one with a complaint; then what is true of all of them
+    together.
+    """
     pod, devices, trouble = seen.pod, seen.devices, seen.trouble
     if not devices:
-        return [Row((pod.name, ""), _rank(trouble), {"pod": [(pod.name, "bold")], "state": trouble})]
+        return [
+            Row((pod.name, ""), _rank(trouble), {"pod": [(pod.name, "bold")], "state": trouble})
+        ]
     xids = seen.xids
     strip: Line = []
     wrong: Line = []
     for device in devices:
         complaints = marks(device, xids)
         level = _LEVELS[min(7, int((device.get("util") or 0) / 12.5))]
-        strip.append(("×", "bad bold" if _rank(complaints) == 4 else "warn bold") if complaints else (level, "accent"))
+        strip.append(
+            ("×", "bad bold" if _rank(complaints) == 4 else "warn bold")
+            if complaints
+            else (level, "accent")
+        )
         wrong += [(f"{device.get('index')}: ", "dim"), *complaints] if complaints else []
     names = {_model(device) for device in devices}
-    holders: dict[str, Line] = {"".join(text for text, _ in line): line for line in map(owners, devices)}
+    holders: dict[str, Line] = {
+        "".join(text for text, _ in line): line for line in map(owners, devices)
+    }
     held: Line = []
     for line in holders.values():
         held += [(", ", "dim"), *line] if held else line
@@ -213,9 +283,22 @@ def _pod_row(seen: Seen) -> list[Row]:
         "gpu": [(f"{len(devices)}×".rjust(3), "bold")],
         "model": [(", ".join(sorted(names)), "dim")],
         "util": strip,
-        "mem": [(f"{_sum(devices, 'mem_used') / (1 << 30):.0f}/{_sum(devices, 'mem_total') / (1 << 30):.0f}G", "")],
+        "mem": [
+            (
+                (
+                    f"{_sum(devices, 'mem_used') / (1 << 30):.0f}/"
+                    f"{_sum(devices, 'mem_total') / (1 << 30):.0f}G"
+                ),
+                "",
+            )
+        ],
         "power": [(f"{_sum(devices, 'power') / 1000:.1f}kW", "")],
-        "temp": [(f"{_whole(max(temps, default=None))}°C", "warn bold" if max(temps, default=0) >= HOT_C else "")],
+        "temp": [
+            (
+                f"{_whole(max(temps, default=None))}°C",
+                "warn bold" if max(temps, default=0) >= HOT_C else "",
+            )
+        ],
         "state": wrong or trouble or [("ok", "dim")],
         "owner": held,
     }

@@ -1,4 +1,6 @@
-"""The GPUs of a pod, one line each or two to a line, with who holds them and what the driver complains about."""
+"""The GPUs of a pod, one line each or two to a line, with who holds them and what the driver
+complains about.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ _NORMAL_THROTTLE = {"idle", "none", "sw_power_cap", "applications_clocks_setting
 
 
 def lines(pod: PodState, clock: Clock, width: int, *, compact: bool) -> list[Line]:
-    """A heading with the state of the data, then the devices. Honest about absent, stale and foreign."""
+    """A heading with the state of the data, then the devices. Honest about absent, stale and
+    foreign.
+    """
     gpus: dict[str, Any] = pod.latest.get("gpus") or {}
     old = is_old(pod, clock)
     head = _heading(gpus)
@@ -29,24 +33,41 @@ def lines(pod: PodState, clock: Clock, width: int, *, compact: bool) -> list[Lin
     return _lines(gpus, head, clock.wall(), width, compact, stale=old or gpus.get("state") != "ok")
 
 
-def lines_then(sample: dict[str, Any] | None, width: int, *, compact: bool, reading: bool = False) -> list[Line]:
-    """The GPUs at the time cursor; `sample` None when none of that moment is kept here, or it is still being read."""
+def lines_then(
+    sample: dict[str, Any] | None, width: int, *, compact: bool, reading: bool = False
+) -> list[Line]:
+    """The GPUs at the time cursor; `sample` None when none of that moment is kept here, or it is
+    still being read.
+    """
     if sample is None:
-        why = "reading what was kept of that moment…" if reading else "no sample of that moment is kept here"
+        why = (
+            "reading what was kept of that moment…"
+            if reading
+            else "no sample of that moment is kept here"
+        )
         return [[(" gpus", "head"), (f"  {why}", "dim")]]
     gpus: dict[str, Any] = sample.get("gpus") or {}
-    head = [*_heading(gpus), ("  ", ""), (f" at {words.of_day(float(sample['t']), seconds=True)} ", "caution")]
+    head = [
+        *_heading(gpus),
+        ("  ", ""),
+        (f" at {words.of_day(float(sample['t']), seconds=True)} ", "caution"),
+    ]
     return _lines(gpus, head, float(sample["t"]), width, compact, stale=gpus.get("state") != "ok")
 
 
-def _lines(gpus: dict[str, Any], head: Line, now: float, width: int, compact: bool, *, stale: bool) -> list[Line]:
+def _lines(
+    gpus: dict[str, Any], head: Line, now: float, width: int, compact: bool, *, stale: bool
+) -> list[Line]:
     devices = gpus.get("devices") or []
     if not devices:
         return [cut(head, width)]
     xids = recent_xids(gpus, now)
     if compact:
         return [cut(head, width), *_compact(devices, xids, width, stale)]
-    return [cut(head, width), *(cut(_device(device, xids, width, stale), width) for device in devices)]
+    return [
+        cut(head, width),
+        *(cut(_device(device, xids, width, stale), width) for device in devices),
+    ]
 
 
 def recent_xids(gpus: dict[str, Any], now: float) -> list[dict[str, Any]]:
@@ -59,14 +80,24 @@ def _heading(gpus: dict[str, Any]) -> Line:
     if state is None:
         return [*line, ("  nothing received yet", "dim")]
     if state == "absent":
-        return [*line, ("  absent: ", "warn"), (gpus.get("detail") or "no NVIDIA driver on this pod", "dim")]
+        return [
+            *line,
+            ("  absent: ", "warn"),
+            (gpus.get("detail") or "no NVIDIA driver on this pod", "dim"),
+        ]
     if count := len(gpus.get("devices") or []):
         line.append((f" {count}", ""))
     if gpus.get("driver"):
         line.append((f"  driver {gpus['driver']}", "dim"))
     if state == "stale":
         line.append(
-            (f"  STALE {words.duration(gpus.get('age_s') or 0)}: {gpus.get('detail') or 'the driver does not answer'}", "warn bold")
+            (
+                (
+                    f"  STALE {words.duration(gpus.get('age_s') or 0)}: "
+                    f"{gpus.get('detail') or 'the driver does not answer'}"
+                ),
+                "warn bold",
+            )
         )
     if state == "error":
         line.append((f"  ERROR: {gpus.get('detail') or 'the driver reports an error'}", "bad bold"))
@@ -85,11 +116,19 @@ def _device(device: dict[str, Any], xids: list[dict[str, Any]], width: int, stal
     line: Line = [(f" {device.get('index', '?'):>2} ", "bold" if not stale else "dim")]
     if width >= 150:
         line.append((f"{words.clip(str(device.get('name') or ''), 22):<22} ", "dim"))
-    line += [*bar((util or 0) / 100, blocks, "dim" if stale else "accent"), (f" {words.whole_percent(util):>4}  ", faded)]
-    line += [*bar((used or 0) / (total or 1), blocks, "dim" if stale else "head"), (f" {words.gib(used):>3}/{words.gib(total)}G ", faded)]
+    line += [
+        *bar((util or 0) / 100, blocks, "dim" if stale else "accent"),
+        (f" {words.whole_percent(util):>4}  ", faded),
+    ]
+    line += [
+        *bar((used or 0) / (total or 1), blocks, "dim" if stale else "head"),
+        (f" {words.gib(used):>3}/{words.gib(total)}G ", faded),
+    ]
     temp = device.get("temp")
     line.append((f" {_whole(device.get('power'))}W".rjust(6), "dim"))
-    line.append((f" {_whole(temp)}°C", "warn bold" if temp is not None and temp >= HOT_C else "dim"))
+    line.append(
+        (f" {_whole(temp)}°C", "warn bold" if temp is not None and temp >= HOT_C else "dim")
+    )
     if width >= 150:
         line.append((f" {_whole(device.get('sm_clock'))}MHz".rjust(9), "dim"))
     return [*line, ("  ", ""), *marks(device, xids), *owners(device)]
@@ -99,12 +138,19 @@ def _whole(value: float | None) -> str:
     return words.NONE if value is None else f"{value:.0f}"
 
 
-def _compact(devices: list[dict[str, Any]], xids: list[dict[str, Any]], width: int, stale: bool) -> list[Line]:
-    """Two to a line, the second half of the GPUs on the right: eight fit in four lines of 80 cells."""
+def _compact(
+    devices: list[dict[str, Any]], xids: list[dict[str, Any]], width: int, stale: bool
+) -> list[Line]:
+    """Two to a line, the second half of the GPUs on the right: eight fit in four lines of 80
+    cells.
+    """
     half = (len(devices) + 1) // 2 if len(devices) > 1 else 1
     cell = (width - 2) // 2 if len(devices) > 1 else width
     made = [pad(_small(device, xids, stale), cell) for device in devices]
-    return [[*made[i], ("  ", ""), *(made[i + half] if i + half < len(made) else [])] for i in range(half)]
+    return [
+        [*made[i], ("  ", ""), *(made[i + half] if i + half < len(made) else [])]
+        for i in range(half)
+    ]
 
 
 def _small(device: dict[str, Any], xids: list[dict[str, Any]], stale: bool) -> Line:
@@ -114,7 +160,10 @@ def _small(device: dict[str, Any], xids: list[dict[str, Any]], stale: bool) -> L
         (f" {device.get('index', '?'):>2} ", "bold" if not stale else "dim"),
         *bar((util or 0) / 100, 5, "dim" if stale else "accent"),
     ]
-    line += [(f" {words.whole_percent(util):>4}", faded), (f" {words.gib(used):>3}/{words.gib(device.get('mem_total'))}G ", faded)]
+    line += [
+        (f" {words.whole_percent(util):>4}", faded),
+        (f" {words.gib(used):>3}/{words.gib(device.get('mem_total'))}G ", faded),
+    ]
     return [*line, *marks(device, xids), *owners(device)]
 
 
@@ -142,13 +191,15 @@ def marks(device: dict[str, Any], xids: list[dict[str, Any]]) -> Line:
 
 
 def link_marks(device: dict[str, Any]) -> Line:
-    """A PCIe link that is narrower than it could be, and NVLinks that are down. An idle GPU lowers its PCIe generation: that is no
-    complaint."""
+    """A PCIe link that is narrower than it could be, and NVLinks that are down. An idle GPU lowers
+    its PCIe generation: that is no complaint.
+    """
     line: Line = []
     pcie, nvlink = device.get("pcie") or {}, device.get("nvlink") or {}
     if pcie.get("width") and pcie.get("width_max") and pcie["width"] < pcie["width_max"]:
         line.append((f"PCIe x{pcie['width']} of x{pcie['width_max']} ", "warn bold"))
-    # A GPU whose links are all down has no partner on this machine (PCIe cards with the bridge left off): that is how it was built.
+    # A GPU whose links are all down has no partner on this machine (PCIe cards with the bridge left
+    # off): that is how it was built.
     if nvlink.get("links") and 0 < nvlink.get("active", 0) < nvlink["links"]:
         line.append((f"NVLink {nvlink['active']} of {nvlink['links']} ", "warn bold"))
     return line
@@ -159,8 +210,13 @@ def pcie_line(device: dict[str, Any]) -> Line:
     pcie = device.get("pcie")
     if not pcie:
         return [(words.NONE, "dim")]
-    gen, lanes = (words.NONE if pcie.get(key) is None else str(pcie[key]) for key in ("gen", "width"))
-    return [(f"{gen}x{lanes}", ""), (f" ↓{words.rate(pcie.get('rx'))} ↑{words.rate(pcie.get('tx'))}", "dim")]
+    gen, lanes = (
+        words.NONE if pcie.get(key) is None else str(pcie[key]) for key in ("gen", "width")
+    )
+    return [
+        (f"{gen}x{lanes}", ""),
+        (f" ↓{words.rate(pcie.get('rx'))} ↑{words.rate(pcie.get('tx'))}", "dim"),
+    ]
 
 
 def nvlink_line(device: dict[str, Any]) -> Line:
@@ -176,13 +232,19 @@ def owners(device: dict[str, Any]) -> Line:
     """Run and component of each process, each once; who is not of a run is named by pid."""
     procs = device.get("procs") or []
     if not procs:
-        return [("free", "dim")] if device.get("mem_used") is not None and device["mem_used"] < 1e9 else [("no process visible", "warn")]
+        return (
+            [("free", "dim")]
+            if device.get("mem_used") is not None and device["mem_used"] < 1e9
+            else [("no process visible", "warn")]
+        )
     line: Line = []
     seen: set[str] = set()
     for proc in procs:
         run, component = proc.get("run"), proc.get("component")
         text = (
-            f"{run} {component or ''}".strip() if run else f"pid {proc.get('pid')} {'of no run' if proc.get('visible') else 'not visible'}"
+            f"{run} {component or ''}".strip()
+            if run
+            else f"pid {proc.get('pid')} {'of no run' if proc.get('visible') else 'not visible'}"
         )
         if text not in seen:
             seen.add(text)

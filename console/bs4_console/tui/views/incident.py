@@ -12,14 +12,20 @@ if TYPE_CHECKING:
     from bs4_console.tui.clock import Clock
     from bs4_console.tui.views.playbook import PlaybookText
 
-_STATE = {"open": ("open", "bad bold"), "cleared": ("cleared by itself", "good"), "resolved": ("resolved, verified", "good bold")}
+_STATE = {
+    "open": ("open", "bad bold"),
+    "cleared": ("cleared by itself", "good"),
+    "resolved": ("resolved, verified", "good bold"),
+}
 
 
 def heading(incident: IncidentView, pod: PodState, clock: Clock, width: int) -> list[Line]:
     """Title, then what it is in one line."""
     bad = incident.state == "open"
     sign = ("✖" if incident.severity == "critical" else "▲") if bad else "✔"
-    role = "alarm" if bad and incident.severity == "critical" else "warn bold" if bad else "good bold"
+    role = (
+        "alarm" if bad and incident.severity == "critical" else "warn bold" if bad else "good bold"
+    )
     offset = pod.link.clock_offset or 0.0
     until = clock.wall() + offset if bad else incident.updated_t
     word, state_role = _STATE.get(incident.state, (incident.state, "warn"))
@@ -28,8 +34,19 @@ def heading(incident: IncidentView, pod: PodState, clock: Clock, width: int) -> 
         (f" {incident.severity}", "bad" if incident.severity == "critical" else "warn"),
         (f" · {_role(incident.role)}", ""),
         (failure, ""),
-        (f" · {incident.run or pod.name}, attempt {incident.attempt}" if incident.attempt else f" · {incident.run or pod.name}", ""),
-        (f" · since {words.of_day(incident.opened_t - offset)} ({words.duration(until - incident.opened_t)})", "dim"),
+        (
+            f" · {incident.run or pod.name}, attempt {incident.attempt}"
+            if incident.attempt
+            else f" · {incident.run or pod.name}",
+            "",
+        ),
+        (
+            (
+                f" · since {words.of_day(incident.opened_t - offset)} "
+                f"({words.duration(until - incident.opened_t)})"
+            ),
+            "dim",
+        ),
         (" · ", "dim"),
         (word, state_role),
     ]
@@ -42,7 +59,12 @@ def heading(incident: IncidentView, pod: PodState, clock: Clock, width: int) -> 
 
 
 def _role(role: str) -> str:
-    return {"root": "root cause", "cascade": "caused by another", "symptom": "symptom", "warning": "warning"}.get(role, role)
+    return {
+        "root": "root cause",
+        "cascade": "caused by another",
+        "symptom": "symptom",
+        "warning": "warning",
+    }.get(role, role)
 
 
 def evidence(incident: IncidentView, width: int) -> list[Line]:
@@ -61,7 +83,11 @@ def evidence(incident: IncidentView, width: int) -> list[Line]:
 
 def _unseen(gap: str, width: int) -> list[Line]:
     """◌ kernel log not visible (permission denied): nothing of it could be evidence."""
-    first, *rest = fold(f"{gap.replace(' is hidden', ' not visible', 1)}: nothing of it could be evidence", width - 2, "warn")
+    first, *rest = fold(
+        f"{gap.replace(' is hidden', ' not visible', 1)}: nothing of it could be evidence",
+        width - 2,
+        "warn",
+    )
     return [[("◌ ", "warn"), *first], *([("  ", ""), *line] for line in rest)]
 
 
@@ -72,13 +98,17 @@ def _seen(entry: dict[str, Any], width: int) -> list[Line]:
     room = max(12, width - len(source) - len(number) - 5)
     if len(place) > room:
         place = "…" + place[-(room - 1) :]
-    lines: list[Line] = [[("· ", "dim"), (source, "accent"), ("  ", ""), (place, "dim"), (number, "dim")]]
+    lines: list[Line] = [
+        [("· ", "dim"), (source, "accent"), ("  ", ""), (place, "dim"), (number, "dim")]
+    ]
     if entry.get("text"):
         lines += fold(str(entry["text"]), width, "", 4)[:4]
     return lines
 
 
-def would_do(text: PlaybookText | None, incident: IncidentView, keys: dict[str, str], width: int) -> list[Line]:
+def would_do(
+    text: PlaybookText | None, incident: IncidentView, keys: dict[str, str], width: int
+) -> list[Line]:
     """The fix before there is a plan."""
     if incident.playbook is None:
         return [cut(line, width) for line in _by_hand(text, incident, width)]
@@ -90,7 +120,13 @@ def would_do(text: PlaybookText | None, incident: IncidentView, keys: dict[str, 
         if text.verify:
             first, *more = fold(text.verify, width - 5)
             lines += [[("then ", "dim"), *first], *([("     ", ""), *line] for line in more)]
-    lines += [[], [(f" {keys['plan']} ", "key @plan"), ("asks the agent what exactly it would do now. That changes nothing.", "@plan")]]
+    lines += [
+        [],
+        [
+            (f" {keys['plan']} ", "key @plan"),
+            ("asks the agent what exactly it would do now. That changes nothing.", "@plan"),
+        ],
+    ]
     return [cut(line, width) for line in lines]
 
 
@@ -102,11 +138,21 @@ def _numbered(number: int, step: str, width: int) -> list[Line]:
 def _by_hand(text: PlaybookText | None, incident: IncidentView, width: int) -> list[Line]:
     """What a person does: no machine can do it safely."""
     if text is None or not (text.advice or text.leads_to):
-        return [[("WHAT TO DO", "head")], [("No playbook mends this by itself. ", ""), ("The evidence above is where to look.", "dim")]]
-    lines: list[Line] = [[("WHAT TO DO ", "head"), ("by hand: no machine can do this safely", "dim")]]
+        return [
+            [("WHAT TO DO", "head")],
+            [
+                ("No playbook mends this by itself. ", ""),
+                ("The evidence above is where to look.", "dim"),
+            ],
+        ]
+    lines: list[Line] = [
+        [("WHAT TO DO ", "head"), ("by hand: no machine can do this safely", "dim")]
+    ]
     lines += fold(text.explanation, width, "dim") if text.explanation else []
     for number, step in enumerate(text.advice, 1):
         lines += _numbered(number, step, width)
     if text.leads_to:
-        lines.append([("what helps: ", "dim"), (f"bs4-console playbook show {text.leads_to}", "accent")])
+        lines.append(
+            [("what helps: ", "dim"), (f"bs4-console playbook show {text.leads_to}", "accent")]
+        )
     return lines

@@ -39,7 +39,9 @@ _SHOWN_ELSEWHERE = frozenset({"key", "kind", "plan", "run", "plan_hash", "playbo
 
 
 def pod_rows(pod: PodState, clock: Clock) -> list[Row]:
-    """Every action that the pod's journal holds; automatic ones and plans too. `key`: (pod, the action's key)."""
+    """Every action that the pod's journal holds; automatic ones and plans too. `key`: (pod, the
+    action's key).
+    """
     return [_row(pod, action, clock) for action in pod.ledger.actions.values()]
 
 
@@ -61,7 +63,9 @@ def _row(pod: PodState, action: ActionView, clock: Clock) -> Row:
         "what": [(action.what, "bold" if action.kind != "plan" else "")],
         "pod": [(pod.name, "")],
         "run": [(action.run or words.NONE, "" if action.run else "dim")],
-        "took": [(words.duration(action.updated_t - action.accepted_t), "dim")] if action.ended else [],
+        "took": [(words.duration(action.updated_t - action.accepted_t), "dim")]
+        if action.ended
+        else [],
         "detail": [(action.detail or _text(action), "")],
     }
     return Row((pod.name, action.key), 0, cells, values={"t": action.accepted_t})
@@ -75,21 +79,30 @@ def when(t: float, clock: Clock) -> str:
 
 def lines(pod: PodState, action: ActionView, width: int) -> list[Line]:
     """One deed whole: who, what was asked for, each step with its command and how it went."""
-    head: Line = [(" ", ""), (action.what, "bold"), (f"  by {action.who or 'the agent'} on {pod.name}", "")]
+    head: Line = [
+        (" ", ""),
+        (action.what, "bold"),
+        (f"  by {action.who or 'the agent'} on {pod.name}", ""),
+    ]
     if action.plan_hash:
         head += [("  plan ", "dim"), (action.plan_hash[:16], "accent")]
     made: list[Line] = [head]
     if action.kind == "note":
         return [*made, *fold(_text(action), width - 2, "", 3)]
     asked = "  ".join(
-        f"{name} {value}" for name, value in action.body.items() if name not in _SHOWN_ELSEWHERE and value not in ("", None, [])
+        f"{name} {value}"
+        for name, value in action.body.items()
+        if name not in _SHOWN_ELSEWHERE and value not in ("", None, [])
     )
     if asked:
         made += fold(f"asked for: {asked}", width - 2, "dim", 3)
     for number, step in enumerate(action.steps, 1):
-        sign, role = {"done": ("✔", "good"), "failed": ("✖", "bad"), "running": ("…", "accent"), "skipped": ("–", "dim")}.get(
-            step.state, ("○", "dim")
-        )
+        sign, role = {
+            "done": ("✔", "good"),
+            "failed": ("✖", "bad"),
+            "running": ("…", "accent"),
+            "skipped": ("–", "dim"),
+        }.get(step.state, ("○", "dim"))
         made.append([(f"   {sign} {number}. ", role), (step.title, "")])
         if step.detail and len(step.title) + len(step.detail) + 10 < width:
             made[-1].append((f"  {step.detail}", "dim"))

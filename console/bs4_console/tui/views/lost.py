@@ -1,4 +1,6 @@
-"""What became of a pod that does not answer, in lines: the verdict, the signs that it rests on, and what to do."""
+"""What became of a pod that does not answer, in lines: the verdict, the signs that it rests on, and
+what to do.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,15 @@ if TYPE_CHECKING:
 
 #: Where a sign comes from, as a person calls it.
 SOURCES = {
-    "ssh": "link", "port": "its port", "network": "network here", "provider": "provider", "wandb": "W&B", "store": "store",
-    "boot": "boot id", "run": "the run",
-}  # fmt: skip
+    "ssh": "link",
+    "port": "its port",
+    "network": "network here",
+    "provider": "provider",
+    "wandb": "W&B",
+    "store": "store",
+    "boot": "boot id",
+    "run": "the run",
+}
 #: Cells before a text in the Pod screen.
 INDENT = 7
 
@@ -34,10 +42,15 @@ def lines(pod: PodState, clock: Clock, keys: Mapping[str, str], width: int) -> l
     begin = f"{sign} {word}: "
     first, *rest = fold(begin + verdict.sentence, width - INDENT)
     text = first[0][0].removeprefix(begin)
-    found: list[Line] = [[(" what  ", "head"), (begin, role), (text, "")], *([(" " * INDENT, ""), *line] for line in rest)]
+    found: list[Line] = [
+        [(" what  ", "head"), (begin, role), (text, "")],
+        *([(" " * INDENT, ""), *line] for line in rest),
+    ]
     told: set[str] = set()
     for number, seen in enumerate(verdict.evidence):
-        found += _sign(seen, "" if seen.detail in told else seen.detail, clock, width, first=number == 0)
+        found += _sign(
+            seen, "" if seen.detail in told else seen.detail, clock, width, first=number == 0
+        )
         told.add(seen.detail)
     if verdict.next_step:
         found += [
@@ -46,7 +59,9 @@ def lines(pod: PodState, clock: Clock, keys: Mapping[str, str], width: int) -> l
         ]
     found += _elsewhere(pod, width) if verdict.lost else []
     if status.link_down(pod):
-        found.append([(" " * INDENT, ""), (keys["retry"], "key @retry"), (" reconnect now", "@retry")])
+        found.append(
+            [(" " * INDENT, ""), (keys["retry"], "key @retry"), (" reconnect now", "@retry")]
+        )
     return found
 
 
@@ -55,11 +70,18 @@ def _sign(seen: Sign, detail: str, clock: Clock, width: int, *, first: bool) -> 
     at = words.of_day(clock.wall_of(seen.t), seconds=True)
     source = SOURCES.get(seen.source, seen.source)
     told = seen.word if seen.source != "boot" else seen.value[:8]
-    head: Line = [(" signs " if first else " " * INDENT, "head"), (f"{at}  ", "dim"), (f"{source:<12} ", "accent"), (told, "bold")]
+    head: Line = [
+        (" signs " if first else " " * INDENT, "head"),
+        (f"{at}  ", "dim"),
+        (f"{source:<12} ", "accent"),
+        (told, "bold"),
+    ]
     if not detail:
         return [head]
     beside: Line = [*head, (f"  {detail}", "dim")]
-    return [beside] if width_of(beside) <= width else [head, *fold(detail, width, "dim", INDENT + 10)]
+    return (
+        [beside] if width_of(beside) <= width else [head, *fold(detail, width, "dim", INDENT + 10)]
+    )
 
 
 def _elsewhere(pod: PodState, width: int) -> list[Line]:
@@ -67,14 +89,22 @@ def _elsewhere(pod: PodState, width: int) -> list[Line]:
     found: list[Line] = []
     for name, sync in pod.ledger.syncs.items():
         if name in pod.runs and sync.pointer is not None and sync.place:
-            command = f"bs4-console checkpoints restore --pod NEW --run {name} --from {sync.place} --launch"
+            command = (
+                f"bs4-console checkpoints restore --pod NEW --run {name} --from {sync.place} "
+                "--launch"
+            )
             first, *rest = fold(command, width - INDENT - 2, "accent")
-            found += [[(" " * INDENT, ""), ("$ ", "dim"), *first], *([(" " * (INDENT + 2), ""), *line] for line in rest)]
+            found += [
+                [(" " * INDENT, ""), ("$ ", "dim"), *first],
+                *([(" " * (INDENT + 2), ""), *line] for line in rest),
+            ]
     if not found:
         there = (
             "what was on its disk is gone with it"
             if pod.lost is not None and pod.lost.word == "ended"
             else "it goes on only if the pod comes back"
         )
-        found.append([(" " * INDENT, ""), (f"No run of it was synced to a store: {there}.", "warn")])
+        found.append(
+            [(" " * INDENT, ""), (f"No run of it was synced to a store: {there}.", "warn")]
+        )
     return found

@@ -16,14 +16,38 @@ if TYPE_CHECKING:
 _ANOTHER_DAY_S = 20 * 3600
 
 
-def moment_line(at: float, clock: Clock, keys: Mapping[str, str], width: int, *, step: int | None = None, exact: bool = False) -> Line:
-    """`at`: by this machine's clock. `step`: the newest then, of a run; not `exact`, the moment lies between it and the next."""
+def moment_line(
+    at: float,
+    clock: Clock,
+    keys: Mapping[str, str],
+    width: int,
+    *,
+    step: int | None = None,
+    exact: bool = False,
+) -> Line:
+    """`at`: by this machine's clock. `step`: the newest then, of a run; not `exact`, the moment
+    lies between it and the next.
+    """
     time = words.of_day(at, seconds=True)
     if abs(clock.wall() - at) > _ANOTHER_DAY_S:
         time = f"{words.date(at)} {time}"
-    where = time if step is None else f"step {step} at {time}" if exact else f"{time}, after step {step}"
-    left: Line = [(" ◷ ", "caution"), (f" {where}, {words.duration(clock.wall() - at)} ago", "bold")]
+    where = (
+        time
+        if step is None
+        else f"step {step} at {time}"
+        if exact
+        else f"{time}, after step {step}"
+    )
+    left: Line = [
+        (" ◷ ", "caution"),
+        (f" {where}, {words.duration(clock.wall() - at)} ago", "bold"),
+    ]
     back: Line = [(keys["moment"], "key @moment"), (" back to now ", "@moment")]
-    right: Line = [(keys["earlier"], "key @earlier"), (" ", ""), (keys["later"], "key @later"), (" move  ", "dim")]
+    right: Line = [
+        (keys["earlier"], "key @earlier"),
+        (" ", ""),
+        (keys["later"], "key @later"),
+        (" move  ", "dim"),
+    ]
     right += [(keys["time"], "key @time"), (" time  ", "@time"), *back]
     return spread(left, right if width_of(left) + width_of(right) < width else back, width)

@@ -1,4 +1,6 @@
-"""What people wrote about a run: the newest line of it beside the run's numbers, and all of it on a page."""
+"""What people wrote about a run: the newest line of it beside the run's numbers, and all of it on a
+page.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,12 @@ def newest(notes: Sequence[Note], width: int, indent: int = 3) -> Line:
     if not notes:
         return []
     note = notes[-1]
-    said: Line = [(" " * indent, ""), ("✎ ", "accent"), (str(note.get("text", "")), ""), (f"  {_by(note)}", "dim")]
+    said: Line = [
+        (" " * indent, ""),
+        ("✎ ", "accent"),
+        (str(note.get("text", "")), ""),
+        (f"  {_by(note)}", "dim"),
+    ]
     return cut(said, width)
 
 
@@ -27,11 +34,24 @@ def page(notes: Sequence[Note], key: str, width: int) -> list[Line]:
         return [
             [(said, "bold")],
             [],
-            [(key, "key @note"), (" writes a line for those who look after it next; it stays in the pod's journal.", "dim")],
+            [
+                (key, "key @note"),
+                (
+                    (
+                        " writes a line for those who look after it next; it stays in the pod's "
+                        "journal."
+                    ),
+                    "dim",
+                ),
+            ],
         ]
     made: list[Line] = []
     for note in reversed(notes):
-        made += [[("✎ ", "accent"), (_by(note), "dim")], *fold(str(note.get("text", "")), width, "", 2), []]
+        made += [
+            [("✎ ", "accent"), (_by(note), "dim")],
+            *fold(str(note.get("text", "")), width, "", 2),
+            [],
+        ]
     return [*made, [(key, "key @note"), (" writes another", "dim")]]
 
 

@@ -42,9 +42,11 @@ def must_type(plan: dict[str, Any]) -> bool:
 
 
 def expiry(plan: PlanView, pod: PodState, clock: Clock) -> float | None:
-    """Seconds until the agent refuses the plan, by the pod's own monotonic clock; None while that clock is unknown, 0 when it is over.
+    """Seconds until the agent refuses the plan, by the pod's own monotonic clock; None while that
+    clock is unknown, 0 when it is over.
 
-    The pod's clock now is that of its newest record plus the record's age here: late by the way of the record, never early.
+    The pod's clock now is that of its newest record plus the record's age here: late by the way of
+    the record, never early.
     """
     latest = pod.latest
     if not latest or pod.telemetry_seen is None:
@@ -55,21 +57,33 @@ def expiry(plan: PlanView, pod: PodState, clock: Clock) -> float | None:
     return max(0.0, plan.expires_m - now)
 
 
-def newest(pod: PodState, run: str, playbook: str | None, attempt: int | None = None) -> PlanView | None:
+def newest(
+    pod: PodState, run: str, playbook: str | None, attempt: int | None = None
+) -> PlanView | None:
     """The latest plan, or refusal of one, for this run and playbook."""
-    found = [p for p in pod.ledger.plans.values() if p.run == run and playbook in (None, p.playbook) and attempt in (None, p.attempt)]
+    found = [
+        p
+        for p in pod.ledger.plans.values()
+        if p.run == run and playbook in (None, p.playbook) and attempt in (None, p.attempt)
+    ]
     return max(found, key=lambda p: p.t, default=None)
 
 
-def plan_lines(plan: PlanView, pod: PodState, clock: Clock, width: int, how_to_run: Line) -> list[Line]:
-    """Heading with hash, expiry and the key to press, then each step with its command and targets."""
+def plan_lines(
+    plan: PlanView, pod: PodState, clock: Clock, width: int, how_to_run: Line
+) -> list[Line]:
+    """Heading with hash, expiry and the key to press, then each step with its command and
+    targets.
+    """
     body = plan.plan
     does, role = danger(body)
     left = expiry(plan, pod, clock)
     until: Line = [("expiry unknown until the pod answers", "warn")]
     if left is not None:
         until = (
-            [(f"expires in {words.duration(left)}", "warn" if left < 120 else "dim")] if left else [("EXPIRED, make a new one", "bad bold")]
+            [(f"expires in {words.duration(left)}", "warn" if left < 120 else "dim")]
+            if left
+            else [("EXPIRED, make a new one", "bad bold")]
         )
     lines: list[Line] = [
         [("PLAN ", "head"), (plan.playbook, "bold"), ("  ", ""), (does, role)],
@@ -91,7 +105,9 @@ def plan_lines(plan: PlanView, pod: PodState, clock: Clock, width: int, how_to_r
 
 
 def _planned(number: int, step: dict[str, Any], width: int) -> list[Line]:
-    lines: list[Line] = [[(f"{number}. ", "dim"), (str(step.get("title", step.get("kind", ""))), "bold")]]
+    lines: list[Line] = [
+        [(f"{number}. ", "dim"), (str(step.get("title", step.get("kind", ""))), "bold")]
+    ]
     lines += command_lines(str(step.get("command") or ""), width)
     lines += _touched(step, width)
     return lines
@@ -110,11 +126,19 @@ def command_lines(command: str, width: int, indent: int = 3) -> list[Line]:
 def _touched(step: dict[str, Any], width: int) -> list[Line]:
     shown: dict[str, Any] = step.get("shown") or {}
     lines: list[Line] = []
-    lines += _listed("ends", [_process(p) for p in shown.get("processes") or step.get("targets") or []], "", width)
+    lines += _listed(
+        "ends",
+        [_process(p) for p in shown.get("processes") or step.get("targets") or []],
+        "",
+        width,
+    )
     directories = shown.get("directories") or []
     total = sum(d.get("bytes") or 0 for d in directories)
     lines += _listed(
-        "moves", [f"{words.size(d.get('bytes')):>10}  {d.get('path')}" for d in directories], f"{words.size(total)} in all", width
+        "moves",
+        [f"{words.size(d.get('bytes')):>10}  {d.get('path')}" for d in directories],
+        f"{words.size(total)} in all",
+        width,
     )
     lines += _listed("moves", [str(e) for e in shown.get("entries") or []], "", width)
     left_alone = shown.get("left_alone") or []
@@ -126,7 +150,9 @@ def _touched(step: dict[str, Any], width: int) -> list[Line]:
 
 
 def _process(entry: Any) -> str:
-    """A step shows a process as a sentence, as {pid, component, command}, or only as an identity."""
+    """A step shows a process as a sentence, as {pid, component, command}, or only as an
+    identity.
+    """
     if isinstance(entry, str):
         return entry
     pid, component = entry.get("pid"), entry.get("component") or ""
@@ -153,7 +179,10 @@ def verify_words(verify: dict[str, Any]) -> str:
     if "steps_advance" in verify:
         how = verify["steps_advance"] or {}
         limit = _limit(how.get("within", 1800))
-        return f"watch until {how.get('count', 2)} new steps are done, for at most {limit}: only that counts as recovered"
+        return (
+            f"watch until {how.get('count', 2)} new steps are done, for at most {limit}: only "
+            "that counts as recovered"
+        )
     return ", ".join(f"{name} {how}" for name, how in verify.items()) or "no verification is named"
 
 
@@ -165,13 +194,21 @@ def _limit(within: Any) -> str:
 
 
 def action_lines(action: ActionView, pod: PodState, clock: Clock, width: int) -> list[Line]:
-    """An action as it goes: each step with its mark, time and detail; at the end the verdict and why."""
+    """An action as it goes: each step with its mark, time and detail; at the end the verdict and
+    why.
+    """
     offset = pod.link.clock_offset or 0.0
     lines: list[Line] = [
         [
             ("ACTION ", "head"),
             (action.playbook or action.kind, "bold"),
-            (f"  by {action.who or 'nobody named'} at {words.of_day(action.accepted_t - offset, seconds=True)}", "dim"),
+            (
+                (
+                    f"  by {action.who or 'nobody named'} at "
+                    f"{words.of_day(action.accepted_t - offset, seconds=True)}"
+                ),
+                "dim",
+            ),
             (f"  plan {action.plan_hash[:16]}" if action.plan_hash else "", "dim"),
         ],
         [],
@@ -186,7 +223,10 @@ def _acted(number: int, step: StepView, clock: Clock, offset: float, width: int)
     line: Line = [
         (f"{sign} ", role),
         (f"{number}. ", "dim"),
-        (step.title, "bold" if step.state == "running" else "dim" if step.state == "waiting" else ""),
+        (
+            step.title,
+            "bold" if step.state == "running" else "dim" if step.state == "waiting" else "",
+        ),
     ]
     if step.started_t is not None:
         end = step.ended_t if step.ended_t is not None else clock.wall() + offset
@@ -207,7 +247,10 @@ def verdict(action: ActionView, width: int) -> list[Line]:
         word = "RECOVERED" if action.result.get("recovered", True) else "DONE, NOT RECOVERED"
         good = word == "RECOVERED"
         return [
-            [("✔ " if good else "✖ ", "good bold" if good else "bad bold"), (word, "good bold" if good else "bad bold")],
+            [
+                ("✔ " if good else "✖ ", "good bold" if good else "bad bold"),
+                (word, "good bold" if good else "bad bold"),
+            ],
             *_why(action, width),
         ]
     if action.ended:
@@ -217,8 +260,20 @@ def verdict(action: ActionView, width: int) -> list[Line]:
         }.get(action.state, f"NOT RECOVERED ({action.state})")
         return [[("✖ ", "bad bold"), (word, "bad bold")], *_why(action, width)]
     if action.state == "verifying":
-        return [[("… ", "accent bold"), ("verifying: ", "accent bold"), (action.detail or "waiting for new steps", "")]]
-    return [[("… ", "accent bold"), (f"{action.state}", "accent bold"), (" on the pod; it goes on without this console", "dim")]]
+        return [
+            [
+                ("… ", "accent bold"),
+                ("verifying: ", "accent bold"),
+                (action.detail or "waiting for new steps", ""),
+            ]
+        ]
+    return [
+        [
+            ("… ", "accent bold"),
+            (f"{action.state}", "accent bold"),
+            (" on the pod; it goes on without this console", "dim"),
+        ]
+    ]
 
 
 def _why(action: ActionView, width: int) -> list[Line]:

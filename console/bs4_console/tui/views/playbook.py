@@ -1,4 +1,6 @@
-"""What a playbook's file says of its fix, in sentences: shown before there is a plan with the concrete commands."""
+"""What a playbook's file says of its fix, in sentences: shown before there is a plan with the
+concrete commands.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ class PlaybookText:
 
 @lru_cache(maxsize=64)
 def load(playbook: str) -> PlaybookText | None:
-    """The shipped file of that id, or None when this console has none (the agent may know a newer one, or the user's own)."""
+    """The shipped file of that id, or None when this console has none (the agent may know a newer
+    one, or the user's own).
+    """
     if not _ID.fullmatch(playbook):
         return None
     import yaml  # deferred: 25 ms, and most sessions never open an incident

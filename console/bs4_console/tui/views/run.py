@@ -14,8 +14,19 @@ if TYPE_CHECKING:
     from bs4_console.tui.clock import Clock
 
 #: Order in which components are named; what is not here follows by name.
-COMPONENTS = ("launcher", "orchestrator", "trainer", "rank", "inference", "router", "engine", "worker", "env-server")
-#: The launcher last: it repeats what others wrote, and of a line that is written twice the first is shown.
+COMPONENTS = (
+    "launcher",
+    "orchestrator",
+    "trainer",
+    "rank",
+    "inference",
+    "router",
+    "engine",
+    "worker",
+    "env-server",
+)
+#: The launcher last: it repeats what others wrote, and of a line that is written twice the first is
+#: shown.
 SOURCES = ("orchestrator", "trainer", "inference", "env", "launcher")
 BAR, REST = "━", "─"
 #: States of a process, as letters of the kernel and as words.
@@ -39,7 +50,10 @@ def header(pod: PodState, run: RunState, clock: Clock, width: int) -> list[Line]
 
 
 def _age_of(what: str, seen: float | None) -> Line:
-    return [(f"{what} ", "dim"), (words.old(seen), "warn bold" if seen is None or seen > words.FRESH_S else "good")]
+    return [
+        (f"{what} ", "dim"),
+        (words.old(seen), "warn bold" if seen is None or seen > words.FRESH_S else "good"),
+    ]
 
 
 def _numbers(pod: PodState, run: RunState, clock: Clock) -> list[Line]:
@@ -55,17 +69,26 @@ def _numbers(pod: PodState, run: RunState, clock: Clock) -> list[Line]:
     if phrase:
         parts.append([("   ", ""), (phrase, "warn bold")])
     else:
-        parts.append([("   eta ", "dim"), (words.NONE if eta is None else words.duration(eta), "bold")])
+        parts.append(
+            [("   eta ", "dim"), (words.NONE if eta is None else words.duration(eta), "bold")]
+        )
         parts.append([("   step time ", "dim"), (words.pace(run.step_seconds()), "bold")])
         if run.step_seen is not None:
-            parts.append([("   last step ", "dim"), (f"{words.duration(clock.mono() - run.step_seen)} ago", "")])
+            parts.append(
+                [
+                    ("   last step ", "dim"),
+                    (f"{words.duration(clock.mono() - run.step_seen)} ago", ""),
+                ]
+            )
     if throughput is not None:
         parts.append([("   ", ""), (f"{throughput:,.0f}", "bold"), (" tok/s", "dim")])
     return [*parts, [("   ", ""), (run.view.trainer, "dim")]]
 
 
 def bar(share: float, width: int, role: str = "accent") -> Line:
-    """━━━━━━━───: a share of one. Thin lines: eight full blocks above each other would outshine what is wrong."""
+    """━━━━━━━───: a share of one. Thin lines: eight full blocks above each other would outshine
+    what is wrong.
+    """
     full = round(min(max(share, 0.0), 1.0) * width)
     return [(BAR * full, role), (REST * (width - full), "rule")]
 
@@ -97,12 +120,33 @@ def _host(record: dict[str, Any], width: int) -> Line:
     for disk in host.get("disks") or []:
         part = _share(gap, str(disk.get("path", "disk")), disk.get("used"), disk.get("total"))
         parts.append([*part, (" READ-ONLY", "bad bold")] if disk.get("read_only") else part)
-    hidden = [name.replace("_", " ") for name, how in (record.get("coverage") or {}).items() if how == "hidden"]
+    hidden = [
+        name.replace("_", " ")
+        for name, how in (record.get("coverage") or {}).items()
+        if how == "hidden"
+    ]
     if hidden:
-        parts.append([(f"{gap}not visible: " if width >= 100 else f"{gap}◌ ", "dim"), (", ".join(hidden), "warn")])
+        parts.append(
+            [
+                (f"{gap}not visible: " if width >= 100 else f"{gap}◌ ", "dim"),
+                (", ".join(hidden), "warn"),
+            ]
+        )
     # What is wrong, or cannot be seen, is not what a narrow terminal leaves out.
-    told = sorted(parts, key=lambda part: not any("bold" in role or role == "warn" for _, role in part))
-    return whole([line, *(parts if width_of([span for part in (line, *parts) for span in part]) <= width else told)], width)
+    told = sorted(
+        parts, key=lambda part: not any("bold" in role or role == "warn" for _, role in part)
+    )
+    return whole(
+        [
+            line,
+            *(
+                parts
+                if width_of([span for part in (line, *parts) for span in part]) <= width
+                else told
+            ),
+        ],
+        width,
+    )
 
 
 def is_old(pod: PodState, clock: Clock) -> bool:
@@ -113,7 +157,10 @@ def is_old(pod: PodState, clock: Clock) -> bool:
 
 def faded(line: Line) -> Line:
     """Numbers that are not of now are grey, whatever they say."""
-    return [(text, role if role in ("head", "rule", "warn", "warn bold", "bad bold") else "dim") for text, role in line]
+    return [
+        (text, role if role in ("head", "rule", "warn", "warn bold", "bad bold") else "dim")
+        for text, role in line
+    ]
 
 
 def _share(gap: str, name: str, used: float | None, total: float | None) -> Line:
@@ -127,14 +174,26 @@ def _share(gap: str, name: str, used: float | None, total: float | None) -> Line
 
 
 def components_line(pod: PodState, run: RunState, clock: Clock, width: int) -> Line:
-    """launcher 812 · engine 830 · ...; a dead one is marked. When the data is old it says what was seen, and nothing is green."""
+    """launcher 812 · engine 830 · ...; a dead one is marked. When the data is old it says what was
+    seen, and nothing is green.
+    """
     line: Line = [(" procs", "head")]
     old = is_old(pod, clock)
     if old and run.components:
         line.append((f" seen {words.age(status.age(pod, clock))} ago", "warn"))
     if not run.components:
         begins = run.word in ("registered", "starting")
-        return [*line, (" none seen yet" if begins else " none seen" if run.alive else " none: the run is not alive", "dim")]
+        return [
+            *line,
+            (
+                " none seen yet"
+                if begins
+                else " none seen"
+                if run.alive
+                else " none: the run is not alive",
+                "dim",
+            ),
+        ]
     return cut([*line, *_components(run.components, width, old=old)], width)
 
 
@@ -143,7 +202,9 @@ def components_then(sample: dict[str, Any] | None, run: RunState, width: int) ->
     line: Line = [(" procs", "head")]
     if sample is None:
         return [*line, (" not known of that moment", "dim")]
-    entry = next((entry for entry in sample.get("runs") or [] if entry.get("run") == run.name), None)
+    entry = next(
+        (entry for entry in sample.get("runs") or [] if entry.get("run") == run.name), None
+    )
     if entry is None or not entry.get("components"):
         return [*line, (" none then", "dim")]
     return cut([*line, *_components(entry["components"], width, old=False)], width)
@@ -156,7 +217,14 @@ def _components(components: Sequence[dict[str, Any]], width: int, *, old: bool) 
         grouped.setdefault(component.get("component") or "other", []).append(component)
     order = {name: i for i, name in enumerate(COMPONENTS)}
     # A dead one first: it must not be what is cut off at the right.
-    for name in sorted(grouped, key=lambda n: (not any(c.get("state") in (*DEAD, *STOPPED) for c in grouped[n]), order.get(n, 99), n)):
+    for name in sorted(
+        grouped,
+        key=lambda n: (
+            not any(c.get("state") in (*DEAD, *STOPPED) for c in grouped[n]),
+            order.get(n, 99),
+            n,
+        ),
+    ):
         part = _component(name, grouped[name], width >= 100)
         line += faded(part) if old else part
     return line
@@ -167,7 +235,10 @@ def _component(name: str, found: list[dict[str, Any]], pids: bool) -> Line:
     stopped = [c for c in found if c.get("state") in STOPPED]
     line: Line = [
         ("  " if pids else " ", ""),
-        ("✖" if dead else "‖" if stopped else "●", "bad bold" if dead else "warn bold" if stopped else "good"),
+        (
+            "✖" if dead else "‖" if stopped else "●",
+            "bad bold" if dead else "warn bold" if stopped else "good",
+        ),
     ]
     line.append((f" {name}", "bold" if dead or stopped else ""))
     if len(found) == 1:
@@ -177,11 +248,15 @@ def _component(name: str, found: list[dict[str, Any]], pids: bool) -> Line:
     if dead:
         line.append((" dead" if len(dead) == len(found) else f" {len(dead)} dead", "bad bold"))
     elif stopped:
-        line.append((" stopped" if len(stopped) == len(found) else f" {len(stopped)} stopped", "warn bold"))
+        line.append(
+            (" stopped" if len(stopped) == len(found) else f" {len(stopped)} stopped", "warn bold")
+        )
     return line
 
 
-def alarm_lines(pod: PodState, run: RunState, clock: Clock, keys: dict[str, str], width: int, most: int = 3) -> list[Line]:
+def alarm_lines(
+    pod: PodState, run: RunState, clock: Clock, keys: dict[str, str], width: int, most: int = 3
+) -> list[Line]:
     """What is wrong and the key to press, one line each; nothing when all is well."""
     lines: list[Line] = []
     known = status.lost(pod)
@@ -189,8 +264,14 @@ def alarm_lines(pod: PodState, run: RunState, clock: Clock, keys: dict[str, str]
         sign = "alarm" if known.rank == 4 else "caution"
         told: Line = [(f" {known.sign} ", sign), (f" {known.word}: ", known.role)]
         open_it: Line = [(keys["pod"], "key @pod"), (" signs and what to do ", "@pod")]
-        sentence = fold(pod.lost.sentence, width - width_of(told) - width_of(open_it) - 2) if most > 1 else [[(pod.lost.sentence, "")]]
-        lines.append(spread(cut([*told, *sentence[0]], width - width_of(open_it) - 1), open_it, width))
+        sentence = (
+            fold(pod.lost.sentence, width - width_of(told) - width_of(open_it) - 2)
+            if most > 1
+            else [[(pod.lost.sentence, "")]]
+        )
+        lines.append(
+            spread(cut([*told, *sentence[0]], width - width_of(open_it) - 1), open_it, width)
+        )
         if most > 1:
             rest = " ".join([*(text_of(line) for line in sentence[1:]), pod.lost.next_step])
             lines.append(cut([("     ", ""), (rest, "")], width))
@@ -198,17 +279,32 @@ def alarm_lines(pod: PodState, run: RunState, clock: Clock, keys: dict[str, str]
         left: Line = [
             (" ? ", "caution"),
             (f" {pod.name} {status.link_words(pod, clock)}.", "warn bold"),
-            (f" {pod.link.detail}" if status.recorded(pod) else " The run is not judged by that.", ""),
+            (
+                f" {pod.link.detail}"
+                if status.recorded(pod)
+                else " The run is not judged by that.",
+                "",
+            ),
         ]
-        retry: Line = [] if status.recorded(pod) else [(keys["retry"], "key @retry"), (" reconnect ", "@retry")]
+        retry: Line = (
+            []
+            if status.recorded(pod)
+            else [(keys["retry"], "key @retry"), (" reconnect ", "@retry")]
+        )
         lines.append(spread(cut(left, width - width_of(retry) - 1), retry, width))
     for incident in pod.ledger.open_incidents(run.name):
         sign = "✖" if incident.severity == "critical" else "▲"
         role = "bad bold" if incident.severity == "critical" else "warn bold"
-        left = [(f" {sign} ", "alarm" if sign == "✖" else "warn bold"), (f" {incident.title}", role)]
+        left = [
+            (f" {sign} ", "alarm" if sign == "✖" else "warn bold"),
+            (f" {incident.title}", role),
+        ]
         tail = _incident_key(pod, incident.playbook, run.name, keys)
         if width_of(left) + width_of(tail) > width:
-            tail = [tail[-2], (" fix ", "@incident")]  # the title is worth more than words beside the key
+            tail = [
+                tail[-2],
+                (" fix ", "@incident"),
+            ]  # the title is worth more than words beside the key
         since: Line = [(f"  {words.duration(clock.wall() - incident.opened_t)}", "dim")]
         left = whole([left, since], width - width_of(tail) - 1)
         if incident.summary and width - width_of(left) - width_of(tail) > 30:
@@ -217,30 +313,59 @@ def alarm_lines(pod: PodState, run: RunState, clock: Clock, keys: dict[str, str]
     return lines[:most]
 
 
-def alarm_lines_then(pod: PodState, run: RunState, t: float, keys: dict[str, str], width: int, most: int = 3) -> list[Line]:
-    """What was wrong at the time cursor (`t` by the pod's clock): open by then and not yet ended; and what has come since."""
+def alarm_lines_then(
+    pod: PodState, run: RunState, t: float, keys: dict[str, str], width: int, most: int = 3
+) -> list[Line]:
+    """What was wrong at the time cursor (`t` by the pod's clock): open by then and not yet ended;
+    and what has come since.
+    """
     lines: list[Line] = []
-    mine = sorted((i for i in pod.ledger.incidents.values() if i.run == run.name), key=lambda i: i.opened_t)
+    mine = sorted(
+        (i for i in pod.ledger.incidents.values() if i.run == run.name), key=lambda i: i.opened_t
+    )
     for incident in mine:
         if incident.opened_t <= t and (incident.state == "open" or incident.updated_t > t):
-            sign, role = ("✖", "bad bold") if incident.severity == "critical" else ("▲", "warn bold")
-            left: Line = [(f" {sign} ", role), (f" {incident.title}", role), (f"  then for {words.duration(t - incident.opened_t)}", "dim")]
+            sign, role = (
+                ("✖", "bad bold") if incident.severity == "critical" else ("▲", "warn bold")
+            )
+            left: Line = [
+                (f" {sign} ", role),
+                (f" {incident.title}", role),
+                (f"  then for {words.duration(t - incident.opened_t)}", "dim"),
+            ]
             lines.append(cut(left, width))
     later = [i for i in mine if i.opened_t > t]
     if later and len(lines) < most:
         first = later[0]
-        left = [(" ◌ ", "dim"), (f" {words.duration(first.opened_t - t)} later: ", "dim"), (first.title, "")]
+        left = [
+            (" ◌ ", "dim"),
+            (f" {words.duration(first.opened_t - t)} later: ", "dim"),
+            (first.title, ""),
+        ]
         left.append((f" and {len(later) - 1} more" if len(later) > 1 else "", "dim"))
-        tail: Line = [(keys["incident"], "key @incident"), (" evidence and fix ", "@incident")] if first.state == "open" else []
+        tail: Line = (
+            [(keys["incident"], "key @incident"), (" evidence and fix ", "@incident")]
+            if first.state == "open"
+            else []
+        )
         lines.append(spread(cut(left, max(10, width - width_of(tail) - 1)), tail, width))
     return lines[:most]
 
 
 def _incident_key(pod: PodState, playbook: str | None, run: str, keys: dict[str, str]) -> Line:
     if status.fixing(pod, run):
-        return [("↻ fix is running  ", "accent bold"), (keys["incident"], "key @incident"), (" watch ", "@incident")]
-    ready = any(p.run == run and p.playbook == playbook and not p.refused for p in pod.ledger.plans.values())
-    return [(keys["incident"], "key @incident"), (" see the plan " if ready else " evidence and fix ", "@incident")]
+        return [
+            ("↻ fix is running  ", "accent bold"),
+            (keys["incident"], "key @incident"),
+            (" watch ", "@incident"),
+        ]
+    ready = any(
+        p.run == run and p.playbook == playbook and not p.refused for p in pod.ledger.plans.values()
+    )
+    return [
+        (keys["incident"], "key @incident"),
+        (" see the plan " if ready else " evidence and fix ", "@incident"),
+    ]
 
 
 def sources(pod: PodState, run: str) -> list[str]:

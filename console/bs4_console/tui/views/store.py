@@ -1,4 +1,6 @@
-"""A run's copy in an object store, in a line: the last step that was verified there, and how far the upload of the next one is."""
+"""A run's copy in an object store, in a line: the last step that was verified there, and how far
+the upload of the next one is.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ BAR = 10
 
 
 def line(pod: PodState, run: str, clock: Clock, width: int, *, named: bool = False) -> Line:
-    """Nothing where a sync was never ordered. It has a sign where somebody has to look. `named`: with the run."""
+    """Nothing where a sync was never ordered. It has a sign where somebody has to look. `named`:
+    with the run.
+    """
     view = pod.ledger.syncs.get(run)
     if view is None:
         return []
@@ -28,17 +32,28 @@ def line(pod: PodState, run: str, clock: Clock, width: int, *, named: bool = Fal
         found.append(("not synced any more", "warn"))
     if view.failed is not None:
         detail = str(view.failed.get("detail", ""))
-        found += [("▲ ", "warn bold"), (f"{words.count(view.failures, 'failure')} in a row: {detail}", "warn")]
+        found += [
+            ("▲ ", "warn bold"),
+            (f"{words.count(view.failures, 'failure')} in a row: {detail}", "warn"),
+        ]
         parts.append(found := [("   ", "")])
     if view.pointer is not None and view.pointed_t is not None:
-        found += [("step ", "dim"), (str(view.pointer), "bold"), (f" verified {words.duration(now - view.pointed_t)} ago", "")]
+        found += [
+            ("step ", "dim"),
+            (str(view.pointer), "bold"),
+            (f" verified {words.duration(now - view.pointed_t)} ago", ""),
+        ]
     elif view.order.get("to"):
         found.append(("nothing is in the store yet", ""))
     if view.step is not None:
         parts.append(found := [("   step ", "dim"), (str(view.step), "bold"), (" ", "")])
         if view.total:
             share = min(1.0, view.sent / view.total)
-            found += [*bar(share, BAR), (f" {share:.0%}", ""), (f" of {words.size(view.total)}", "dim")]
+            found += [
+                *bar(share, BAR),
+                (f" {share:.0%}", ""),
+                (f" of {words.size(view.total)}", "dim"),
+            ]
         else:
             found.append(("begins", "dim"))
         if view.rate:

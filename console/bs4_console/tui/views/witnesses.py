@@ -1,4 +1,6 @@
-"""What witnesses outside a pod say of it and of its runs: each with what it saw, when it was asked, or why it was not."""
+"""What witnesses outside a pod say of it and of its runs: each with what it saw, when it was asked,
+or why it was not.
+"""
 
 from __future__ import annotations
 
@@ -26,13 +28,23 @@ _STATE = {
 NAME = 10
 
 
-def lines(pod: PodState, runs: Sequence[RunState], clock: Clock, width: int, *, link: bool = True) -> list[Line]:
+def lines(
+    pod: PodState, runs: Sequence[RunState], clock: Clock, width: int, *, link: bool = True
+) -> list[Line]:
     """The link first, then W&B of each run and the provider; those that were not asked too."""
     found: list[Line] = [
-        cut([("WITNESSES ", "head"), ("never a ground by themselves: what the pod itself says counts more", "dim")], width),
+        cut(
+            [
+                ("WITNESSES ", "head"),
+                ("never a ground by themselves: what the pod itself says counts more", "dim"),
+            ],
+            width,
+        ),
     ]
     if link:
-        found.append([*_name("link"), *status.link_line(pod), (f"  {status.link_words(pod, clock)}", "dim")])
+        found.append(
+            [*_name("link"), *status.link_line(pod), (f"  {status.link_words(pod, clock)}", "dim")]
+        )
     for run in runs:
         found += _wandb(pod, run, clock, width, named=len(runs) > 1)
     if pod.provider is not None:
@@ -52,8 +64,15 @@ def _wandb(pod: PodState, run: RunState, clock: Clock, width: int, *, named: boo
     if sight is None:
         return [[*head, (f"not asked: {_why_not(pod, run)}", "dim")]]
     found = _told(head, sight, clock, width, heard=True)
-    against = beside_the_pod(run, sight, clock.wall()) if pod.link.up else without_the_pod(run.name, sight, clock.wall())
-    return [*found, *(fold(against, width, "warn", NAME + 2) if against and not status.recorded(pod) else [])]
+    against = (
+        beside_the_pod(run, sight, clock.wall())
+        if pod.link.up
+        else without_the_pod(run.name, sight, clock.wall())
+    )
+    return [
+        *found,
+        *(fold(against, width, "warn", NAME + 2) if against and not status.recorded(pod) else []),
+    ]
 
 
 def _told(head: Line, sight: Sight, clock: Clock, width: int, *, heard: bool = False) -> list[Line]:
@@ -75,7 +94,11 @@ def _told(head: Line, sight: Sight, clock: Clock, width: int, *, heard: bool = F
 def _why_not(pod: PodState, run: RunState) -> str:
     if not run.view.tracked:
         return "the run has not said that W&B shows it"
-    mine = [text.partition(": ")[2] for text in pod.unseen if text.startswith(("W&B: ", f"{run.name}: "))]
+    mine = [
+        text.partition(": ")[2]
+        for text in pod.unseen
+        if text.startswith(("W&B: ", f"{run.name}: "))
+    ]
     return mine[0] if mine else "no look was made yet"
 
 

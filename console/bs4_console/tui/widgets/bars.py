@@ -1,4 +1,6 @@
-"""The line at the top (where am I, is anything wrong) and the line at the bottom (which keys work here)."""
+"""The line at the top (where am I, is anything wrong) and the line at the bottom (which keys work
+here).
+"""
 
 from __future__ import annotations
 
@@ -24,9 +26,17 @@ class TopBar(Panel):
         super().__init__(fill="bar")
 
     def tell(
-        self, trail: Sequence[str], rows: Sequence[Row], clock: Clock, read_only: bool, quiet: bool = False, pod: PodState | None = None
+        self,
+        trail: Sequence[str],
+        rows: Sequence[Row],
+        clock: Clock,
+        read_only: bool,
+        quiet: bool = False,
+        pod: PodState | None = None,
     ) -> None:
-        """bs4-console › pod › run, and on the right how many of what; of `pod` how good the link is and how old what is known of it."""
+        """bs4-console › pod › run, and on the right how many of what; of `pod` how good the link is
+        and how old what is known of it.
+        """
         left: Line = [(" bs4-console", "accent bold @fleet")]
         for i, part in enumerate(trail):
             left += [(" › ", "dim"), (part, "bold" if i == len(trail) - 1 else "")]
@@ -39,12 +49,19 @@ class TopBar(Panel):
         link, signs = _link(pod, clock)
         room = self.size.width - width_of(left) - 1
         few = tally(rows, short=True)
-        choices: list[Line] = [[*link, *tally(rows), *state], [*link, *few, *state], [*signs, *few, *state], [*signs, *few[:-1], *state]]
+        choices: list[Line] = [
+            [*link, *tally(rows), *state],
+            [*link, *few, *state],
+            [*signs, *few, *state],
+            [*signs, *few[:-1], *state],
+        ]
         right = next((line for line in choices if width_of(line) <= room), [*few, *state])
         self.show([spread(left, right, self.size.width)])
 
     def _moment(self) -> Line:
-        """Where the time cursor stands, on a screen that follows it: what is there is not of now."""
+        """Where the time cursor stands, on a screen that follows it: what is there is not of
+        now.
+        """
         at = cast("ConsoleApp", self.app).time.at
         if at is None or not getattr(self.screen, "shows_moment", False):
             return []
@@ -56,20 +73,31 @@ def _link(pod: PodState | None, clock: Clock) -> tuple[Line, Line]:
     if pod is None:
         return [], []
     seen = status.age(pod, clock)
-    age: Line = [(words.old(seen), "warn" if seen is None or seen > words.FRESH_S else "dim"), ("  ", "")]
+    age: Line = [
+        (words.old(seen), "warn" if seen is None or seen > words.FRESH_S else "dim"),
+        ("  ", ""),
+    ]
     link = status.link_line(pod)
     return [*link, ("  data ", "dim"), *age], [link[0], (" ", ""), *age]
 
 
 def tally(rows: Iterable[Row], *, short: bool = False) -> Line:
-    """✖ 1 critical  ? 1 unknown  ▲ 0 ...: only what is not nothing, then how many pods and runs; `short` leaves the words away."""
+    """✖ 1 critical  ? 1 unknown  ▲ 0 ...: only what is not nothing, then how many pods and runs;
+    `short` leaves the words away.
+    """
     rows = list(rows)
     ranks = Counter(row.rank for row in rows)
     running, pods = sum(row.running for row in rows), len({row.key[0] for row in rows})
     line: Line = []
-    for rank, sign, word, role in ((4, "✖", "critical", "bad bold"), (3, "?", "unknown", "warn bold"), (2, "▲", "warning", "warn")):
+    for rank, sign, word, role in (
+        (4, "✖", "critical", "bad bold"),
+        (3, "?", "unknown", "warn bold"),
+        (2, "▲", "warning", "warn"),
+    ):
         if ranks[rank]:
-            line += [(f"{sign} {ranks[rank]}  " if short else f"{sign} {ranks[rank]} {word}  ", role)]
+            line += [
+                (f"{sign} {ranks[rank]}  " if short else f"{sign} {ranks[rank]} {word}  ", role)
+            ]
     if not line:
         line = [("✔  " if short else "✔ nothing needs you  ", "good")] if running else []
     if short:

@@ -1,4 +1,6 @@
-"""Lines of braille dots: columns that hold what a mean would hide (spikes, NaN), dashes for what is only compared."""
+"""Lines of braille dots: columns that hold what a mean would hide (spikes, NaN), dashes for what is
+only compared.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,13 @@ from bs4_console.tui.widgets.curve_view import Point
 
 #: Dots of a braille cell by (column, row from the top).
 _DOTS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
-#: (dots drawn, dots after which it begins again) of the lines beside the first, which is solid; a letter stands at the end of each.
+#: (dots drawn, dots after which it begins again) of the lines beside the first, which is solid; a
+#: letter stands at the end of each.
 DASHES = ((6, 9), (1, 3), (3, 10), (2, 4))
 #: The letter of the first line.
 OWN = "A"
-#: (least, greatest, whether a NaN is among them) of the values that fall into a column of dots; None where there are none.
+#: (least, greatest, whether a NaN is among them) of the values that fall into a column of dots;
+#: None where there are none.
 Column = tuple[float | None, float | None, bool] | None
 
 
@@ -33,7 +37,10 @@ class Overlay:
 def sample(dash: int) -> str:
     """Five cells of a line of that kind, for a legend; -1 is the solid one."""
     on, period = DASHES[dash] if dash >= 0 else (1, 1)
-    return "".join(chr(0x2800 + sum(_DOTS[d][1] for d in (0, 1) if (2 * x + d) % period < on)) for x in range(5))
+    return "".join(
+        chr(0x2800 + sum(_DOTS[d][1] for d in (0, 1) if (2 * x + d) % period < on))
+        for x in range(5)
+    )
 
 
 def plot(
@@ -48,11 +55,18 @@ def plot(
     mean: Sequence[Point] = (),
     others: Sequence[Overlay] = (),
 ) -> list[Line]:
-    """The curve as `height` lines. A column that holds several steps draws all from their least to their greatest value. With a running
-    `mean` that is the line, and the steps are single dim dots behind it. At least one value of `found` or `others` has to be drawable."""
+    """The curve as `height` lines. A column that holds several steps draws all from their least to
+    their greatest value. With a running `mean` that is the line, and the steps are single dim dots
+    behind it. At least one value of `found` or `others` has to be drawable.
+    """
     count = width * 2
-    values, line = _columns(scaled(found, log), count, first, last), _columns(scaled(mean, log), count, first, last) if mean else None
-    beside = [(overlay, _columns(scaled(overlay.points, log), count, first, last)) for overlay in others]
+    values, line = (
+        _columns(scaled(found, log), count, first, last),
+        _columns(scaled(mean, log), count, first, last) if mean else None,
+    )
+    beside = [
+        (overlay, _columns(scaled(overlay.points, log), count, first, last)) for overlay in others
+    ]
     low, high = _range([values, *(columns for _, columns in beside)])
     canvas = _Canvas(width, height)
     layers = []
@@ -67,20 +81,35 @@ def plot(
     own = _draw(cells, line or values, low, high)
     if others and own.end is not None:
         canvas.own = own.end
-    cursor = None if at is None else round((at - first) * (width * 2 - 1) / max(1, last - first)) // 2
-    return [canvas.line(y, cells, dots, layers, own.broken if y == height - 1 else set(), cursor) for y in range(height)]
+    cursor = (
+        None if at is None else round((at - first) * (width * 2 - 1) / max(1, last - first)) // 2
+    )
+    return [
+        canvas.line(y, cells, dots, layers, own.broken if y == height - 1 else set(), cursor)
+        for y in range(height)
+    ]
 
 
 def scaled(found: Sequence[Point], log: bool) -> Sequence[Point]:
     """As heights; what a log scale cannot show is left out, what is no number stays."""
     if not log:
         return found
-    return [(step, math.log10(value) if math.isfinite(value) else value) for step, value in found if value > 0 or not math.isfinite(value)]
+    return [
+        (step, math.log10(value) if math.isfinite(value) else value)
+        for step, value in found
+        if value > 0 or not math.isfinite(value)
+    ]
 
 
 def finite(values: Sequence[float]) -> Sequence[float]:
-    """Those that are numbers. A sum that is one says it of all: of 20,000 that takes a tenth of a millisecond."""
-    return values if math.isfinite(sum(values)) else [value for value in values if math.isfinite(value)]
+    """Those that are numbers. A sum that is one says it of all: of 20,000 that takes a tenth of a
+    millisecond.
+    """
+    return (
+        values
+        if math.isfinite(sum(values))
+        else [value for value in values if math.isfinite(value)]
+    )
 
 
 def between(found: Sequence[Point], first: int, last: int) -> Sequence[Point]:
@@ -96,7 +125,9 @@ def height_of(value: float, log: bool) -> float:
 
 
 class _Canvas:
-    """Layers of cells over each other: a cell has one colour, so the topmost that has a dot there is what is seen."""
+    """Layers of cells over each other: a cell has one colour, so the topmost that has a dot there
+    is what is seen.
+    """
 
     def __init__(self, width: int, height: int) -> None:
         self.width, self.height = width, height
@@ -131,7 +162,9 @@ class _Canvas:
             elif under:
                 character, role = chr(0x2800 + under), ""
             else:
-                character, role = (chr(0x2800 + dots[y][x]), "dim") if dots[y][x] else (" ", "accent")
+                character, role = (
+                    (chr(0x2800 + dots[y][x]), "dim") if dots[y][x] else (" ", "accent")
+                )
             role = f"{role} cursor".strip() if x == cursor else role
             if line and line[-1][1] == role:
                 line[-1] = (line[-1][0] + character, role)
@@ -149,7 +182,12 @@ class _Drawn:
 
 
 def _draw(
-    cells: list[list[int]], columns: Sequence[Column], low: float, high: float, joined: bool = True, dash: tuple[int, int] = (1, 1)
+    cells: list[list[int]],
+    columns: Sequence[Column],
+    low: float,
+    high: float,
+    joined: bool = True,
+    dash: tuple[int, int] = (1, 1),
 ) -> _Drawn:
     """Into `cells`. Not `joined`: only the ends of each column."""
     height = len(cells)
@@ -184,8 +222,15 @@ def _fill(cells: list[list[int]], x: int, top: int, bottom: int, dash: tuple[int
         cells[y // 4][x // 2] |= _DOTS[x % 2][y % 4]
 
 
-def _join(cells: list[list[int]], before: tuple[int, int, int], now: tuple[int, int, int], dash: tuple[int, int]) -> None:
-    """From the nearer end of one column to the nearer end of the next, so that steps far apart still make one line."""
+def _join(
+    cells: list[list[int]],
+    before: tuple[int, int, int],
+    now: tuple[int, int, int],
+    dash: tuple[int, int],
+) -> None:
+    """From the nearer end of one column to the nearer end of the next, so that steps far apart
+    still make one line.
+    """
     start = min(max(now[1], before[1]), before[2])
     end = min(max(before[1], now[1]), now[2])
     previous = start
@@ -196,7 +241,9 @@ def _join(cells: list[list[int]], before: tuple[int, int, int], now: tuple[int, 
 
 
 def _columns(found: Sequence[Point], count: int, first: int, last: int) -> list[Column]:
-    """Slices of a line that is in the order of its steps: what a loop over each step would take 20 ms for is done in one."""
+    """Slices of a line that is in the order of its steps: what a loop over each step would take 20
+    ms for is done in one.
+    """
     columns: list[Column] = [None] * count
     scale = (count - 1) / max(1, last - first)
     steps = [step for step, _ in found]
@@ -205,16 +252,26 @@ def _columns(found: Sequence[Point], count: int, first: int, last: int) -> list[
     while begin < len(steps):
         x = min(count - 1, max(0, round((steps[begin] - first) * scale)))
         # Up to the first step that is nearer to the next column.
-        end = len(steps) if x == count - 1 else max(begin + 1, bisect_left(steps, first + (x + 0.5) / scale, begin))
+        end = (
+            len(steps)
+            if x == count - 1
+            else max(begin + 1, bisect_left(steps, first + (x + 0.5) / scale, begin))
+        )
         part = values[begin:end]
         numbers = finite(part)
-        columns[x] = _joined(columns[x], (min(numbers), max(numbers), False) if numbers else (None, None, True), len(numbers) < len(part))
+        columns[x] = _joined(
+            columns[x],
+            (min(numbers), max(numbers), False) if numbers else (None, None, True),
+            len(numbers) < len(part),
+        )
         begin = end
     return columns
 
 
 def _joined(before: Column, now: tuple[float | None, float | None, bool], broken: bool) -> Column:
-    """Two parts of one column: a step that lies just between two columns may be taken for either."""
+    """Two parts of one column: a step that lies just between two columns may be taken for
+    either.
+    """
     if before is None:
         return (now[0], now[1], now[2] or broken)
     numbers = [value for value in (*before[:2], *now[:2]) if value is not None]

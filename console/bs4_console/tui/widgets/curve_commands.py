@@ -50,7 +50,9 @@ class CurveCommands:
         def ask(self, kind: str, initial: str = "", complete: Completer | None = None) -> None: ...
 
     def load_bands(self) -> Mapping[str, Band]:
-        """Without its file the curves have no healthy range: that is said, and nothing else is lost."""
+        """Without its file the curves have no healthy range: that is said, and nothing else is
+        lost.
+        """
         try:
             return health.bands()
         except ConsoleError as error:
@@ -60,7 +62,13 @@ class CurveCommands:
     def _steps(self) -> tuple[int, int]:
         """First and last step of the curves; made again when a step came."""
         run, others = self.run_state, self.others()
-        key = (id(run), len(run.trainer_steps), len(run.orchestrator_steps), run.step_seen, [(o.letter, o.name, o.steps) for o in others])
+        key = (
+            id(run),
+            len(run.trainer_steps),
+            len(run.orchestrator_steps),
+            run.step_seen,
+            [(o.letter, o.name, o.steps) for o in others],
+        )
         if self._span[0] != key:
             self._span = (key, span(curves(run, others=others)))
         return self._span[1]
@@ -86,13 +94,18 @@ class CurveCommands:
         return made
 
     def do_compare(self, args: str) -> None:
-        """Without a name: the own attempts that were overtaken; where there are none, asks for a run. Given again, none."""
+        """Without a name: the own attempts that were overtaken; where there are none, asks for a
+        run. Given again, none.
+        """
         if args in ("none", "off") or (not args and self.compared):
             self.compared = ()
         elif not args:
             attempts = [str(number) for number in overtaken_attempts(self.run_state)]
             if not attempts:
-                self.console_app.say(f"No attempt of {self.run_name} was overtaken by another; name a run to compare with.")
+                self.console_app.say(
+                    f"No attempt of {self.run_name} was overtaken by another; name a run to "
+                    "compare with."
+                )
                 self.ask(":", "compare ", self.console_app.complete)
                 return
             self.compared = tuple(attempts[:MOST])
@@ -105,7 +118,9 @@ class CurveCommands:
             self.compared = tuple(other for other in self.compared if other != key)
         elif len(self.compared) == MOST:
             self.console_app.say(
-                f"More than {MOST} lines beside the run's own cannot be told apart; :compare none ends it.", severity="warning"
+                f"More than {MOST} lines beside the run's own cannot be told apart; :compare "
+                "none ends it.",
+                severity="warning",
             )
         else:
             self.compared = (*self.compared, key)
@@ -119,26 +134,45 @@ class CurveCommands:
                 return args
             known = ", ".join(str(number) for number in sorted(attempts)) or "none"
             say(
-                f"Attempt {args} was not overtaken by a later one, so there is nothing of it beside the curves; {known} was.",
+                f"Attempt {args} was not overtaken by a later one, so there is nothing of it "
+                f"beside the curves; {known} was.",
                 severity="warning",
             )
             return None
         wanted_pod, slash, wanted = args.rpartition("/")
-        found = [p.name for p in self.console_app.fleet.pods if wanted in p.runs and (not slash or p.name == wanted_pod)]
+        found = [
+            p.name
+            for p in self.console_app.fleet.pods
+            if wanted in p.runs and (not slash or p.name == wanted_pod)
+        ]
         found = [name for name in found if (name, wanted) != (self.pod.name, self.run_name)]
         if not found:
             mine = wanted == self.run_name and wanted_pod in ("", self.pod.name)
-            say("That is this run itself." if mine else f"There is no run {args!r}; Tab shows those there are.", severity="warning")
+            say(
+                "That is this run itself."
+                if mine
+                else f"There is no run {args!r}; Tab shows those there are.",
+                severity="warning",
+            )
         elif len(found) > 1:
-            say(f"{wanted} is on {', '.join(found)}; say which: :compare {found[0]}/{wanted}", severity="warning")
+            say(
+                f"{wanted} is on {', '.join(found)}; say which: :compare {found[0]}/{wanted}",
+                severity="warning",
+            )
         return f"{found[0]}/{wanted}" if len(found) == 1 else None
 
     # -- commands
 
     def do_curves(self, args: str) -> None:
-        wanted = next((title for title in TITLES if title.lower().startswith(args.lower())), None) if args else ""
+        wanted = (
+            next((title for title in TITLES if title.lower().startswith(args.lower())), None)
+            if args
+            else ""
+        )
         if wanted is None:
-            self.console_app.say(f"There is no curve {args!r}; there are {', '.join(TITLES)}.", severity="warning")
+            self.console_app.say(
+                f"There is no curve {args!r}; there are {', '.join(TITLES)}.", severity="warning"
+            )
             return
         self.curves_large = bool(args) or not self.curves_large
         self.curves_only = wanted
@@ -149,11 +183,19 @@ class CurveCommands:
 
     def do_smooth(self, args: str) -> None:
         try:
-            weight = float(args) if args else next((w for w in WEIGHTS if w > self.curve_view.weight), WEIGHTS[0])
+            weight = (
+                float(args)
+                if args
+                else next((w for w in WEIGHTS if w > self.curve_view.weight), WEIGHTS[0])
+            )
         except ValueError:
             weight = -1.0
         if not 0 <= weight < 1:
-            self.console_app.say(f"{args!r} is no weight; from 0 (as it is) to less than 1, :smooth 0.9 for example.", severity="warning")
+            self.console_app.say(
+                f"{args!r} is no weight; from 0 (as it is) to less than 1, :smooth 0.9 for "
+                "example.",
+                severity="warning",
+            )
             return
         self._look(replace(self.curve_view, weight=weight))
 

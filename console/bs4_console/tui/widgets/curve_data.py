@@ -1,4 +1,6 @@
-"""What the curves show: the numbers of a run's steps, what the GPUs and the host did meanwhile, and what is laid over them."""
+"""What the curves show: the numbers of a run's steps, what the GPUs and the host did meanwhile, and
+what is laid over them.
+"""
 
 from __future__ import annotations
 
@@ -36,9 +38,11 @@ MOST = 4
 
 Band = tuple[float, float]
 
-#: Lineages of both sides of a run and of the most that it is compared with, with what they were made from.
+#: Lineages of both sides of a run and of the most that it is compared with, with what they were
+#: made from.
 _LINEAGES_KEPT = 2 * (MOST + 1)
-#: Curves of those; each entry keeps its rows alive, so that no other list can come to have their id.
+#: Curves of those; each entry keeps its rows alive, so that no other list can come to have their
+#: id.
 _POINTS_KEPT = (len(METRICS) + len(MORE)) * (MOST + 1)
 _POINTS: dict[tuple[int, str], tuple[Sequence[Mapping[str, Any]], Sequence[Point]]] = {}
 _LINEAGES: dict[int, tuple[tuple[int, int], Sequence[Mapping[str, Any]], object]] = {}
@@ -57,7 +61,9 @@ class Curve:
 
 @dataclass(frozen=True)
 class Other:
-    """What a run is compared with: one of its own attempts, as far as a later one did its steps again, or another run."""
+    """What a run is compared with: one of its own attempts, as far as a later one did its steps
+    again, or another run.
+    """
 
     letter: str
     dash: int
@@ -67,7 +73,11 @@ class Other:
 
     def overlay(self, key: str, orchestrator: bool) -> Overlay:
         rows = self.run.orchestrator_steps if orchestrator else self.run.trainer_steps
-        return Overlay(self.letter, self.dash, points(rows, key) if self.attempt is None else overtaken(rows, key, self.attempt))
+        return Overlay(
+            self.letter,
+            self.dash,
+            points(rows, key) if self.attempt is None else overtaken(rows, key, self.attempt),
+        )
 
     @property
     def steps(self) -> int:
@@ -75,7 +85,12 @@ class Other:
         return len(self.run.trainer_steps) + len(self.run.orchestrator_steps)
 
 
-def curves(run: RunState, bands: Mapping[str, Band] | None = None, more: bool = False, others: Sequence[Other] = ()) -> list[Curve]:
+def curves(
+    run: RunState,
+    bands: Mapping[str, Band] | None = None,
+    more: bool = False,
+    others: Sequence[Other] = (),
+) -> list[Curve]:
     return [
         Curve(
             title,
@@ -88,12 +103,18 @@ def curves(run: RunState, bands: Mapping[str, Band] | None = None, more: bool = 
 
 
 def points(rows: Collection[Mapping[str, Any]], key: str) -> Sequence[Point]:
-    """What counts of a run (see `lineage`); the strings nan, inf and -inf of the record become NaN."""
+    """What counts of a run (see `lineage`); the strings nan, inf and -inf of the record become
+    NaN.
+    """
     counted = lineage(rows)
     known = _POINTS.pop((id(counted), key), None)
     if known is None:
         found = ((row["step"], row.get(key)) for row in counted)
-        made = [(step, math.nan if isinstance(value, str) else value) for step, value in found if isinstance(value, (int, float, str))]
+        made = [
+            (step, math.nan if isinstance(value, str) else value)
+            for step, value in found
+            if isinstance(value, (int, float, str))
+        ]
         known = (counted, made)
     _POINTS[id(counted), key] = known
     while len(_POINTS) > _POINTS_KEPT:
@@ -102,8 +123,10 @@ def points(rows: Collection[Mapping[str, Any]], key: str) -> Sequence[Point]:
 
 
 def lineage(rows: Collection[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """The rows that count, in the order of their steps: an attempt that begins again at a step cuts off what the one before it had done
-    from there on, and the last to do a step wins. Made again only when a row came: all curves of a side are drawn from it."""
+    """The rows that count, in the order of their steps: an attempt that begins again at a step cuts
+    off what the one before it had done from there on, and the last to do a step wins. Made again
+    only when a row came: all curves of a side are drawn from it.
+    """
     newest = next(reversed(rows), None) if isinstance(rows, Reversible) else None
     key = (len(rows), id(newest))
     known = _LINEAGES.get(id(rows))
@@ -111,7 +134,8 @@ def lineage(rows: Collection[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
         return known[1]
     made = _lineage(rows)
     if newest is not None:
-        # `made` and the newest row stay alive with the entry, so that no other row can come to have its id.
+        # `made` and the newest row stay alive with the entry, so that no other row can come to have
+        # its id.
         _LINEAGES.pop(id(rows), None)
         _LINEAGES[id(rows)] = (key, made, newest)
         while len(_LINEAGES) > _LINEAGES_KEPT:
@@ -172,15 +196,27 @@ def _value(row: Mapping[str, Any], key: str) -> float | None:
 
 def _of_devices(key: str) -> Callable[[Mapping[str, Any]], float | None]:
     def mean(sample: Mapping[str, Any]) -> float | None:
-        here = [d[key] for d in (sample.get("gpus") or {}).get("devices") or [] if isinstance(d.get(key), (int, float))]
+        here = [
+            d[key]
+            for d in (sample.get("gpus") or {}).get("devices") or []
+            if isinstance(d.get(key), (int, float))
+        ]
         return sum(here) / len(here) if here else None
 
     return mean
 
 
 def _memory_of_devices(sample: Mapping[str, Any]) -> float | None:
-    devices = [d for d in (sample.get("gpus") or {}).get("devices") or [] if d.get("mem_used") is not None and d.get("mem_total")]
-    return words.percent(sum(d["mem_used"] for d in devices), sum(d["mem_total"] for d in devices)) if devices else None
+    devices = [
+        d
+        for d in (sample.get("gpus") or {}).get("devices") or []
+        if d.get("mem_used") is not None and d.get("mem_total")
+    ]
+    return (
+        words.percent(sum(d["mem_used"] for d in devices), sum(d["mem_total"] for d in devices))
+        if devices
+        else None
+    )
 
 
 def _cpu(sample: Mapping[str, Any]) -> float | None:
@@ -207,7 +243,9 @@ TITLES = tuple(title for _, title, _ in METRICS + MORE) + tuple(title for title,
 
 def machine_curves(run: RunState, telemetry: Iterable[Mapping[str, Any]]) -> list[Curve]:
     """What GPUs and host did in the time of each step; after the last step, in that under way."""
-    ends = sorted((float(row.get("log_t") or row["t"]), row["step"]) for row in lineage(run.trainer_steps))
+    ends = sorted(
+        (float(row.get("log_t") or row["t"]), row["step"]) for row in lineage(run.trainer_steps)
+    )
     found: dict[str, dict[int, list[float]]] = {title: {} for title, _ in MACHINE}
     for sample in telemetry if ends else ():
         place = bisect_left(ends, (float(sample["t"]), -1))
@@ -215,4 +253,7 @@ def machine_curves(run: RunState, telemetry: Iterable[Mapping[str, Any]]) -> lis
         for title, read in MACHINE:
             if (value := read(sample)) is not None:
                 found[title].setdefault(step, []).append(value)
-    return [Curve(title, sorted((step, sum(v) / len(v)) for step, v in found[title].items())) for title, _ in MACHINE]
+    return [
+        Curve(title, sorted((step, sum(v) / len(v)) for step, v in found[title].items()))
+        for title, _ in MACHINE
+    ]

@@ -1,4 +1,6 @@
-"""How curves are looked at: log scale, smoothing, which steps, which of them; kept apart from what is drawn."""
+"""How curves are looked at: log scale, smoothing, which steps, which of them; kept apart from what
+is drawn.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ class CurveView:
         return end - self.steps + 1, end
 
     def zoomed(self, first: int, last: int, at: int | None, factor: float) -> CurveView:
-        """Fewer steps for a factor under one, more for one above; about the time cursor, else about the newest step shown."""
+        """Fewer steps for a factor under one, more for one above; about the time cursor, else about
+        the newest step shown.
+        """
         begin, end = self.window(first, last, at)
         count = max(_LEAST, round((end - begin + 1) * factor))
         if count > last - first:
@@ -47,10 +51,14 @@ class CurveView:
         return replace(self, steps=count, end=None if end >= last else max(end, first + count - 1))
 
     def panned(self, first: int, last: int, at: int | None, share: float) -> CurveView:
-        """By a share of what is shown: to earlier steps when negative. At the newest step the curves follow again."""
+        """By a share of what is shown: to earlier steps when negative. At the newest step the
+        curves follow again.
+        """
         if self.steps is None:
             return self
-        end = self.window(first, last, at)[1] + math.copysign(max(1, round(self.steps * abs(share))), share)
+        end = self.window(first, last, at)[1] + math.copysign(
+            max(1, round(self.steps * abs(share))), share
+        )
         return replace(self, end=None if end >= last else int(max(end, first + self.steps - 1)))
 
     def words(self, first: int, last: int) -> str:
@@ -62,7 +70,9 @@ class CurveView:
 
 
 def smoothed(points: Sequence[Point], weight: float) -> list[Point]:
-    """The exponential running mean, without the pull of its beginning. NaN stays where it was and does not spoil what follows."""
+    """The exponential running mean, without the pull of its beginning. NaN stays where it was and
+    does not spoil what follows.
+    """
     made: list[Point] = []
     mean = total = 0.0
     for step, value in points:

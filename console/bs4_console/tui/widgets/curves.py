@@ -1,4 +1,6 @@
-"""Training curves in braille: small charts over one axis of steps, with what a mean would hide (spikes, NaN) kept visible."""
+"""Training curves in braille: small charts over one axis of steps, with what a mean would hide
+(spikes, NaN) kept visible.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,15 @@ from typing import TYPE_CHECKING, Any
 from bs4_console.tui import words
 from bs4_console.tui.ink import Line, cut, pad, spread, width_of
 from bs4_console.tui.widgets.braille import OWN, between, finite, height_of, plot, sample
-from bs4_console.tui.widgets.curve_data import TITLES, Band, Curve, Other, curves, machine_curves, points
+from bs4_console.tui.widgets.curve_data import (
+    TITLES,
+    Band,
+    Curve,
+    Other,
+    curves,
+    machine_curves,
+    points,
+)
 from bs4_console.tui.widgets.curve_view import CurveView, Point, smoothed
 
 if TYPE_CHECKING:
@@ -40,31 +50,73 @@ _PLAIN = CurveView()
 
 def span(found: Iterable[Curve]) -> tuple[int, int]:
     """First and last step over all curves: they share the axis."""
-    lines = [line for curve in found for line in (curve.points, *(other.points for other in curve.others)) if line]
+    lines = [
+        line
+        for curve in found
+        for line in (curve.points, *(other.points for other in curve.others))
+        if line
+    ]
     steps = [step for line in lines for step in (line[0][0], line[-1][0])]
     return (min(steps), max(steps)) if steps else (0, 0)
 
 
-def chart(curve: Curve, width: int, height: int, first: int, last: int, at: int | None = None, view: CurveView = _PLAIN) -> list[Line]:
-    """A title line, `height - 2` lines of dots and a line with the range: `width` cells each. `at`: the step under the time cursor, whose
-    value the title then gives instead of the newest. Left of the dots a bar stands where the healthy range is."""
+def chart(
+    curve: Curve,
+    width: int,
+    height: int,
+    first: int,
+    last: int,
+    at: int | None = None,
+    view: CurveView = _PLAIN,
+) -> list[Line]:
+    """A title line, `height - 2` lines of dots and a line with the range: `width` cells each. `at`:
+    the step under the time cursor, whose value the title then gives instead of the newest. Left of
+    the dots a bar stands where the healthy range is.
+    """
     shown = between(curve.points, first, last)
     smooth = smoothed(curve.points, view.weight) if view.weight else []
     rows = [_title(curve, shown, smooth or curve.points, width, at, view)]
     others = [replace(other, points=between(other.points, first, last)) for other in curve.others]
-    found = [number for line in (shown, *(other.points for other in others)) for number in _ends(line, view.log)]
+    found = [
+        number
+        for line in (shown, *(other.points for other in others))
+        for number in _ends(line, view.log)
+    ]
     if not found:
-        why = "no data yet" if not curve.points else "no finite value" if not view.log else "nothing above 0: no log scale"
+        why = (
+            "no data yet"
+            if not curve.points
+            else "no finite value"
+            if not view.log
+            else "nothing above 0: no log scale"
+        )
         return rows + [pad([(why, "dim")] if i == 0 else [], width) for i in range(height - 1)]
     low, high = min(found), max(found)
     labelled = width >= _LABELLED and height >= 5
     margin = (_LABELS if labelled else 0) + (curve.band is not None)
-    dots = plot(shown, width - margin, height - 2, first, last, at, log=view.log, mean=between(smooth, first, last), others=others)
+    dots = plot(
+        shown,
+        width - margin,
+        height - 2,
+        first,
+        last,
+        at,
+        log=view.log,
+        mean=between(smooth, first, last),
+        others=others,
+    )
     for y, line in enumerate(dots):
         left: Line = [(_label(y, len(dots), low, high, view.log), "dim")] if labelled else []
         left += _edge(y, len(dots), low, high, curve.band, view.log) if curve.band else []
         rows.append(pad([*left, *line], width))
-    rows.append(pad(_healthy(curve.band) if labelled else [(f"{words.number(low)} … {words.number(high)}", "dim")], width))
+    rows.append(
+        pad(
+            _healthy(curve.band)
+            if labelled
+            else [(f"{words.number(low)} … {words.number(high)}", "dim")],
+            width,
+        )
+    )
     return rows
 
 
@@ -81,18 +133,48 @@ def _value_of(line: Sequence[Point], at: int | None) -> float | None:
     return found[0][1] if found else None
 
 
-def _title(curve: Curve, shown: Sequence[Point], line: Sequence[Point], width: int, at: int | None, view: CurveView) -> Line:
+def _title(
+    curve: Curve,
+    shown: Sequence[Point],
+    line: Sequence[Point],
+    width: int,
+    at: int | None,
+    view: CurveView,
+) -> Line:
     """`line`: the one that is drawn, of which the value is told."""
     newest = _value_of(line, at)
     value = words.NONE if newest is None else "NaN" if math.isnan(newest) else words.number(newest)
-    name = {"mismatch KL": "KL", "grad norm": "grad"}.get(curve.title, curve.title) if width < 24 else curve.title
+    name = (
+        {"mismatch KL": "KL", "grad norm": "grad"}.get(curve.title, curve.title)
+        if width < 24
+        else curve.title
+    )
     title: Line = [(name, "head"), (" ", ""), (value, "bad bold" if value == "NaN" else "bold")]
-    if curve.band and newest is not None and math.isfinite(newest) and not curve.band[0] <= newest <= curve.band[1]:
-        side, short, word = ("▲", "high", "above") if newest > curve.band[1] else ("▼", "low", "below")
-        title.append((f" {side}" if width < 24 else f" {side} {short}" if width < _LABELLED else f" {side} {word} healthy", "warn bold"))
+    if (
+        curve.band
+        and newest is not None
+        and math.isfinite(newest)
+        and not curve.band[0] <= newest <= curve.band[1]
+    ):
+        side, short, word = (
+            ("▲", "high", "above") if newest > curve.band[1] else ("▼", "low", "below")
+        )
+        title.append(
+            (
+                f" {side}"
+                if width < 24
+                else f" {side} {short}"
+                if width < _LABELLED
+                else f" {side} {word} healthy",
+                "warn bold",
+            )
+        )
     for other in curve.others if width >= _LABELLED else ():
         theirs = _value_of(other.points, at)
-        title += [(f"  {other.letter} ", "dim"), (words.number(theirs) if theirs is None or math.isfinite(theirs) else "NaN", "")]
+        title += [
+            (f"  {other.letter} ", "dim"),
+            (words.number(theirs) if theirs is None or math.isfinite(theirs) else "NaN", ""),
+        ]
     if broken := len(shown) - len(finite([value for _, value in shown])):
         title.append((f" {broken} NaN", "bad"))
     if view.log and (hidden := sum(value <= 0 for _, value in shown if math.isfinite(value))):
@@ -101,7 +183,11 @@ def _title(curve: Curve, shown: Sequence[Point], line: Sequence[Point], width: i
 
 
 def _healthy(band: Band | None) -> Line:
-    return [(" " * _LABELS, ""), ("┃", "good"), (f" healthy {band[0]:g} … {band[1]:g}", "dim")] if band else []
+    return (
+        [(" " * _LABELS, ""), ("┃", "good"), (f" healthy {band[0]:g} … {band[1]:g}", "dim")]
+        if band
+        else []
+    )
 
 
 def _value_at(y: float, rows: int, low: float, high: float, log: bool) -> float:
@@ -132,7 +218,9 @@ def charts(
     bands: Mapping[str, Band] | None = None,
     others: Sequence[Other] = (),
 ) -> list[Line]:
-    """The four side by side; two by two in a narrow but tall place. `at`: the step under the time cursor."""
+    """The four side by side; two by two in a narrow but tall place. `at`: the step under the time
+    cursor.
+    """
     per_row = 4 if width >= 76 else 2
     found = curves(run, bands, others=others)
     shown = view.window(*span(found), at)
@@ -151,36 +239,70 @@ def large(
     others: Sequence[Other] = (),
     note: str = "",
 ) -> list[Line]:
-    """As many as the place holds, GPUs and host beside them, over a line that says how they are looked at; `only` one of them by its
-    title. `note`: what is still missing of the telemetry."""
-    of_steps, of_machine = curves(run, bands, more=True, others=others), machine_curves(run, telemetry)
+    """As many as the place holds, GPUs and host beside them, over a line that says how they are
+    looked at; `only` one of them by its title. `note`: what is still missing of the telemetry.
+    """
+    of_steps, of_machine = (
+        curves(run, bands, more=True, others=others),
+        machine_curves(run, telemetry),
+    )
     first, last = span(of_steps)
     begin, end = view.window(first, last, at)
     found = [*of_steps, *of_machine]
     if only:
         found = [curve for curve in found if curve.title == only]
     else:
-        # What was never reported needs no place; the four come first and the GPUs are among the first six.
+        # What was never reported needs no place; the four come first and the GPUs are among the
+        # first six.
         found = [
-            c for i, c in enumerate([*of_steps[:4], *of_machine[:2], *of_steps[4:7], *of_machine[2:], *of_steps[7:]]) if i < 4 or c.points
+            c
+            for i, c in enumerate(
+                [*of_steps[:4], *of_machine[:2], *of_steps[4:7], *of_machine[2:], *of_steps[7:]]
+            )
+            if i < 4 or c.points
         ]
     per_row = 1 if only else 2 if width < 110 else 3 if width < 180 else 4
     rows = min(-(-len(found) // per_row), max(1, (height - 1) // 7))
     how = view.words(begin, end) or f"steps {first} … {last}"
-    head: Line = [("curves", "head"), (f"  {only or 'all'}  {how}", "bold"), (f"  {note}" if note else "", "warn")]
+    head: Line = [
+        ("curves", "head"),
+        (f"  {only or 'all'}  {how}", "bold"),
+        (f"  {note}" if note else "", "warn"),
+    ]
     if per_row * rows < len(found) and width_of(head) < width - 30:
-        head.append((f"   {len(found) - per_row * rows} more: {', '.join(c.title for c in found[per_row * rows :])}", "dim"))
+        head.append(
+            (
+                (
+                    f"   {len(found) - per_row * rows} more: "
+                    f"{', '.join(c.title for c in found[per_row * rows :])}"
+                ),
+                "dim",
+            )
+        )
     # The GPUs of the step under way stand behind the newest.
     axis = (begin, max(end, span(of_machine)[1]) if end == last else end)
-    lines = [pad(head, width), *grid(found[: per_row * rows], width, (height - 1) // rows, per_row, axis, at, view)]
+    lines = [
+        pad(head, width),
+        *grid(found[: per_row * rows], width, (height - 1) // rows, per_row, axis, at, view),
+    ]
     return [*lines, *([] for _ in range(height - len(lines)))]
 
 
 def legend(others: Sequence[Other], keys: Mapping[str, str], width: int) -> Line:
     """A ⠒⠒⠒⠒⠒ this run   B ⠒⠒⠂ ⠒ attempt 1: which line is which, by letter and by its dashes."""
-    line: Line = [(" compared  ", "head"), (f"{OWN} ", "accent bold"), (sample(-1), "accent"), (" this run", "")]
+    line: Line = [
+        (" compared  ", "head"),
+        (f"{OWN} ", "accent bold"),
+        (sample(-1), "accent"),
+        (" this run", ""),
+    ]
     for other in others:
-        line += [("  ", ""), (f"{other.letter} ", "bold"), (sample(other.dash), ""), (f" {other.name}", "")]
+        line += [
+            ("  ", ""),
+            (f"{other.letter} ", "bold"),
+            (sample(other.dash), ""),
+            (f" {other.name}", ""),
+        ]
         line.append(("" if other.steps else ", no step yet", "warn"))
     end: Line = [(keys["compare"], "key @compare"), (" ends it ", "@compare")]
     return spread(cut(line, width - width_of(end) - 1), end, width)
@@ -201,7 +323,10 @@ def grid(
     each = (width - gap * (per_row - 1)) // per_row
     lines: list[Line] = []
     for start in range(0, len(found), per_row):
-        columns = [chart(curve, each, max(3, tall), first, last, at, view) for curve in found[start : start + per_row]]
+        columns = [
+            chart(curve, each, max(3, tall), first, last, at, view)
+            for curve in found[start : start + per_row]
+        ]
         for parts in zip(*columns, strict=True):
             line: Line = []
             for part in parts:

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
 
 class FilePane(LogPane):
-    """Where a run stands in a LogPane the file's path does: in what it is called, and in which stream is read."""
+    """Where a run stands in a LogPane the file's path does: in what it is called, and in which
+    stream is read.
+    """
 
     NOUN = "file"
 

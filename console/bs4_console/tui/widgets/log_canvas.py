@@ -1,8 +1,10 @@
-"""The rows of a log that are on the screen: which lines of a LogStore they are, and how they are drawn.
+"""The rows of a log that are on the screen: which lines of a LogStore they are, and how they are
+drawn.
 
-Not a ScrollView: its virtual_size is a layout reactive, so every tick of a growing log would lay out the whole screen again; here a
-tick costs the visible lines and nothing else. Taking lines in and painting them are apart: the store fills at the link's pace, `tick`
-paints at the screen's, and only rows that changed.
+Not a ScrollView: its virtual_size is a layout reactive, so every tick of a growing log would lay
+out the whole screen again; here a tick costs the visible lines and nothing else. Taking lines in
+and painting them are apart: the store fills at the link's pace, `tick` paints at the screen's, and
+only rows that changed.
 """
 
 from __future__ import annotations
@@ -37,10 +39,17 @@ GUTTER = 1
 class LogCanvas(Widget):
     """`names` gives the source column's text; with fewer than two there is no such column.
 
-    The top row is the line `_anchor`, or while `following` whatever makes the newest line the last row.
+    The top row is the line `_anchor`, or while `following` whatever makes the newest line the last
+    row.
     """
 
-    def __init__(self, store: LogStore, names: Callable[[], Sequence[str]] = tuple, *, id: str | None = None) -> None:  # noqa: A002
+    def __init__(
+        self,
+        store: LogStore,
+        names: Callable[[], Sequence[str]] = tuple,
+        *,
+        id: str | None = None,  # noqa: A002
+    ) -> None:
         super().__init__(id=id)
         self.store = store
         self.lens = Lens(store)
@@ -58,7 +67,9 @@ class LogCanvas(Widget):
         self._cache: LRUCache[int, Strip] = LRUCache(512)
         self._cache_key: object = None
         self._base: Style | None = None
-        """What all lines are painted on; None: to be asked again, which takes a tenth of a whole repaint where each line does."""
+        """What all lines are painted on; None: to be asked again, which takes a tenth of a whole
+        repaint where each line does.
+        """
 
     @property
     def position(self) -> int:
@@ -75,7 +86,9 @@ class LogCanvas(Widget):
         return [number for number, *_ in self._shown]
 
     def tick(self, *, now: bool = False) -> None:
-        """Paint what changed since the last tick. The only place where the log's growth reaches the screen. `now`: whatever it costs."""
+        """Paint what changed since the last tick. The only place where the log's growth reaches the
+        screen. `now`: whatever it costs.
+        """
         self.lens.step()
         if not now and not self.budget.allows:
             return
@@ -84,7 +97,9 @@ class LogCanvas(Widget):
         if top == self._top and shown == self._shown:
             return
         before, self._top, self._shown = self._shown, top, shown
-        changed = [y for y in range(max(len(before), len(shown))) if before[y : y + 1] != shown[y : y + 1]]
+        changed = [
+            y for y in range(max(len(before), len(shown))) if before[y : y + 1] != shown[y : y + 1]
+        ]
         self.refresh(*(Region(0, y, self.size.width, 1) for y in changed))
         if self.budget.limited:
             self.budget.spend([self.render_line(y) for y in changed])
@@ -105,17 +120,24 @@ class LogCanvas(Widget):
         return max(0, len(self.lens) - self.size.height)
 
     def _place(self) -> int:
-        """The position of the top line now: numbers are absolute, so pruning and filtering move the position and not the line."""
+        """The position of the top line now: numbers are absolute, so pruning and filtering move the
+        position and not the line.
+        """
         if self.following:
             return self._last_top()
         return min(self.lens.position(self._anchor), self._last_top())
 
     def _visible(self, top: int) -> list[tuple[int, bytes | None, int]]:
-        """(number, text where it may still change, lines folded into it) of the lines on the screen."""
+        """(number, text where it may still change, lines folded into it) of the lines on the
+        screen.
+        """
         rows = min(len(self.lens) - top, self.size.height)
         numbers = [self.lens.number(top + i) for i in range(max(0, rows))]
         folded = self.lens.folded
-        return [(n, self.store.line(n)[1] if n >= self.store.end else None, folded.get(n, 0)) for n in numbers]
+        return [
+            (n, self.store.line(n)[1] if n >= self.store.end else None, folded.get(n, 0))
+            for n in numbers
+        ]
 
     def to_copy(self) -> list[str]:
         """The lines on the screen, however far they reach; a very long one is cut, and says so."""
@@ -159,7 +181,10 @@ class LogCanvas(Widget):
         cells = len(text) if narrow else cell_len(text)
         if number == self.spot:
             # Under each word's own style, so that a match stays marked on the line pointed at.
-            line = [*((part, f"cursor {role}") for part, role in line), (" " * max(0, width - cells), "cursor")]
+            line = [
+                *((part, f"cursor {role}") for part, role in line),
+                (" " * max(0, width - cells), "cursor"),
+            ]
         more = "" if cells - self._side <= width else self._more(number)
         head = self._fixed_width()
         left, right = head + self._side, self._side + width - len(more)
@@ -168,10 +193,14 @@ class LogCanvas(Widget):
             line = log_lines.clip(line, 0, head) + log_lines.clip(line, left, right)
             return Strip.join([self._ink.strip(line, width - len(more)), end])
         strip = self._ink.strip(line, max(width, cells))
-        return Strip.join([strip.crop(0, head), strip.crop(left, right), end]).adjust_cell_length(width)
+        return Strip.join([strip.crop(0, head), strip.crop(left, right), end]).adjust_cell_length(
+            width
+        )
 
     def _more(self, number: int) -> str:
-        """What stands at the end of a line that goes on beyond the edge; how long it is, where that is more than a few arrows away."""
+        """What stands at the end of a line that goes on beyond the edge; how long it is, where that
+        is more than a few arrows away.
+        """
         size = size_of(self.store.line(number)[1])
         return f" {size:,} bytes ›" if size > LINE_CELLS else "›"
 
@@ -185,12 +214,15 @@ class LogCanvas(Widget):
         source, raw = self.store.line(number)
         folded = self.lens.folded.get(number, 0)
         if folded and not self.lens.filter.sifts and _PROGRESS.search(raw):
-            raw = self.store.line(min(number + folded, self.store.end - 1))[1]  # of a bar that is written line by line, how far it is
+            raw = self.store.line(min(number + folded, self.store.end - 1))[
+                1
+            ]  # of a bar that is written line by line, how far it is
         bookmarked = bool(self.bookmarks) and self.store.place(number) in self.bookmarks
         head = log_lines.gutter(pointed=number == self.spot, bookmarked=bookmarked)
         if source != MARK:
             head = head + log_lines.source_span(self.names(), source)
         if reach is None:
-            # One screen beyond what is seen tells whether there is more; a line of any length is never decoded whole.
+            # One screen beyond what is seen tells whether there is more; a line of any length is
+            # never decoded whole.
             reach = self._side + 2 * self.size.width
         return head + log_lines.body(source, raw, self._marks, folded, reach)

@@ -89,7 +89,9 @@ class LogCommands:
     def do_level(self, args: str) -> None:
         names = list(LEVELS)
         now = next(i for i, name in enumerate(names) if LEVELS[name] == self.pane.view.floor)
-        self.pane.set_filter(floor=LEVELS[args if args in LEVELS else names[(now + 1) % len(names)]])
+        self.pane.set_filter(
+            floor=LEVELS[args if args in LEVELS else names[(now + 1) % len(names)]]
+        )
         self.pane.pulse()
 
     def do_bookmark(self, args: str) -> None:
@@ -108,11 +110,24 @@ class LogCommands:
     def do_copy(self, args: str) -> None:
         lines = self.pane.view.to_copy()
         text, long = "\n".join(lines), sum(len(line) > LINE_CELLS for line in lines)
-        cut = f"; {long} of them cut at {LINE_CELLS:,}, {self._app.keys['copy-entry']} copies one whole" if long else ""
-        self._app.copy(text, f"Copied the {count(len(lines), 'line')} on the screen, {count(len(text), 'character')}{cut}.")
+        cut = (
+            f"; {long} of them cut at {LINE_CELLS:,}, {self._app.keys['copy-entry']} copies "
+            "one whole"
+            if long
+            else ""
+        )
+        self._app.copy(
+            text,
+            f"Copied the {count(len(lines), 'line')} on the screen, "
+            f"{count(len(text), 'character')}{cut}.",
+        )
 
     def do_copy_entry(self, args: str) -> None:
         text, missing = self.pane.entry_text(), self.pane.entry_missing()
         lacks = f", but {missing:,} bytes of it are only on the pod" if missing else ""
         whole = "\n".join(text)
-        self._app.copy(whole, f"Copied the entry, {count(len(text), 'line')}, {count(len(whole), 'character')}{lacks}.")
+        self._app.copy(
+            whole,
+            f"Copied the entry, {count(len(text), 'line')}, "
+            f"{count(len(whole), 'character')}{lacks}.",
+        )

@@ -1,4 +1,6 @@
-"""One entry of a log over the whole screen: JSON laid out, a traceback whole, a line of any length in pages."""
+"""One entry of a log over the whole screen: JSON laid out, a traceback whole, a line of any length
+in pages.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +29,15 @@ Fetch = Callable[[int], Awaitable[bytes]]
 
 
 class LogDetail(Question[None]):
-    """`lines` are the entry as text. `fetch` is given for a very long line of `size` bytes: `lines` is then its part from `begin` on, and
-    `n` and `p` page through it."""
+    """`lines` are the entry as text. `fetch` is given for a very long line of `size` bytes: `lines`
+    is then its part from `begin` on, and `n` and `p` page through it.
+    """
 
     DEFAULT_CSS = """
     LogDetail { align: center middle; }
-    LogDetail > Vertical { width: 94%; height: 90%; border: round $accent; background: $surface; padding: 0 1; }
+    LogDetail > Vertical {
+        width: 94%; height: 90%; border: round $accent; background: $surface; padding: 0 1;
+    }
     LogDetail #head, LogDetail #keys { height: 1; }
     LogDetail VerticalScroll { height: 1fr; scrollbar-size-vertical: 1; }
     """
@@ -48,7 +53,14 @@ class LogDetail(Question[None]):
     ]
 
     def __init__(
-        self, title: str, lines: Sequence[str], fetch: Fetch | None = None, *, begin: int = 0, size: int = 0, marks: Marks | None = None
+        self,
+        title: str,
+        lines: Sequence[str],
+        fetch: Fetch | None = None,
+        *,
+        begin: int = 0,
+        size: int = 0,
+        marks: Marks | None = None,
     ) -> None:
         super().__init__()
         self.title_text, self.lines, self._fetch = title, list(lines), fetch
@@ -67,18 +79,33 @@ class LogDetail(Question[None]):
 
     def tell(self) -> None:
         # Before the first layout there is no width: about what it will be.
-        width = max(20, (self.query_one(VerticalScroll).size.width or self.app.size.width * 94 // 100 - 2) - 1)
+        width = max(
+            20,
+            (self.query_one(VerticalScroll).size.width or self.app.size.width * 94 // 100 - 2) - 1,
+        )
         where = self._where if self._fetch else count(len(self.lines), "line")
-        self.query_one("#head", Panel).show([spread([(self.title_text, "head")], [(where, "dim")], width)])
+        self.query_one("#head", Panel).show(
+            [spread([(self.title_text, "head")], [(where, "dim")], width)]
+        )
         shown: list[Line] = []
         for line in self.lines:
             text = line.lstrip(" ")
             folded = fold(text or " ", width, indent=min(len(line) - len(text), width // 2))
             shown += [self._marked.apply(text_of(row), "") for row in folded]
         self.query_one("#entry", Panel).show(shown)
-        keys: Line = [("esc", "key"), (" closes  ", ""), ("y", "key"), (f" copies {'this part' if self._fetch else 'all of it'}", "")]
+        keys: Line = [
+            ("esc", "key"),
+            (" closes  ", ""),
+            ("y", "key"),
+            (f" copies {'this part' if self._fetch else 'all of it'}", ""),
+        ]
         if self._fetch:
-            keys += [("  n p", "key"), (" next and previous part of the line  ", ""), ("g G", "key"), (" first and last", "")]
+            keys += [
+                ("  n p", "key"),
+                (" next and previous part of the line  ", ""),
+                ("g G", "key"),
+                (" first and last", ""),
+            ]
         self.query_one("#keys", Panel).show([keys])
 
     def action_leave(self) -> None:
@@ -86,11 +113,18 @@ class LogDetail(Question[None]):
 
     @property
     def _where(self) -> str:
-        return f"bytes {self.begin:,} to {min(self.begin + PAGE_BYTES, self._bytes):,} of {self._bytes:,}"
+        return (
+            f"bytes {self.begin:,} to {min(self.begin + PAGE_BYTES, self._bytes):,} of "
+            f"{self._bytes:,}"
+        )
 
     def action_copy(self) -> None:
         text = "\n".join(self.lines)
-        what = f"{self._where} of the line" if self._fetch else f"the entry, {count(len(self.lines), 'line')}"
+        what = (
+            f"{self._where} of the line"
+            if self._fetch
+            else f"the entry, {count(len(self.lines), 'line')}"
+        )
         cast("ConsoleApp", self.app).copy(text, f"Copied {what}, {count(len(text), 'character')}.")
 
     def action_line(self, by: int) -> None:

@@ -1,4 +1,6 @@
-"""Looking for a text in a log: among the lines that are held, beyond them on the pod, and how many there are."""
+"""Looking for a text in a log: among the lines that are held, beyond them on the pod, and how many
+there are.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from bs4_console.tui.widgets.log_window import LogWindow
 
 
 class LogFinding(LogWindow):
-    """`search` counts what is looked for; None while nothing is, or while the way to the first match is still sought."""
+    """`search` counts what is looked for; None while nothing is, or while the way to the first
+    match is still sought.
+    """
 
     search: LogSearch | None = None
     _counter: Worker[None] | None = None
@@ -26,7 +30,9 @@ class LogFinding(LogWindow):
         self._count_again()
 
     def find(self, text: str, *, final: bool) -> None:
-        """Marks on every letter; on Enter goes to the nearest above, or else below, here or on the pod, and counts all."""
+        """Marks on every letter; on Enter goes to the nearest above, or else below, here or on the
+        pod, and counts all.
+        """
         view = self.view
         view.set_find(text)
         if not final:
@@ -34,7 +40,9 @@ class LogFinding(LogWindow):
         self._stop_counting()
         self.search = None
         if text and not view.find_back():
-            self._find_further(-1, turn=True)  # first the way there, then the number of all: the two would share the pod's time
+            self._find_further(
+                -1, turn=True
+            )  # first the way there, then the number of all: the two would share the pod's time
         else:
             self._count_again()
 
@@ -56,26 +64,47 @@ class LogFinding(LogWindow):
         self._counter = None
 
     def _find_further(self, direction: int, *, turn: bool = False) -> None:
-        """Beyond what is held: the pod looks. `turn`: where there is nothing, look the other way."""
+        """Beyond what is held: the pod looks. `turn`: where there is nothing, look the other
+        way.
+        """
         feed, cut = self._feed, self._cut_lines(direction)
-        whole = feed is not None and (feed.at_start if direction < 0 else feed.live and not feed.unread)
+        whole = feed is not None and (
+            feed.at_start if direction < 0 else feed.live and not feed.unread
+        )
         if feed is None or (whole and not cut):
             self._nothing(direction, turn=turn)
             return
         self._busy = "searching…"
-        self._app.spawn(f"find in {self.run}", self._seek(feed, direction, cut, turn=turn, further=not whole), self._failed)
+        self._app.spawn(
+            f"find in {self.run}",
+            self._seek(feed, direction, cut, turn=turn, further=not whole),
+            self._failed,
+        )
 
     def _cut_lines(self, direction: int) -> list[int]:
-        """The held lines in this direction that have a part which only the pod can search, the nearest first."""
+        """The held lines in this direction that have a part which only the pod can search, the
+        nearest first.
+        """
         view = self.view
-        here = view.lens.number(at) if 0 <= (at := view.from_here(direction)) < len(view.lens) else None
-        cut = [n for n in self._store.cut_lines() if view.seen(n) and (here is None or (n - here) * direction > 0)]
+        here = (
+            view.lens.number(at)
+            if 0 <= (at := view.from_here(direction)) < len(view.lens)
+            else None
+        )
+        cut = [
+            n
+            for n in self._store.cut_lines()
+            if view.seen(n) and (here is None or (n - here) * direction > 0)
+        ]
         return cut if direction > 0 else cut[::-1]
 
     def _nothing(self, direction: int, *, turn: bool) -> None:
         text, where = self.view.find_text, "above" if direction < 0 else "below"
         if turn and self.view.next_match(-direction):
-            self._app.say(f"{text} does not occur {where}: this is the next one {'below' if direction < 0 else 'above'}.")
+            self._app.say(
+                f"{text} does not occur {where}: this is the next one "
+                f"{'below' if direction < 0 else 'above'}."
+            )
         elif turn:
             self._find_further(-direction)
             return
@@ -85,14 +114,18 @@ class LogFinding(LogWindow):
             self._count_again()
 
     async def match_in(self, feed: LogFeed, place: Place, text: str) -> int | None:
-        """Bytes of the line at `place` before the first match of `text`, as the pod finds it; None where there is none."""
+        """Bytes of the line at `place` before the first match of `text`, as the pod finds it; None
+        where there is none.
+        """
         source, generation, begin = place
         stream, cursor = feed.streams[source], f"{generation}:{begin}"
         arguments = LogSearch(feed.pages, [stream], text, LogFilter()).arguments
         hits = (await feed.pages.ask(stream, "search", cursor=cursor, limit=1, **arguments))["hits"]
         return int(hits[0].get("at", 0)) if hits and hits[0]["cursor"] == cursor else None
 
-    async def _seek(self, feed: LogFeed, direction: int, cut: Sequence[int], *, turn: bool, further: bool) -> None:
+    async def _seek(
+        self, feed: LogFeed, direction: int, cut: Sequence[int], *, turn: bool, further: bool
+    ) -> None:
         text = self.view.find_text
         for number in cut:
             place = self._store.place(number) if self.view.held(number) else None
@@ -107,7 +140,9 @@ class LogFinding(LogWindow):
             self._nothing(direction, turn=turn)
             return
         edges, clocks = edges_of(self._store, len(feed.streams), direction)
-        match = await LogSearch(feed.pages, feed.streams, text, self.view.wanted).nearest(edges, clocks, direction)
+        match = await LogSearch(feed.pages, feed.streams, text, self.view.wanted).nearest(
+            edges, clocks, direction
+        )
         self._busy = ""
         if match is None:
             self._nothing(direction, turn=turn)

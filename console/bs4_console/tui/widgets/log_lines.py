@@ -16,7 +16,8 @@ _HEAD = re.compile(
     r"^((?:\[[^\]\s]{1,20}\]:?)?\s*(?:\d{4}-\d\d-\d\d[ T])?\d\d:\d\d:\d\d(?:[.,]\d+)?\s+)?"
     r"(\s*(?:TRACE|DEBUG|INFO|SUCCESS|WARNING|WARN|ERROR|CRITICAL|FATAL)\b)?"
 )
-#: Before each line: what points at it. A sign beside the colour, so that it is seen without colour too.
+#: Before each line: what points at it. A sign beside the colour, so that it is seen without colour
+#: too.
 POINTED, BOOKMARKED, BOTH = "▸", "◆", "◈"
 
 
@@ -38,7 +39,9 @@ def for_text(pattern: str) -> re.Pattern[str]:
 
 @dataclass
 class Marks:
-    """What is marked within lines: `find` or the filter (one at a time), and words that stay marked."""
+    """What is marked within lines: `find` or the filter (one at a time), and words that stay
+    marked.
+    """
 
     find: re.Pattern[str] | None = None
     role: str = "hit"
@@ -46,9 +49,16 @@ class Marks:
 
     def apply(self, text: str, role: str) -> Line:
         spans: list[tuple[int, int, str]] = []
-        for pattern, marked in [*([(self.find, self.role)] if self.find else []), *((word, "mark bold") for word in self.words)]:
+        for pattern, marked in [
+            *([(self.find, self.role)] if self.find else []),
+            *((word, "mark bold") for word in self.words),
+        ]:
             looked = text[: find_reach(pattern.pattern)]
-            spans += [(m.start(), m.end(), marked) for m in pattern.finditer(looked) if m.end() > m.start()]
+            spans += [
+                (m.start(), m.end(), marked)
+                for m in pattern.finditer(looked)
+                if m.end() > m.start()
+            ]
         line: Line = []
         at = 0
         for begin, end, marked in sorted(spans):
@@ -77,8 +87,9 @@ def source_span(names: Sequence[str], source: int) -> Line:
 
 
 def clip(line: Line, begin: int, end: int) -> Line:
-    """Its characters from `begin` to `end`. For a line in which each takes one cell, cutting its strip is the same and takes 80 ms far
-    inside of a megabyte."""
+    """Its characters from `begin` to `end`. For a line in which each takes one cell, cutting its
+    strip is the same and takes 80 ms far inside of a megabyte.
+    """
     parts: Line = []
     at = 0
     for text, role in line:
@@ -89,15 +100,26 @@ def clip(line: Line, begin: int, end: int) -> Line:
 
 
 def body(source: int, raw: bytes, marks: Marks, folded: int, reach: int) -> Line:
-    """A line without its gutter and source; at most its first `reach` characters (0: as many as a very long line may have anywhere)."""
+    """A line without its gutter and source; at most its first `reach` characters (0: as many as a
+    very long line may have anywhere).
+    """
     if source == MARK:
         return [(f"‒‒ {raw.decode('utf-8', 'replace')} ‒‒", "warn")]
     shown = present(raw, reach)
     role = level_role(shown.level)
     level = shown.level
-    rest_role = role if level is not None and level >= ERROR else ("dim" if level is not None and level <= DEBUG else "")
+    rest_role = (
+        role
+        if level is not None and level >= ERROR
+        else ("dim" if level is not None and level <= DEBUG else "")
+    )
     found = _HEAD.match(shown.text)
     clock, word = (found[1] or "", found[2] or "") if found else ("", "")
     times = f"×{folded + 1:,}"
     more: Line = [(f" {times}" if word else f"{times} ", "accent bold")] if folded else []
-    return [(clock, "dim"), (word, role), *more, *marks.apply(shown.text[len(clock) + len(word) :], rest_role)]
+    return [
+        (clock, "dim"),
+        (word, role),
+        *more,
+        *marks.apply(shown.text[len(clock) + len(word) :], rest_role),
+    ]

@@ -1,4 +1,6 @@
-"""How many bytes a second the log may paint: over a link of its own the screen must not become the load."""
+"""How many bytes a second the log may paint: over a link of its own the screen must not become the
+load.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +9,17 @@ from collections.abc import Callable, Sequence
 
 from textual.strip import Strip
 
-#: Bytes a second in remote mode; the rest of the screen needs a few more, and 100 KiB/s is what the whole may take.
+#: Bytes a second in remote mode; the rest of the screen needs a few more, and 100 KiB/s is what the
+#: whole may take.
 REMOTE_BYTES_S = 72 * 1024
 #: What a change of style costs on the wire, and placing the cursor for a row.
 STYLE_BYTES, ROW_BYTES = 22, 10
 
 
 class PaintBudget:
-    """A bucket of bytes that fills by the second. A paint is always whole: it may overdraw, and then the next one waits."""
+    """A bucket of bytes that fills by the second. A paint is always whole: it may overdraw, and
+    then the next one waits.
+    """
 
     def __init__(self, bytes_s: float | None, clock: Callable[[], float] = time.monotonic) -> None:
         """`bytes_s` None: without a limit."""

@@ -1,4 +1,6 @@
-"""A log as a person uses it: places to go to, marks, and the entry of a line, over a window that is filled from the pod."""
+"""A log as a person uses it: places to go to, marks, and the entry of a line, over a window that is
+filled from the pod.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ class LogPane(LogFinding):
 
         async def work() -> None:
             try:
-                places = await resolve(target, feed.pages, self._here(), clock, at_end=self.view.following)
+                places = await resolve(
+                    target, feed.pages, self._here(), clock, at_end=self.view.following
+                )
             except ConsoleError as error:
                 self._app.say(f"{error.message} {error.next_step}", severity="warning")
                 return
@@ -64,12 +68,17 @@ class LogPane(LogFinding):
         if feed is None or place is None:
             return None
         clock = next((c for c in self._clocks(number) if c is not None), None)
-        return await written_at(feed.pages, feed.streams[place[0]], f"{place[1]}:{place[2]}", clock, begin, end)
+        return await written_at(
+            feed.pages, feed.streams[place[0]], f"{place[1]}:{place[2]}", clock, begin, end
+        )
 
     def _clocks(self, number: int | None) -> Sequence[int | None]:
         if number is None:
             return []
-        return [clock_of(self._store.line(n)[1]) for n in range(number, max(self._store.first, number - 200) - 1, -1)]
+        return [
+            clock_of(self._store.line(n)[1])
+            for n in range(number, max(self._store.first, number - 200) - 1, -1)
+        ]
 
     # -- bookmarks, entries
 
@@ -88,14 +97,24 @@ class LogPane(LogFinding):
         view, number = self.view, self.view.current
         marks = sorted(view.bookmarks, key=lambda place: place[1:])
         if not marks:
-            self._app.say(f"No line is marked; {self._app.keys['bookmark']} marks the one pointed at.")
+            self._app.say(
+                f"No line is marked; {self._app.keys['bookmark']} marks the one pointed at."
+            )
             return
         here = self._store.place(number) if number is not None and not view.following else None
         if here in view.bookmarks:
             target = marks[(marks.index(here) + direction) % len(marks)]
         else:
-            beyond = [mark for mark in marks if here is not None and (mark[1:] > here[1:]) == (direction > 0)]
-            target = (beyond[0] if direction > 0 else beyond[-1]) if beyond else marks[0 if direction > 0 else -1]
+            beyond = [
+                mark
+                for mark in marks
+                if here is not None and (mark[1:] > here[1:]) == (direction > 0)
+            ]
+            target = (
+                (beyond[0] if direction > 0 else beyond[-1])
+                if beyond
+                else marks[0 if direction > 0 else -1]
+            )
         held = self._store.number_at(target)
         if held is not None:
             view.point_at(held)
@@ -112,34 +131,57 @@ class LogPane(LogFinding):
         place, size = self._store.place(number), size_of(line)
         names = self._names()
         title = f"{names[source] if source < len(names) else self.source or ''} line".strip()
-        if (len(line) > LONG_BYTES or size > len(line)) and place is not None and self._feed is not None:
-            self._app.spawn(f"line of {self.run}", self._open_parts(self._feed, title, place, size), self._failed)
+        if (
+            (len(line) > LONG_BYTES or size > len(line))
+            and place is not None
+            and self._feed is not None
+        ):
+            self._app.spawn(
+                f"line of {self.run}",
+                self._open_parts(self._feed, title, place, size),
+                self._failed,
+            )
         else:
-            self._app.push_screen(LogDetail(title, self.entry_text(LONG_BYTES), marks=self.view.marks))
+            self._app.push_screen(
+                LogDetail(title, self.entry_text(LONG_BYTES), marks=self.view.marks)
+            )
 
     async def _open_parts(self, feed: LogFeed, title: str, place: Place, size: int) -> None:
-        """A line too long to be shown at once, from a little before the first match of what is looked for in it."""
+        """A line too long to be shown at once, from a little before the first match of what is
+        looked for in it.
+        """
         source, generation, begin = place
 
         async def fetch(offset: int) -> bytes:
-            chunk = await feed.pages.read(feed.streams[source], f"{generation}:{begin + offset}", PAGE_BYTES, 0.0)
+            chunk = await feed.pages.read(
+                feed.streams[source], f"{generation}:{begin + offset}", PAGE_BYTES, 0.0
+            )
             data: bytes = chunk.data
             return data.split(b"\n")[0]
 
-        text = self.view.find_text or next((term.text for term in self.view.wanted.terms if not term.out), "")
+        text = self.view.find_text or next(
+            (term.text for term in self.view.wanted.terms if not term.out), ""
+        )
         match = await self.match_in(feed, place, text) if text else None
         at = max(0, (match or 0) - LEAD_BYTES)
-        self._app.push_screen(LogDetail(title, [part(await fetch(at))], fetch, begin=at, size=size, marks=self.view.marks))
+        self._app.push_screen(
+            LogDetail(
+                title, [part(await fetch(at))], fetch, begin=at, size=size, marks=self.view.marks
+            )
+        )
 
     def _entry(self) -> list[bytes]:
         number = self.view.current
         return [] if number is None else entry(self._store, number)
 
     def entry_text(self, limit: int = LINE_BYTES) -> list[str]:
-        """The current line's entry, each of its lines up to `limit` characters; a longer one says how long it is."""
+        """The current line's entry, each of its lines up to `limit` characters; a longer one says
+        how long it is.
+        """
         shown = spell_out(self._entry())
         return [
-            plain(text.encode("utf-8", "replace"), limit) + (f" … {len(text):,} characters in all" if len(text) > limit else "")
+            plain(text.encode("utf-8", "replace"), limit)
+            + (f" … {len(text):,} characters in all" if len(text) > limit else "")
             for text in shown
         ]
 

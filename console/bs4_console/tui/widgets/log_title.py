@@ -32,7 +32,14 @@ def title(pane: LogPane) -> Line:
         left += [(f" · {feed.left_out / 1e6:,.0f} MB passed over to keep up", "dim")]
     left += _hindrance(pane)
     width = pane.size.width
-    right: Line = [(f"{len(store):,} lines held " if feed and not feed.at_start else f"{len(store):,} lines ", "dim")]
+    right: Line = [
+        (
+            f"{len(store):,} lines held "
+            if feed and not feed.at_start
+            else f"{len(store):,} lines ",
+            "dim",
+        )
+    ]
     return spread(cut(left, max(10, width - width_of(right) - 1)), right, width)
 
 
@@ -41,7 +48,9 @@ def _search(pane: LogPane) -> Line:
         return []
     line: Line = [(" · ", "dim"), (f"find {pane.view.find_text}", "accent")]
     if pane.search is not None:
-        line += [(f" {count(pane.search.total, 'line')}{'' if pane.search.finished else '…'}", "dim")]
+        line += [
+            (f" {count(pane.search.total, 'line')}{'' if pane.search.finished else '…'}", "dim")
+        ]
     return line
 
 
@@ -54,7 +63,10 @@ def _hindrance(pane: LogPane) -> Line:
     elif feed is not None and feed.paging and pane.view.lens.filter.active:
         line += [(" · ", "dim"), (f"sifting older lines {feed.reached}", "dim")]
     if pane._broken:
-        line += [(" · ", "dim"), (f"ended with a fault, {pane._app.keys['messages']} tells it", "bad bold")]
+        line += [
+            (" · ", "dim"),
+            (f"ended with a fault, {pane._app.keys['messages']} tells it", "bad bold"),
+        ]
     elif feed is None or not feed.loaded:
         line += [(" · ", "dim"), (feed.waiting if feed and feed.waiting else "reading…", "warn")]
     elif feed.waiting:

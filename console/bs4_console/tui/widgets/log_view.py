@@ -1,4 +1,6 @@
-"""The log on the screen, moved through: keys and mouse, the pointer, filters, what is marked and found among the lines that are held."""
+"""The log on the screen, moved through: keys and mouse, the pointer, filters, what is marked and
+found among the lines that are held.
+"""
 
 from __future__ import annotations
 
@@ -35,13 +37,29 @@ class LogView(LogCanvas, can_focus=True):
         Binding("up,k", "scroll(-1)", "Up", show=False, priority=True, id="log.up"),
         Binding("down,j", "scroll(1)", "Down", show=False, priority=True, id="log.down"),
         Binding("pageup,u", "page(-1)", "Page up", show=False, priority=True, id="log.page-up"),
-        Binding("pagedown,d", "page(1)", "Page down", show=False, priority=True, id="log.page-down"),
+        Binding(
+            "pagedown,d", "page(1)", "Page down", show=False, priority=True, id="log.page-down"
+        ),
         Binding("home,g", "first", "Oldest", show=False, priority=True, id="log.first"),
         Binding("end,G", "last", "Newest, follow", show=False, priority=True, id="log.last"),
         Binding("left,h", "side(-1)", "Left", show=False, priority=True, id="log.left"),
         Binding("right", "side(1)", "Right", show=False, priority=True, id="log.right"),
-        Binding("shift+left", "side_page(-1)", "A screen left", show=False, priority=True, id="log.page-left"),
-        Binding("shift+right", "side_page(1)", "A screen right", show=False, priority=True, id="log.page-right"),
+        Binding(
+            "shift+left",
+            "side_page(-1)",
+            "A screen left",
+            show=False,
+            priority=True,
+            id="log.page-left",
+        ),
+        Binding(
+            "shift+right",
+            "side_page(1)",
+            "A screen right",
+            show=False,
+            priority=True,
+            id="log.page-right",
+        ),
         Binding("0", "side_start", "Line start", show=False, priority=True, id="log.line-start"),
     ]
 
@@ -54,7 +72,13 @@ class LogView(LogCanvas, can_focus=True):
     class Told(Message):
         """Follow, filter or place changed: the title line is out of date."""
 
-    def __init__(self, store: LogStore, names: Callable[[], Sequence[str]] = tuple, *, id: str | None = None) -> None:  # noqa: A002
+    def __init__(
+        self,
+        store: LogStore,
+        names: Callable[[], Sequence[str]] = tuple,
+        *,
+        id: str | None = None,  # noqa: A002
+    ) -> None:
         super().__init__(store, names, id=id)
         self.filter_text, self.floor, self.fold = "", 0, False
         self.find_text = ""
@@ -70,8 +94,9 @@ class LogView(LogCanvas, can_focus=True):
 
     @property
     def current(self) -> int | None:
-        """The line that a command is about: the one pointed at, else the last on the screen. It may be unfinished: in a hang that is the
-        one to expand and to copy."""
+        """The line that a command is about: the one pointed at, else the last on the screen. It may
+        be unfinished: in a hang that is the one to expand and to copy.
+        """
         if self.spot is not None and self.held(self.spot):
             return self.spot
         held = [number for number, *_ in self._shown if self.held(number)]
@@ -87,17 +112,31 @@ class LogView(LogCanvas, can_focus=True):
         """Another log in the same view; filter, level and find stay."""
         self.store, self.lens = store, Lens(store)
         self.lens.set(self.wanted)
-        self.following, self._anchor, self._top, self._side, self.spot, self._arrived = True, 0, 0, 0, None, False
+        self.following, self._anchor, self._top, self._side, self.spot, self._arrived = (
+            True,
+            0,
+            0,
+            0,
+            None,
+            False,
+        )
         self.forget()
 
-    def set_filter(self, text: str | None = None, floor: int | None = None, *, fold: bool | None = None) -> None:
-        """The line pointed at keeps its row: taking a filter away shows what surrounds the line that was found."""
+    def set_filter(
+        self, text: str | None = None, floor: int | None = None, *, fold: bool | None = None
+    ) -> None:
+        """The line pointed at keeps its row: taking a filter away shows what surrounds the line
+        that was found.
+        """
         self._settle()
         self._hold_anchor()
         self.filter_text = self.filter_text if text is None else text
         self.floor = self.floor if floor is None else floor
         self.fold = self.fold if fold is None else fold
-        self.lens.set(self.wanted, None if self.following else (self._anchor if self.spot is None else self.spot))
+        self.lens.set(
+            self.wanted,
+            None if self.following else (self._anchor if self.spot is None else self.spot),
+        )
         self._remark()
         if not self.following and self.spot is not None:
             self.lens.step()
@@ -129,7 +168,9 @@ class LogView(LogCanvas, can_focus=True):
         if self._find is None:
             return False
         self._settle()
-        return self._point_at_match(self.lens.find(self._find, self.from_here(direction), direction))
+        return self._point_at_match(
+            self.lens.find(self._find, self.from_here(direction), direction)
+        )
 
     def find_back(self) -> bool:
         """Point at the newest match at or above the last line on the screen."""
@@ -147,8 +188,15 @@ class LogView(LogCanvas, can_focus=True):
         return True
 
     def show_match(self) -> bool:
-        """Sideways, where the match in the line pointed at is beyond the edge. False where one is looked for and is not in what is held."""
-        if not self.find_text or self._marks.find is None or self.spot is None or not self.held(self.spot):
+        """Sideways, where the match in the line pointed at is beyond the edge. False where one is
+        looked for and is not in what is held.
+        """
+        if (
+            not self.find_text
+            or self._marks.find is None
+            or self.spot is None
+            or not self.held(self.spot)
+        ):
             return True
         line = self.store.line(self.spot)[1]
         text = present(line, find_reach(self._marks.find.pattern) or len(line) or 1).text
@@ -175,7 +223,9 @@ class LogView(LogCanvas, can_focus=True):
         self.post_message(self.Told())
 
     def hold_at(self, number: int, above: int = 4) -> None:
-        """Pause at this line and point at it, with some lines above it. It may not have come yet."""
+        """Pause at this line and point at it, with some lines above it. It may not have come
+        yet.
+        """
         self._pause()
         self.spot, self._anchor, self._arrived = number, number - above, True
         self.tick(now=True)
@@ -192,27 +242,44 @@ class LogView(LogCanvas, can_focus=True):
         self.post_message(self.Told())
 
     def title(self, unread: int = 0) -> Line:
-        """What is shown of the log, and how: for the line above it. `unread`: lines that were not even fetched."""
+        """What is shown of the log, and how: for the line above it. `unread`: lines that were not
+        even fetched.
+        """
         line: Line = []
         if self.floor:
-            line += [(" · ", "dim"), (LEVEL_NAMES.get(self.floor, str(self.floor)) + " and worse", "accent")]
+            line += [
+                (" · ", "dim"),
+                (LEVEL_NAMES.get(self.floor, str(self.floor)) + " and worse", "accent"),
+            ]
         if self.filter_text:
             hits = count(len(self.lens), "line") + ("…" if self.lens.pending else "")
             line += [(" · ", "dim"), (f"/{self.filter_text}", "accent"), (f" {hits}", "dim")]
         if self.fold:
-            line += [(" · ", "dim"), ("folded", "accent"), (f" {sum(self.lens.folded.values()):,} alike", "dim")]
+            line += [
+                (" · ", "dim"),
+                ("folded", "accent"),
+                (f" {sum(self.lens.folded.values()):,} alike", "dim"),
+            ]
         if self._side:
             line += [(f" · from column {self._side}", "dim")]
         if self.following:
             return [*line, (" · ", "dim"), ("following", "good")]
         unseen = self.unseen + unread
         new = f" +{unseen:,} new" if unseen else ""
-        return [*line, (" · ", "dim"), ("‖ paused", "warn"), (new, "warn bold"), (" space follows", "dim")]
+        return [
+            *line,
+            (" · ", "dim"),
+            ("‖ paused", "warn"),
+            (new, "warn bold"),
+            (" space follows", "dim"),
+        ]
 
     # -- keys and mouse
 
     def action_scroll(self, by: int) -> None:
-        """Move the pointer; the screen goes along at its edges. Down from the last line follows again."""
+        """Move the pointer; the screen goes along at its edges. Down from the last line follows
+        again.
+        """
         if not len(self.lens):
             return
         self._settle()
@@ -256,7 +323,9 @@ class LogView(LogCanvas, can_focus=True):
         self._to_column(self._side + direction * SIDE_STEP)
 
     def action_side_page(self, direction: int) -> None:
-        self._to_column(self._side + direction * max(SIDE_STEP, self.size.width - self._fixed_width() - 8))
+        self._to_column(
+            self._side + direction * max(SIDE_STEP, self.size.width - self._fixed_width() - 8)
+        )
 
     def action_side_start(self) -> None:
         self._to_column(0)
@@ -294,13 +363,18 @@ class LogView(LogCanvas, can_focus=True):
 
     def _to_column(self, column: int) -> None:
         """Not beyond the longest line on the screen: there is nothing there."""
-        longest = max((len(self.store.line(number)[1]) for number in self.on_screen if self.held(number)), default=0)
+        longest = max(
+            (len(self.store.line(number)[1]) for number in self.on_screen if self.held(number)),
+            default=0,
+        )
         self._side = min(max(0, column), max(0, longest - SIDE_STEP))
         self.forget()
         self.post_message(self.Told())
 
     def _pointer(self) -> int:
-        """The position of the line pointed at, on the screen; without one the end that the next step leaves from."""
+        """The position of the line pointed at, on the screen; without one the end that the next
+        step leaves from.
+        """
         bottom = min(self._top + self.size.height, len(self.lens)) - 1
         if self.spot is None:
             return bottom
@@ -341,7 +415,9 @@ class LogView(LogCanvas, can_focus=True):
         self._hold_anchor()
 
     def _settle(self) -> None:
-        """Positions move when old lines go: `_top` becomes that of the line which is on top of the screen now."""
+        """Positions move when old lines go: `_top` becomes that of the line which is on top of the
+        screen now.
+        """
         if self._shown and len(self.lens):
             self._top = min(self.lens.position(self._shown[0][0]), self._last_top())
 

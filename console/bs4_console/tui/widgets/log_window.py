@@ -1,4 +1,6 @@
-"""A log with its title line and the window over it: which lines of the pod are held here, and what fetches more of them."""
+"""A log with its title line and the window over it: which lines of the pod are held here, and what
+fetches more of them.
+"""
 
 from __future__ import annotations
 
@@ -23,15 +25,18 @@ if TYPE_CHECKING:
     from bs4_console.core.state import PodState
     from bs4_console.tui.app import ConsoleApp
 
-#: Lines read ahead of what is looked at while it is not the end: more stay on the pod until somebody goes there.
+#: Lines read ahead of what is looked at while it is not the end: more stay on the pod until
+#: somebody goes there.
 AHEAD_LINES = 20_000
 FAR_INSIDE = "The match is far inside of this line, in what is only on the pod; {} opens it there."
 
 
 class LogWindow(Vertical):
-    """`source` None shows all sources of the run merged. `at` opens one source at the cursor of a piece of evidence.
+    """`source` None shows all sources of the run merged. `at` opens one source at the cursor of a
+    piece of evidence.
 
-    The store is made anew wherever the window does not join on to what is held: `moved` is called then.
+    The store is made anew wherever the window does not join on to what is held: `moved` is called
+    then.
     """
 
     DEFAULT_CSS = """
@@ -41,7 +46,9 @@ class LogWindow(Vertical):
 
     NOUN: ClassVar[str] = "logs"
 
-    def __init__(self, pod: PodState, run: str, source: str | None = None, at: str | None = None) -> None:
+    def __init__(
+        self, pod: PodState, run: str, source: str | None = None, at: str | None = None
+    ) -> None:
         super().__init__()
         self.pod, self.run, self.source, self._at = pod, run, source, at
         self._store = LogStore()
@@ -110,7 +117,9 @@ class LogWindow(Vertical):
         self.moved()
 
     def rest(self) -> None:
-        """Read nothing while nobody looks. A log that is paused at a line goes on: its lines would be gone after starting over."""
+        """Read nothing while nobody looks. A log that is paused at a line goes on: its lines would
+        be gone after starting over.
+        """
         if self.view.following and self._worker is not None:
             self._stop()
             self._resting = True
@@ -127,7 +136,9 @@ class LogWindow(Vertical):
             self._start(self._look_at(self._new_feed(self._session), t), "log")
 
     def go_to(self, places: Mapping[str, str], spot: Place | None = None) -> None:
-        """The window around these cursors; `spot` is the line to point at, the first one there otherwise."""
+        """The window around these cursors; `spot` is the line to point at, the first one there
+        otherwise.
+        """
         self._stop()
         self._resting = self._broken = False
         self._moment = None
@@ -137,8 +148,12 @@ class LogWindow(Vertical):
     async def _look_at(self, feed: LogFeed, t: float) -> None:
         self.view.hold_at(await feed.show_at(self._wanted_streams(), t))
 
-    async def _from_here(self, places: Mapping[str, str], at: str | None, spot: Place | None = None) -> None:
-        """What lies before the place is loaded before the screen changes, so that it changes once."""
+    async def _from_here(
+        self, places: Mapping[str, str], at: str | None, spot: Place | None = None
+    ) -> None:
+        """What lies before the place is loaded before the screen changes, so that it changes
+        once.
+        """
         session = self._session
         if session is None:
             return
@@ -163,14 +178,16 @@ class LogWindow(Vertical):
         return feed
 
     def _hold(self, store: LogStore, feed: LogFeed) -> None:
-        """What was held before is given back now: a TaskGroup that is cancelled is part of a circle with the feed it ran in (CPython 3.11),
-        and 64 MiB of lines would wait for the collector."""
+        """What was held before is given back now: a TaskGroup that is cancelled is part of a circle
+        with the feed it ran in (CPython 3.11), and 64 MiB of lines would wait for the collector.
+        """
         before, self._store, self._feed = self._store, store, feed
         self.view.set_store(store)
         before.clear()
 
     def _start(self, work: object, what: str) -> None:
-        self._worker = self._app.spawn(f"{what} of {self.run}", work, self._failed)  # type: ignore[arg-type]
+        name = f"{what} of {self.run}"
+        self._worker = self._app.spawn(name, work, self._failed)  # type: ignore[arg-type]
 
     def _stop(self) -> None:
         if self._worker is not None:
@@ -198,7 +215,11 @@ class LogWindow(Vertical):
         return self.streams() if self.source is None else [self.stream_of(self.source)]
 
     def _names(self) -> Sequence[str]:
-        return [short(stream) for stream in self._feed.streams] if self._feed and self.source is None else []
+        return (
+            [short(stream) for stream in self._feed.streams]
+            if self._feed and self.source is None
+            else []
+        )
 
     # -- how far it reaches
 
@@ -211,13 +232,21 @@ class LogWindow(Vertical):
         return self._store.end - here < AHEAD_LINES
 
     def _lacks_older(self, view: LogView) -> bool:
-        """Whether a filter leaves so little that the screen is not full, or the top of what is held is near."""
+        """Whether a filter leaves so little that the screen is not full, or the top of what is held
+        is near.
+        """
         if view.lens.pending:
             return False
-        return (view.lens.filter.active and len(view.lens) < view.size.height) or (not view.following and view.position < view.size.height)
+        return (view.lens.filter.active and len(view.lens) < view.size.height) or (
+            not view.following and view.position < view.size.height
+        )
 
     def _fetch_older(self, feed: LogFeed) -> None:
-        if self._store.full and not self.view.following and (number := self.view.current) is not None:
+        if (
+            self._store.full
+            and not self.view.following
+            and (number := self.view.current) is not None
+        ):
             # The window is as large as it may be: it moves.
             if (place := self._store.place(number)) is not None:
                 self.go_to(self._here(), place)
@@ -231,8 +260,14 @@ class LogWindow(Vertical):
     @on(LogView.Told)
     def _told(self, event: LogView.Told) -> None:
         event.stop()
-        moved = self._at is not None or self._moment is not None or (self._feed is not None and self._feed.loaded and not self._feed.live)
-        if self.view.following and (moved or (self._feed is not None and self._feed.unread > AHEAD_LINES)):
+        moved = (
+            self._at is not None
+            or self._moment is not None
+            or (self._feed is not None and self._feed.loaded and not self._feed.live)
+        )
+        if self.view.following and (
+            moved or (self._feed is not None and self._feed.unread > AHEAD_LINES)
+        ):
             # The end may be gigabytes away from here: begin again with the tail.
             self.open(self.source)
         self.pulse()
@@ -252,12 +287,21 @@ class LogWindow(Vertical):
             self._app.spawn(f"start of {self.run}", self._to_start(self._feed), self._failed)
 
     async def _to_start(self, feed: LogFeed) -> None:
-        self.go_to({stream: str((await feed.pages.ask(stream, "seek-line", line=0))["cursor"]) for stream in feed.streams})
+        self.go_to(
+            {
+                stream: str((await feed.pages.ask(stream, "seek-line", line=0))["cursor"])
+                for stream in feed.streams
+            }
+        )
 
     # -- filters
 
-    def set_filter(self, text: str | None = None, floor: int | None = None, *, fold: bool | None = None) -> None:
-        """At once among the lines that are held; older and newer ones come through the pod's filter."""
+    def set_filter(
+        self, text: str | None = None, floor: int | None = None, *, fold: bool | None = None
+    ) -> None:
+        """At once among the lines that are held; older and newer ones come through the pod's
+        filter.
+        """
         before = self.view.wanted
         self.view.set_filter(text, floor, fold=fold)
         wanted, feed = self.view.wanted, self._feed
@@ -265,7 +309,8 @@ class LogWindow(Vertical):
             return
         feed.filter = wanted
         if feed.sifted:
-            # What is held came through another filter: the window is made anew around the same line.
+            # What is held came through another filter: the window is made anew around the same
+            # line.
             number = self.view.current
             place = self._store.place(number) if number is not None else None
             if self.view.following or place is None:

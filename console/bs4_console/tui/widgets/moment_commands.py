@@ -41,11 +41,15 @@ class MomentCommands(Beside):
     # -- what a screen may say otherwise
 
     def moment_start(self) -> float | None:
-        """Where the cursor begins with `t` alone; None when it cannot, and the person was told why."""
+        """Where the cursor begins with `t` alone; None when it cannot, and the person was told
+        why.
+        """
         return self.moment_end()
 
     def time_of_step(self, step: int) -> float | None:
-        """This machine's wall time at the end of a step, or of the one nearest to it; None without a run that has any."""
+        """This machine's wall time at the end of a step, or of the one nearest to it; None without
+        a run that has any.
+        """
         pod, times = self.subject().pod, self.step_times()
         if pod is None or not times:
             return None
@@ -65,7 +69,9 @@ class MomentCommands(Beside):
 
     def moment_end(self) -> float:
         pod = self.subject().pod
-        return newest([pod] if pod is not None else self.console_app.fleet.pods, self.console_app.clock)
+        return newest(
+            [pod] if pod is not None else self.console_app.fleet.pods, self.console_app.clock
+        )
 
     def move_cursor(self, at: float | None) -> None:
         self.cursor.at = at
@@ -84,7 +90,11 @@ class MomentCommands(Beside):
         elif (at := self.time_of_step(wanted.step)) is not None:
             self.move_cursor(at)
         else:
-            self.console_app.say(f"There is no step {wanted.step} here to go to; write a time like 14:32, -15m or now.", severity="warning")
+            self.console_app.say(
+                f"There is no step {wanted.step} here to go to; write a time like 14:32, "
+                "-15m or now.",
+                severity="warning",
+            )
 
     def prompted(self, kind: str, text: str, *, final: bool) -> None:
         if kind != AT:
@@ -121,9 +131,13 @@ class MomentCommands(Beside):
 
 
 def step_times(run: RunState) -> dict[int, float]:
-    """Step -> the pod's wall time at its end, in order, of the steps that count (no later attempt did them again). Logs have whole seconds:
-    several steps of one second lie one behind the other in it."""
-    found = sorted((float(row.get("log_t") or row["t"]), row["step"]) for row in lineage(run.trainer_steps))
+    """Step -> the pod's wall time at its end, in order, of the steps that count (no later attempt
+    did them again). Logs have whole seconds: several steps of one second lie one behind the other
+    in it.
+    """
+    found = sorted(
+        (float(row.get("log_t") or row["t"]), row["step"]) for row in lineage(run.trainer_steps)
+    )
     times: dict[int, float] = {}
     for t, group in groupby(found, key=lambda pair: pair[0]):
         steps = [step for _, step in group]
@@ -134,7 +148,12 @@ def step_times(run: RunState) -> dict[int, float]:
 
 
 def newest(pods: Sequence[PodState], clock: Clock) -> float:
-    """The newest that is known of `pods`, by this machine's clock: of live ones that is now, of recordings their end."""
+    """The newest that is known of `pods`, by this machine's clock: of live ones that is now, of
+    recordings their end.
+    """
     if not pods or not all(status.recorded(pod) for pod in pods):
         return clock.wall()
-    return max((float(pod.latest["t"]) - (pod.link.clock_offset or 0.0) for pod in pods if pod.latest), default=clock.wall())
+    return max(
+        (float(pod.latest["t"]) - (pod.link.clock_offset or 0.0) for pod in pods if pod.latest),
+        default=clock.wall(),
+    )

@@ -21,7 +21,13 @@ class Panel(Widget):
     DEFAULT_CSS = "Panel { height: auto; }"
     ALLOW_SELECT = False
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None, fill: str = "") -> None:  # noqa: A002 (Textual's own name)
+    def __init__(
+        self,
+        *,
+        id: str | None = None,  # noqa: A002
+        classes: str | None = None,
+        fill: str = "",
+    ) -> None:
         super().__init__(id=id, classes=classes)
         self.lines: list[Line] = []
         self._fill = fill
@@ -54,5 +60,7 @@ class Panel(Widget):
         strip = self._strips.get(y)
         if strip is None:
             line = self.lines[y] if y < len(self.lines) else []
-            strip = self._strips[y] = self.ink.strip(line, self.size.width, self._fill).apply_style(self.rich_style)
+            strip = self._strips[y] = self.ink.strip(line, self.size.width, self._fill).apply_style(
+                self.rich_style
+            )
         return strip

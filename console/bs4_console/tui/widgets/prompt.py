@@ -1,4 +1,6 @@
-"""The line at the bottom that `:`, `/` and `f` open: one input, with what Tab would offer above it."""
+"""The line at the bottom that `:`, `/` and `f` open: one input, with what Tab would offer above
+it.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,13 @@ OFFERED = 12
 
 HINTS = {
     ":": "type a command, Tab completes, Enter runs it, Esc leaves",
-    "/": "show what matches; ! in front hides it; && joins several; Enter keeps it, Esc takes it away",
-    "hide ": "leave out what matches, beside the filter that is set; Enter keeps it, Esc takes it away",
+    "/": (
+        "show what matches; ! in front hides it; && joins several; Enter keeps it, Esc takes it "
+        "away"
+    ),
+    "hide ": (
+        "leave out what matches, beside the filter that is set; Enter keeps it, Esc takes it away"
+    ),
     "find ": "mark what matches; then n and N go from one to the next, through all of the log",
     "highlight ": "keep what matches marked; && joins several; empty marks nothing",
     "note ": "a line for the pod's journal, with your name; Enter writes it there, Esc leaves",
@@ -78,7 +85,8 @@ class Prompt(Vertical):
     class Left(Message):
         """Input to prompt: Esc."""
 
-    # Siblings: a handler of a message gets those of its subclasses too, and Esc must not come as another letter behind itself.
+    # Siblings: a handler of a message gets those of its subclasses too, and Esc must not come as
+    # another letter behind itself.
     class Said(Message):
         def __init__(self, kind: str, text: str) -> None:
             super().__init__()
@@ -132,7 +140,8 @@ class Prompt(Vertical):
         with self.prevent(Input.Changed):
             self.field.value = initial
         self.field.selection = Selection(0 if kind in SELECTED else len(initial), len(initial))
-        # At once, not with the next message as Widget.focus() does: what is typed right behind the `:` belongs in here.
+        # At once, not with the next message as Widget.focus() does: what is typed right behind the
+        # `:` belongs in here.
         self.screen.set_focus(self.field)
         self._tell()
 
@@ -141,7 +150,9 @@ class Prompt(Vertical):
         self.query_one("#offers", Panel).show([cut([(f" {sentence}", "bad")], self._width)])
 
     def known(self, complaint: str = "") -> None:
-        """What Tab offers had to be asked for, and the answer is here; `complaint`: why there is none."""
+        """What Tab offers had to be asked for, and the answer is here; `complaint`: why there is
+        none.
+        """
         if complaint:
             self.complain(complaint)
         elif self._tabbed == self.field.value:
@@ -212,11 +223,18 @@ def _last(offer: str, typed: str) -> str:
     """Of a path only what lies in the directory that was typed."""
     argument = typed.partition(" ")[2]
     typed_directory = argument[: argument.rfind("/") + 1]
-    return offer[len(typed_directory) :] if typed_directory and offer.startswith(typed_directory) and offer != typed_directory else offer
+    return (
+        offer[len(typed_directory) :]
+        if typed_directory and offer.startswith(typed_directory) and offer != typed_directory
+        else offer
+    )
 
 
 def _common(offers: Sequence[str]) -> str:
     """The longest beginning that all share."""
     first, last = min(offers), max(offers)
-    length = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
+    length = next(
+        (i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b),
+        min(len(first), len(last)),
+    )
     return first[:length]

@@ -1,4 +1,6 @@
-"""A table of lines with a cursor, drawn row by row: only visible rows cost anything, only changed ones are repainted."""
+"""A table of lines with a cursor, drawn row by row: only visible rows cost anything, only changed
+ones are repainted.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ GAP = 2
 
 
 class RowTable(ScrollView, can_focus=True):
-    """The first line is the heading and stays. The cursor stands on a key, not on a position: a row that moves takes it along."""
+    """The first line is the heading and stays. The cursor stands on a key, not on a position: a row
+    that moves takes it along.
+    """
 
     DEFAULT_CSS = """
     RowTable { height: 1fr; overflow-x: hidden; scrollbar-size-vertical: 1; }
@@ -35,7 +39,9 @@ class RowTable(ScrollView, can_focus=True):
         Binding("up,k", "move(-1)", "Up", show=False, priority=True, id="table.up"),
         Binding("down,j", "move(1)", "Down", show=False, priority=True, id="table.down"),
         Binding("pageup", "page(-1)", "Page up", show=False, priority=True, id="table.page-up"),
-        Binding("pagedown", "page(1)", "Page down", show=False, priority=True, id="table.page-down"),
+        Binding(
+            "pagedown", "page(1)", "Page down", show=False, priority=True, id="table.page-down"
+        ),
         Binding("home,g", "move(-1000000)", "First", show=False, priority=True, id="table.first"),
         Binding("end,G", "move(1000000)", "Last", show=False, priority=True, id="table.last"),
     ]
@@ -47,7 +53,8 @@ class RowTable(ScrollView, can_focus=True):
     class Opened(Message):
         """The row under the cursor was clicked twice."""
 
-    def __init__(self, columns: Sequence[Column], *, id: str | None = None) -> None:  # noqa: A002 (Textual's own name)
+    # Textual's own name.
+    def __init__(self, columns: Sequence[Column], *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)
         self._columns = columns
         self.rows: list[Row] = []
@@ -55,7 +62,9 @@ class RowTable(ScrollView, can_focus=True):
         self._widths: list[tuple[Column, int]] = []
         self._fitted: tuple[int, str] | None = None
         self.mark = ""
-        """The column that the rows are sorted by, `-` in front when turned round; empty for the usual order."""
+        """The column that the rows are sorted by, `-` in front when turned round; empty for the
+        usual order.
+        """
 
     @property
     def index(self) -> int:
@@ -77,7 +86,10 @@ class RowTable(ScrollView, can_focus=True):
         self._at = {row.key: i for i, row in enumerate(self.rows)}
         self._widths = self._fit(self.size.width - 1)
         if self.cursor not in self._at:
-            self.set_reactive(RowTable.cursor, self.rows[min(index, len(self.rows) - 1)].key if self.rows else None)
+            self.set_reactive(
+                RowTable.cursor,
+                self.rows[min(index, len(self.rows) - 1)].key if self.rows else None,
+            )
         self.virtual_size = Size(self.size.width, len(self.rows) + 1)
         if len(before) != len(self.rows) or widths != self._widths:
             self.refresh()
@@ -121,8 +133,9 @@ class RowTable(ScrollView, can_focus=True):
             self.scroll_to(y=self.index - height + 1, animate=False)
 
     def _fit(self, width: int) -> list[tuple[Column, int]]:
-        """Columns that fit, with widths: each as wide as its content up to its most, the more important ones first; the one that takes
-        the rest keeps at least a readable rest."""
+        """Columns that fit, with widths: each as wide as its content up to its most, the more
+        important ones first; the one that takes the rest keeps at least a readable rest.
+        """
         sizes = {c.id: self._natural(c) for c in self._columns}
         kept: list[Column] = []
         room = width
@@ -132,7 +145,11 @@ class RowTable(ScrollView, can_focus=True):
                 kept.append(column)
                 room -= wide + (GAP if len(kept) > 1 else 0)
         taken = sum(sizes[c.id] + GAP for c in kept if c.most)
-        return [(c, sizes[c.id] if c.most else max(0, width - taken)) for c in self._columns if c in kept]
+        return [
+            (c, sizes[c.id] if c.most else max(0, width - taken))
+            for c in self._columns
+            if c in kept
+        ]
 
     def _natural(self, column: Column) -> int:
         content = max((row.widths.get(column.id, 0) for row in self.rows), default=0)
@@ -149,8 +166,13 @@ class RowTable(ScrollView, can_focus=True):
         if index >= len(self.rows):
             return Strip.blank(width, self.rich_style)
         row = self.rows[index]
-        line = row.banner or [(" ", ""), *self._join([pad(row.cells.get(c.id, []), w, c.align) for c, w in self._widths])]
-        return ink.strip(line, width, "cursor" if index == self.index else "").apply_style(self.rich_style)
+        line = row.banner or [
+            (" ", ""),
+            *self._join([pad(row.cells.get(c.id, []), w, c.align) for c, w in self._widths]),
+        ]
+        return ink.strip(line, width, "cursor" if index == self.index else "").apply_style(
+            self.rich_style
+        )
 
     def _title(self, column: Column) -> str:
         """With a sign on the one that the rows are sorted by."""

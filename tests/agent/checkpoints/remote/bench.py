@@ -1,4 +1,6 @@
-"""A run on disk, a bucket over real HTTP, and what a stranger can check about the two without the product's own judgement."""
+"""A run on disk, a bucket over real HTTP, and what a stranger can check about the two without the
+product's own judgement.
+"""
 
 from __future__ import annotations
 
@@ -43,8 +45,10 @@ def pointed(server: B2Server) -> int | None:
 
 
 def promised(bucket: Mapping[str, bytes]) -> int | None:
-    """The step that latest.json names, after a look at everything that it promises: each file of its manifest, with its size and SHA-1.
-    None without a pointer. AssertionError when it promises what is not there."""
+    """The step that latest.json names, after a look at everything that it promises: each file of
+    its manifest, with its size and SHA-1. None without a pointer. AssertionError when it promises
+    what is not there.
+    """
     raw = bucket.get(f"{PREFIX}/{RUN}/latest.json")
     if raw is None:
         return None
@@ -56,7 +60,10 @@ def promised(bucket: Mapping[str, bytes]) -> int | None:
     base = f"{PREFIX}/{RUN}/steps/step_{manifest['step']}/files/"
     for file in manifest["files"]:
         data = bucket[base + file["path"]]
-        assert (len(data), hashlib.sha1(data, usedforsecurity=False).hexdigest()) == (file["size"], file["sha1"]), file
+        assert (len(data), hashlib.sha1(data, usedforsecurity=False).hexdigest()) == (
+            file["size"],
+            file["sha1"],
+        ), file
     names = {file["path"] for file in manifest["files"]}
     assert any(name.endswith("trainer/.metadata") for name in names)
     assert any(name.endswith("orchestrator/progress.pt") for name in names)
@@ -88,7 +95,9 @@ class Bench:
         return B2Store.open(BUCKET, used.id, used.secret, at=self.server.url, pauses=pauses)
 
     def save(self, step: int, *, large: int = 0, seed: str = "") -> LocalSet:
-        """A complete checkpoint, whose shards are this step's and seed's own; `large` bytes of one more shard."""
+        """A complete checkpoint, whose shards are this step's and seed's own; `large` bytes of one
+        more shard.
+        """
         (old_step if self.old else new_step)(self.spec, step)
         trainer = self.trainer.layout(self.spec).trainer_checkpoints / f"step_{step}" / "trainer"
         (trainer / "__0_0.distcp").write_bytes(f"{step}{seed}".encode() * 100)
@@ -102,11 +111,21 @@ class Bench:
         assert one.complete, one.missing
         return local_set(self.trainer, self.spec, one)
 
-    def push(self, step: int, *, store: Any = None, resumed: int | None = None, point: bool = True, attempt: int = 1) -> Pushed:
+    def push(
+        self,
+        step: int,
+        *,
+        store: Any = None,
+        resumed: int | None = None,
+        point: bool = True,
+        attempt: int = 1,
+    ) -> Pushed:
         def say(event: str, **fields: Any) -> None:
             self.told.append((event, fields))
 
-        origin = Origin(RUN, self.spec.trainer, attempt, resumed, {"trainer": "t1", "orchestrator": "o1"})
+        origin = Origin(
+            RUN, self.spec.trainer, attempt, resumed, {"trainer": "t1", "orchestrator": "o1"}
+        )
         made = Push(store or self.store(), self.layout, Hashes(self.home.root / "hashes.json"), say)
         return made.step(self.local(step), origin, point=point)
 
@@ -122,17 +141,31 @@ class Bench:
 
     def job(self, *steps: int, **changes: Any) -> dict[str, Any]:
         return {
-            "run": RUN, "to": self.place, "home": str(self.home.root), "spec": spec_as_dict(self.spec), "attempt": 1, "resumed": None,
-            "wandb": {}, "steps": list(steps), "point": True, "weights": False, "rate": None, "keep_remote": None, "milestones": 0,
-            "others": {}, **changes,
-        }  # fmt: skip
+            "run": RUN,
+            "to": self.place,
+            "home": str(self.home.root),
+            "spec": spec_as_dict(self.spec),
+            "attempt": 1,
+            "resumed": None,
+            "wandb": {},
+            "steps": list(steps),
+            "point": True,
+            "weights": False,
+            "rate": None,
+            "keep_remote": None,
+            "milestones": 0,
+            "others": {},
+            **changes,
+        }
 
     @contextlib.contextmanager
     def worker(self, job: Mapping[str, Any]) -> Iterator[subprocess.Popen[bytes]]:
         process = subprocess.Popen(
             command(self.home, "bs4_agent.checkpoints.remote.worker"),
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, "BS4_B2_REALM": self.server.url},
-        )  # fmt: skip
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "BS4_B2_REALM": self.server.url},
+        )
         assert process.stdin is not None
         assert process.stdout is not None
         try:

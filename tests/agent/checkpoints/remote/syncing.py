@@ -1,4 +1,6 @@
-"""What of the agent a sync needs, over a bench: a journal, actions, runs, and the thread that looks after orders."""
+"""What of the agent a sync needs, over a bench: a journal, actions, runs, and the thread that looks
+after orders.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ class Agent:
         self.runs = Runs(self.bench.home, scope, self.book, ProcessTable(scope))
         self.runs.register(self.bench.spec)
         self.pod: Any = SimpleNamespace(runs=self.runs, book=self.book)
-        self.actions = Actions(self.pod, Library(b'{"playbooks": []}'), self.book, self.stream, lambda body: None)
+        self.actions = Actions(
+            self.pod, Library(b'{"playbooks": []}'), self.book, self.stream, lambda body: None
+        )
         self.syncs = Syncs(self.pod, self.book)
         self.actions.orders.on_sync = self.syncs.wake
         self.stop = threading.Event()
@@ -60,15 +64,21 @@ class Agent:
         self.start()
 
     def order(self, **body: Any) -> None:
-        self.actions.submit({"key": ulid(), "kind": "sync", "run": "demo", "to": self.bench.place, **body}, "alice")
+        self.actions.submit(
+            {"key": ulid(), "kind": "sync", "run": "demo", "to": self.bench.place, **body}, "alice"
+        )
 
     def train(self, resumed: int | None = None) -> None:
-        self.runs.get("demo").attempts = [Attempt(1, "running", None, None, time.time(), time.monotonic(), resumed, ())]
+        self.runs.get("demo").attempts = [
+            Attempt(1, "running", None, None, time.time(), time.monotonic(), resumed, ())
+        ]
 
     def until(self, condition: Callable[[], object], seconds: float = 60.0) -> None:
         deadline = time.monotonic() + seconds
         while not condition():
-            assert time.monotonic() < deadline, [record for record in self.book.records() if record["type"] == "sync"]
+            assert time.monotonic() < deadline, [
+                record for record in self.book.records() if record["type"] == "sync"
+            ]
             time.sleep(0.02)
 
     @property

@@ -13,7 +13,14 @@ from b2sdk.v3 import B2Api, B2HttpApiConfig, InMemoryAccountInfo, RawSimulator
 from bs4_agent.checkpoints.hashing import Hashes
 from bs4_agent.checkpoints.remote import b2, prune
 from bs4_agent.checkpoints.remote.b2 import B2Store
-from bs4_agent.checkpoints.remote.errors import NotThere, StoreAuth, StoreDamaged, StoreFull, StoreThrottled, StoreUnreachable
+from bs4_agent.checkpoints.remote.errors import (
+    NotThere,
+    StoreAuth,
+    StoreDamaged,
+    StoreFull,
+    StoreThrottled,
+    StoreUnreachable,
+)
 from bs4_agent.checkpoints.remote.pace import Pace
 from bs4_agent.checkpoints.remote.push import Origin, Push
 from bs4_agent.checkpoints.remote.steps import look
@@ -116,7 +123,8 @@ def test_a_download_that_arrives_wrong_is_never_put_in_place(bench: Bench, tmp_p
     path, sha1 = _file(tmp_path / "f", 12_000_000)
     store.upload(path, "a/f", sha1)
     bench.server.faults.add(
-        Fault("corrupt", call="b2_download_file_by_name", times=None), Fault("corrupt", call="b2_download_file_by_id", times=None)
+        Fault("corrupt", call="b2_download_file_by_name", times=None),
+        Fault("corrupt", call="b2_download_file_by_id", times=None),
     )
     target = tmp_path / "back"
     target.write_bytes(b"before")
@@ -129,7 +137,9 @@ def test_a_download_whose_connection_breaks_is_taken_up_again(bench: Bench, tmp_
     store = bench.store()
     path, sha1 = _file(tmp_path / "f", 3_000_000)
     store.upload(path, "a/f", sha1)
-    bench.server.faults.add(Fault("drop", call="b2_download_file_by_name", after=1_000_000, times=2))
+    bench.server.faults.add(
+        Fault("drop", call="b2_download_file_by_name", after=1_000_000, times=2)
+    )
     store.download("a/f", tmp_path / "back")
     assert (tmp_path / "back").read_bytes() == path.read_bytes()
 
@@ -143,9 +153,17 @@ def test_a_file_that_is_larger_than_it_may_be_is_not_read(bench: Bench) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "error"),
-    [("busy", StoreThrottled), ("many", StoreThrottled), ("drop", StoreUnreachable), ("full", StoreFull), ("transactions", StoreFull)],
+    [
+        ("busy", StoreThrottled),
+        ("many", StoreThrottled),
+        ("drop", StoreUnreachable),
+        ("full", StoreFull),
+        ("transactions", StoreFull),
+    ],
 )
-def test_each_trouble_has_its_name(bench: Bench, tmp_path: Path, kind: str, error: type[Exception]) -> None:
+def test_each_trouble_has_its_name(
+    bench: Bench, tmp_path: Path, kind: str, error: type[Exception]
+) -> None:
     path, sha1 = _file(tmp_path / "f", 3000)
     store = bench.store(pauses=())
     bench.server.faults.add(Fault(kind, call="b2_upload_file", times=None))
@@ -202,7 +220,9 @@ def test_the_realm_is_https_or_this_machine(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_pace_is_kept_by_all_threads_together() -> None:
     now = [0.0]
-    pace = Pace(1000, clock=lambda: now[0], sleep=lambda seconds: now.__setitem__(0, now[0] + seconds))
+    pace = Pace(
+        1000, clock=lambda: now[0], sleep=lambda seconds: now.__setitem__(0, now[0] + seconds)
+    )
     for _ in range(10):
         pace(500)
     assert now[0] == pytest.approx(5.0 - 0.25, abs=0.3)

@@ -1,7 +1,9 @@
-"""Killed at every single call that an upload makes, against b2sdk's own simulator: what the pointer names stays whole, and it is finished
-by the next sync of the same disk, or by another pod that has trained the step anew.
+"""Killed at every single call that an upload makes, against b2sdk's own simulator: what the pointer
+names stays whole, and it is finished by the next sync of the same disk, or by another pod that has
+trained the step anew.
 
-test_worker.py kills real processes at byte offsets of real requests; here no place is chosen: every one has its turn.
+test_worker.py kills real processes at byte offsets of real requests; here no place is chosen: every
+one has its turn.
 """
 
 from __future__ import annotations
@@ -23,10 +25,20 @@ from tests.agent.checkpoints.remote.bench import BUCKET, Bench, promised
 pytestmark = [pytest.mark.long, pytest.mark.beside]
 
 _CALLS = (
-    "get_upload_url", "upload_file", "start_large_file", "get_upload_part_url", "upload_part", "finish_large_file", "list_parts",
-    "list_file_names", "list_file_versions", "list_unfinished_large_files", "download_file_from_url",
-)  # fmt: skip
-#: Upload URLs are shared between threads, so how many are asked for differs from run to run; before one is as before its upload.
+    "get_upload_url",
+    "upload_file",
+    "start_large_file",
+    "get_upload_part_url",
+    "upload_part",
+    "finish_large_file",
+    "list_parts",
+    "list_file_names",
+    "list_file_versions",
+    "list_unfinished_large_files",
+    "download_file_from_url",
+)
+#: Upload URLs are shared between threads, so how many are asked for differs from run to run; before
+#: one is as before its upload.
 _STEADY = tuple(call for call in _CALLS if not call.startswith("get_"))
 #: What changes the store: killed right after one of them, it is done and nobody was told.
 _CHANGES = ("upload_file", "start_large_file", "upload_part", "finish_large_file")
@@ -37,8 +49,10 @@ class Killed(BaseException):
 
 
 class Mortal(RawSimulator):  # type: ignore[misc]
-    """`kill(n, calls)`: the client dies before its n-th call of these from now on, or with `after` right after it. Then every call of it
-    ends so, from all its threads. `live()`: another process begins. `said`: the calls since then."""
+    """`kill(n, calls)`: the client dies before its n-th call of these from now on, or with `after`
+    right after it. Then every call of it ends so, from all its threads. `live()`: another process
+    begins. `said`: the calls since then.
+    """
 
     #: The one shard of 100,000 bytes has parts, all other files are small ones.
     MIN_PART_SIZE = 40_000
@@ -60,7 +74,9 @@ class Mortal(RawSimulator):  # type: ignore[misc]
             if self.dead:
                 raise Killed
             self.said.append(call)
-            self.dead = dies = call in self._calls and sum(one in self._calls for one in self.said) == self._at
+            self.dead = dies = (
+                call in self._calls and sum(one in self._calls for one in self.said) == self._at
+            )
             if dies and not self._after:
                 raise Killed
         done = work()
@@ -89,7 +105,9 @@ class Cloud:
         self._api().create_bucket(BUCKET, "allPrivate")
 
     def _api(self) -> B2Api:
-        api = B2Api(InMemoryAccountInfo(), api_config=B2HttpApiConfig(_raw_api_class=lambda _: self.raw))
+        api = B2Api(
+            InMemoryAccountInfo(), api_config=B2HttpApiConfig(_raw_api_class=lambda _: self.raw)
+        )
         api.authorize_account(*self._key, realm="production")
         return api
 
@@ -128,15 +146,22 @@ def other(tmp_path: Path, server: B2Server) -> Bench:
 
 
 @pytest.mark.timeout(300)
-def test_killed_at_any_call_the_pointer_names_a_whole_step_and_the_next_sync_finishes(bench: Bench, other: Bench) -> None:
+def test_killed_at_any_call_the_pointer_names_a_whole_step_and_the_next_sync_finishes(
+    bench: Bench, other: Bench
+) -> None:
     bench.save(5)
     bench.save(10, large=100_000)
     whole = _cloud(bench)
     whole.raw.live()
     bench.push(10, store=whole.store())
     assert set(_CHANGES) <= set(whole.raw.said)
-    places = [(at, _STEADY, False) for at in range(1, sum(call in _STEADY for call in whole.raw.said) + 1)]
-    places += [(at, _CHANGES, True) for at in range(1, sum(call in _CHANGES for call in whole.raw.said) + 1)]
+    places = [
+        (at, _STEADY, False) for at in range(1, sum(call in _STEADY for call in whole.raw.said) + 1)
+    ]
+    places += [
+        (at, _CHANGES, True)
+        for at in range(1, sum(call in _CHANGES for call in whole.raw.said) + 1)
+    ]
     named, killed = [], 0
     for number, (at, calls, after) in enumerate(places):
         cloud = _cloud(bench)
@@ -157,14 +182,18 @@ def test_killed_at_any_call_the_pointer_names_a_whole_step_and_the_next_sync_fin
         assert cloud.store().unfinished(bench.layout.root) == [], where
         shard = cloud.lying()[bench.layout.file(10, "checkpoints/step_10/trainer/__0_0.distcp")]
         assert (b"on another pod" in shard) is bool(number % 2), where
-    assert killed >= 0.9 * len(places), "an upload may take a call less than the one that was counted, no more"
+    assert killed >= 0.9 * len(places), (
+        "an upload may take a call less than the one that was counted, no more"
+    )
     # The pointer moves with one call: before it step 5, from it on step 10.
     assert named[0] == 5
     assert {5, 10} == set(named)
 
 
 def test_what_arrived_before_the_kill_is_not_sent_again(bench: Bench) -> None:
-    """Killed before the large file is finished: its parts are there, and the next life only finishes it."""
+    """Killed before the large file is finished: its parts are there, and the next life only
+    finishes it.
+    """
     bench.save(5)
     bench.save(10, large=100_000)
     cloud = _cloud(bench)

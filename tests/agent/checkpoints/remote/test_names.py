@@ -1,4 +1,6 @@
-"""Names in a bucket and what is read from there: nothing leads out of its place, nothing is believed unread."""
+"""Names in a bucket and what is read from there: nothing leads out of its place, nothing is
+believed unread.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +18,23 @@ from bs4_agent.checkpoints.remote.pointer import Pointer
 from bs4_agent.errors import BadRequest
 
 FILE = File("checkpoints/step_5/trainer/.metadata", 10, "0" * 40)
-MANIFEST = Manifest("demo", "prime-rl", 5, 1, 100.0, [FILE], {"trainer": "checkpoints/step_5/trainer"}, "", {"trainer": "t1"})
+MANIFEST = Manifest(
+    "demo",
+    "prime-rl",
+    5,
+    1,
+    100.0,
+    [FILE],
+    {"trainer": "checkpoints/step_5/trainer"},
+    "",
+    {"trainer": "t1"},
+)
 
 
-@pytest.mark.parametrize("path", ["", "/a", "a/", "a//b", "..", "a/../b", "./a", "a\\b", "a\nb", "a\x7f", "x" * 1025, "\udc80"])
+@pytest.mark.parametrize(
+    "path",
+    ["", "/a", "a/", "a//b", "..", "a/../b", "./a", "a\\b", "a\nb", "a\x7f", "x" * 1025, "\udc80"],
+)
 def test_a_path_that_leads_elsewhere_is_refused(path: str) -> None:
     with pytest.raises(BadRequest):
         checked(path)
@@ -36,7 +51,16 @@ def test_what_passes_stays_below(path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["b2://short", "b2://", "s3://bucket", "b2://demo-bucket//x", "b2://demo-bucket/../x", "b2://b2-demo-x", "demo-bucket"]
+    "url",
+    [
+        "b2://short",
+        "b2://",
+        "s3://bucket",
+        "b2://demo-bucket//x",
+        "b2://demo-bucket/../x",
+        "b2://b2-demo-x",
+        "demo-bucket",
+    ],
 )
 def test_a_place_that_makes_no_sense(url: str) -> None:
     with pytest.raises(BadRequest, match=r"b2://BUCKET|relative path"):
@@ -50,7 +74,15 @@ def test_a_place_reads_as_it_was_written() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "step"), [("step_0", 0), ("step_12", 12), ("step_012", None), ("step_", None), ("xstep_1", None), ("step_1x", None)]
+    ("text", "step"),
+    [
+        ("step_0", 0),
+        ("step_12", 12),
+        ("step_012", None),
+        ("step_", None),
+        ("xstep_1", None),
+        ("step_1x", None),
+    ],
 )
 def test_a_step_by_its_name(text: str, step: int | None) -> None:
     assert step_number(text) == step
@@ -66,7 +98,17 @@ def test_a_run_never_finds_what_belongs_to_one_that_begins_alike() -> None:
 
 
 def test_equal_manifests_are_equal_bytes() -> None:
-    other = Manifest("demo", "prime-rl", 5, 1, 100.0, [FILE], {"trainer": "checkpoints/step_5/trainer"}, "", {"trainer": "t1"})
+    other = Manifest(
+        "demo",
+        "prime-rl",
+        5,
+        1,
+        100.0,
+        [FILE],
+        {"trainer": "checkpoints/step_5/trainer"},
+        "",
+        {"trainer": "t1"},
+    )
     assert MANIFEST.encode() == other.encode()
     assert Manifest.decode(MANIFEST.encode()) == MANIFEST
     assert Manifest.decode(MANIFEST.encode()).sha256 == MANIFEST.sha256
@@ -75,7 +117,13 @@ def test_equal_manifests_are_equal_bytes() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"schema": "bs4.manifest/2"}, {"files": []}, {"files": None}, {"bytes": 11}, {"step": "5"}, {"step": -1}, {"config": "nowhere"},
+        {"schema": "bs4.manifest/2"},
+        {"files": []},
+        {"files": None},
+        {"bytes": 11},
+        {"step": "5"},
+        {"step": -1},
+        {"config": "nowhere"},
         {"files": [{"path": "../x", "size": 1, "sha1": "0" * 40}], "bytes": 1},
         {"files": [{"path": "/etc/passwd", "size": 1, "sha1": "0" * 40}], "bytes": 1},
         {"files": [{"path": "x", "size": 1, "sha1": "short"}], "bytes": 1},
@@ -83,7 +131,7 @@ def test_equal_manifests_are_equal_bytes() -> None:
         {"files": [{"path": "x", "size": True, "sha1": "0" * 40}], "bytes": 1},
         {"parts": {"trainer": "../.."}},
     ],
-)  # fmt: skip
+)
 def test_a_manifest_that_lies_is_damaged(change: dict[str, Any]) -> None:
     raw = {**json.loads(MANIFEST.encode()), **change}
     with pytest.raises(StoreDamaged):
@@ -98,6 +146,16 @@ def test_anything_else_is_damaged_too(data: bytes) -> None:
 
 
 def test_a_pointer_comes_back() -> None:
-    made = Pointer(5, "demo", 1767607200.0, "p/m", "0" * 64, 10, "prime-rl", {"trainer": "t", "orchestrator": "o"}, "c")
+    made = Pointer(
+        5,
+        "demo",
+        1767607200.0,
+        "p/m",
+        "0" * 64,
+        10,
+        "prime-rl",
+        {"trainer": "t", "orchestrator": "o"},
+        "c",
+    )
     assert Pointer.decode(made.encode()) == made
     assert json.loads(made.encode())["timestamp"] == "2026-01-05T10:00:00Z"

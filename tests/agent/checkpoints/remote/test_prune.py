@@ -1,4 +1,6 @@
-"""What may go from the store, decided by the whole listing, and carried out one step after the other over real HTTP."""
+"""What may go from the store, decided by the whole listing, and carried out one step after the
+other over real HTTP.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ pytestmark = [pytest.mark.long, pytest.mark.beside]
 
 
 def _step(step: int, t: float, missing: str = "") -> RemoteStep:
-    return RemoteStep(step, t, [Entry(f"runs/demo/steps/step_{step}/x", 10, None, t, "v")], None, missing)
+    return RemoteStep(
+        step, t, [Entry(f"runs/demo/steps/step_{step}/x", 10, None, t, "v")], None, missing
+    )
 
 
 def _run(*steps: RemoteStep, pointer: int | None) -> RemoteRun:
@@ -38,7 +42,9 @@ def test_the_oldest_go_and_milestones_stay() -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3])
 def test_with_fewer_than_are_to_stay_nothing_goes(count: int) -> None:
-    """1.5: a loop that never ran over fewer steps than KEEP_B2 marked all of them, the pointer's among them."""
+    """1.5: a loop that never ran over fewer steps than KEEP_B2 marked all of them, the pointer's
+    among them.
+    """
     steps = [_step(n * 5, n * 1000.0) for n in range(1, count + 1)]
     assert decide(_run(*steps, pointer=steps[-1].step if steps else None), 3).remove == ()
 
@@ -55,28 +61,54 @@ def test_without_a_pointer_nothing_goes() -> None:
 
 @pytest.mark.parametrize("missing", ["x is not there", None])
 def test_a_pointer_to_what_is_not_whole_stops_it(missing: str | None) -> None:
-    steps = [_step(n, n * 1000.0) for n in (10, 20, 30)] + ([_step(40, 40000.0, missing)] if missing else [])
+    steps = [_step(n, n * 1000.0) for n in (10, 20, 30)] + (
+        [_step(40, 40000.0, missing)] if missing else []
+    )
     assert "step 40, which is not" in decide(_run(*steps, pointer=40), 2).refused
 
 
 def test_what_is_on_its_way_up_stays() -> None:
-    run = _run(_step(10, 1e6), _step(15, 1e6 + 3 * YOUNG_S, "torn"), _step(20, 2e6), _step(30, 3e6), _step(40, 3e6 + 5, "torn"), pointer=30)
+    run = _run(
+        _step(10, 1e6),
+        _step(15, 1e6 + 3 * YOUNG_S, "torn"),
+        _step(20, 2e6),
+        _step(30, 3e6),
+        _step(40, 3e6 + 5, "torn"),
+        pointer=30,
+    )
     found = decide(run, 2)
     assert [one.step for one in found.remove] == [10, 15]
-    young = _run(_step(10, 3e6, "torn"), _step(20, 2e6), _step(25, 2.5e6), _step(30, 3e6), pointer=30)
+    young = _run(
+        _step(10, 3e6, "torn"), _step(20, 2e6), _step(25, 2.5e6), _step(30, 3e6), pointer=30
+    )
     assert [one.step for one in decide(young, 2).remove] == [20]
 
 
 def test_a_manifest_that_cannot_be_read_is_no_permission() -> None:
-    """A newer version may have written it; the step is then whole for that one, and perhaps a milestone."""
-    strange = RemoteStep(10, 1000.0, [Entry("runs/demo/steps/step_10/manifest.json", 10, None, 1000.0, "v")], None, "its schema is unknown")
-    found = decide(_run(strange, *(_step(n, n * 1000.0 + 10 * YOUNG_S) for n in (20, 30, 40)), pointer=40), 2)
-    assert ([one.step for one in found.remove], found.kept[10]) == ([20], "it cannot be judged (its schema is unknown)")
+    """A newer version may have written it; the step is then whole for that one, and perhaps a
+    milestone.
+    """
+    strange = RemoteStep(
+        10,
+        1000.0,
+        [Entry("runs/demo/steps/step_10/manifest.json", 10, None, 1000.0, "v")],
+        None,
+        "its schema is unknown",
+    )
+    found = decide(
+        _run(strange, *(_step(n, n * 1000.0 + 10 * YOUNG_S) for n in (20, 30, 40)), pointer=40), 2
+    )
+    assert ([one.step for one in found.remove], found.kept[10]) == (
+        [20],
+        "it cannot be judged (its schema is unknown)",
+    )
 
 
 def test_a_run_that_was_set_back_keeps_its_newest_work() -> None:
     """Steps 25 and 30 were trained after 50, 60 and 70 had been left behind."""
-    run = _run(_step(50, 1.0), _step(60, 2.0), _step(70, 3.0), _step(25, 4.0), _step(30, 5.0), pointer=30)
+    run = _run(
+        _step(50, 1.0), _step(60, 2.0), _step(70, 3.0), _step(25, 4.0), _step(30, 5.0), pointer=30
+    )
     assert [one.step for one in decide(run, 2).remove] == [50]
 
 
@@ -86,13 +118,21 @@ def test_at_least_two_stay() -> None:
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 60), st.floats(0, 1e7), st.booleans()), max_size=12, unique_by=lambda row: row[0]),
+    st.lists(
+        st.tuples(st.integers(0, 60), st.floats(0, 1e7), st.booleans()),
+        max_size=12,
+        unique_by=lambda row: row[0],
+    ),
     st.integers(0, 60),
     st.integers(2, 5),
     st.integers(0, 20),
 )
-def test_it_never_takes_what_must_stay(rows: list[tuple[int, float, bool]], pointer: int, keep: int, milestones: int) -> None:
-    run = _run(*(_step(step, t, "" if whole else "torn") for step, t, whole in rows), pointer=pointer)
+def test_it_never_takes_what_must_stay(
+    rows: list[tuple[int, float, bool]], pointer: int, keep: int, milestones: int
+) -> None:
+    run = _run(
+        *(_step(step, t, "" if whole else "torn") for step, t, whole in rows), pointer=pointer
+    )
     going = {one.step for one in decide(run, keep, milestones).remove}
     whole = sorted((step for step, _, ok in rows if ok), reverse=True)
     assert pointer not in going
@@ -108,7 +148,9 @@ def test_all_of_a_step_goes_every_version_of_it(bench: Bench) -> None:
         bench.save(step, seed=seed)
         bench.push(step)
     [bucket] = bench.server.shelf.buckets
-    assert len(bench.server.shelf.versions(bucket, bench.layout.step(5))) > len(bench.store().entries(bench.layout.step(5)))
+    assert len(bench.server.shelf.versions(bucket, bench.layout.step(5))) > len(
+        bench.store().entries(bench.layout.step(5))
+    )
     done = prune.prune(bench.store(), bench.layout, 2)
     assert [one.step for one in done.remove] == [5, 10]
     assert bench.server.shelf.versions(bucket, bench.layout.step(5)) == []
@@ -125,7 +167,9 @@ def test_the_pointer_is_looked_at_again_before_each_step(bench: Bench) -> None:
 
     def set_back() -> None:
         manifest = bench.bucket()[bench.layout.manifest(10)]
-        made = Pointer(10, "demo", 0.0, bench.layout.manifest(10), hashlib.sha256(manifest).hexdigest(), 1, "x")
+        made = Pointer(
+            10, "demo", 0.0, bench.layout.manifest(10), hashlib.sha256(manifest).hexdigest(), 1, "x"
+        )
         bench.store().write(bench.layout.pointer, made.encode())
 
     bench.server.faults.add(Fault("stop", call="b2_delete_file_version", name="", on=set_back))
@@ -138,7 +182,9 @@ def test_killed_half_way_it_leaves_nothing_that_counts_as_whole(bench: Bench) ->
     for step in (5, 10, 15, 20):
         bench.save(step)
         bench.push(step)
-    bench.server.faults.add(Fault("hang", call="b2_delete_file_version", skip=2, times=None, seconds=0.1))
+    bench.server.faults.add(
+        Fault("hang", call="b2_delete_file_version", skip=2, times=None, seconds=0.1)
+    )
     with pytest.raises(Exception, match="no answer from the store"):
         _with_few_tries(bench)
     bench.server.faults.clear()
@@ -153,7 +199,9 @@ def _with_few_tries(bench: Bench) -> None:
     http = store._session.raw_api.b2_http
     http.TRY_COUNT_OTHER = 1
     original = http.post_json_return_json
-    http.post_json_return_json = lambda url, headers, params, try_count=1: original(url, headers, params, 1)
+    http.post_json_return_json = lambda url, headers, params, try_count=1: original(
+        url, headers, params, 1
+    )
     prune.prune(store, bench.layout, 2)
 
 
@@ -162,7 +210,11 @@ def test_a_key_that_may_not_delete_removes_nothing(bench: Bench) -> None:
         bench.save(step)
         bench.push(step)
     with pytest.raises(StoreAuth):
-        prune.prune(bench.store(bench.server.key("listBuckets", "listFiles", "readFiles", "writeFiles")), bench.layout, 2)
+        prune.prune(
+            bench.store(bench.server.key("listBuckets", "listFiles", "readFiles", "writeFiles")),
+            bench.layout,
+            2,
+        )
     assert [one.step for one in look(bench.store(), bench.layout).whole] == [15, 10, 5]
 
 
@@ -179,4 +231,8 @@ def test_another_run_whose_name_begins_alike_is_not_touched(bench: Bench) -> Non
     """1.8 found runs by a prefix of their label; names here end at a slash."""
     store = bench.store()
     store.write("runs/demo-v2/steps/step_1/manifest.json", b"{}")
-    assert all("demo-v2" not in entry.name for one in look(store, bench.layout).steps for entry in one.entries)
+    assert all(
+        "demo-v2" not in entry.name
+        for one in look(store, bench.layout).steps
+        for entry in one.entries
+    )

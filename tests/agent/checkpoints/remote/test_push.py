@@ -1,4 +1,6 @@
-"""The order of writes, over real HTTP: what the pointer names is whole at every moment, and nothing is sent twice."""
+"""The order of writes, over real HTTP: what the pointer names is whole at every moment, and nothing
+is sent twice.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,11 @@ def test_a_step_is_uploaded_whole_and_then_named(both: Bench) -> None:
     assert pointer["run_id"] == RUN
     assert pointer["wandb_run_id"] == "t1"
     assert pointer["wandb"] == {"trainer": "t1", "orchestrator": "o1"}
-    assert (pointer["step_number"], pointer["bytes"], pointer["trainer"]) == (5, pushed.bytes, both.spec.trainer)
+    assert (pointer["step_number"], pointer["bytes"], pointer["trainer"]) == (
+        5,
+        pushed.bytes,
+        both.spec.trainer,
+    )
     assert pointer["timestamp"].endswith("Z")
 
 
@@ -49,7 +55,10 @@ def test_names_come_back_to_where_the_trainer_wants_them(both: Bench) -> None:
     for file in local.data:
         assert (both.spec.output_dir / file.name).read_bytes() == both.bucket()[base + file.name]
     if both.old:
-        assert {"checkpoints/step_5/trainer/.metadata", "run_default/broadcasts/step_5/STABLE"} <= below
+        assert {
+            "checkpoints/step_5/trainer/.metadata",
+            "run_default/broadcasts/step_5/STABLE",
+        } <= below
         assert "run_default/checkpoints/step_5/orchestrator/buffer/rollout_buffer.jsonl" in below
 
 
@@ -73,7 +82,8 @@ def test_a_new_start_that_writes_its_configs_anew_makes_no_other_step(bench: Ben
 def test_bytes_that_arrive_wrong_are_refused_by_the_store_and_sent_again(bench: Bench) -> None:
     bench.save(5, large=LARGE)
     bench.server.faults.add(
-        Fault("corrupt", call="b2_upload_part", times=2), Fault("corrupt", call="b2_upload_file", name="progress.pt", times=1)
+        Fault("corrupt", call="b2_upload_part", times=2),
+        Fault("corrupt", call="b2_upload_file", name="progress.pt", times=1),
     )
     bench.push(5)
     assert bench.pointed() == 5
@@ -84,7 +94,10 @@ def test_bytes_that_the_store_spoils_are_found_by_the_listing_and_sent_again(ben
     bench.server.faults.add(Fault("rot", call="b2_upload_file", name="__0_0.distcp"))
     bench.push(5)
     assert bench.pointed() == 5
-    assert bench.server.received[bench.layout.file(5, "checkpoints/step_5/trainer/__0_0.distcp")] == 2 * 100
+    assert (
+        bench.server.received[bench.layout.file(5, "checkpoints/step_5/trainer/__0_0.distcp")]
+        == 2 * 100
+    )
 
 
 def test_a_store_that_goes_on_spoiling_them_never_gets_the_pointer(bench: Bench) -> None:
@@ -92,7 +105,9 @@ def test_a_store_that_goes_on_spoiling_them_never_gets_the_pointer(bench: Bench)
     bench.push(5)
     bench.save(10)
     bench.server.faults.add(Fault("rot", call="b2_upload_file", name="__0_0.distcp", times=None))
-    with pytest.raises(Exception, match=r"does not verify in the store: .*__0_0.distcp has another SHA-1"):
+    with pytest.raises(
+        Exception, match=r"does not verify in the store: .*__0_0.distcp has another SHA-1"
+    ):
         bench.push(10)
     assert bench.pointed() == 5
 
@@ -102,7 +117,9 @@ def test_what_passes_by_itself_is_waited_for(bench: Bench, kind: str) -> None:
     bench.save(5, large=LARGE)
     for call in ("b2_upload_file", "b2_upload_part", "b2_finish_large_file", "b2_list_file_names"):
         after = 3 if call == "b2_upload_file" else 100_000
-        bench.server.faults.add(Fault(kind, call=call, times=1 if call != "b2_upload_part" else 2, after=after))
+        bench.server.faults.add(
+            Fault(kind, call=call, times=1 if call != "b2_upload_part" else 2, after=after)
+        )
     bench.push(5)
     assert bench.pointed() == 5
 
@@ -110,7 +127,9 @@ def test_what_passes_by_itself_is_waited_for(bench: Bench, kind: str) -> None:
 def test_a_token_that_expires_in_between_is_asked_for_again(bench: Bench) -> None:
     bench.save(5, large=LARGE)
     bench.server.faults.add(
-        Fault("expire", call="b2_upload_part"), Fault("expire", call="b2_finish_large_file"), Fault("expire", call="b2_list_file_names")
+        Fault("expire", call="b2_upload_part"),
+        Fault("expire", call="b2_finish_large_file"),
+        Fault("expire", call="b2_list_file_names"),
     )
     bench.push(5)
     assert bench.pointed() == 5
@@ -146,14 +165,24 @@ def test_a_key_that_may_not_write_is_told(bench: Bench) -> None:
 
 def test_a_key_that_may_not_delete_is_enough(bench: Bench) -> None:
     bench.save(5, large=LARGE)
-    bench.push(5, store=bench.store(bench.server.key("listBuckets", "listFiles", "readFiles", "writeFiles")))
+    bench.push(
+        5,
+        store=bench.store(bench.server.key("listBuckets", "listFiles", "readFiles", "writeFiles")),
+    )
     assert bench.pointed() == 5
 
 
 def test_a_file_that_changes_meanwhile_gets_no_pointer(bench: Bench) -> None:
     local = bench.save(5)
     path = next(file.path for file in local.data if file.name.endswith("progress.pt"))
-    bench.server.faults.add(Fault("stop", call="b2_upload_file", name="__0_0.distcp", on=lambda: path.write_bytes(b"another")))
+    bench.server.faults.add(
+        Fault(
+            "stop",
+            call="b2_upload_file",
+            name="__0_0.distcp",
+            on=lambda: path.write_bytes(b"another"),
+        )
+    )
     with pytest.raises(StepFailed, match="changed while it was uploaded"):
         bench.push(5)
     assert bench.pointed() is None
@@ -170,7 +199,9 @@ def test_a_step_that_vanishes_under_its_upload_gets_no_pointer(bench: Bench) -> 
         for file in local.data:
             file.path.unlink(missing_ok=True)
 
-    bench.server.faults.add(Fault("stop", call="b2_upload_file", name="step_5/manifest.json", on=remove))
+    bench.server.faults.add(
+        Fault("stop", call="b2_upload_file", name="step_5/manifest.json", on=remove)
+    )
     with pytest.raises(StepFailed, match="vanished while step 5 was uploaded"):
         bench.push(5)
     assert bench.pointed() == 3
@@ -214,10 +245,15 @@ def test_a_step_that_the_pointer_names_is_not_written_over(bench: Bench) -> None
     seen: list[int | None] = []
     for call in ("b2_upload_file", "b2_list_file_names"):
         for skip in range(4):
-            bench.server.faults.add(Fault("stop", call=call, skip=skip, on=lambda: seen.append(bench.pointed())))
+            bench.server.faults.add(
+                Fault("stop", call=call, skip=skip, on=lambda: seen.append(bench.pointed()))
+            )
     bench.push(40, resumed=35, attempt=2)
     assert bench.pointed() == 40
-    assert b"40trained anew" in bench.bucket()[bench.layout.file(40, "checkpoints/step_40/trainer/__0_0.distcp")]
+    assert (
+        b"40trained anew"
+        in bench.bucket()[bench.layout.file(40, "checkpoints/step_40/trainer/__0_0.distcp")]
+    )
     assert set(seen) == {35, 40}
 
 
@@ -238,11 +274,15 @@ def test_a_pointer_that_cannot_be_read_is_written_anew(bench: Bench) -> None:
 
 
 def test_an_upload_begun_for_other_bytes_is_not_finished_with_these(bench: Bench) -> None:
-    """b2sdk takes up an unfinished large file by its name, and would keep the SHA-1 that it was begun with."""
+    """b2sdk takes up an unfinished large file by its name, and would keep the SHA-1 that it was
+    begun with.
+    """
     bench.save(5, large=LARGE)
     session, bucket = bench.store()._session, bench.store()._bucket
     name = bench.layout.file(5, "checkpoints/step_5/trainer/__1_0.distcp")
-    session.start_large_file(bucket.id_, name, "application/octet-stream", {"large_file_sha1": "0" * 40})
+    session.start_large_file(
+        bucket.id_, name, "application/octet-stream", {"large_file_sha1": "0" * 40}
+    )
     bench.push(5)
     assert bench.pointed() == 5
     assert bench.store().unfinished(bench.layout.root) == []

@@ -1,6 +1,8 @@
-"""Every defect of the scripts before us that lies in the copying of checkpoints, as something that does not happen here.
+"""Every defect of the scripts before us that lies in the copying of checkpoints, as something that
+does not happen here.
 
-Each test names the section and the letter (or the words) of the inventory it answers. Those of the disk clean-up are in test_guard.py.
+Each test names the section and the letter (or the words) of the inventory it answers. Those of the
+disk clean-up are in test_guard.py.
 """
 
 from __future__ import annotations
@@ -31,11 +33,14 @@ pytestmark = [pytest.mark.long, pytest.mark.beside]
 def test_1_4_a_a_store_that_does_not_take_us_ends_nothing_else(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: str
 ) -> None:
-    """A missing tool or a bad key ended the one daemon for both jobs, and the disk filled up: here the sync says why, and the guard frees
-    what its order lets go."""
+    """A missing tool or a bad key ended the one daemon for both jobs, and the disk filled up: here
+    the sync says why, and the guard frees what its order lets go.
+    """
     monkeypatch.setenv("BS4_B2_REALM", bench.server.url)
     (tmp_path / "guarded").mkdir()
-    pod = Guarded(tmp_path / "guarded", old_run(tmp_path / "guarded", "[ckpt]\ninterval = 5\n"), monkeypatch)
+    pod = Guarded(
+        tmp_path / "guarded", old_run(tmp_path / "guarded", "[ckpt]\ninterval = 5\n"), monkeypatch
+    )
     store_credential("b2", {"key_id": bench.key.id, "key": bench.key.secret}, pod.home)
     bench.server.shelf.keys.clear()
     if trouble == "the tool is missing":
@@ -47,15 +52,23 @@ def test_1_4_a_a_store_that_does_not_take_us_ends_nothing_else(
     pod.actions.submit({"key": ulid(), "kind": "sync", "run": RUN, "to": bench.place}, "alice")
     syncs = Syncs(pod.pod, pod.book)
     syncs.round()
-    pod.until(lambda: pod.book.ledger.syncs[RUN].failures and steps_in(pod.out / "checkpoints") == [15, 20])
+    pod.until(
+        lambda: (
+            pod.book.ledger.syncs[RUN].failures and steps_in(pod.out / "checkpoints") == [15, 20]
+        )
+    )
     syncs.close()
     failed = pod.book.ledger.syncs[RUN].failed
     assert failed is not None
-    assert ("refuses this key" if trouble == "the key is refused" else "no b2sdk") in failed["detail"]
+    assert ("refuses this key" if trouble == "the key is refused" else "no b2sdk") in failed[
+        "detail"
+    ]
 
 
 def test_1_4_b_an_underscore_in_a_path_changes_no_order(tmp_path: Path, bench: Bench) -> None:
-    """Steps were sorted as text behind the first underscore of the whole path: the newest were deleted."""
+    """Steps were sorted as text behind the first underscore of the whole path: the newest were
+    deleted.
+    """
     bench.layout = Layout("pre_fix_1/a_b", RUN)
     for step in (5, 20, 100):
         bench.save(step)
@@ -80,7 +93,9 @@ def test_1_4_g_there_is_one_layout_and_it_has_a_pointer(bench: Bench) -> None:
 
 
 def test_1_5_the_pointer_moves_with_the_upload_and_not_a_round_later(bench: Bench) -> None:
-    """`((n++))` ended the script after the first upload: one upload a run, and no pointer for it."""
+    """`((n++))` ended the script after the first upload: one upload a run, and no pointer for
+    it.
+    """
     for step in (5, 10, 15):
         bench.save(step)
         bench.work(bench.job(step))
@@ -101,7 +116,9 @@ def test_1_5_an_interrupted_upload_does_not_count_as_synced(bench: Bench) -> Non
 
 
 def test_1_5_prime_rls_own_marker_is_what_counts(both: Bench) -> None:
-    """optimizer.pt is a file that no generation ever wrote: every checkpoint was skipped for ever."""
+    """optimizer.pt is a file that no generation ever wrote: every checkpoint was skipped for
+    ever.
+    """
     local = both.save(5)
     assert not any(file.name.endswith("optimizer.pt") for file in local.files)
     both.work(both.job(5))
@@ -109,7 +126,9 @@ def test_1_5_prime_rls_own_marker_is_what_counts(both: Bench) -> None:
 
 
 def test_1_5_the_runs_own_directories_are_read(both: Bench) -> None:
-    """One fixed directory was read, in which no trainer writes: here it is the run's own output directory, by its config and layout."""
+    """One fixed directory was read, in which no trainer writes: here it is the run's own output
+    directory, by its config and layout.
+    """
     local = both.save(5)
     roots = {file.path.relative_to(both.spec.output_dir).parts[0] for file in local.data}
     assert roots == ({"checkpoints", "run_default"} if both.old else {"demo"})
@@ -139,7 +158,9 @@ def test_1_5_the_end_of_the_agent_starts_no_last_upload(bench: Bench) -> None:
         process.stdin.close()
         began = time.monotonic()
         assert process.wait(60) == 2
-        assert time.monotonic() - began < 50, "a last upload, of one byte a second, would take longer"
+        assert time.monotonic() - began < 50, (
+            "a last upload, of one byte a second, would take longer"
+        )
 
 
 def test_1_5_the_pointer_has_what_a_restore_needs(bench: Bench) -> None:
@@ -147,17 +168,30 @@ def test_1_5_the_pointer_has_what_a_restore_needs(bench: Bench) -> None:
     bench.push(5)
     raw = json.loads(bench.bucket()[bench.layout.pointer])
     assert {"step", "run_id", "wandb_run_id", "timestamp"} <= set(raw)
-    assert {"schema", "step_number", "manifest", "manifest_sha256", "bytes", "trainer", "wandb", "config_version"} <= set(raw)
+    assert {
+        "schema",
+        "step_number",
+        "manifest",
+        "manifest_sha256",
+        "bytes",
+        "trainer",
+        "wandb",
+        "config_version",
+    } <= set(raw)
     assert raw["config_version"]
 
 
 def test_1_7_every_part_of_a_resumable_set_is_there(both: Bench) -> None:
-    """Only the trainer's directory was restored; prime-rl needs the orchestrator's too, and the broadcast of 2026-01."""
+    """Only the trainer's directory was restored; prime-rl needs the orchestrator's too, and the
+    broadcast of 2026-01.
+    """
     both.save(5)
     both.push(5)
     manifest = look(both.store(), both.layout).steps[0].manifest
     assert manifest is not None
-    assert set(manifest.parts) == ({"trainer", "orchestrator", "broadcast"} if both.old else {"trainer", "orchestrator"})
+    assert set(manifest.parts) == (
+        {"trainer", "orchestrator", "broadcast"} if both.old else {"trainer", "orchestrator"}
+    )
 
 
 def test_1_7_the_config_comes_with_the_step_and_not_only_beside_a_pointer(bench: Bench) -> None:
@@ -194,14 +228,27 @@ def test_a_bucket_of_the_first_script_can_be_read(bench: Bench) -> None:
     _leave(bench, layout.root, 55, torn=True)
     store.write(f"{layout.root}config.toml", b"[model]\n")
     store.write(f"{layout.root}logs/training_latest.log", b"...")
-    pointer = {"step": "step_50", "run_id": "bs4-qwen3-8b", "wandb_run_id": "abc", "timestamp": "2026-01-05T10:00:00Z"}
+    pointer = {
+        "step": "step_50",
+        "run_id": "bs4-qwen3-8b",
+        "wandb_run_id": "abc",
+        "timestamp": "2026-01-05T10:00:00Z",
+    }
     store.write(layout.pointer, json.dumps(pointer).encode())
     found = seeds.read(store, layout)
-    assert [(one.step, one.missing) for one in found.steps] == [(45, ""), (50, ""), (55, "no .metadata")]
+    assert [(one.step, one.missing) for one in found.steps] == [
+        (45, ""),
+        (50, ""),
+        (55, "no .metadata"),
+    ]
     assert found.newest is not None
     assert found.newest.step == 50
     assert found.pointer is not None
-    assert (found.pointer.step, found.pointer.wandb, found.pointer.manifest) == (50, {"trainer": "abc"}, "")
+    assert (found.pointer.step, found.pointer.wandb, found.pointer.manifest) == (
+        50,
+        {"trainer": "abc"},
+        "",
+    )
     assert found.config is not None
 
 
@@ -224,7 +271,16 @@ def test_our_own_layout_is_not_mistaken_for_theirs(bench: Bench) -> None:
     assert list(seeds.read(bench.store(), bench.layout).steps) == []
 
 
-@pytest.mark.parametrize("raw", [b"", b"[]", b'{"step": "step_x"}', b'{"step": "step_05"}', b'{"step": "step_5", "step_number": 6}'])
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"[]",
+        b'{"step": "step_x"}',
+        b'{"step": "step_05"}',
+        b'{"step": "step_5", "step_number": 6}',
+    ],
+)
 def test_a_pointer_that_makes_no_sense_is_damaged(raw: bytes) -> None:
     with pytest.raises(StoreDamaged):
         Pointer.decode(raw)

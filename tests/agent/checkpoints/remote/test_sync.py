@@ -1,4 +1,6 @@
-"""The agent's side: orders carried out by real workers, killed, started again, gone on with after a restart of the agent."""
+"""The agent's side: orders carried out by real workers, killed, started again, gone on with after a
+restart of the agent.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,11 @@ def test_an_order_is_carried_out_and_goes_on(agent: Agent) -> None:
     events = agent.events()
     assert events[:2] == ["ordered", "started"]
     assert {"verified", "pointed", "step-done", "finished"} <= set(events)
-    [done] = [r for r in agent.book.records() if r["type"] == "sync" and r["event"] == "step-done" and r["step"] == 10]
+    [done] = [
+        r
+        for r in agent.book.records()
+        if r["type"] == "sync" and r["event"] == "step-done" and r["step"] == 10
+    ]
     assert done["bytes"] > 0
     assert done["rate"] >= 0
 
@@ -60,7 +66,9 @@ def test_how_the_run_was_started_goes_with_its_steps(agent: Agent) -> None:
     agent.until(lambda: bench.pointed() == 5)
     made = Manifest.decode(bench.bucket()[bench.layout.manifest(5)])
     files = {"part.toml": ".bs4/config/part.toml"}
-    assert made.launch == Launched(("--trainer", "@", "part.toml"), {"PRACTICE_WORD": "kept"}, "rl", 1, files)
+    assert made.launch == Launched(
+        ("--trainer", "@", "part.toml"), {"PRACTICE_WORD": "kept"}, "rl", 1, files
+    )
     assert {made.config, *files.values()} <= {file.path for file in made.files}
 
 
@@ -69,7 +77,8 @@ def _at_the_end_of_an_upload(agent: Agent) -> None:
     agent.bench.save(5, large=LARGE)
     reached = threading.Event()
     agent.bench.server.faults.add(
-        Fault("stop", call="b2_finish_large_file", on=reached.set), Fault("hang", call="b2_finish_large_file", seconds=3)
+        Fault("stop", call="b2_finish_large_file", on=reached.set),
+        Fault("hang", call="b2_finish_large_file", seconds=3),
     )
     agent.order()
     assert reached.wait(60)
@@ -131,21 +140,32 @@ def test_a_sync_that_fails_on_and_on_is_a_fact_for_the_detectors(agent: Agent) -
     agent.order()
     agent.until(lambda: agent.view.failures >= module.DEAD_AFTER)
     [row] = agent.syncs.facts()
-    assert (row["run"], row["alive"], row["pointer"], row["error"]) == ("demo", False, None, "store-auth")
+    assert (row["run"], row["alive"], row["pointer"], row["error"]) == (
+        "demo",
+        False,
+        None,
+        "store-auth",
+    )
     run = examples.healthy(checkpoints=[examples.checkpoint(5)])
     [found] = sync_daemon_dead(examples.facts(run, console=ConsoleFacts(sync=[row])), run, {})
     assert found.failure == "sync-daemon-dead"
 
 
-@pytest.mark.parametrize(("every", "uploading", "dead"), [(0, False, True), (100, False, False), (0, True, False)])
-def test_a_pointer_that_is_behind_on_purpose_is_no_dead_sync(agent: Agent, every: int, uploading: bool, dead: bool) -> None:
+@pytest.mark.parametrize(
+    ("every", "uploading", "dead"), [(0, False, True), (100, False, False), (0, True, False)]
+)
+def test_a_pointer_that_is_behind_on_purpose_is_no_dead_sync(
+    agent: Agent, every: int, uploading: bool, dead: bool
+) -> None:
     agent.end()
     agent.order(every=every)
     agent.book("sync", run="demo", event="pointed", step=5)
     if uploading:
         agent.book("sync", run="demo", event="started", step=10, bytes=1, files=1)
     run = examples.healthy(checkpoints=[examples.checkpoint(5), examples.checkpoint(10)])
-    facts = examples.facts(run, console=ConsoleFacts(sync=agent.syncs.facts()), now_t=examples.WALL + 7200)
+    facts = examples.facts(
+        run, console=ConsoleFacts(sync=agent.syncs.facts()), now_t=examples.WALL + 7200
+    )
     assert bool(sync_daemon_dead(facts, run, {})) is dead
 
 
@@ -194,7 +214,12 @@ def test_the_pods_own_pruning_needs_a_key_that_may(agent: Agent) -> None:
         agent.until(lambda step=step: agent.view.pointer == step)
     agent.until(lambda: agent.view.removed == [5])
     for name in list(bench.server.shelf.keys):
-        bench.server.shelf.keys[name].capabilities = ("listBuckets", "listFiles", "readFiles", "writeFiles")
+        bench.server.shelf.keys[name].capabilities = (
+            "listBuckets",
+            "listFiles",
+            "readFiles",
+            "writeFiles",
+        )
     bench.save(20)
     agent.until(lambda: "unpruned" in agent.events())
     assert agent.view.failures == 0
@@ -202,7 +227,15 @@ def test_the_pods_own_pruning_needs_a_key_that_may(agent: Agent) -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [{"to": ""}, {"to": "s3://demo-bucket"}, {"to": "b2://demo-bucket/../x"}, {"keep_remote": 1}, {"every": -1}, {"limit_mib": 0}]
+    "body",
+    [
+        {"to": ""},
+        {"to": "s3://demo-bucket"},
+        {"to": "b2://demo-bucket/../x"},
+        {"keep_remote": 1},
+        {"every": -1},
+        {"limit_mib": 0},
+    ],
 )
 def test_an_order_that_makes_no_sense_is_refused(agent: Agent, body: dict[str, Any]) -> None:
     with pytest.raises(BadRequest):
@@ -231,15 +264,25 @@ def _set(step: int, t: float = 1.0) -> Any:
         ([5], {40: 1.0}, {}, True, [5]),
     ],
 )
-def test_what_is_uploaded_next(whole: list[int], done: dict[int, float], order: dict[str, Any], live: bool, steps: list[int]) -> None:
+def test_what_is_uploaded_next(
+    whole: list[int], done: dict[int, float], order: dict[str, Any], live: bool, steps: list[int]
+) -> None:
     sets = [_set(step) for step in whole]
-    chosen = wanted(sets, present(sets, None), SyncOrder("b2://demo-bucket", **order), SyncView(done=done), live=live)
+    chosen = wanted(
+        sets,
+        present(sets, None),
+        SyncOrder("b2://demo-bucket", **order),
+        SyncView(done=done),
+        live=live,
+    )
     assert [one.step for one in chosen] == steps
 
 
 def test_a_step_that_was_written_anew_is_uploaded_anew() -> None:
     again = _set(10, t=50.0)
-    assert wanted([again], again, SyncOrder("b2://demo-bucket"), SyncView(done={10: 20.0}), live=True) == [again]
+    assert wanted(
+        [again], again, SyncOrder("b2://demo-bucket"), SyncView(done={10: 20.0}), live=True
+    ) == [again]
 
 
 def test_a_run_that_was_set_back_by_hand_is_in_the_store_at_its_next_save(agent: Agent) -> None:
@@ -274,7 +317,9 @@ def test_a_milestone_of_the_life_before_does_not_take_the_pointer(agent: Agent) 
         (None, {30: 1.0, 15: 60.0}, 30),
     ],
 )
-def test_a_run_that_was_set_back_is_saved_by_what_it_trains_now(resume: int | None, whole: dict[int, float], step: int) -> None:
+def test_a_run_that_was_set_back_is_saved_by_what_it_trains_now(
+    resume: int | None, whole: dict[int, float], step: int
+) -> None:
     """By hand, so that the steps of the life before still lie above it."""
     attempt = Attempt(2, "running", None, None, 50.0, 50.0, resume, ())
     newest = present([_set(number, t) for number, t in whole.items()], attempt)
@@ -287,4 +332,9 @@ def test_the_fold_says_the_same_after_a_restart(agent: Agent) -> None:
     agent.order(milestones=50)
     agent.until(lambda: agent.view.last["event"] == "finished")
     again = Ledger(agent.book.records()).syncs["demo"]
-    assert (again.pointer, again.done, again.order["milestones"], again.failures) == (5, agent.view.done, 50, 0)
+    assert (again.pointer, again.done, again.order["milestones"], again.failures) == (
+        5,
+        agent.view.done,
+        50,
+        0,
+    )

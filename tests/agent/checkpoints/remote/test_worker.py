@@ -1,4 +1,6 @@
-"""The worker as the agent starts it, killed at every kind of place: what the pointer names stays whole, and the next one goes on."""
+"""The worker as the agent starts it, killed at every kind of place: what the pointer names stays
+whole, and the next one goes on.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,13 @@ from tests.agent.checkpoints.remote.bench import LARGE, Bench
 pytestmark = [pytest.mark.long, pytest.mark.beside]
 
 _SMALL = "step_10/files/checkpoints/step_10/trainer/__0_0.distcp"
-#: Where a kill meets an upload of step 10, with step 5 in the store: the call, which one of them, and after how many bytes.
+#: Where a kill meets an upload of step 10, with step 5 in the store: the call, which one of them,
+#: and after how many bytes.
 PLACES = {
     "before the manifest": Fault("stop", call="b2_upload_file", name="step_10/manifest.json"),
-    "in the manifest": Fault("stop", call="b2_upload_file", name="step_10/manifest.json", after=100),
+    "in the manifest": Fault(
+        "stop", call="b2_upload_file", name="step_10/manifest.json", after=100
+    ),
     "in a small file": Fault("stop", call="b2_upload_file", name=_SMALL, after=150),
     "before a large file": Fault("stop", call="b2_start_large_file"),
     "in a part": Fault("stop", call="b2_upload_part", after=2_000_000),
@@ -36,15 +41,26 @@ PLACES = {
     "after the pointer": Fault("stop", call="b2_download_file_by_name", name="latest.json", skip=2),
 }
 
-#: Who is killed where: the worker at each of them; the agent, which ends its worker with it, once of each kind.
+#: Who is killed where: the worker at each of them; the agent, which ends its worker with it, once
+#: of each kind.
 KILLS = [
     *((place, False) for place in PLACES),
-    *((place, True) for place in ("in a small file", "in a part", "before a large file is finished", "in the pointer")),
+    *(
+        (place, True)
+        for place in (
+            "in a small file",
+            "in a part",
+            "before a large file is finished",
+            "in the pointer",
+        )
+    ),
 ]
 
 
 def _killed_at(bench: Bench, fault: Fault, *, agent: bool = False) -> None:
-    """Run the job for step 10 until `fault` meets it, and end the worker there with SIGKILL; or its agent, whose end it hears."""
+    """Run the job for step 10 until `fault` meets it, and end the worker there with SIGKILL; or its
+    agent, whose end it hears.
+    """
     job = bench.job(10)
     reached = threading.Event()
     with bench.worker(job) as process:
@@ -66,14 +82,25 @@ def _killed_at(bench: Bench, fault: Fault, *, agent: bool = False) -> None:
 
 
 @pytest.mark.parametrize(("place", "agent"), KILLS)
-def test_killed_anywhere_it_leaves_a_pointer_to_a_whole_step_and_the_next_one_finishes(bench: Bench, place: str, agent: bool) -> None:
-    """The worker alone, or the agent that started it. The pod as a whole: test_killed.py, where another one goes on."""
+def test_killed_anywhere_it_leaves_a_pointer_to_a_whole_step_and_the_next_one_finishes(
+    bench: Bench, place: str, agent: bool
+) -> None:
+    """The worker alone, or the agent that started it. The pod as a whole: test_killed.py, where
+    another one goes on.
+    """
     bench.save(5)
     bench.push(5)
     bench.save(10, large=LARGE)
-    fault = Fault(PLACES[place].kind, PLACES[place].call, PLACES[place].name, PLACES[place].skip, after=PLACES[place].after)
+    fault = Fault(
+        PLACES[place].kind,
+        PLACES[place].call,
+        PLACES[place].name,
+        PLACES[place].skip,
+        after=PLACES[place].after,
+    )
     _killed_at(bench, fault, agent=agent)
-    # A pointer of 600 bytes is on the wire as a whole when its writer is killed: then it names step 10, which was verified before.
+    # A pointer of 600 bytes is on the wire as a whole when its writer is killed: then it names step
+    # 10, which was verified before.
     assert bench.pointed() in ((5, 10) if "the pointer" in place else (5,))
     told = bench.work(bench.job(10))
     assert told[-1] == {"event": "done"}, told
@@ -100,7 +127,14 @@ def test_killed_again_and_again_it_still_arrives(bench: Bench) -> None:
 def test_it_holds_the_step_while_it_reads_it(bench: Bench) -> None:
     bench.save(10)
     seen: list[str] = []
-    bench.server.faults.add(Fault("stop", call="b2_upload_file", name=_SMALL, on=lambda: seen.append(holder(bench.home, "demo", 10))))
+    bench.server.faults.add(
+        Fault(
+            "stop",
+            call="b2_upload_file",
+            name=_SMALL,
+            on=lambda: seen.append(holder(bench.home, "demo", 10)),
+        )
+    )
     bench.work(bench.job(10))
     assert seen == [f"upload to {bench.place}"]
     assert holder(bench.home, "demo", 10) == ""
@@ -136,7 +170,10 @@ def test_two_of_one_run_work_one_after_the_other(bench: Bench) -> None:
             assert first.wait(60) == 0
             assert second.wait(60) == 0
             assert bench.server.calls["b2_authorize_account"] >= calls
-    assert bench.server.received[bench.layout.file(10, "checkpoints/step_10/trainer/__1_0.distcp")] == LARGE // 100_000 * 100_000
+    assert (
+        bench.server.received[bench.layout.file(10, "checkpoints/step_10/trainer/__1_0.distcp")]
+        == LARGE // 100_000 * 100_000
+    )
     assert bench.pointed() == 10
 
 
@@ -162,7 +199,9 @@ def test_the_key_is_in_no_argv_no_environment_and_no_line(bench: Bench) -> None:
     bench.server.faults.add(Fault("stop", call="b2_finish_large_file", on=wait))
     with bench.worker(bench.job(10)) as process:
         assert reached.wait(60)
-        seen = b"".join(Path(f"/proc/{process.pid}/{name}").read_bytes() for name in ("cmdline", "environ"))
+        seen = b"".join(
+            Path(f"/proc/{process.pid}/{name}").read_bytes() for name in ("cmdline", "environ")
+        )
         go.set()
         assert process.stdout is not None
         seen += process.stdout.read()
@@ -197,7 +236,11 @@ def test_a_wrong_key_is_no_passing_trouble(bench: Bench) -> None:
 def test_logs_and_reports_go_too_once(bench: Bench) -> None:
     log = bench.root / "launcher.log"
     log.write_text("the last words\n")
-    others = {"logs/1/launcher.log": str(log), "reports/demo.1.report.tar.gz": str(log), "logs/1/gone.log": str(bench.root / "gone")}
+    others = {
+        "logs/1/launcher.log": str(log),
+        "reports/demo.1.report.tar.gz": str(log),
+        "logs/1/gone.log": str(bench.root / "gone"),
+    }
     for _ in range(2):
         bench.work(bench.job(others=others))
     assert bench.bucket()["runs/demo/logs/1/launcher.log"] == b"the last words\n"

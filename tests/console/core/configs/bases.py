@@ -1,4 +1,6 @@
-"""Complete configs that nothing is wrong with, to be made wrong in one place. `<-` marks the line on which a finding is expected."""
+"""Complete configs that nothing is wrong with, to be made wrong in one place. `<-` marks the line
+on which a finding is expected.
+"""
 
 from __future__ import annotations
 

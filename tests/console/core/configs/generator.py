@@ -1,7 +1,8 @@
-"""Configs made from a trainer's schema: valid ones of every shape, and the same with one thing wrong at a known place.
+"""Configs made from a trainer's schema: valid ones of every shape, and the same with one thing
+wrong at a known place.
 
-It walks the schema by itself and shares no code with lint: what it calls valid has every value in its type and bounds, every union in one
-of its variants, and no key that is not there.
+It walks the schema by itself and shares no code with lint: what it calls valid has every value in
+its type and bounds, every union in one of its variants, and no key that is not there.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ DEPTH = 6
 
 @dataclass(frozen=True)
 class Place:
-    """One value of a made config and the schema it was made by; `name` of the class that has it, `closed`: unknown keys are refused."""
+    """One value of a made config and the schema it was made by; `name` of the class that has it,
+    `closed`: unknown keys are refused.
+    """
 
     path: Path
     schema: Schema
@@ -56,7 +59,9 @@ class Maker:
         made: dict[str, Any] = {}
         for key, field in schema.get("properties", {}).items():
             # toml_files names files, which lint then reads.
-            if key == "toml_files" or (key not in schema.get("required", ()) and self.dice.random() > self.keys):
+            if key == "toml_files" or (
+                key not in schema.get("required", ()) and self.dice.random() > self.keys
+            ):
                 continue
             value = self._value(field, (*path, key), depth + 1)
             if value is not None:
@@ -75,7 +80,8 @@ class Maker:
                 member = self.dice.choice(usable)
                 value = self._value(member, path, depth)
                 if "discriminator" not in schema and len(usable) > 1:
-                    # What one member refuses another may take: nothing is known to be wrong in this place itself.
+                    # What one member refuses another may take: nothing is known to be wrong in this
+                    # place itself.
                     self.places = [place for place in self.places if place.path != path]
                 elif value is not None and "discriminator" in schema:
                     self._tag(schema, member, value)
@@ -91,7 +97,11 @@ class Maker:
             if "properties" in schema:
                 return self._table(schema, name, path, depth)
             more = schema.get("additionalProperties")
-            inner = self._value(more, (*path, "some_key"), depth + 1) if isinstance(more, dict) and more else "text"
+            inner = (
+                self._value(more, (*path, "some_key"), depth + 1)
+                if isinstance(more, dict) and more
+                else "text"
+            )
             return {} if inner is None else {"some_key": inner}
         if kind == "array":
             return self._list(schema, path, depth)
@@ -102,7 +112,11 @@ class Maker:
 
     def _tag(self, schema: Schema, member: Schema, value: dict[str, Any]) -> None:
         key = schema["discriminator"]["propertyName"]
-        tags = [tag for tag, target in schema["discriminator"]["mapping"].items() if target == member["$ref"]]
+        tags = [
+            tag
+            for tag, target in schema["discriminator"]["mapping"].items()
+            if target == member["$ref"]
+        ]
         value.setdefault(key, self.dice.choice(tags))
 
     def _list(self, schema: Schema, path: Path, depth: int) -> list[Any] | None:
@@ -175,7 +189,12 @@ def _values(data: dict[str, Any], place: Place) -> Iterator[Broken]:
     yield from (_with(data, place.path, value, "type") for value in wrong)
     if kind == "integer":
         yield _with(data, place.path, 1.5, "type")
-    for name, outside in (("minimum", -1), ("exclusiveMinimum", 0), ("maximum", 1), ("exclusiveMaximum", 0)):
+    for name, outside in (
+        ("minimum", -1),
+        ("exclusiveMinimum", 0),
+        ("maximum", 1),
+        ("exclusiveMaximum", 0),
+    ):
         if name in schema:
             yield _with(data, place.path, schema[name] + outside, "bound")
 

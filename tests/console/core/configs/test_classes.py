@@ -1,4 +1,6 @@
-"""What the trainer's own classes say, laid over lint: lines from pydantic's places, nothing twice, and answers that nobody can trust."""
+"""What the trainer's own classes say, laid over lint: lines from pydantic's places, nothing twice,
+and answers that nobody can trust.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def judged(text: str, *errors: dict[str, Any]) -> list[Finding]:
     return [item for item in classes.sorted_by_line(found) if item.level == "error"]
 
 
-def refusal(*place: Any, kind: str = "value_error", message: str = "Value error, it is wrong") -> dict[str, Any]:
+def refusal(
+    *place: Any, kind: str = "value_error", message: str = "Value error, it is wrong"
+) -> dict[str, Any]:
     return {"loc": list(place), "kind": kind, "message": message}
 
 
@@ -37,12 +41,20 @@ def refusal(*place: Any, kind: str = "value_error", message: str = "Value error,
     ("place", "text"),
     [
         (("trainer", "optim", "adamw", "lr"), "lr = 1e-5"),
-        (("orchestrator", "train", "source", 0, "env", "taskset", "network_access"), "network_access = false"),
-        (("orchestrator", "train", "source", 0, "function-after[check(), Source]", "name"), 'name = "some-env"'),
+        (
+            ("orchestrator", "train", "source", 0, "env", "taskset", "network_access"),
+            "network_access = false",
+        ),
+        (
+            ("orchestrator", "train", "source", 0, "function-after[check(), Source]", "name"),
+            'name = "some-env"',
+        ),
         (("trainer", "model", "lora", "brand_new"), "[trainer.model.lora]"),
     ],
 )
-def test_a_place_of_pydantic_becomes_the_line_of_the_file(place: tuple[Any, ...], text: str) -> None:
+def test_a_place_of_pydantic_becomes_the_line_of_the_file(
+    place: tuple[Any, ...], text: str
+) -> None:
     (item,) = judged(CURRENT, refusal(*place))
     assert CURRENT.split("\n")[item.line - 1] == text
     assert item.id == "schema"
@@ -53,18 +65,38 @@ def test_what_lint_has_said_by_rule_is_not_said_again() -> None:
     text = CURRENT.replace("[ckpt]\n", "[ckpt]\nresume_step = 5\n")
     (alone,) = [item for item in lint_document(document(text), "prime-rl") if item.level == "error"]
     assert alone.id == "P06"
-    told = judged(text, refusal("ckpt", "resume_step", kind="extra_forbidden", message="Extra inputs are not permitted"))
+    told = judged(
+        text,
+        refusal(
+            "ckpt", "resume_step", kind="extra_forbidden", message="Extra inputs are not permitted"
+        ),
+    )
     assert [(item.id, item.line) for item in told] == [("P06", alone.line)]
 
 
 def test_between_values_both_may_know_something() -> None:
     text = CURRENT.replace("group_size = 8", "group_size = 7")
-    (told, own) = judged(text, refusal(message="Value error, Batch size must be divisible by the number of samples per problem"))
+    (told, own) = judged(
+        text,
+        refusal(
+            message="Value error, Batch size must be divisible by the number of samples per problem"
+        ),
+    )
     assert {told.id, own.id} == {"R16", "schema"}
 
 
 @pytest.mark.parametrize(
-    "part", [None, 7, [], {}, {"class": 3, "errors": []}, {"class": "", "errors": []}, {"class": "x", "errors": "none"}, {"unknown": ["?"]}]
+    "part",
+    [
+        None,
+        7,
+        [],
+        {},
+        {"class": 3, "errors": []},
+        {"class": "", "errors": []},
+        {"class": "x", "errors": "none"},
+        {"unknown": ["?"]},
+    ],
 )
 def test_an_answer_that_is_none_changes_nothing_and_says_why(part: object) -> None:
     answer = classes.read(part)
@@ -75,7 +107,11 @@ def test_an_answer_that_is_none_changes_nothing_and_says_why(part: object) -> No
 
 
 def test_a_hostile_answer_is_bounded() -> None:
-    errors = [{"loc": ["a"] * 3, "kind": "k" * 10_000, "message": "m" * 100_000}, "no object", {"loc": {"a": 1}}] * 500
+    errors = [
+        {"loc": ["a"] * 3, "kind": "k" * 10_000, "message": "m" * 100_000},
+        "no object",
+        {"loc": {"a": 1}},
+    ] * 500
     answer = classes.read({"class": "x" * 10_000, "errors": errors})
     assert isinstance(answer, Answer)
     assert len(answer.refusals) <= 200
@@ -84,6 +120,13 @@ def test_a_hostile_answer_is_bounded() -> None:
 
 
 def test_a_file_that_is_no_toml_is_said_once() -> None:
-    broken = Document(Path("x.toml"), "a = ", {}, {}, [Finding("toml", "error", 1, "no TOML", "correct it")])
+    broken = Document(
+        Path("x.toml"), "a = ", {}, {}, [Finding("toml", "error", 1, "no TOML", "correct it")]
+    )
     found = lint_document(broken, "prime-rl")
-    assert classes.laid_over(found, classes.read({"class": NAME, "errors": [refusal(message="bad")]}), broken) == found
+    assert (
+        classes.laid_over(
+            found, classes.read({"class": NAME, "errors": [refusal(message="bad")]}), broken
+        )
+        == found
+    )

@@ -54,7 +54,9 @@ def test_settings_below_a_config_header_go_back_to_the_top(tmp_path: Path) -> No
     assert tomllib.loads(after) == tomllib.loads(JANUARY)
 
 
-def test_a_config_header_over_a_setting_that_also_stands_elsewhere_is_left_to_a_person(tmp_path: Path) -> None:
+def test_a_config_header_over_a_setting_that_also_stands_elsewhere_is_left_to_a_person(
+    tmp_path: Path,
+) -> None:
     text = "max_steps = 5\n[config]\nmax_steps = 9\n[trainer]\n[orchestrator]\n"
     after, left = fixed(tmp_path, text)
     assert after == text
@@ -96,8 +98,15 @@ def test_no_fix_ever_makes_it_worse(tmp_path: Path) -> None:
 
 
 def test_a_new_top_level_key_stands_before_the_tables() -> None:
-    assert tomllib.loads(apply("[a]\nx = 1\n", (Edit("set", ("y",), 2),))) == {"a": {"x": 1}, "y": 2}
-    assert tomllib.loads(apply("z = 0\n[a]\nx = 1\n", (Edit("move", ("a", "x"), to=("y",)),))) == {"z": 0, "a": {}, "y": 1}
+    assert tomllib.loads(apply("[a]\nx = 1\n", (Edit("set", ("y",), 2),))) == {
+        "a": {"x": 1},
+        "y": 2,
+    }
+    assert tomllib.loads(apply("z = 0\n[a]\nx = 1\n", (Edit("move", ("a", "x"), to=("y",)),))) == {
+        "z": 0,
+        "a": {},
+        "y": 1,
+    }
 
 
 def test_the_old_file_is_kept_and_never_overwritten(tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
-"""Configs made from each component's schema: none that is valid is refused by a single value, and one wrong thing at any place is.
+"""Configs made from each component's schema: none that is valid is refused by a single value, and
+one wrong thing at any place is.
 
-The cases do not come from files: the generator writes any table of the schema, to its depth, and then breaks each place of it in turn. What
-it makes was held against the trainers' own classes of both generations, at a24ec986b and 559b44772.
+The cases do not come from files: the generator writes any table of the schema, to its depth, and
+then breaks each place of it in turn. What it makes was held against the trainers' own classes of
+both generations, at a24ec986b and 559b44772.
 """
 
 from __future__ import annotations
@@ -32,11 +34,19 @@ _CLASSES = {
 def top(trainer: str, component: str) -> dict[str, Any]:
     """The schema of the component's own config."""
     root = load(trainer, component)
-    return root["$defs"][_CLASSES[component][TRAINERS.index(trainer)]] if component in _CLASSES else root
+    return (
+        root["$defs"][_CLASSES[component][TRAINERS.index(trainer)]]
+        if component in _CLASSES
+        else root
+    )
 
 
 def hard(trainer: str, component: str, data: dict[str, Any]) -> list[Any]:
-    return [problem for problem in Checker(trainer, component).check(data)[1] if problem.kind != "ignored"]
+    return [
+        problem
+        for problem in Checker(trainer, component).check(data)[1]
+        if problem.kind != "ignored"
+    ]
 
 
 def run(trainer: str, component: str, count: int, seed: int) -> tuple[int, set[str]]:
@@ -54,9 +64,17 @@ def run(trainer: str, component: str, count: int, seed: int) -> tuple[int, set[s
         for case in dice.sample(every, min(len(every), 12)):
             problems = hard(trainer, component, case.data)
             prefix = prefix_of(component)
-            assert any(problem.path[: len(prefix)] == prefix for problem in problems), (case.how, case.path, case.data)
+            assert any(problem.path[: len(prefix)] == prefix for problem in problems), (
+                case.how,
+                case.path,
+                case.data,
+            )
             document = Document(Path("x.toml"), "", case.data, {})
-            errors = [item for item in lint_document(document, trainer, None, component) if item.level == "error"]
+            errors = [
+                item
+                for item in lint_document(document, trainer, None, component)
+                if item.level == "error"
+            ]
             assert errors, (case.how, case.path)
             broken += 1
             ways.add(case.how)
@@ -66,7 +84,9 @@ def run(trainer: str, component: str, count: int, seed: int) -> tuple[int, set[s
 
 @pytest.mark.parametrize("component", COMPONENTS)
 @pytest.mark.parametrize("trainer", TRAINERS)
-def test_what_is_valid_stays_valid_and_what_is_broken_is_refused(trainer: str, component: str) -> None:
+def test_what_is_valid_stays_valid_and_what_is_broken_is_refused(
+    trainer: str, component: str
+) -> None:
     broken, ways = run(trainer, component, 20, 11)
     assert broken > 60
     assert {"extra", "type"} <= ways, "the breakages have to be worth something"
@@ -81,7 +101,9 @@ def test_often(trainer: str, component: str) -> None:
 
 
 def test_each_break_is_reported_where_it_is(tmp_path: Path) -> None:
-    """By path: an unknown key anywhere in a table that is closed is reported at that key and nowhere else."""
+    """By path: an unknown key anywhere in a table that is closed is reported at that key and
+    nowhere else.
+    """
     for trainer in TRAINERS:
         maker = Maker(load(trainer), random.Random(3), 0.3)
         data = maker.make()

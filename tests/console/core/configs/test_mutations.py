@@ -1,8 +1,9 @@
-"""Valid configs, changed at random, judged by lint and by a JSON Schema validator over the same schema.
+"""Valid configs, changed at random, judged by lint and by a JSON Schema validator over the same
+schema.
 
-Where JSON Schema finds nothing wrong, lint may object only with a rule of its own or a constraint between values, never to a
-single value; and what JSON Schema refuses, lint refuses, but for what the trainers' classes convert ("5", 1.0, true) or fill in
-(a union's `type`).
+Where JSON Schema finds nothing wrong, lint may object only with a rule of its own or a constraint
+between values, never to a single value; and what JSON Schema refuses, lint refuses, but for what
+the trainers' classes convert ("5", 1.0, true) or fill in (a union's `type`).
 """
 
 from __future__ import annotations
@@ -23,13 +24,36 @@ from bs4_console.core.configs.schema import Checker, convert, load
 from tests.console.core.configs.bases import CURRENT, JANUARY
 
 TEXTS = {"prime-rl-2026-01": JANUARY, "prime-rl": CURRENT}
-VALUES: list[Any] = ["None", "5", "x", True, False, 0, 1, -1, 2.0, 1.5, [], [1], ["a"], {}, {"freq": 1}, 4096]
+VALUES: list[Any] = [
+    "None",
+    "5",
+    "x",
+    True,
+    False,
+    0,
+    1,
+    -1,
+    2.0,
+    1.5,
+    [],
+    [1],
+    ["a"],
+    {},
+    {"freq": 1},
+    4096,
+]
 
 
 def places(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
     if path:
         yield path
-    for key, item in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+    for key, item in (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    ):
         yield from places(item, (*path, key))
 
 
@@ -40,7 +64,9 @@ def at(value: Any, path: tuple[str | int, ...]) -> Any:
 
 
 def mutate(data: dict[str, Any], dice: random.Random) -> dict[str, Any]:
-    """Drop, rename, move, retype, or put out of bounds one thing outside the environments, whose keys are their own."""
+    """Drop, rename, move, retype, or put out of bounds one thing outside the environments, whose
+    keys are their own.
+    """
     data = copy.deepcopy(data)
     path = dice.choice([p for p in places(data) if "env" not in p])
     table, key = at(data, path[:-1]), path[-1]
@@ -50,10 +76,19 @@ def mutate(data: dict[str, Any], dice: random.Random) -> dict[str, Any]:
         del table[key]
     elif kind == "rename" and isinstance(key, str):
         del table[key]
-        table[dice.choice([key + "s", key[:-1] or "x", "new_" + key, key.replace("_", "-") + "-"])] = value
+        table[
+            dice.choice([key + "s", key[:-1] or "x", "new_" + key, key.replace("_", "-") + "-"])
+        ] = value
     elif kind == "move":
         del table[key]
-        tables = [data, *(item for item in (at(data, p) for p in places(data) if "env" not in p) if isinstance(item, dict))]
+        tables = [
+            data,
+            *(
+                item
+                for item in (at(data, p) for p in places(data) if "env" not in p)
+                if isinstance(item, dict)
+            ),
+        ]
         dice.choice(tables)[str(key)] = value
     elif kind == "retype":
         table[key] = dice.choice(VALUES)
@@ -67,11 +102,17 @@ def filled(value: Any, path: tuple[str | int, ...] = ()) -> Any:
     if isinstance(value, dict):
         result = {key: filled(item, (*path, key)) for key, item in value.items()}
         return {"type": "adamw", **result} if path == ("trainer", "optim") else result
-    return [filled(item, (*path, n)) for n, item in enumerate(value)] if isinstance(value, list) else value
+    return (
+        [filled(item, (*path, n)) for n, item in enumerate(value)]
+        if isinstance(value, list)
+        else value
+    )
 
 
 def only_converted(error: jsonschema.ValidationError) -> bool:
-    """Whether pydantic takes the value that JSON Schema refuses: it converts, or it reads "None"."""
+    """Whether pydantic takes the value that JSON Schema refuses: it converts, or it reads
+    "None".
+    """
     if error.instance == "None":
         return True
     if error.validator in ("anyOf", "oneOf"):
@@ -80,7 +121,11 @@ def only_converted(error: jsonschema.ValidationError) -> bool:
             branches.setdefault(inner.schema_path[0], []).append(inner)
         return any(all(only_converted(inner) for inner in branch) for branch in branches.values())
     wanted = error.validator_value if error.validator == "type" else None
-    return isinstance(wanted, str) and wanted in ("integer", "number", "boolean") and convert(wanted, error.instance)[1]
+    return (
+        isinstance(wanted, str)
+        and wanted in ("integer", "number", "boolean")
+        and convert(wanted, error.instance)[1]
+    )
 
 
 def without_environments(value: Any) -> None:
@@ -88,7 +133,9 @@ def without_environments(value: Any) -> None:
     if isinstance(value, dict):
         for key in [key for key in value if key == "env"]:
             del value[key]
-    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+    for item in (
+        value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    ):
         without_environments(item)
 
 
@@ -103,7 +150,11 @@ def agree(generation: str, count: int, seed: int) -> None:
         errors = list(validator.iter_errors(filled(outside)))
         _, problems = Checker(generation).check(data)
         hard = [problem for problem in problems if problem.kind != "ignored"]
-        found = [item for item in lint_document(Document(Path("x.toml"), "", data, {}), generation) if item.level == "error"]
+        found = [
+            item
+            for item in lint_document(Document(Path("x.toml"), "", data, {}), generation)
+            if item.level == "error"
+        ]
         assert bool(hard) <= bool(found), "what the schema refuses, lint reports"
         if not errors:
             # "None" is text to JSON Schema, and no value to the trainers.

@@ -1,4 +1,6 @@
-"""What a launch command adds to a config: it is judged by the same schema, and what it sets right or wrong is known."""
+"""What a launch command adds to a config: it is judged by the same schema, and what it sets right
+or wrong is known.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +25,41 @@ def errors(directory: Path, trainer: str, launch: str) -> list[str]:
 @pytest.mark.parametrize(
     ("trainer", "launch"),
     [
-        (OLD, "--ckpt --ckpt.interval 5 --ckpt.keep-last 3 --output-dir outputs --ckpt.resume-step 10 --no-clean"),
-        (OLD, "--trainer.optim.lr 2e-6 --inference-gpu-ids 0 --trainer_gpu_ids=[1] --wandb.project x --no-bench --wandb.offline true"),
-        (OLD, "--trainer.wandb.id abc --orchestrator.wandb.id def --orchestrator.buffer.easy-threshold None"),
-        (NEW, "--ckpt --output-dir outputs --run.name one --log.json-logging --resume.step 10 --resume.dir None --no-clean"),
-        (NEW, '--no-monitors.wandb --trainer.optim.type sgd --trainer.optim.momentum 0.9 --env-vars \'{"A": "b"}\''),
+        (
+            OLD,
+            (
+                "--ckpt --ckpt.interval 5 --ckpt.keep-last 3 --output-dir outputs "
+                "--ckpt.resume-step 10 --no-clean"
+            ),
+        ),
+        (
+            OLD,
+            (
+                "--trainer.optim.lr 2e-6 --inference-gpu-ids 0 --trainer_gpu_ids=[1] "
+                "--wandb.project x --no-bench --wandb.offline true"
+            ),
+        ),
+        (
+            OLD,
+            (
+                "--trainer.wandb.id abc --orchestrator.wandb.id def "
+                "--orchestrator.buffer.easy-threshold None"
+            ),
+        ),
+        (
+            NEW,
+            (
+                "--ckpt --output-dir outputs --run.name one --log.json-logging --resume.step 10 "
+                "--resume.dir None --no-clean"
+            ),
+        ),
+        (
+            NEW,
+            (
+                "--no-monitors.wandb --trainer.optim.type sgd --trainer.optim.momentum 0.9 "
+                '--env-vars \'{"A": "b"}\''
+            ),
+        ),
     ],
 )
 def test_what_is_right_stays_right(tmp_path: Path, trainer: str, launch: str) -> None:
@@ -47,8 +79,13 @@ def test_what_is_right_stays_right(tmp_path: Path, trainer: str, launch: str) ->
         (NEW, "--trainer.optim.type sgd --trainer.optim.betas1 0.9", "trainer.optim.betas1"),
     ],
 )
-def test_what_is_wrong_is_refused_by_its_name(tmp_path: Path, trainer: str, launch: str, told: str) -> None:
-    assert any(told in message and message.startswith("The launch command") for message in errors(tmp_path, trainer, launch))
+def test_what_is_wrong_is_refused_by_its_name(
+    tmp_path: Path, trainer: str, launch: str, told: str
+) -> None:
+    assert any(
+        told in message and message.startswith("The launch command")
+        for message in errors(tmp_path, trainer, launch)
+    )
 
 
 @pytest.mark.parametrize("trainer", [OLD, NEW])
@@ -59,29 +96,56 @@ def test_a_file_for_one_part_is_laid_over_it(tmp_path: Path, trainer: str) -> No
     told = errors(tmp_path, trainer, "--trainer @ trainer.toml")
     wrong = ["trainer.optim.lr", "trainer.model.no_such"]
     assert [place for place in wrong if any(place in message for message in told)] == wrong
-    assert any("cannot be read" in message for message in errors(tmp_path, trainer, "--trainer @ not-there.toml"))
+    assert any(
+        "cannot be read" in message
+        for message in errors(tmp_path, trainer, "--trainer @ not-there.toml")
+    )
 
 
 def plain(place: Place) -> bool:
-    """Of a value that can be given by one flag, in a table that is there whatever its neighbours are."""
+    """Of a value that can be given by one flag, in a table that is there whatever its neighbours
+    are.
+    """
     tables = ("max_steps", "seq_len", "output_dir", "trainer.model", "orchestrator", "inference")
     name = ".".join(map(str, place.path))
-    return isinstance(place.value, int | float | str) and not any(isinstance(part, int) for part in place.path) and name.startswith(tables)
+    return (
+        isinstance(place.value, int | float | str)
+        and not any(isinstance(part, int) for part in place.path)
+        and name.startswith(tables)
+    )
 
 
 @pytest.mark.parametrize("trainer", [OLD, NEW])
 def test_any_value_of_the_schema_and_any_other_as_a_flag(tmp_path: Path, trainer: str) -> None:
-    """By the generator: a flag with a value of its type is not refused by the schema, one of no type is."""
+    """By the generator: a flag with a value of its type is not refused by the schema, one of no
+    type is.
+    """
     dice, tried = random.Random(5), 0
     maker = Maker(load(trainer), dice, 0.6)
     maker.make()
-    places = [place for place in maker.places if place.schema.get("type") in ("integer", "number", "boolean") and plain(place)]
+    places = [
+        place
+        for place in maker.places
+        if place.schema.get("type") in ("integer", "number", "boolean") and plain(place)
+    ]
     for place in dice.sample(places, min(len(places), 25)):
-        if ".".join(map(str, place.path[:-1])) not in ("trainer.model", "orchestrator", "inference", ""):
+        if ".".join(map(str, place.path[:-1])) not in (
+            "trainer.model",
+            "orchestrator",
+            "inference",
+            "",
+        ):
             continue  # a table of a union may need more than one flag
         flag = "--" + ".".join(map(str, place.path)).replace("_", "-")
         good = errors(tmp_path, trainer, f"{flag} {shlex.quote(str(place.value))}")
-        assert not [message for message in good if message.startswith("The launch command")], (flag, place.value)
-        assert [message for message in errors(tmp_path, trainer, f"{flag} nonsense") if message.startswith("The launch command")], flag
+        assert not [message for message in good if message.startswith("The launch command")], (
+            flag,
+            place.value,
+        )
+        assert [
+            message
+            for message in errors(tmp_path, trainer, f"{flag} nonsense")
+            if message.startswith("The launch command")
+        ], flag
         tried += 1
     assert tried >= 5

@@ -1,4 +1,6 @@
-"""The configs that people kept in their notes: each that is known to be wrong is refused by the rule and on the line that is wrong."""
+"""The configs that people kept in their notes: each that is known to be wrong is refused by the
+rule and on the line that is wrong.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ REFUSED = {
     ("001", 2): {("R03", "[trainer.model.experimental.lora]"), ("R01", "seq_len = 8192")},
     ("001", 3): {("R12", "[orchestrator.env.args]")},
     ("002", 1): {("R12", "[orchestrator.env.args]")},
-    ("002", 2): {("toml", 'executor_backend = "local"    # Local subprocess - FAST, use for training')},
+    ("002", 2): {
+        ("toml", 'executor_backend = "local"    # Local subprocess - FAST, use for training')
+    },
     ("002", 4): {("R15", "[config]")},
 }
 #: Whole configs of which the notes say that they ran.
@@ -39,7 +43,11 @@ def test_what_is_known_to_be_wrong(tmp_path: Path, seed: str, number: int) -> No
     file = tmp_path / "config.toml"
     file.write_text(text)
     lines = text.split("\n")
-    found = {(item.id, lines[item.line - 1]) for item in lint(file, "prime-rl-2026-01") if item.level == "error"}
+    found = {
+        (item.id, lines[item.line - 1])
+        for item in lint(file, "prime-rl-2026-01")
+        if item.level == "error"
+    }
     for rule, start in REFUSED[seed, number]:
         assert any(item == rule and line.startswith(start) for item, line in found), found
 
@@ -48,11 +56,17 @@ def test_what_is_known_to_be_wrong(tmp_path: Path, seed: str, number: int) -> No
 def test_what_ran_passes_and_can_be_migrated(tmp_path: Path, seed: str, number: int) -> None:
     file = tmp_path / "config.toml"
     file.write_text(block(seed, number))
-    assert [item.as_dict() for item in lint(file, "prime-rl-2026-01") if item.level == "error"] == []
-    assert [item.as_dict() for item in migrate(file, "prime-rl").findings if item.level == "error"] == []
+    assert [
+        item.as_dict() for item in lint(file, "prime-rl-2026-01") if item.level == "error"
+    ] == []
+    assert [
+        item.as_dict() for item in migrate(file, "prime-rl").findings if item.level == "error"
+    ] == []
 
 
 def test_the_advice_that_turned_out_wrong_is_warned_about(tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
     file.write_text(block("002", 0))
-    assert {"R23", "R29", "R33", "R22", "R19"} <= {item.id for item in lint(file, "prime-rl-2026-01")}
+    assert {"R23", "R29", "R33", "R22", "R19"} <= {
+        item.id for item in lint(file, "prime-rl-2026-01")
+    }

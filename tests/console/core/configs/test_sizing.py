@@ -16,9 +16,16 @@ OLD, NEW = "prime-rl-2026-01", "prime-rl"
 @pytest.mark.parametrize("trainer", [OLD, NEW])
 @pytest.mark.parametrize("gpus", [2, 4, 8])
 @pytest.mark.parametrize(
-    ("model", "gib"), [("Qwen/Qwen3-8B", 80), ("Qwen/Qwen2.5-3B-Instruct", 24), ("meta-llama/Llama-3.2-3B-Instruct", 48)]
+    ("model", "gib"),
+    [
+        ("Qwen/Qwen3-8B", 80),
+        ("Qwen/Qwen2.5-3B-Instruct", 24),
+        ("meta-llama/Llama-3.2-3B-Instruct", 48),
+    ],
 )
-def test_a_new_config_fits_and_passes(tmp_path: Path, trainer: str, gpus: int, model: str, gib: float) -> None:
+def test_a_new_config_fits_and_passes(
+    tmp_path: Path, trainer: str, gpus: int, model: str, gib: float
+) -> None:
     if (trainer, model, gib) == (NEW, "meta-llama/Llama-3.2-3B-Instruct", 48):
         gib = 80
     made = new(Wish(trainer, model, gpus, gib))
@@ -46,7 +53,11 @@ def test_8b_does_not_train_on_24_gib() -> None:
 
 def test_without_checkpointing_one_gpu_is_too_small(tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
-    file.write_text(JANUARY.replace("[trainer.model.ac]\nfreq = 1\n", "").replace("trainer_gpu_ids = [1]", "trainer_gpu_ids = [0]"))
+    file.write_text(
+        JANUARY.replace("[trainer.model.ac]\nfreq = 1\n", "").replace(
+            "trainer_gpu_ids = [1]", "trainer_gpu_ids = [0]"
+        )
+    )
     assert not estimate(file, OLD, 80).fits
 
 

@@ -1,4 +1,6 @@
-"""Files that are no config, and numbers that nobody counts with: one sentence with its line, and never a traceback."""
+"""Files that are no config, and numbers that nobody counts with: one sentence with its line, and
+never a traceback.
+"""
 
 from __future__ import annotations
 
@@ -45,12 +47,20 @@ def test_a_byte_that_is_no_text_has_a_line(tmp_path: Path) -> None:
 
 def test_named_files_that_are_none(tmp_path: Path) -> None:
     (tmp_path / "digits.toml").write_text(f"max_steps = {DIGITS}\n")
-    (tmp_path / "x.toml").write_text('toml_files = ["digits.toml", "a\\u0000.toml"]\n[trainer]\n[orchestrator]\n')
-    told = [(item.line, item.message) for item in lint(tmp_path / "x.toml", OLD) if item.level == "error"]
+    (tmp_path / "x.toml").write_text(
+        'toml_files = ["digits.toml", "a\\u0000.toml"]\n[trainer]\n[orchestrator]\n'
+    )
+    told = [
+        (item.line, item.message)
+        for item in lint(tmp_path / "x.toml", OLD)
+        if item.level == "error"
+    ]
     assert [line for line, _ in told] == [1, 1]
     assert any("digits" in message for _, message in told)
     (tmp_path / "y.toml").write_text("[trainer]\n[orchestrator]\n")
-    view = View(OLD, read_toml(tmp_path / "y.toml"), {}, Given(launch="rl @ y.toml --trainer @ digits.toml"))
+    view = View(
+        OLD, read_toml(tmp_path / "y.toml"), {}, Given(launch="rl @ y.toml --trainer @ digits.toml")
+    )
     overlaid = overlay(view)
     assert overlaid is not None
     assert "digits" in overlaid.unread[0].message
@@ -80,11 +90,16 @@ def test_yaml_that_is_none(tmp_path: Path, text: str, line: int, told: str) -> N
 def test_a_number_in_quotes_that_python_cannot_count(tmp_path: Path) -> None:
     (tmp_path / "x.toml").write_text(CURRENT.replace("max_steps = 1000", f'max_steps = "{DIGITS}"'))
     assert [item.line for item in lint(tmp_path / "x.toml", NEW) if item.level == "error"] == [2]
-    (tmp_path / "y.toml").write_text(JANUARY.replace("max_tokens = 2048", f'max_tokens = "{"9" * 400}"'))
+    (tmp_path / "y.toml").write_text(
+        JANUARY.replace("max_tokens = 2048", f'max_tokens = "{"9" * 400}"')
+    )
     assert lint(tmp_path / "y.toml", OLD) == []
 
 
-@pytest.mark.parametrize(("key", "shown"), [('"a\\nb"', '"a\\nb"'), ('"model.name"', '"model.name"'), ("a" * 5000, "aaa...")])
+@pytest.mark.parametrize(
+    ("key", "shown"),
+    [('"a\\nb"', '"a\\nb"'), ('"model.name"', '"model.name"'), ("a" * 5000, "aaa...")],
+)
 def test_a_strange_key_is_shown_on_one_line(tmp_path: Path, key: str, shown: str) -> None:
     (tmp_path / "x.toml").write_text(f"{key} = 1\n" + CURRENT)
     (told,) = lint(tmp_path / "x.toml", NEW)

@@ -1,4 +1,6 @@
-"""Keeps groups of episodes under way while the gate is open, and makes batches of those that came back whole."""
+"""Keeps groups of episodes under way while the gate is open, and makes batches of those that came
+back whole.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,11 @@ class Dispatcher:
 
     def fill(self, version: int) -> None:
         """Start groups up to the limit, when the gate is open."""
-        while self.gate.is_set() and not self.closed and (len(self._inflight) + 1) * self._group_size <= self._max_inflight:
+        while (
+            self.gate.is_set()
+            and not self.closed
+            and (len(self._inflight) + 1) * self._group_size <= self._max_inflight
+        ):
             name = self._names[self.examples % len(self._names)]
             identity = str(uuid.uuid4())
             self._inflight[identity] = (name, version)
@@ -70,7 +76,9 @@ class Dispatcher:
             self.examples += 1
 
     def next_episodes(self, seconds: float) -> list[Message]:
-        """The next finished group, each episode stamped with its source and the policy it started from; empty after `seconds`."""
+        """The next finished group, each episode stamped with its source and the policy it started
+        from; empty after `seconds`.
+        """
         try:
             identity, group = self._arrived.get(timeout=seconds)
         except queue.Empty:
@@ -80,13 +88,17 @@ class Dispatcher:
             episode |= {"group": identity, "env": name, "policy": version}
             if "error" in episode:
                 kind, text = episode["error"]
-                self._log.warning(f"Trace failed in group {identity} ({name}) — {kind}: {text}", "dispatcher.py::608")
+                self._log.warning(
+                    f"Trace failed in group {identity} ({name}) — {kind}: {text}",
+                    "dispatcher.py::608",
+                )
         return group
 
     def add(self, group: list[Message], step: int) -> Batch | None:
         """Take a finished group; return the batch when it is full.
 
-        Raises RuntimeError after ten batches' worth of groups without one good episode, and after ten batches without any advantage.
+        Raises RuntimeError after ten batches' worth of groups without one good episode, and after
+        ten batches without any advantage.
         """
         good = [episode for episode in group if "error" not in episode]
         self._pending.arrived += len(group)
@@ -96,10 +108,14 @@ class Dispatcher:
             return None
         self._zero_output_units = self._zero_output_windows = 0
         advantages = rollouts.advantages([episode["reward"] for episode in good])
-        self._pending.effective += [{**episode, "advantage": value} for episode, value in zip(good, advantages, strict=True)]
+        self._pending.effective += [
+            {**episode, "advantage": value} for episode, value in zip(good, advantages, strict=True)
+        ]
         if len(self._pending.effective) < self._batch_size:
             return None
-        if self._filter_zero_advantages and not any(episode["advantage"] for episode in self._pending.effective):
+        if self._filter_zero_advantages and not any(
+            episode["advantage"] for episode in self._pending.effective
+        ):
             self._note_empty_batch(step)
             return None
         self._empty_in_a_row = 0
@@ -107,7 +123,9 @@ class Dispatcher:
         return batch
 
     def _note_zero_output(self, count: int) -> None:
-        """Count episodes of a group of which none can be trained on (train_sink.py:312-340 of 559b44772)."""
+        """Count episodes of a group of which none can be trained on (train_sink.py:312-340 of
+        559b44772).
+        """
         self._zero_output_units += count
         windows = self._zero_output_units // self._batch_size
         if windows <= self._zero_output_windows:
@@ -120,12 +138,14 @@ class Dispatcher:
         )
         if windows >= _MAX_ZERO_OUTPUT:
             raise RuntimeError(
-                f"{windows} consecutive zero-output batch equivalents — "
-                "check the curriculum admission policy, task difficulty, and staleness drops."
+                f"{windows} consecutive zero-output batch equivalents — check the curriculum "
+                "admission policy, task difficulty, and staleness drops."
             )
 
     def _note_empty_batch(self, step: int) -> None:
-        """Drop a batch in which no answer is better than another (orchestrator.py:641-653 of 559b44772)."""
+        """Drop a batch in which no answer is better than another (orchestrator.py:641-653 of
+        559b44772).
+        """
         self._pending.effective = []
         self._empty_in_a_row += 1
         self._log.warning(
@@ -134,17 +154,25 @@ class Dispatcher:
             "orchestrator.py::642",
         )
         if self._empty_in_a_row >= _MAX_EMPTY_BATCHES:
-            text = f"{self._empty_in_a_row} consecutive empty train batches — check algorithm credit and task difficulty."
+            text = (
+                f"{self._empty_in_a_row} consecutive empty train batches — check algorithm "
+                "credit and task difficulty."
+            )
             raise RuntimeError(text)
 
     def view(self) -> str:
         """The line that is logged every `log.interval` seconds."""
         have, inflight = len(self._pending.effective), len(self._inflight) * self._group_size
         share = have / self._batch_size
-        return f"Train batch {have}/{self._batch_size} ({share:.1%}); {inflight} inflight episodes (train={inflight}, eval=0)"
+        return (
+            f"Train batch {have}/{self._batch_size} ({share:.1%}); {inflight} inflight episodes "
+            f"(train={inflight}, eval=0)"
+        )
 
     def close(self) -> int:
-        """No more groups; what is under way is given up. The number of episodes that this cancels."""
+        """No more groups; what is under way is given up. The number of episodes that this
+        cancels.
+        """
         self.closed = True
         cancelled = len(self._inflight) * self._group_size
         self._inflight.clear()

@@ -16,7 +16,9 @@ def main(arguments: Sequence[str]) -> int:
     """Serves until a worker fails (exit 1) or somebody ends it."""
     processes.set_title("PRIME-RL::EnvServer")
     config = parse_or_exit(arguments, {})
-    log = Logger(config.get("log.vf_level", "info"), json_lines=bool(config.get("log.json_logging")))
+    log = Logger(
+        config.get("log.vf_level", "info"), json_lines=bool(config.get("log.json_logging"))
+    )
     address = str(config.get("serve.address", "tcp://127.0.0.1:5000"))
     host, _, port = address.removeprefix("tcp://").rpartition(":")
     try:
@@ -30,7 +32,10 @@ def main(arguments: Sequence[str]) -> int:
         if os.fork() == 0:
             rollouts.serve(listener, number, score)
     listener.close()
-    log.info(f"Serving {config.get('env.taskset.id', 'environment')} at {address} with {workers} worker(s)")
+    log.info(
+        f"Serving {config.get('env.taskset.id', 'environment')} at {address} with {workers} "
+        "worker(s)"
+    )
     pid, status = os.wait()
     log.error(f"Env worker {pid} exited with code {os.waitstatus_to_exitcode(status)}")
     return 1

@@ -1,4 +1,6 @@
-"""`inference`: the engine's API server on `backend_port`, behind a router on `server.port` that is its child."""
+"""`inference`: the engine's API server on `backend_port`, behind a router on `server.port` that is
+its child.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,10 @@ def main(arguments: Sequence[str]) -> int:
                 model=config.get("vllm.model", "Qwen/Qwen3-0.6B"),
                 max_model_len=config.get("vllm.max_model_len", 4096),
                 utilization=config.get("vllm.gpu_memory_utilization", 0.9),
-                devices=gpu.visible()[: config.get("vllm.tensor_parallel_size", 1) * config.get("vllm.data_parallel_size", 1)],
+                devices=gpu.visible()[
+                    : config.get("vllm.tensor_parallel_size", 1)
+                    * config.get("vllm.data_parallel_size", 1)
+                ],
             )
         )
     finally:
@@ -38,8 +43,21 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _router_command(config: Config, host: str, port: int, backend: int) -> list[str]:
-    command = ["vllm-router", "--policy", config.get("router.policy", "consistent_hash"), "--host", host, "--port", str(port)]
-    command += ["--worker-urls", f"http://localhost:{backend}", "--intra-node-data-parallel-size", "1"]
+    command = [
+        "vllm-router",
+        "--policy",
+        config.get("router.policy", "consistent_hash"),
+        "--host",
+        host,
+        "--port",
+        str(port),
+    ]
+    command += [
+        "--worker-urls",
+        f"http://localhost:{backend}",
+        "--intra-node-data-parallel-size",
+        "1",
+    ]
     command += ["--request-id-headers", "x-session-id", "--worker-startup-timeout-secs", "4200"]
     return [*command, "--prometheus-port", str(port + 21000)]
 

@@ -1,4 +1,6 @@
-"""The file monitor: `metrics.jsonl`, to which trainer and orchestrator both append, and the traces of every episode."""
+"""The file monitor: `metrics.jsonl`, to which trainer and orchestrator both append, and the traces
+of every episode.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,14 @@ class FileMonitor:
 
     def log(self, metrics: dict[str, Any], step: int) -> None:
         """One row; what is no finite number is left out."""
-        finite = {key: value for key, value in metrics.items() if not isinstance(value, float) or math.isfinite(value)}
-        os.write(self._fd, (json.dumps({"step": step, "time": time.time(), **finite}) + "\n").encode())
+        finite = {
+            key: value
+            for key, value in metrics.items()
+            if not isinstance(value, float) or math.isfinite(value)
+        }
+        os.write(
+            self._fd, (json.dumps({"step": step, "time": time.time(), **finite}) + "\n").encode()
+        )
 
     def traces(self, episodes: list[dict[str, Any]], step: int, subset: str) -> None:
         """`subset`: all (as they arrive) or effective (what was shipped)."""

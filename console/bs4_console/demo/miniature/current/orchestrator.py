@@ -1,7 +1,9 @@
-"""`orchestrator`: ships batch N once policy N - 2 is published, and checkpoints what it shipped, trained or not.
+"""`orchestrator`: ships batch N once policy N - 2 is published, and checkpoints what it shipped,
+trained or not.
 
-Steps count from 1, policies from 0. On its way out, also after an error or an interrupt, it writes a last checkpoint of the step
-shipped last: a directory that the trainer may never have completed (prime-rl.md 2.2).
+Steps count from 1, policies from 0. On its way out, also after an error or an interrupt, it writes
+a last checkpoint of the step shipped last: a directory that the trainer may never have completed
+(prime-rl.md 2.2).
 """
 
 from __future__ import annotations
@@ -41,7 +43,14 @@ def main(arguments: Sequence[str]) -> int:
     log = Logger(config.get("log.level", "info"), json_lines=bool(config.get("log.json_logging")))
     try:
         _Orchestrator(config, log).run()
-    except (OSError, ValueError, RuntimeError, MemoryError, client.APIConnectionError, client.APIStatusError) as error:
+    except (
+        OSError,
+        ValueError,
+        RuntimeError,
+        MemoryError,
+        client.APIConnectionError,
+        client.APIStatusError,
+    ) as error:
         log.failure("Fatal error in run_orchestrator", error, "utils.py::55")
         return 1
     return 0
@@ -75,18 +84,31 @@ class _Orchestrator:
         config, log = self._config, self._log
         log.info("Starting orchestrator (algorithm: grpo)")
         base_url = config.get("model.client.base_url", "http://localhost:8000/v1")
-        admin = str(config.get("model.client.admin_base_url", [base_url])[0]).rstrip("/").removesuffix("/v1")
-        log.info(f"Initializing policy inference pool (base_url={base_url}, model={config.get('model.name')})")
+        admin = (
+            str(config.get("model.client.admin_base_url", [base_url])[0])
+            .rstrip("/")
+            .removesuffix("/v1")
+        )
+        log.info(
+            f"Initializing policy inference pool (base_url={base_url}, "
+            f"model={config.get('model.name')})"
+        )
         self._monitor = FileMonitor(self._run)
         if config.has("monitors.wandb"):
             wandb.init(self._run, offline=bool(config.get("monitors.wandb.offline")))
-        log.info(f"Logging metrics to {self._run / 'metrics.jsonl'} and episodes to {self._run / 'rollouts'}")
+        log.info(
+            f"Logging metrics to {self._run / 'metrics.jsonl'} and episodes to "
+            f"{self._run / 'rollouts'}"
+        )
         log.info("Loading training environments")
         limit = config.get("train.sampling.max_completion_tokens", 16)
         sampling = rollouts.Sampling(base_url, config.get("model.name"), limit, pace.paced(1200))
         sources = config.get("train.source", [])
         groups = {
-            settings.source_name(source): rollouts.Groups(rollouts.connect(source["serve"]["address"]), sampling) for source in sources
+            settings.source_name(source): rollouts.Groups(
+                rollouts.connect(source["serve"]["address"]), sampling
+            )
+            for source in sources
         }
         log.success("Train environment(s) ready")
         log.info("Waiting for policy inference pool to be ready", "orchestrator.py::271")
@@ -99,8 +121,17 @@ class _Orchestrator:
         batch_size = config.get("batch_size", 128)
         limit = config.get("concurrency.max_inflight", 1024)
         filtered = bool(config.get("train.filter_zero_advantages", True))
-        self._dispatcher = Dispatcher(groups, config.get("group_size", 1), batch_size, limit, log, filter_zero_advantages=filtered)
-        self._watcher = Watcher(self._run / "broadcasts", client.Connection(admin), log, self._update_gate)
+        self._dispatcher = Dispatcher(
+            groups,
+            config.get("group_size", 1),
+            batch_size,
+            limit,
+            log,
+            filter_zero_advantages=filtered,
+        )
+        self._watcher = Watcher(
+            self._run / "broadcasts", client.Connection(admin), log, self._update_gate
+        )
         version = self._resume()
         log.info(f"Initializing micro batch sender ({config.get('rollout_transport')})")
         wait_for(step_path(self._run / "broadcasts", version) / "STABLE", log.debug)
@@ -138,8 +169,8 @@ class _Orchestrator:
             if self._max_steps is not None and self._progress.step > self._max_steps:
                 cancelled = self._dispatcher.close()
                 self._log.info(
-                    f"Shipped the final batch — draining pipeline (cancelled {cancelled} in-flight train episode(s); "
-                    "any in-flight evals will complete)"
+                    f"Shipped the final batch — draining pipeline (cancelled {cancelled} "
+                    "in-flight train episode(s); any in-flight evals will complete)"
                 )
                 self._log.info("Pipeline drained, exiting main loop")
                 return
@@ -165,7 +196,11 @@ class _Orchestrator:
         self._send(step, batch)
         self._progress.step += 1
         self._update_gate()
-        if self._interval and step % self._interval == 0 and not (self._max_steps is not None and step >= self._max_steps):
+        if (
+            self._interval
+            and step % self._interval == 0
+            and not (self._max_steps is not None and step >= self._max_steps)
+        ):
             self._log.info(f"Saving checkpoint at step {step}")
             self._save(step)
         self._report(step, step_time, batch)
@@ -176,7 +211,8 @@ class _Orchestrator:
         with self._watcher.published:
             if self._watcher.version < required:
                 self._log.info(
-                    f"Holding batch {step} until the trainer publishes policy v{required} (currently v{self._watcher.version})",
+                    f"Holding batch {step} until the trainer publishes policy v{required} "
+                    f"(currently v{self._watcher.version})",
                     "orchestrator.py::671",
                 )
             while self._watcher.version < required:
@@ -188,7 +224,9 @@ class _Orchestrator:
         if (self._progress.step - 1) - self._watcher.version > _LAG:
             if gate.is_set():
                 self._log.info(
-                    "Pausing dispatcher to prevent orchestrator from racing from trainer. Waiting for new policy...", "orchestrator.py::983"
+                    "Pausing dispatcher to prevent orchestrator from racing from trainer. "
+                    "Waiting for new policy...",
+                    "orchestrator.py::983",
                 )
             gate.clear()
         else:
@@ -207,7 +245,9 @@ class _Orchestrator:
 
     def _save(self, step: int) -> None:
         state: dict[str, Any] = {**asdict(self._progress), **self._dispatcher.state()}
-        checkpoint.save_orchestrator(step_path(self._checkpoints, step) / "orchestrator", state, None)
+        checkpoint.save_orchestrator(
+            step_path(self._checkpoints, step) / "orchestrator", state, None
+        )
 
     def _report(self, step: int, step_time: float, batch: Batch) -> None:
         numbers = rollouts.statistics(batch.effective)
@@ -216,7 +256,11 @@ class _Orchestrator:
         self._progress.total_tokens += numbers["tokens"]
         self._progress.total_samples += batch.arrived
         self._progress.total_problems += len({episode["group"] for episode in batch.effective})
-        totals = {f"progress/total_{key}": value for key, value in asdict(self._progress).items() if key == "tokens"}
+        totals = {
+            f"progress/total_{key}": value
+            for key, value in asdict(self._progress).items()
+            if key == "tokens"
+        }
         self._monitor.log(
             {
                 "progress/tokens": numbers["tokens"],
@@ -231,9 +275,10 @@ class _Orchestrator:
         )
         self._log.progress("Generating", count, count, step)
         self._log.success(
-            f"Step {step} | {duration(step_time):>7} | Reward {numbers['reward']:.4f} | Trainable {trainable}/{count} "
-            f"({trainable / count:.1%}) | Turns 1.0 | Branches 1.0 | Max Off-Policy {self._staleness(step, batch)} | "
-            f"Error {batch.errors / max(batch.arrived, 1):.1%} | Cancelled 0.0% | Truncation 0.0%",
+            f"Step {step} | {duration(step_time):>7} | Reward {numbers['reward']:.4f} | Trainable "
+            f"{trainable}/{count} ({trainable / count:.1%}) | Turns 1.0 | Branches 1.0 | Max "
+            f"Off-Policy {self._staleness(step, batch)} | Error "
+            f"{batch.errors / max(batch.arrived, 1):.1%} | Cancelled 0.0% | Truncation 0.0%",
             "orchestrator.py::880",
         )
 
@@ -246,7 +291,10 @@ class _Orchestrator:
         if clean:
             self._log.success(f"Orchestrator step loop done in {elapsed}", "orchestrator.py::499")
         else:
-            self._log.warning(f"Orchestrator interrupted after {elapsed} — forcing cleanup (not a clean exit)", "orchestrator.py::508")
+            self._log.warning(
+                f"Orchestrator interrupted after {elapsed} — forcing cleanup (not a clean exit)",
+                "orchestrator.py::508",
+            )
         if self._config.has("ckpt") and self._progress.step > 1:
             self._progress.step -= 1
             self._log.info("Writing final checkpoint")

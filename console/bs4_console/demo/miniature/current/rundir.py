@@ -14,7 +14,8 @@ _LAUNCHER_FILES = ("configs", "rl.sbatch", "sft.sbatch")
 
 
 def prepare(config: Config, run: Path, log: Logger) -> int | None:
-    """Guard and clean before a start, and give the step to resume from. Raises FileExistsError for a run directory in use.
+    """Guard and clean before a start, and give the step to resume from. Raises FileExistsError for
+    a run directory in use.
 
     Without an explicit step it resumes from the largest directory of checkpoints, complete or not.
     """
@@ -34,11 +35,15 @@ def prepare(config: Config, run: Path, log: Logger) -> int | None:
     if step is None:
         log.info("Training from scratch, cleaning any stale rollouts and broadcasts", "rl.py::650")
     else:
-        log.info(f"Resuming from step {step}, cleaning future rollouts and broadcasts", "rl.py::647")
+        log.info(
+            f"Resuming from step {step}, cleaning future rollouts and broadcasts", "rl.py::647"
+        )
     for directory in (run / "rollouts", run / "broadcasts"):
         gone = remove_steps_above(directory, -1 if step is None else step)
         if gone:
-            log.info(f"Deleting {len(gone)} step directories in {directory} ({','.join(map(str, gone))})")
+            log.info(
+                f"Deleting {len(gone)} step directories in {directory} ({','.join(map(str, gone))})"
+            )
     return step
 
 
@@ -50,9 +55,10 @@ def _guard(run: Path, *, clean: bool, log: Logger) -> None:
         return
     if run.exists() and any(entry.name not in _LAUNCHER_FILES for entry in run.iterdir()):
         raise FileExistsError(
-            f"Run directory '{run}' already contains artifacts from a previous run. To resume the latest step of the previous run, pass "
-            "--resume (or --resume.step N). To delete the existing directory and start fresh, set clean=true or --clean via CLI. "
-            "Otherwise use a unique run name (run.name or --run.name via CLI) or output_dir for this run."
+            f"Run directory '{run}' already contains artifacts from a previous run. To resume the "
+            "latest step of the previous run, pass --resume (or --resume.step N). To delete the "
+            "existing directory and start fresh, set clean=true or --clean via CLI. Otherwise "
+            "use a unique run name (run.name or --run.name via CLI) or output_dir for this run."
         )
 
 
@@ -60,7 +66,11 @@ def new_log_dir(run: Path) -> Path:
     """`logs/attempt_<n>`, with `logs/latest` pointing to it."""
     logs = run / "logs"
     logs.mkdir(parents=True, exist_ok=True)
-    numbers = [int(path.name.removeprefix("attempt_")) for path in logs.glob("attempt_*") if path.name.removeprefix("attempt_").isdigit()]
+    numbers = [
+        int(path.name.removeprefix("attempt_"))
+        for path in logs.glob("attempt_*")
+        if path.name.removeprefix("attempt_").isdigit()
+    ]
     attempt = logs / f"attempt_{1 + max(numbers, default=0)}"
     attempt.mkdir()
     link = logs / f".{attempt.name}"

@@ -1,4 +1,6 @@
-"""The current generation's config: known keys, run directory, and how shared values reach the components."""
+"""The current generation's config: known keys, run directory, and how shared values reach the
+components.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,16 @@ from ..config import Config, ConfigError, Tree, keys
 
 KNOWN = {
     "": keys(
-        "ckpt clean deployment dry_run env_vars inference log max_steps model monitors orchestrator output_dir resume "
-        "rollout_transport run seq_len slurm tokenizer trainer weight_broadcast"
+        "ckpt clean deployment dry_run env_vars inference log max_steps model monitors "
+        "orchestrator output_dir resume rollout_transport run seq_len slurm tokenizer trainer "
+        "weight_broadcast"
     ),
     "orchestrator": keys(
-        "algo batch_size ckpt collect_inference_metrics concurrency env_server_base_port env_vars eval group_size heartbeat "
-        "inference_metrics_roles log max_off_policy_steps max_steps model monitors num_train_workers output_dir pad_to_multiple_of "
-        "renderer resume rollout_transport seq_len tasks_per_minute token_batch_size tokenizer train weight_broadcast"
+        "algo batch_size ckpt collect_inference_metrics concurrency env_server_base_port env_vars "
+        "eval group_size heartbeat inference_metrics_roles log max_off_policy_steps max_steps "
+        "model monitors num_train_workers output_dir pad_to_multiple_of renderer resume "
+        "rollout_transport seq_len tasks_per_minute token_batch_size tokenizer train "
+        "weight_broadcast"
     ),
     "ckpt": keys("interval keep_interval keep_last output_dir"),
     "resume": keys("dir step"),
@@ -27,7 +32,9 @@ _MODEL = "Qwen/Qwen3-0.6B"
 
 
 def source_name(source: Tree) -> str:
-    return str(source.get("name") or (source.get("env", {}).get("taskset") or {}).get("id") or "default")
+    return str(
+        source.get("name") or (source.get("env", {}).get("taskset") or {}).get("id") or "default"
+    )
 
 
 def run_dir(config: Config) -> Path:
@@ -36,23 +43,44 @@ def run_dir(config: Config) -> Path:
         return Path(config.get("run.dir")).absolute()
     name = config.get("run.name")
     if name is None:
-        sources = "-".join(source_name(source) for source in config.get("orchestrator.train.source", []))
-        name = f"{sources or 'rl'}--{str(config.get('model.name', _MODEL)).split('/')[-1].lower()}--{uuid.uuid4().hex[:8]}"
+        sources = "-".join(
+            source_name(source) for source in config.get("orchestrator.train.source", [])
+        )
+        model = str(config.get("model.name", _MODEL)).split("/")[-1].lower()
+        name = f"{sources or 'rl'}--{model}--{uuid.uuid4().hex[:8]}"
         config.set("run.name", name)
     return Path(config.get("output_dir", "outputs")).absolute() / str(name)
 
 
 def refuse_unsupported(config: Config) -> None:
-    """The real defaults are ZMQ and NCCL; this miniature has the file system transports only and says so rather than pretend."""
+    """The real defaults are ZMQ and NCCL; this miniature has the file system transports only and
+    says so rather than pretend.
+    """
     for table, default in (("rollout_transport", "zmq"), ("weight_broadcast", "nccl")):
         kind = config.get(f"{table}.type", default)
         if kind != "filesystem":
-            raise ConfigError(f"--{table.replace('_', '-')}.type\nThe miniature trainer has only 'filesystem' (got '{kind}')")
+            raise ConfigError(
+                f"--{table.replace('_', '-')}.type\nThe miniature trainer has only "
+                f"'filesystem' (got '{kind}')"
+            )
 
 
 def split(config: Config, run: Path) -> tuple[Tree | None, Tree, Tree]:
-    """Inference (or None), orchestrator and trainer, resolved as the launcher writes them to `configs/*.json`."""
-    shared = {key: config.get(key) for key in ("max_steps", "ckpt", "resume", "rollout_transport", "weight_broadcast", "log", "monitors")}
+    """Inference (or None), orchestrator and trainer, resolved as the launcher writes them to
+    `configs/*.json`.
+    """
+    shared = {
+        key: config.get(key)
+        for key in (
+            "max_steps",
+            "ckpt",
+            "resume",
+            "rollout_transport",
+            "weight_broadcast",
+            "log",
+            "monitors",
+        )
+    }
     orchestrator = _section(config, "orchestrator", shared) | {"output_dir": str(run)}
     trainer = _section(config, "trainer", shared) | {"output_dir": str(run)}
     model = config.get("model.name", _MODEL)
@@ -67,12 +95,16 @@ def split(config: Config, run: Path) -> tuple[Tree | None, Tree, Tree]:
         serve.setdefault("address", f"tcp://127.0.0.1:{base_port + number}")
     orchestrator["train"] = copy.deepcopy(config.get("orchestrator.train", {}))
     client = orchestrator["model"].setdefault("client", {})
-    client.setdefault("base_url", "http://localhost:8000/v1")  # whatever port the server has; the launcher compares them
+    client.setdefault(
+        "base_url", "http://localhost:8000/v1"
+    )  # whatever port the server has; the launcher compares them
     inference = None
     if config.has("inference"):
         inference = _section(config, "inference", {"log": config.get("log")})
         inference.setdefault("vllm", {}).setdefault("model", model)
-        client.setdefault("admin_base_url", [f"http://localhost:{config.get('inference.backend_port', 8100)}/v1"])
+        client.setdefault(
+            "admin_base_url", [f"http://localhost:{config.get('inference.backend_port', 8100)}/v1"]
+        )
     return inference, orchestrator, trainer
 
 

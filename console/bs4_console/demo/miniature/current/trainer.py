@@ -1,4 +1,6 @@
-"""A trainer rank, started by torchrun. Steps count from 1; step N trains policy N - 1 into policy N and broadcasts it."""
+"""A trainer rank, started by torchrun. Steps count from 1; step N trains policy N - 1 into policy N
+and broadcasts it.
+"""
 
 from __future__ import annotations
 
@@ -62,12 +64,17 @@ class _Trainer:
         self._log.info("Initializing weight broadcast (type='filesystem')")
         self._resume()
         self._log.info(
-            f"Starting from step {self._progress.step} (total_tokens={self._progress.total_tokens}, "
+            f"Starting from step {self._progress.step} "
+            f"(total_tokens={self._progress.total_tokens}, "
             f"total_samples={self._progress.total_samples})",
             "train.py::234",
         )
         self._log.info(f"Starting training loop (max_steps={self._max_steps or 'infinite'})")
-        self._log.info(f"Broadcasting startup policy weights (v{self._progress.step - 1}) to inference engines", "train.py::276")
+        self._log.info(
+            f"Broadcasting startup policy weights (v{self._progress.step - 1}) to inference "
+            "engines",
+            "train.py::276",
+        )
         self._broadcast(self._progress.step - 1)
         self._loop()
         if self._config.has("ckpt"):
@@ -85,7 +92,9 @@ class _Trainer:
 
     def _resume(self) -> None:
         root = Path(self._config.get("ckpt.output_dir") or self._run) / "checkpoints"
-        rotation = checkpoint.Rotation(root, self._config.get("ckpt.keep_last"), self._config.get("resume.step"))
+        rotation = checkpoint.Rotation(
+            root, self._config.get("ckpt.keep_last"), self._config.get("resume.step")
+        )
         self._checkpoints = checkpoint.TrainerCheckpoints(rotation, self._world)
         if not self._config.has("resume"):
             return
@@ -105,7 +114,9 @@ class _Trainer:
         while True:
             step = self._progress.step
             last = self._max_steps is not None and step >= self._max_steps
-            self._train(step, save=bool(self._interval) and not last and step % (self._interval or 1) == 0)
+            self._train(
+                step, save=bool(self._interval) and not last and step % (self._interval or 1) == 0
+            )
             if last:
                 return
             self._progress.step += 1
@@ -117,12 +128,18 @@ class _Trainer:
         self._world.barrier()
         waited = time.monotonic() - started
         examples = json.loads(path.read_text())["examples"]
-        # The whole step takes STEP_SECONDS when the batch was there, and at least a third of it when it had to be waited for.
-        compute = max(pace.STEP_SECONDS / 3, pace.STEP_SECONDS - waited) * self._rng.uniform(0.92, 1.04)
+        # The whole step takes STEP_SECONDS when the batch was there, and at least a third of it
+        # when it had to be waited for.
+        compute = max(pace.STEP_SECONDS / 3, pace.STEP_SECONDS - waited) * self._rng.uniform(
+            0.92, 1.04
+        )
         self._memory.busy(compute, 96)
         time.sleep(compute)
         lag = max((step - 1 - example["policy"] for example in examples), default=0)
-        rewards, rate = [example["reward"] for example in examples], self._config.get("optim.lr", 1e-6)
+        rewards, rate = (
+            [example["reward"] for example in examples],
+            self._config.get("optim.lr", 1e-6),
+        )
         self._skill, update = policy.learn(self._skill, rewards, max(lag, 0), self._rng, rate)
         self._broadcast(step)
         tokens = self._config.get("model.seq_len", 2048) * len(examples) * self._world.size
@@ -133,28 +150,47 @@ class _Trainer:
             self._save()
         self._report(step, time.monotonic() - started, waited, compute, tokens, update)
 
-    def _report(self, step: int, seconds: float, waited: float, compute: float, tokens: int, update: policy.Update) -> None:
+    def _report(
+        self,
+        step: int,
+        seconds: float,
+        waited: float,
+        compute: float,
+        tokens: int,
+        update: policy.Update,
+    ) -> None:
         throughput, lr = tokens / compute, self._config.get("optim.lr", 1e-6)
         mfu = min(throughput / 1650, 99)
         self._log.success(
-            f"Step {step} | {duration(seconds):>7} | Loss {update.loss:.4f} | Entropy {update.entropy:.4f} | "
-            f"Mismatch KL {update.mismatch_kl:.4f} | Grad. Norm {update.grad_norm:.4f} | LR {lr:.2e} | "
-            f"Throughput {throughput:.0f} tokens/s | MFU {mfu:.1f}% | Peak Mem. {self._peak_gib:.1f} GiB",
+            f"Step {step} | {duration(seconds):>7} | Loss {update.loss:.4f} | Entropy "
+            f"{update.entropy:.4f} | Mismatch KL {update.mismatch_kl:.4f} | Grad. Norm "
+            f"{update.grad_norm:.4f} | LR {lr:.2e} | Throughput {throughput:.0f} tokens/s | MFU "
+            f"{mfu:.1f}% | Peak Mem. {self._peak_gib:.1f} GiB",
             "train.py::638",
         )
         if not self._world.is_master:
             return
         for row in (
-            {"perf/throughput": throughput, "perf/throughput_per_gpu": throughput / self._world.size, "perf/mfu": mfu}
+            {
+                "perf/throughput": throughput,
+                "perf/throughput_per_gpu": throughput / self._world.size,
+                "perf/mfu": mfu,
+            }
             | {"perf/peak_memory": self._peak_gib},
             {"optim/lr": lr, "optim/grad_norm": update.grad_norm},
-            {"loss/mean": update.loss, "entropy/all/mean": update.entropy, "mismatch_kl/all/mean": update.mismatch_kl},
+            {
+                "loss/mean": update.loss,
+                "entropy/all/mean": update.entropy,
+                "mismatch_kl/all/mean": update.mismatch_kl,
+            },
             {"time/step": seconds, "time/wait_for_batch": waited, "time/forward_backward": compute},
         ):
             self._monitor.log(row, step)
 
     def _broadcast(self, version: int) -> None:
-        """The directory two versions back is removed again, unless a checkpoint's resume would need it."""
+        """The directory two versions back is removed again, unless a checkpoint's resume would need
+        it.
+        """
         if not self._world.is_master:
             return
         directory = step_path(self._broadcasts, version)
@@ -165,7 +201,13 @@ class _Trainer:
             shutil.rmtree(step_path(self._broadcasts, old), ignore_errors=True)
 
     def _save(self) -> None:
-        """The step just finished. `total_tokens` and the random state go on from here after a resume."""
-        state = {"progress": asdict(self._progress), "skill": self._skill, "rng": checkpoint.rng_state(self._rng.getstate())}
+        """The step just finished. `total_tokens` and the random state go on from here after a
+        resume.
+        """
+        state = {
+            "progress": asdict(self._progress),
+            "skill": self._skill,
+            "rng": checkpoint.rng_state(self._rng.getstate()),
+        }
         self._checkpoints.save(self._progress.step, state)
         self._checkpoints.maybe_clean(self._log.debug)

@@ -1,4 +1,6 @@
-"""Follows the trainer's broadcasts: advances the policy version, then brings the inference server to it."""
+"""Follows the trainer's broadcasts: advances the policy version, then brings the inference server
+to it.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,13 @@ _ATTEMPTS = 10
 
 
 class Watcher:
-    """`version` is the newest published policy. `error` is set when an update failed for good; the orchestrator then ends."""
+    """`version` is the newest published policy. `error` is set when an update failed for good; the
+    orchestrator then ends.
+    """
 
-    def __init__(self, broadcasts: Path, admin: Connection, log: Logger, on_version: Callable[[], None]) -> None:
+    def __init__(
+        self, broadcasts: Path, admin: Connection, log: Logger, on_version: Callable[[], None]
+    ) -> None:
         self._broadcasts = broadcasts
         self._admin = admin
         self._log = log
@@ -37,7 +43,9 @@ class Watcher:
             while True:
                 latest = latest_stable(self._broadcasts) or 0
                 if latest > self.version:
-                    with self.published:  # a batch held for this version may go before the server has it
+                    with (
+                        self.published
+                    ):  # a batch held for this version may go before the server has it
                         self.version = latest
                         self.published.notify_all()
                     self.update_weights(latest)
@@ -49,7 +57,9 @@ class Watcher:
                 self.published.notify_all()
 
     def update_weights(self, version: int) -> None:
-        """Pause the engine, load, resume. Each call is tried ten times; then the error is the run's end."""
+        """Pause the engine, load, resume. Each call is tried ten times; then the error is the run's
+        end.
+        """
         directory = step_path(self._broadcasts, version)
         self._log.info(f"Updating policy in-flight to v{version}", "client.py::256")
         self._post("/pause?mode=keep&clear_cache=false", None, 300)
@@ -61,7 +71,9 @@ class Watcher:
             self._post("/resume", None, 300)
 
     def _post(self, path: str, body: Any, timeout: float) -> None:
-        """1, 2, 4, 8 and then every 10 s, twice `timeout` in all: 65 s when nobody listens, 10 minutes for a hung /pause."""
+        """1, 2, 4, 8 and then every 10 s, twice `timeout` in all: 65 s when nobody listens, 10
+        minutes for a hung /pause.
+        """
         deadline = time.monotonic() + pace.paced(2 * timeout)
         for attempt in range(_ATTEMPTS):
             try:

@@ -1,4 +1,6 @@
-"""`orchestrator`: collects batches of rollouts and writes them for the trainer's packer, at most `max_async_level` steps ahead."""
+"""`orchestrator`: collects batches of rollouts and writes them for the trainer's packer, at most
+`max_async_level` steps ahead.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +30,25 @@ class Progress:
 def main(arguments: Sequence[str]) -> int:
     config = parse_or_exit(arguments, {})
     output = Path(config.get("output_dir", "outputs/run_default"))
-    log = Logger(config.get("log.level", "info"), output / "logs" / "orchestrator.log" if config.get("log.file", True) else None)
+    log = Logger(
+        config.get("log.level", "info"),
+        output / "logs" / "orchestrator.log" if config.get("log.file", True) else None,
+    )
     try:
         _Orchestrator(config, output, log).run()
-    except (OSError, ValueError, RuntimeError, MemoryError, client.APIConnectionError, client.APIStatusError) as error:
-        log.failure(f"An error has been caught in function 'orchestrate', process 'MainProcess' ({os.getpid()}):", error)
+    except (
+        OSError,
+        ValueError,
+        RuntimeError,
+        MemoryError,
+        client.APIConnectionError,
+        client.APIStatusError,
+    ) as error:
+        log.failure(
+            "An error has been caught in function 'orchestrate', process 'MainProcess' "
+            f"({os.getpid()}):",
+            error,
+        )
         rollouts.end_workers()
         return 1
     return 0
@@ -54,15 +70,28 @@ class _Orchestrator:
         configs = self._output / "configs"
         configs.mkdir(parents=True, exist_ok=True)
         (configs / "orch.toml").write_text(to_toml(config.tree))
-        log.info(f"Initializing OpenAI client (base_url={self._base_url}, api_key_var=OPENAI_API_KEY, headers={{}})")
+        log.info(
+            f"Initializing OpenAI client (base_url={self._base_url}, api_key_var=OPENAI_API_KEY, "
+            f"headers={{}})"
+        )
         log.info(f"Initializing checkpoint manager ({config.get('ckpt')})")
         resume = self._resume_step()
         if config.has("wandb"):
-            wandb.init(self._output, offline=bool(config.get("wandb.offline")), identity=config.get("wandb.id"))
-        scores = [environment.load(env["id"], log.error) for env in config.get("env", [{"id": "reverse-text"}])]
+            wandb.init(
+                self._output,
+                offline=bool(config.get("wandb.offline")),
+                identity=config.get("wandb.id"),
+            )
+        scores = [
+            environment.load(env["id"], log.error)
+            for env in config.get("env", [{"id": "reverse-text"}])
+        ]
         log.info("Starting 1 env worker(s) (1 per env)")
         sampling = rollouts.Sampling(
-            self._base_url, config.get("model.name"), config.get("sampling.max_tokens", 16), pace.paced(config.get("client.timeout", 1200))
+            self._base_url,
+            config.get("model.name"),
+            config.get("sampling.max_tokens", 16),
+            pace.paced(config.get("client.timeout", 1200)),
         )
         groups = rollouts.Groups(rollouts.fork_worker(scores[0]), sampling)
         self._scheduler = Scheduler(config, groups, client.Connection(self._server), log)
@@ -80,7 +109,9 @@ class _Orchestrator:
         self._finish(groups)
 
     def _resume_step(self) -> int | None:
-        """-1 means the largest directory of *this* side's checkpoints, which need not be the trainer's."""
+        """-1 means the largest directory of *this* side's checkpoints, which need not be the
+        trainer's.
+        """
         step = self._config.get("ckpt.resume_step")
         if step is None or self._checkpoints is None:
             return None
@@ -134,14 +165,18 @@ class _Orchestrator:
         self._progress.total_samples += len(batch)
         self._progress.total_problems += len(batch) // self._config.get("rollouts_per_example", 1)
         self._log.success(
-            f"Step {step} | Time: {time.monotonic() - started:.2f}s | Reward: {numbers['reward']:.4f} | Throughput: "
-            f"{numbers['tokens'] / taken:.1f} tokens/s | Seq. Length: {numbers['seq_len']:.1f} tokens/sample | "
-            f"Async Level: {self._scheduler.async_level} | Max. Off-Policy Level: {self._scheduler.max_off_policy_level}",
+            f"Step {step} | Time: {time.monotonic() - started:.2f}s | Reward: "
+            f"{numbers['reward']:.4f} | Throughput: {numbers['tokens'] / taken:.1f} tokens/s | "
+            f"Seq. Length: {numbers['seq_len']:.1f} tokens/sample | Async Level: "
+            f"{self._scheduler.async_level} | Max. Off-Policy Level: "
+            f"{self._scheduler.max_off_policy_level}",
             "orchestrator.py::527",
         )
 
     def _trainable(self, batch: list[Message]) -> list[Message]:
-        """Return the rollouts that have tokens. After the death of the engine the batch shrinks, at last to nothing."""
+        """Return the rollouts that have tokens. After the death of the engine the batch shrinks, at
+        last to nothing.
+        """
         kept = []
         for rollout in batch:
             if rollout["tokens"]:

@@ -1,7 +1,9 @@
-"""The packer (in the trainer's rank 0): the orchestrator's batches in, micro batches for the ranks out.
+"""The packer (in the trainer's rank 0): the orchestrator's batches in, micro batches for the ranks
+out.
 
-Which batch it reads next is counted by itself, and it begins at the largest step number that it finds among the *orchestrator's*
-checkpoints when it first sees the run: neither the step to resume from nor a fresh start matters to it (runs.py:100 of a24ec986b).
+Which batch it reads next is counted by itself, and it begins at the largest step number that it
+finds among the *orchestrator's* checkpoints when it first sees the run: neither the step to resume
+from nor a fresh start matters to it (runs.py:100 of a24ec986b).
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ from ..steps import latest_step, step_path
 
 
 class Packer:
-    def __init__(self, output: Path, world: int, seq_len: int, start_step: int, log: Logger) -> None:
+    def __init__(
+        self, output: Path, world: int, seq_len: int, start_step: int, log: Logger
+    ) -> None:
         self._output = output
         self._world = world
         self._threshold = seq_len * world
@@ -35,11 +39,14 @@ class Packer:
         return self._seen
 
     def pack(self) -> None:
-        """One batch from the orchestrator to one file a rank. Waits for that batch, and for no other, without limit."""
+        """One batch from the orchestrator to one file a rank. Waits for that batch, and for no
+        other, without limit.
+        """
         batch = self._wait_for_batch()
         examples: list[Message] = batch["examples"]
         if examples:
-            # A batch that is smaller than the number of ranks is filled up with copies, so that every rank has one. An empty one is not.
+            # A batch that is smaller than the number of ranks is filled up with copies, so that
+            # every rank has one. An empty one is not.
             examples = examples + [examples[0]] * max(self._world - len(examples), 0)
         shares = [examples[rank :: self._world] for rank in range(self._world)]
         directory = step_path(self._output / "rollouts", self._sent)
@@ -60,22 +67,30 @@ class Packer:
             if (found := self._batch_path()) is not None:
                 if found.exists():
                     batch: Message = json.loads(found.read_text())
-                    if sum(example["tokens"] for example in batch["examples"]) * 2 >= self._threshold:
+                    if (
+                        sum(example["tokens"] for example in batch["examples"]) * 2
+                        >= self._threshold
+                    ):
                         return batch
                     if time.monotonic() - started > pace.paced(10):
-                        self._log.warning("Timeout waiting for enough tokens to pack", "packer.py::68")
+                        self._log.warning(
+                            "Timeout waiting for enough tokens to pack", "packer.py::68"
+                        )
                         return batch
                 since = since or time.monotonic()
                 waited = time.monotonic() - since
                 if found != path or waited - logged > pace.paced(10):
                     suffix = "" if found.exists() else f" (waiting {waited / pace.PACE:.1f}s)"
-                    self._log.debug(f"Looking for batches in {[found]}{suffix}", "filesystem.py::77")
+                    self._log.debug(
+                        f"Looking for batches in {[found]}{suffix}", "filesystem.py::77"
+                    )
                     path, logged = found, waited
             pace.poll()
 
     def _refused(self, configs: Path) -> bool:
-        """A run whose config cannot be used is told so in a file and looked at again a second later; the file goes once the config is
-        valid (runs.py:53-90 of a24ec986b)."""
+        """A run whose config cannot be used is told so in a file and looked at again a second
+        later; the file goes once the config is valid (runs.py:53-90 of a24ec986b).
+        """
         note = configs / "error.txt"
         if time.monotonic() < self._look_again:
             return True
@@ -84,13 +99,18 @@ class Packer:
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             note.write_text(f"Error parsing orchestrator config:\n{error}\n")
             self._look_again = time.monotonic() + pace.paced(1)
-            self._log.error(f"Error parsing orchestrator config for run {configs.parent.name}: {error}", "runs.py::88")
+            self._log.error(
+                f"Error parsing orchestrator config for run {configs.parent.name}: {error}",
+                "runs.py::88",
+            )
             return True
         note.unlink(missing_ok=True)
         return False
 
     def _batch_path(self) -> Path | None:
-        """Where the next batch must appear. The run is not seen before its orchestrator wrote its config."""
+        """Where the next batch must appear. The run is not seen before its orchestrator wrote its
+        config.
+        """
         run = self._output / "run_default"
         if self._seen is None:
             if not (run / "configs" / "orch.toml").exists() or self._refused(run / "configs"):

@@ -1,4 +1,6 @@
-"""Keeps groups of rollouts under way, and the inference server's weights as new as the trainer's broadcasts."""
+"""Keeps groups of rollouts under way, and the inference server's weights as new as the trainer's
+broadcasts.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,13 @@ from ..steps import latest_stable, step_path, wait_for
 
 
 class Scheduler:
-    """`step`: the batch being collected. `ckpt_step`: the weights that the server has. Their distance is the async level."""
+    """`step`: the batch being collected. `ckpt_step`: the weights that the server has. Their
+    distance is the async level.
+    """
 
-    def __init__(self, config: Config, groups: rollouts.Groups, admin: Connection, log: Logger) -> None:
+    def __init__(
+        self, config: Config, groups: rollouts.Groups, admin: Connection, log: Logger
+    ) -> None:
         self._group_size = config.get("rollouts_per_example", 1)
         self._batch_size = config.get("batch_size", 128)
         self._max_async = config.get("max_async_level", 1)
@@ -40,7 +46,9 @@ class Scheduler:
         threading.Thread(target=self._update_loop, daemon=True).start()
 
     def _update_loop(self) -> None:
-        """An error ends this loop. The orchestrator looks at that only between batches, and a batch that cannot fill never ends."""
+        """An error ends this loop. The orchestrator looks at that only between batches, and a batch
+        that cannot fill never ends.
+        """
         try:
             while True:
                 self._update_policy()
@@ -56,7 +64,9 @@ class Scheduler:
         directory = step_path(self._broadcasts, wanted)
         if wanted == barrier:
             self._log.info(
-                f"Hit async barrier because we are >{self._max_async} step(s) async. Waiting for checkpoint {wanted}", "scheduler.py::177"
+                f"Hit async barrier because we are >{self._max_async} step(s) async. Waiting "
+                f"for checkpoint {wanted}",
+                "scheduler.py::177",
             )
             self._may_go_on.clear()
             wait_for(directory / "STABLE", self._log.debug)
@@ -66,11 +76,15 @@ class Scheduler:
         self.ckpt_step = wanted
 
     def update_weights(self, directory: Path) -> None:
-        """Tell the server to load a broadcast. A server without that route is only warned about: the weights then never change."""
+        """Tell the server to load a broadcast. A server without that route is only warned about:
+        the weights then never change.
+        """
         directory.mkdir(parents=True, exist_ok=True)
         (directory / "NCCL_READY").touch()
         try:
-            self._admin.request("POST", "/update_weights", {"weight_dir": directory.as_posix()}, self._timeout)
+            self._admin.request(
+                "POST", "/update_weights", {"weight_dir": directory.as_posix()}, self._timeout
+            )
         except APIStatusError as error:
             if error.status != 404:
                 raise
@@ -98,7 +112,9 @@ class Scheduler:
             )
 
     def generate_batch(self, step: int) -> list[Message]:
-        """`batch_size` rollouts. One that ended in an error counts like any other; only its tokens are missing."""
+        """`batch_size` rollouts. One that ended in an error counts like any other; only its tokens
+        are missing.
+        """
         self.step = step
         while len(self._inflight) < self._batch_size // self._group_size:
             self._submit()
@@ -110,7 +126,10 @@ class Scheduler:
             if self._inflight.pop(identity, None) is None:
                 continue  # cancelled meanwhile
             rewards = rollouts.advantages([rollout["reward"] for rollout in group])
-            batch += [{**rollout, "advantage": advantage} for rollout, advantage in zip(group, rewards, strict=True)]
+            batch += [
+                {**rollout, "advantage": advantage}
+                for rollout, advantage in zip(group, rewards, strict=True)
+            ]
             bar.update(len(group))
             self._submit()
         bar.close()

@@ -1,4 +1,6 @@
-"""A trainer rank, started by torchrun. Rank 0 also packs. Steps count from 0; step N trains policy N into policy N + 1."""
+"""A trainer rank, started by torchrun. Rank 0 also packs. Steps count from 0; step N trains policy
+N into policy N + 1.
+"""
 
 from __future__ import annotations
 
@@ -30,12 +32,18 @@ def main(arguments: Sequence[str]) -> int:
     config = parse_or_exit(arguments, {})
     world = World()
     output = Path(config.get("output_dir", "outputs"))
-    file = output / "logs" / "trainer" / f"rank_{world.rank}.log" if config.get("log.file", True) else None
+    file = (
+        output / "logs" / "trainer" / f"rank_{world.rank}.log"
+        if config.get("log.file", True)
+        else None
+    )
     log = Logger(config.get("log.level", "info"), file)
     try:
         _Trainer(config, output, world, log).run()
     except (OSError, ValueError, IndexError, RuntimeError, MemoryError) as error:
-        kind = f"An error has been caught in function 'train', process 'MainProcess' ({os.getpid()}):"
+        kind = (
+            f"An error has been caught in function 'train', process 'MainProcess' ({os.getpid()}):"
+        )
         log.failure(kind, error)
         return 1
     return 0
@@ -61,22 +69,34 @@ class _Trainer:
         self._log.info(f"Starting RL trainer in {self._world}")
         self._log.info(f"Starting RL trainer in {self._world} in {self._output}")
         if self._world.is_master and self._config.has("wandb"):
-            wandb.init(self._output, offline=bool(self._config.get("wandb.offline")), identity=self._config.get("wandb.id"))
+            wandb.init(
+                self._output,
+                offline=bool(self._config.get("wandb.offline")),
+                identity=self._config.get("wandb.id"),
+            )
         self._log.info(f"Initializing checkpoint managers ({self._config.get('ckpt')})")
         hub.load_config(self._config.get("model.name"))
         self._take_memory()
-        self._log.info("Initializing weight broadcast (type='filesystem' save_sharded=True save_format='safetensors')")
+        self._log.info(
+            "Initializing weight broadcast (type='filesystem' save_sharded=True "
+            "save_format='safetensors')"
+        )
         self._resume()
         self._log.info(
-            f"Starting from step {self._progress.step} (total_tokens={self._progress.total_tokens}, "
+            f"Starting from step {self._progress.step} "
+            f"(total_tokens={self._progress.total_tokens}, "
             f"total_samples={self._progress.total_samples})",
             "train.py::155",
         )
         if self._world.is_master:
             seq_len = self._config.get("model.seq_len", 2048)
-            self._packer = Packer(self._output, self._world.size, seq_len, self._progress.step, self._log)
+            self._packer = Packer(
+                self._output, self._world.size, seq_len, self._progress.step, self._log
+            )
         self._world.barrier()
-        self._log.info(f"Starting training loop (max_steps={self._max_steps or 'infinite'})", "train.py::173")
+        self._log.info(
+            f"Starting training loop (max_steps={self._max_steps or 'infinite'})", "train.py::173"
+        )
         self._loop()
         if self._checkpoints is not None:
             self._log.info("Writing final checkpoint")
@@ -98,7 +118,9 @@ class _Trainer:
             return
         root = self._output / "checkpoints"
         keep = self._config.get("ckpt.keep_last")
-        self._checkpoints = checkpoint.TrainerCheckpoints(checkpoint.Rotation(root, keep, step), self._world)
+        self._checkpoints = checkpoint.TrainerCheckpoints(
+            checkpoint.Rotation(root, keep, step), self._world
+        )
         self._weights = checkpoint.Rotation(self._output / "weights", keep, step)
         if step == -1:
             step = latest_step(root)
@@ -136,32 +158,48 @@ class _Trainer:
         self._world.barrier()
         batch = json.loads(path.read_text())
         if not batch["examples"]:
-            raise IndexError("list index out of range")  # the real one takes the length of micro_batches[0] (train.py:255)
-        # The whole step takes STEP_SECONDS when the batch was there, and at least a third of it when it had to be waited for.
-        compute = max(pace.STEP_SECONDS / 3, pace.STEP_SECONDS - (time.monotonic() - started)) * self._rng.uniform(0.92, 1.04)
+            raise IndexError(
+                "list index out of range"
+            )  # the real one takes the length of micro_batches[0] (train.py:255)
+        # The whole step takes STEP_SECONDS when the batch was there, and at least a third of it
+        # when it had to be waited for.
+        compute = max(
+            pace.STEP_SECONDS / 3, pace.STEP_SECONDS - (time.monotonic() - started)
+        ) * self._rng.uniform(0.92, 1.04)
         self._memory.busy(compute, 96)
         time.sleep(compute)
         rewards = [example["reward"] for example in batch["examples"]]
-        self._skill, update = policy.learn(self._skill, rewards, step - batch["policy"], self._rng, self._lr)
+        self._skill, update = policy.learn(
+            self._skill, rewards, step - batch["policy"], self._rng, self._lr
+        )
         tokens = self._config.get("model.seq_len", 2048) * len(batch["examples"]) * self._world.size
         self._progress.total_tokens += tokens
         self._progress.total_samples += len(batch["examples"])
         throughput = self._throughput(tokens)
         self._log.success(
-            f"Step {step} | Time: {time.monotonic() - started:.2f}s | Loss: {update.loss:.4f} | Entropy: {update.entropy:.4f} | "
-            f"Mismatch KL: {update.mismatch_kl:.4f} | Grad. Norm: {update.grad_norm:.4f} | LR: {self._lr:.2e} | "
-            f"Throughput: {throughput:.0f} tokens/s | MFU: {min(throughput / 1650, 99):.1f}% | Peak Mem.: {self._peak_gib:.1f} GiB",
+            f"Step {step} | Time: {time.monotonic() - started:.2f}s | Loss: {update.loss:.4f} | "
+            f"Entropy: {update.entropy:.4f} | Mismatch KL: {update.mismatch_kl:.4f} | Grad. Norm: "
+            f"{update.grad_norm:.4f} | LR: {self._lr:.2e} | Throughput: {throughput:.0f} tokens/s "
+            f"| MFU: {min(throughput / 1650, 99):.1f}% | Peak Mem.: {self._peak_gib:.1f} GiB",
             "train.py::405",
         )
 
     def _throughput(self, tokens: int) -> float:
-        """Over a window of ten steps that needs two samples: 0 for the first step of every process."""
+        """Over a window of ten steps that needs two samples: 0 for the first step of every
+        process.
+        """
         self._tokens_seen = [*self._tokens_seen, (time.monotonic(), tokens)][-10:]
         (first, _), (last, _) = self._tokens_seen[0], self._tokens_seen[-1]
-        return sum(count for _, count in self._tokens_seen[1:]) / (last - first) if last > first else 0.0
+        return (
+            sum(count for _, count in self._tokens_seen[1:]) / (last - first)
+            if last > first
+            else 0.0
+        )
 
     def _broadcast(self) -> None:
-        """Policy for the run's next step, in a directory with a STABLE marker last. All but every `interval`-th are removed again."""
+        """Policy for the run's next step, in a directory with a STABLE marker last. All but every
+        `interval`-th are removed again.
+        """
         if not self._world.is_master or (run_step := self._packer.run_step) is None:
             return
         root = self._run / "broadcasts"
@@ -175,7 +213,11 @@ class _Trainer:
     def _save(self, step: int) -> None:
         if self._checkpoints is None:
             return
-        state = {"progress": vars(self._progress), "skill": self._skill, "rng": checkpoint.rng_state(self._rng.getstate())}
+        state = {
+            "progress": vars(self._progress),
+            "skill": self._skill,
+            "rng": checkpoint.rng_state(self._rng.getstate()),
+        }
         self._checkpoints.save(step, state)
         self._checkpoints.maybe_clean(self._log.debug)
         if self._world.is_master:

@@ -1,4 +1,6 @@
-"""Starting Ray's processes: each is its own process group in the launch's session, and writes into a file of its own below RAY_TMPDIR."""
+"""Starting Ray's processes: each is its own process group in the launch's session, and writes into
+a file of its own below RAY_TMPDIR.
+"""
 
 from __future__ import annotations
 
@@ -18,17 +20,38 @@ _SESSION = "BS4_MINIATURE_RAY_SESSION"
 
 def session(driver: int) -> Path:
     """Where this Ray keeps its logs."""
-    root = Path(os.environ.get("RAY_TMPDIR") or tempfile.gettempdir()) / "ray" / f"session_{driver}" / "logs"
+    root = (
+        Path(os.environ.get("RAY_TMPDIR") or tempfile.gettempdir())
+        / "ray"
+        / f"session_{driver}"
+        / "logs"
+    )
     root.mkdir(parents=True, exist_ok=True)
     return root
 
 
-def start(role: str, *words: str, logs: Path, sockets: tuple[socket.socket, ...] = (), watched: bool = True) -> subprocess.Popen[bytes]:
-    """A process of `role`. `watched`: it ends when we end (its standard input is ours, and nobody ever writes to it)."""
+def start(
+    role: str,
+    *words: str,
+    logs: Path,
+    sockets: tuple[socket.socket, ...] = (),
+    watched: bool = True,
+) -> subprocess.Popen[bytes]:
+    """A process of `role`. `watched`: it ends when we end (its standard input is ours, and nobody
+    ever writes to it).
+    """
     name = f"{role}-{words[0] if role in ('worker', 'agent', 'daemon') else 0}"
     with open(logs / f"{name}.log", "ab", buffering=0) as output:
         process = subprocess.Popen(
-            [sys.executable, "-u", "-m", f"{__package__}.main", role, *words, *(str(s.fileno()) for s in sockets)],
+            [
+                sys.executable,
+                "-u",
+                "-m",
+                f"{__package__}.main",
+                role,
+                *words,
+                *(str(s.fileno()) for s in sockets),
+            ],
             stdin=subprocess.PIPE if watched else subprocess.DEVNULL,
             stdout=output,
             stderr=output,
@@ -46,7 +69,9 @@ def own_session() -> Path:
 
 
 def registers() -> bool:
-    """Whether worker groups are those of 0.5 and of forks of it: the first worker registers itself, and the runner waits for that."""
+    """Whether worker groups are those of 0.5 and of forks of it: the first worker registers itself,
+    and the runner waits for that.
+    """
     return bool(os.environ.get("BS4_MINIATURE_REGISTER_CENTER"))
 
 
@@ -75,7 +100,9 @@ def cause_of_death(role: str) -> str | None:
 
 
 def end_with_parent() -> None:
-    """From now on this process ends when whoever started it does, however that ended: Ray's actors do not outlive their raylet."""
+    """From now on this process ends when whoever started it does, however that ended: Ray's actors
+    do not outlive their raylet.
+    """
 
     def wait() -> None:
         while os.read(0, 1):

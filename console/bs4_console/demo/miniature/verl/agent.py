@@ -1,4 +1,6 @@
-"""Ray's dashboard and runtime-env agents: they do nothing for a run, and are still there when it is over."""
+"""Ray's dashboard and runtime-env agents: they do nothing for a run, and are still there when it is
+over.
+"""
 
 from __future__ import annotations
 

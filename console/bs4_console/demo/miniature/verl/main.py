@@ -1,4 +1,6 @@
-"""The entry behind `python -m verl.trainer.main_ppo` and behind each of Ray's processes; gives the exit code."""
+"""The entry behind `python -m verl.trainer.main_ppo` and behind each of Ray's processes; gives the
+exit code.
+"""
 
 from __future__ import annotations
 

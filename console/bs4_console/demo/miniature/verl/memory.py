@@ -1,7 +1,9 @@
-"""Ray's memory monitor (2.9 to 2.54): above 95 % of the node's memory it ends the youngest worker, before the kernel would end any process.
+"""Ray's memory monitor (2.9 to 2.54): above 95 % of the node's memory it ends the youngest worker,
+before the kernel would end any process.
 
-A container's limit is what Ray reads as the node's memory. Here that is the control group that the raylet itself is in, and only where it
-has a limit: the machine around a practice pod is none of the pod's.
+A container's limit is what Ray reads as the node's memory. Here that is the control group that the
+raylet itself is in, and only where it has a limit: the machine around a practice pod is none of the
+pod's.
 """
 
 from __future__ import annotations
@@ -36,11 +38,16 @@ def cause(pid: int, what: str, used: int, whole: int) -> str:
     lines = "\n".join(f"{one}\t{size / _GIB:.2f}\t{_command(one)}" for size, one in users)
     return (
         "Task was killed due to the node running low on memory.\n"
-        f"Memory on the node (IP: 127.0.0.1, ID: {os.getpid():056x}) where the task (actor ID: {pid:032x}, name={what}.__init__, "
-        f"pid={pid}, memory used={_resident(pid) / _GIB:.2f}GB) was running was {used / _GIB:.2f}GB / {whole / _GIB:.2f}GB "
-        f"({used / whole:.6f}), which exceeds the memory usage threshold of {_THRESHOLD:g}. Ray killed this worker (ID: {pid:056x}) "
-        "because it was the most recently scheduled task; to see more information about memory usage on this node, use `ray logs "
-        f"raylet.out -ip 127.0.0.1`. To see the logs of the worker, use `ray logs worker-{pid:056x}*out -ip 127.0.0.1. "
+        f"Memory on the node (IP: 127.0.0.1, ID: {os.getpid():056x}) where the task (actor ID: "
+        f"{pid:032x}, name={what}.__init__, "
+        f"pid={pid}, memory used={_resident(pid) / _GIB:.2f}GB) was running was "
+        f"{used / _GIB:.2f}GB / {whole / _GIB:.2f}GB "
+        f"({used / whole:.6f}), which exceeds the memory usage threshold of {_THRESHOLD:g}. Ray "
+        f"killed this worker (ID: {pid:056x}) "
+        "because it was the most recently scheduled task; to see more information about memory "
+        "usage on this node, use `ray logs "
+        "raylet.out -ip 127.0.0.1`. To see the logs of the worker, use `ray logs "
+        f"worker-{pid:056x}*out -ip 127.0.0.1. "
         f"Top 10 memory users:\nPID\tMEM(GB)\tCOMMAND\n{lines}\n"
         "Refer to the documentation on how to address the out of memory issue: "
         "https://docs.ray.io/en/latest/ray-core/scheduling/ray-oom-prevention.html."
@@ -59,7 +66,9 @@ def _group() -> Path | None:
 
 
 def _measure() -> tuple[int, int] | None:
-    """Used and whole bytes; what the kernel could drop at once (files that it has read) is not used. None without a limit."""
+    """Used and whole bytes; what the kernel could drop at once (files that it has read) is not
+    used. None without a limit.
+    """
     group = _group()
     if group is None:
         return None
@@ -70,12 +79,16 @@ def _measure() -> tuple[int, int] | None:
     used = int((group / ("memory.usage_in_bytes" if old else "memory.current")).read_text())
     stat = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
     prefix = "total_" if old else ""
-    return used - sum(int(stat.get(f"{prefix}{kind}_file", 0)) for kind in ("inactive", "active")), int(limit)
+    return used - sum(
+        int(stat.get(f"{prefix}{kind}_file", 0)) for kind in ("inactive", "active")
+    ), int(limit)
 
 
 def _members() -> list[int]:
     group = _group()
-    return [] if group is None else [int(pid) for pid in (group / "cgroup.procs").read_text().split()]
+    return (
+        [] if group is None else [int(pid) for pid in (group / "cgroup.procs").read_text().split()]
+    )
 
 
 def _resident(pid: int) -> int:
@@ -87,6 +100,12 @@ def _resident(pid: int) -> int:
 
 def _command(pid: int) -> str:
     try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace").strip()[:100]
+        return (
+            Path(f"/proc/{pid}/cmdline")
+            .read_bytes()
+            .replace(b"\0", b" ")
+            .decode("utf-8", "replace")
+            .strip()[:100]
+        )
     except (FileNotFoundError, ProcessLookupError):
         return ""

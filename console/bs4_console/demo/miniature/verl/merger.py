@@ -1,6 +1,8 @@
-"""`python -m verl.model_merger merge --backend fsdp --local_dir ACTOR --target_dir OUT`: the ranks' slices put together into a model.
+"""`python -m verl.model_merger merge --backend fsdp --local_dir ACTOR --target_dir OUT`: the ranks'
+slices put together into a model.
 
-As the real one it makes the target first, needs `huggingface/` of the checkpoint, reads one rank after the other, and writes last.
+As the real one it makes the target first, needs `huggingface/` of the checkpoint, reads one rank
+after the other, and writes last.
 """
 
 from __future__ import annotations
@@ -32,10 +34,18 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     source, target = Path(options.local_dir), Path(options.target_dir)
     target.mkdir(parents=True, exist_ok=True)
-    print(f"config: ModelMergerConfig(operation='merge', backend='{options.backend}', local_dir='{source}')", flush=True)
+    print(
+        f"config: ModelMergerConfig(operation='merge', backend='{options.backend}', "
+        f"local_dir='{source}')",
+        flush=True,
+    )
     config = source / "huggingface" / "config.json"
     json.loads(config.read_text())
-    worlds = [match for path in sorted(source.iterdir()) if (match := re.fullmatch(r"model_world_size_(\d+)_rank_0\.pt", path.name))]
+    worlds = [
+        match
+        for path in sorted(source.iterdir())
+        if (match := re.fullmatch(r"model_world_size_(\d+)_rank_0\.pt", path.name))
+    ]
     if not worlds:
         raise FileNotFoundError("No model file with the proper format")
     world = int(worlds[0].group(1))
@@ -55,7 +65,12 @@ def main(arguments: Sequence[str]) -> int:
 def _slice(path: Path) -> list[float]:
     try:
         with zipfile.ZipFile(path) as archive:
-            return [float(value) for value in json.loads(archive.read("archive/data.json"))["slice"]]
+            return [
+                float(value) for value in json.loads(archive.read("archive/data.json"))["slice"]
+            ]
     except zipfile.BadZipFile:
-        sys.stderr.write("RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central directory\n")
+        sys.stderr.write(
+            "RuntimeError: PytorchStreamReader failed reading zip archive: failed finding "
+            "central directory\n"
+        )
         raise RuntimeError(f"{path} cannot be read") from None

@@ -1,4 +1,6 @@
-"""Ray's daemon on the node: starts the actors, tells the driver how they end, and ends them when the driver is gone."""
+"""Ray's daemon on the node: starts the actors, tells the driver how they end, and ends them when
+the driver is gone.
+"""
 
 from __future__ import annotations
 
@@ -15,19 +17,27 @@ from pathlib import Path
 from .. import processes
 from . import actors, memory
 
-#: As Ray's file system monitor: from this share on nothing is spilled any more, told every ten seconds.
+#: As Ray's file system monitor: from this share on nothing is spilled any more, told every ten
+#: seconds.
 _FULL, _TOLD_EVERY_S = 0.95, 10.0
 _LEFT = "A worker died or was killed while executing a task by an unexpected system error."
 
 
 def main(arguments: Sequence[str]) -> int:
-    """`raylet LOGS WORKERS WORDS...`: standard input ends with the driver; standard output is the driver's `exit CODE` of the runner."""
+    """`raylet LOGS WORKERS WORDS...`: standard input ends with the driver; standard output is the
+    driver's `exit CODE` of the runner.
+    """
     logs, count, words = Path(arguments[0]), int(arguments[1]), list(arguments[2:])
     processes.set_title("/usr/lib/python3/site-packages/ray/core/src/ray/raylet/raylet")
     for agent in ("DashboardAgent", "RuntimeEnvAgent"):
-        actors.start("agent", agent, logs=logs, watched=False)  # they outlive us, as the real ones do
+        actors.start(
+            "agent", agent, logs=logs, watched=False
+        )  # they outlive us, as the real ones do
     pairs = [socket.socketpair() for _ in range(count)]
-    workers = [actors.start("worker", str(rank), str(count), logs=logs, sockets=(theirs,)) for rank, (_, theirs) in enumerate(pairs)]
+    workers = [
+        actors.start("worker", str(rank), str(count), logs=logs, sockets=(theirs,))
+        for rank, (_, theirs) in enumerate(pairs)
+    ]
     runner = actors.start("runner", *words, logs=logs, sockets=tuple(ours for ours, _ in pairs))
     for pair in pairs:
         for end in pair:
@@ -50,11 +60,17 @@ def main(arguments: Sequence[str]) -> int:
     return _end(workers)
 
 
-def _relieve(workers: Sequence[subprocess.Popen[bytes]], logs: Path, used: int, whole: int) -> set[int]:
-    """End the youngest worker, whose death is then no unexpected error of the system. Its pid, nobody's where none is left."""
+def _relieve(
+    workers: Sequence[subprocess.Popen[bytes]], logs: Path, used: int, whole: int
+) -> set[int]:
+    """End the youngest worker, whose death is then no unexpected error of the system. Its pid,
+    nobody's where none is left.
+    """
     for rank, worker in reversed(list(enumerate(workers))):
         if worker.poll() is None:
-            actors.note_death(logs, f"worker-{rank}", memory.cause(worker.pid, "WorkerDict", used, whole))
+            actors.note_death(
+                logs, f"worker-{rank}", memory.cause(worker.pid, "WorkerDict", used, whole)
+            )
             worker.kill()
             worker.wait()
             return {worker.pid}
@@ -74,11 +90,14 @@ class _Disk:
         if free > 1 - _FULL or time.monotonic() - self._told < _TOLD_EVERY_S:
             return
         self._told = time.monotonic()
-        left, whole = (blocks * status.f_frsize / 2**30 for blocks in (status.f_bavail, status.f_blocks))
+        left, whole = (
+            blocks * status.f_frsize / 2**30 for blocks in (status.f_bavail, status.f_blocks)
+        )
         stamp = f"{time.strftime('%Y-%m-%d %H:%M:%S')},000 E {os.getpid()} {os.getpid()}"
         sys.stderr.write(
             f"[{stamp}] (raylet) file_system_monitor.cc:116: {self._session} is "
-            f"over 95% full, available space: {left:.4g} GB; capacity: {whole:.4g} GB. Object creation will fail if spilling is required.\n"
+            f"over 95% full, available space: {left:.4g} GB; capacity: {whole:.4g} GB. Object "
+            "creation will fail if spilling is required.\n"
         )
 
 

@@ -23,7 +23,10 @@ TRACKER = "latest_checkpointed_iteration.txt"
 #: How often the wait for the first worker is told, in the real program's seconds.
 _TOLD_EVERY = 30
 #: What torch says of the largest of no values.
-_OF_NOTHING = "max(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument."
+_OF_NOTHING = (
+    "max(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction "
+    "dim with the 'dim' argument."
+)
 
 
 class ActorDied(RuntimeError):
@@ -44,7 +47,10 @@ def main(arguments: Sequence[str]) -> int:
     try:
         _Trainer(settings.parse(words), workers).fit()
     except ActorDied as died:
-        sys.stderr.write(f"ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n{died}\n")
+        sys.stderr.write(
+            "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing "
+            f"this task.\n{died}\n"
+        )
         return 1
     except OutOfMemoryError as died:
         sys.stderr.write(f"ray.exceptions.OutOfMemoryError: {died}\n")
@@ -53,7 +59,9 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _wait_for_register_center(seconds: int) -> None:
-    """As verl 0.4 and 0.5 (single_controller/ray/base.py): looks once a second. TimeoutError after that many, which are paced."""
+    """As verl 0.4 and 0.5 (single_controller/ray/base.py): looks once a second. TimeoutError after
+    that many, which are paced.
+    """
     began, told = time.monotonic(), -_TOLD_EVERY
     while (elapsed := int((time.monotonic() - began) / pace.PACE)) < seconds:
         if actors.REGISTER_CENTER in actors.named():
@@ -61,22 +69,27 @@ def _wait_for_register_center(seconds: int) -> None:
         if elapsed - told >= _TOLD_EVERY:
             told = elapsed - elapsed % _TOLD_EVERY
             sys.stderr.write(
-                f"WARNING:root:Waiting for register center actor {actors.REGISTER_CENTER} to be ready. Elapsed time: {told} seconds out of "
-                f"{seconds} seconds.\n"
+                f"WARNING:root:Waiting for register center actor {actors.REGISTER_CENTER} to be "
+                f"ready. Elapsed time: {told} seconds out of {seconds} seconds.\n"
             )
         pace.nap(1)
     raise TimeoutError(
-        f"Failed to get register_center_actor {actors.REGISTER_CENTER} in {actors.named()} for {seconds} seconds. Ensure that any "
-        "lingering Ray resources from previous runs are cleaned up (e.g., by restarting the Ray cluster), or adjust the waiting time by "
+        f"Failed to get register_center_actor {actors.REGISTER_CENTER} in {actors.named()} for "
+        f"{seconds} seconds. Ensure that any lingering Ray resources from previous runs are "
+        "cleaned up (e.g., by restarting the Ray cluster), or adjust the waiting time by "
         "modifying the config `trainer.ray_wait_register_center_timeout`."
     )
 
 
 def compute_data_metrics(rollouts: Mapping[str, list[Any]]) -> dict[str, Any]:
-    """metric_utils.py of 0.6: an answer without a token was aborted, and its score is not counted. RuntimeError when all were: torch has no
-    largest of nothing, and the check behind it, whose words are clearer, is never reached."""
+    """metric_utils.py of 0.6: an answer without a token was aborted, and its score is not counted.
+    RuntimeError when all were: torch has no largest of nothing, and the check behind it, whose
+    words are clearer, is never reached.
+    """
     lengths = rollouts["lengths"]
-    non_aborted_sequence_score = [score for score, length in zip(rollouts["rewards"], lengths, strict=True) if length]
+    non_aborted_sequence_score = [
+        score for score, length in zip(rollouts["rewards"], lengths, strict=True) if length
+    ]
     if not non_aborted_sequence_score:
         raise RuntimeError(_OF_NOTHING)
     return {
@@ -106,7 +119,9 @@ class _Trainer:
             _wait_for_register_center(int(self._config["trainer.ray_wait_register_center_timeout"]))
         model, actor = "actor_rollout_ref.model", "actor_rollout_ref.actor"
         offloaded = bool(self._config[f"{actor}.fsdp_config.param_offload"])
-        self._ask("init_model", adapter=self._config[f"{model}.lora_adapter_path"], offloaded=offloaded)
+        self._ask(
+            "init_model", adapter=self._config[f"{model}.lora_adapter_path"], offloaded=offloaded
+        )
         self._load_checkpoint()
         if self._config["trainer.val_before_train"]:
             self._log(self._step, {"val-core/reverse-text/acc/mean@1": self._validate()})
@@ -114,15 +129,26 @@ class _Trainer:
             self._step += 1
             self._train()
         # The real one hands this string to pprint, which shows it with its quotes.
-        print(pformat(f"Final validation metrics: {{'val-core/reverse-text/acc/mean@1': {self._rollouts(4)['rewards'][0]:.3f}}}"))
+        print(
+            pformat(
+                f"Final validation metrics: {{'val-core/reverse-text/acc/mean@1': "
+                f"{self._rollouts(4)['rewards'][0]:.3f}}}"
+            )
+        )
 
     def _train(self) -> None:
         began = time.monotonic()
-        rollouts = self._rollouts(max(2, int(self._config["data.train_batch_size"]) // len(self._workers)))
+        rollouts = self._rollouts(
+            max(2, int(self._config["data.train_batch_size"]) // len(self._workers))
+        )
         rewards = rollouts["rewards"]
         generated = time.monotonic()
         self._ask("actor_rollout_compute_log_prob")
-        update = self._ask("actor_rollout_update_actor", rewards=rewards, rate=self._config["actor_rollout_ref.actor.optim.lr"])[0]
+        update = self._ask(
+            "actor_rollout_update_actor",
+            rewards=rewards,
+            rate=self._config["actor_rollout_ref.actor.optim.lr"],
+        )[0]
         metrics: dict[str, Any] = {
             "actor/entropy": update["entropy"],
             "actor/pg_loss": update["loss"],
@@ -145,13 +171,22 @@ class _Trainer:
         metrics["timing_s/step"] = time.monotonic() - began
         self._log(self._step, metrics)
         done = 100 * self._step // self._total
-        sys.stderr.write(f"\rTraining Progress: {done:3d}%|{'█' * (done // 10):<10}| {self._step}/{self._total} [00:01<00:09,  1.00s/it]\n")
+        sys.stderr.write(
+            f"\rTraining Progress: {done:3d}%|{'█' * (done // 10):<10}| "
+            f"{self._step}/{self._total} [00:01<00:09,  1.00s/it]\n"
+        )
 
     def _rollouts(self, count: int) -> dict[str, list[Any]]:
         """`count` of each worker: rewards, and the tokens of answers and prompts."""
         longest = int(self._config["data.max_response_length"])
-        whole = self._config["actor_rollout_ref.rollout.max_model_len"] or int(self._config["data.max_prompt_length"]) + longest
-        several = self._config["actor_rollout_ref.rollout.name"] == "sglang" and self._config["actor_rollout_ref.rollout.multi_turn.enable"]
+        whole = (
+            self._config["actor_rollout_ref.rollout.max_model_len"]
+            or int(self._config["data.max_prompt_length"]) + longest
+        )
+        several = (
+            self._config["actor_rollout_ref.rollout.name"] == "sglang"
+            and self._config["actor_rollout_ref.rollout.multi_turn.enable"]
+        )
         answers = self._ask(
             "actor_rollout_generate_sequences",
             count=count,
@@ -160,14 +195,19 @@ class _Trainer:
             multi_turn=bool(several),
             utilization=float(self._config["actor_rollout_ref.rollout.gpu_memory_utilization"]),
         )
-        return {key: [value for answer in answers for value in answer[key]] for key in ("rewards", "lengths", "prompts")}
+        return {
+            key: [value for answer in answers for value in answer[key]]
+            for key in ("rewards", "lengths", "prompts")
+        }
 
     def _validate(self) -> float:
         rewards: list[float] = self._rollouts(4)["rewards"]
         return sum(rewards) / len(rewards)
 
     def _ask(self, method: str, **arguments: Any) -> list[dict[str, Any]]:
-        """Every worker at once, and the answers in their order. ActorDied when one is gone; RuntimeError for what one says."""
+        """Every worker at once, and the answers in their order. ActorDied when one is gone;
+        RuntimeError for what one says.
+        """
         try:
             for worker in self._workers:
                 worker.send({"method": method, **arguments})
@@ -176,7 +216,10 @@ class _Trainer:
             causes = (actors.cause_of_death(f"worker-{rank}") for rank in range(len(self._workers)))
             if (cause := next((cause for cause in causes if cause is not None), None)) is not None:
                 raise OutOfMemoryError(cause) from None
-            raise ActorDied("\tclass_name: create_colocated_worker_cls.<locals>.WorkerDict\nWorker exit type: SYSTEM_ERROR") from None
+            raise ActorDied(
+                "\tclass_name: create_colocated_worker_cls.<locals>.WorkerDict\nWorker exit "
+                "type: SYSTEM_ERROR"
+            ) from None
         for answer in answers:
             if "error" in answer:
                 sys.stderr.write(f"{answer['error']}\n")
@@ -184,7 +227,9 @@ class _Trainer:
         return answers
 
     def _save_checkpoint(self) -> None:
-        """The actor, then the data loader, then the number: whoever reads the number may rely on the rest."""
+        """The actor, then the data loader, then the number: whoever reads the number may rely on
+        the rest.
+        """
         folder = self._root / f"global_step_{self._step}"
         print(f"local_global_step_folder: {folder}")
         keep = self._config["trainer.max_actor_ckpt_to_keep"]
@@ -200,7 +245,9 @@ class _Trainer:
             tracker.write(str(self._step))
 
     def _load_checkpoint(self) -> None:
-        """0.6: `disable` starts afresh, `resume_path` takes its path, and every other mode is the latest that the tracker names."""
+        """0.6: `disable` starts afresh, `resume_path` takes its path, and every other mode is the
+        latest that the tracker names.
+        """
         mode = self._config["trainer.resume_mode"]
         if mode == "disable":
             return
@@ -215,7 +262,9 @@ class _Trainer:
             print("Training from scratch")
             return
         if folder is None:
-            raise AttributeError("'NoneType' object has no attribute 'split'")  # of a path that no mode has set
+            raise AttributeError(
+                "'NoneType' object has no attribute 'split'"
+            )  # of a path that no mode has set
         print(f"Load from checkpoint folder: {folder}")
         self._step = int(folder.name.rpartition("_")[2])
         print(f"Setting global step to {self._step}")
@@ -224,7 +273,11 @@ class _Trainer:
 
     def _log(self, step: int, metrics: dict[str, Any]) -> None:
         """Console and file, each by verl's own rule."""
-        print(" - ".join([f"step:{step}", *(f"{key}:{pformat(value)}" for key, value in metrics.items())]))
+        print(
+            " - ".join(
+                [f"step:{step}", *(f"{key}:{pformat(value)}" for key, value in metrics.items())]
+            )
+        )
         self._file.log(step, metrics)
 
 
@@ -236,19 +289,28 @@ class _Scalar(float):
 
 
 class FileLogger:
-    """`{"step": N, "data": {...}}`: the file is emptied at every start, and what is no number is null."""
+    """`{"step": N, "data": {...}}`: the file is emptied at every start, and what is no number is
+    null.
+    """
 
     def __init__(self, config: dict[str, Any]) -> None:
         self._handle: Any = None
         if "file" not in config["trainer.logger"]:
             return
         root = os.environ.get("VERL_FILE_LOGGER_ROOT") or "."
-        default = Path(root, str(config["trainer.project_name"]), f"{config['trainer.experiment_name']}.jsonl")
+        default = Path(
+            root, str(config["trainer.project_name"]), f"{config['trainer.experiment_name']}.jsonl"
+        )
         path = Path(os.environ.get("VERL_FILE_LOGGER_PATH") or default)
         path.parent.mkdir(parents=True, exist_ok=True)
         self._handle = path.open("wb", buffering=0)
 
     def log(self, step: int, metrics: dict[str, Any]) -> None:
         if self._handle is not None:
-            data = {key: float(value) if math.isfinite(value) else None for key, value in metrics.items()}
-            self._handle.write(json.dumps({"step": step, "data": data}, separators=(",", ":")).encode() + b"\n")
+            data = {
+                key: float(value) if math.isfinite(value) else None
+                for key, value in metrics.items()
+            }
+            self._handle.write(
+                json.dumps({"step": step, "data": data}, separators=(",", ":")).encode() + b"\n"
+            )

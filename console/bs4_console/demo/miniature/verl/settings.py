@@ -51,16 +51,34 @@ SFT_DEFAULTS: dict[str, Any] = {
     "optim.lr": 1e-5,
     "hydra.run.dir": "outputs",
 }
-SFT_OPEN = ("data.", "model.", "optim.", "trainer.", "ulysses_sequence_parallel_size", "use_remove_padding")
+SFT_OPEN = (
+    "data.",
+    "model.",
+    "optim.",
+    "trainer.",
+    "ulysses_sequence_parallel_size",
+    "use_remove_padding",
+)
 #: Tables that any key may be set in: the miniature has no schema for them.
-_OPEN = ("actor_rollout_ref.", "algorithm.", "critic.", "data.", "reward_model.", "custom_reward_function.", "ray_kwargs.", "trainer.")
+_OPEN = (
+    "actor_rollout_ref.",
+    "algorithm.",
+    "critic.",
+    "data.",
+    "reward_model.",
+    "custom_reward_function.",
+    "ray_kwargs.",
+    "trainer.",
+)
 
 
 class Refused(ValueError):
     """What Hydra says of a word that it cannot apply."""
 
 
-def parse(words: Sequence[str], defaults: Mapping[str, Any] = DEFAULTS, tables: tuple[str, ...] = _OPEN) -> dict[str, Any]:
+def parse(
+    words: Sequence[str], defaults: Mapping[str, Any] = DEFAULTS, tables: tuple[str, ...] = _OPEN
+) -> dict[str, Any]:
     """The settings; Refused for a key outside the tables that is not added with a plus."""
     found = dict(defaults)
     for word in words:
@@ -68,13 +86,21 @@ def parse(words: Sequence[str], defaults: Mapping[str, Any] = DEFAULTS, tables: 
         name = key.lstrip("+~")
         if not equals:
             raise Refused(f"no viable alternative at input '{word}'")
-        if not key.startswith("+") and name not in defaults and not name.startswith(tables) and not name.startswith("hydra."):
+        if (
+            not key.startswith("+")
+            and name not in defaults
+            and not name.startswith(tables)
+            and not name.startswith("hydra.")
+        ):
             raise Refused(
-                f"Could not override '{name}'.\nTo append to your config use +{word}\nKey '{name.split('.')[-1]}' is not in struct"
+                f"Could not override '{name}'.\nTo append to your config use +{word}\nKey "
+                f"'{name.split('.')[-1]}' is not in struct"
             )
         found[name] = _value(value)
     place = str(found["trainer.default_local_dir"])
-    found["trainer.default_local_dir"] = re.sub(r"\$\{([\w.]+)\}", lambda match: str(found[match.group(1)]), place)
+    found["trainer.default_local_dir"] = re.sub(
+        r"\$\{([\w.]+)\}", lambda match: str(found[match.group(1)]), place
+    )
     return found
 
 

@@ -1,4 +1,6 @@
-"""`verl.trainer.fsdp_sft_trainer` of 0.6: one rank under torchrun. Rank 0 prints all that there is to say, without Ray's prefixes."""
+"""`verl.trainer.fsdp_sft_trainer` of 0.6: one rank under torchrun. Rank 0 prints all that there is
+to say, without Ray's prefixes.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,10 @@ def main(arguments: Sequence[str]) -> int:
     try:
         config = settings.parse(arguments, settings.SFT_DEFAULTS, settings.SFT_OPEN)
     except settings.Refused as error:
-        sys.stderr.write(f"{error}\n\nSet the environment variable HYDRA_FULL_ERROR=1 for a complete stack trace.\n")
+        sys.stderr.write(
+            f"{error}\n\nSet the environment variable HYDRA_FULL_ERROR=1 for a complete "
+            "stack trace.\n"
+        )
         return 1
     world = World()
     if world.is_master:
@@ -41,7 +46,9 @@ class _Trainer:
         self._worker = Worker(world.local_rank, world.size)
         self._kept: list[Path] = []
         self._file = FileLogger(config) if world.is_master else None
-        self._total = int(config["trainer.total_training_steps"] or int(config["trainer.total_epochs"]) * _EPOCH)
+        self._total = int(
+            config["trainer.total_training_steps"] or int(config["trainer.total_epochs"]) * _EPOCH
+        )
 
     def fit(self) -> None:
         self._ask("init_model")
@@ -63,11 +70,18 @@ class _Trainer:
 
     def _train(self) -> dict[str, float]:
         began = time.monotonic()
-        # What teaches in the miniature is a spread of rewards; here every row is the answer itself, and half of them are known already.
-        self._ask("actor_rollout_update_actor", rewards=[0.0, 1.0], rate=float(self._config["optim.lr"]))
+        # What teaches in the miniature is a spread of rewards; here every row is the answer itself,
+        # and half of them are known already.
+        self._ask(
+            "actor_rollout_update_actor", rewards=[0.0, 1.0], rate=float(self._config["optim.lr"])
+        )
         self._world.barrier()  # the gradients of all ranks
         loss = -math.log(min(0.99, max(0.01, self._worker.skill)))
-        return {"train/loss": loss, "train/lr(1e-3)": float(self._config["optim.lr"]) * 1e3, "train/time(s)": time.monotonic() - began}
+        return {
+            "train/loss": loss,
+            "train/lr(1e-3)": float(self._config["optim.lr"]) * 1e3,
+            "train/time(s)": time.monotonic() - began,
+        }
 
     def _due(self, key: str, step: int) -> bool:
         often = int(self._config[key])
@@ -80,7 +94,9 @@ class _Trainer:
             raise RuntimeError(answer["error"])
 
     def _save_checkpoint(self, step: int) -> None:
-        """Every rank its files, then rank 0 the data loader's, then the number, which is renamed into its place."""
+        """Every rank its files, then rank 0 the data loader's, then the number, which is renamed
+        into its place.
+        """
         folder = self._root / f"global_step_{step}"
         self._say(f"Saving checkpoint to: {folder}")
         keep = self._config["trainer.max_ckpt_to_keep"]
@@ -103,10 +119,14 @@ class _Trainer:
         self._world.barrier()
 
     def _load_checkpoint(self) -> int:
-        """The step that it goes on from, 0 for none. The real one says nothing of it at its usual level."""
+        """The step that it goes on from, 0 for none. The real one says nothing of it at its usual
+        level.
+        """
         mode, given = self._config["trainer.resume_mode"], self._config["trainer.resume_from_path"]
         if mode not in ("auto", "disable", "resume_path"):
-            raise ValueError(f"Invalid resume_mode: {mode}. Must be 'auto', 'disable', or 'resume_path'")
+            raise ValueError(
+                f"Invalid resume_mode: {mode}. Must be 'auto', 'disable', or 'resume_path'"
+            )
         folder = Path(given) if given is not None and mode != "disable" else None
         if folder is None and mode == "auto":
             try:
@@ -117,13 +137,21 @@ class _Trainer:
         if folder is None:
             return 0
         if not folder.exists():
-            raise RuntimeError("AssertionError: resume_from_path must be an existing path when resume_mode is 'resume_path'")
+            raise RuntimeError(
+                "AssertionError: resume_from_path must be an existing path when resume_mode "
+                "is 'resume_path'"
+            )
         self._ask("load_checkpoint", directory=str(folder))
         return int(folder.name.rpartition("_")[2])
 
     def _log(self, step: int, metrics: dict[str, float]) -> None:
         if self._file is not None:
-            print(" - ".join([f"step:{step}", *(f"{key}:{value!r}" for key, value in metrics.items())]), flush=True)
+            print(
+                " - ".join(
+                    [f"step:{step}", *(f"{key}:{value!r}" for key, value in metrics.items())]
+                ),
+                flush=True,
+            )
             self._file.log(step, metrics)
 
     def _bar(self, step: int) -> None:
@@ -132,7 +160,10 @@ class _Trainer:
             epoch, done = divmod(step - 1, _EPOCH)
             epochs = int(self._config["trainer.total_epochs"])
             bar = "█" * ((done + 1) // 10)
-            sys.stderr.write(f"\rEpoch {epoch + 1}/{epochs}: {done + 1:3d}%|{bar:<10}| {done + 1}/{_EPOCH} [00:01<00:09,  1.00s/it]")
+            sys.stderr.write(
+                f"\rEpoch {epoch + 1}/{epochs}: {done + 1:3d}%|{bar:<10}| {done + 1}/{_EPOCH} "
+                "[00:01<00:09,  1.00s/it]"
+            )
 
     def _say(self, text: str) -> None:
         if self._world.is_master:

@@ -13,8 +13,13 @@ SIZE = 64
 
 
 def of(skill: float) -> list[float]:
-    """What the file of a model with this skill holds; `policy.read_weights` reads the skill back."""
-    return [skill, *(math.sin(i + skill) if math.isfinite(skill) else skill for i in range(1, SIZE))]
+    """What the file of a model with this skill holds; `policy.read_weights` reads the skill
+    back.
+    """
+    return [
+        skill,
+        *(math.sin(i + skill) if math.isfinite(skill) else skill for i in range(1, SIZE)),
+    ]
 
 
 def slice_of(values: Sequence[float], rank: int, world: int) -> list[float]:
@@ -28,9 +33,16 @@ def save(directory: Path, values: Sequence[float], shards: int = 2) -> None:
     placed: dict[str, str] = {}
     for number in range(shards):
         part = slice_of(values, number, shards)
-        name, file = (NAME if shards == 1 else f"{NAME}.{number}"), f"model-{number + 1:05d}-of-{shards:05d}.safetensors"
-        header = json.dumps({name: {"dtype": "F64", "shape": [len(part)], "data_offsets": [0, len(part) * 8]}}).encode()
-        (directory / file).write_bytes(struct.pack("<Q", len(header)) + header + struct.pack(f"<{len(part)}d", *part))
+        name, file = (
+            (NAME if shards == 1 else f"{NAME}.{number}"),
+            f"model-{number + 1:05d}-of-{shards:05d}.safetensors",
+        )
+        header = json.dumps(
+            {name: {"dtype": "F64", "shape": [len(part)], "data_offsets": [0, len(part) * 8]}}
+        ).encode()
+        (directory / file).write_bytes(
+            struct.pack("<Q", len(header)) + header + struct.pack(f"<{len(part)}d", *part)
+        )
         placed[name] = file
     index = {"metadata": {"total_size": len(values) * 8}, "weight_map": placed}
     (directory / "model.safetensors.index.json").write_text(json.dumps(index))

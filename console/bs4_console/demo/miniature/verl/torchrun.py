@@ -1,4 +1,6 @@
-"""`python -m torch.distributed.run --standalone ... -m MODULE words`: ranks in sessions of their own that print where it prints."""
+"""`python -m torch.distributed.run --standalone ... -m MODULE words`: ranks in sessions of their
+own that print where it prints.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from ..torchrun import Agent, environment_of
 def main(arguments: Sequence[str]) -> int:
     """Exit code 0 when every rank ended with 0, else 1 with torch's report on standard error."""
     at = list(arguments).index("-m")
-    options = dict(word.removeprefix("--").replace("-", "_").partition("=")[::2] for word in arguments[:at])
+    options = dict(
+        word.removeprefix("--").replace("-", "_").partition("=")[::2] for word in arguments[:at]
+    )
     module, words = arguments[at + 1], arguments[at + 2 :]
     world = int(options["nproc_per_node"])
     return Agent([_Rank(rank, world, module, words) for rank in range(world)], module).wait()
@@ -22,4 +26,6 @@ class _Rank:
     def __init__(self, number: int, world: int, module: str, words: Sequence[str]) -> None:
         self.number = number
         command = [sys.executable, "-u", "-m", module, *words]
-        self.process = subprocess.Popen(command, env=environment_of(number, world), start_new_session=True)
+        self.process = subprocess.Popen(
+            command, env=environment_of(number, world), start_new_session=True
+        )

@@ -1,4 +1,6 @@
-"""One process for each GPU: holds its memory, generates, updates, and writes its rank's files of a checkpoint."""
+"""One process for each GPU: holds its memory, generates, updates, and writes its rank's files of a
+checkpoint.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +26,17 @@ _MOVED = 0.5
 #: The share of a GPU that is the model itself, which the engine's share counts in.
 _WEIGHTS = 0.12
 #: What each call takes, in steps.
-_SHARE = {"actor_rollout_generate_sequences": 0.5, "actor_rollout_compute_log_prob": 0.1, "actor_rollout_update_actor": 0.4}
+_SHARE = {
+    "actor_rollout_generate_sequences": 0.5,
+    "actor_rollout_compute_log_prob": 0.1,
+    "actor_rollout_update_actor": 0.4,
+}
 
 
 def main(arguments: Sequence[str]) -> int:
-    """`worker RANK WORLD FD`: calls come as JSON lines from the task runner, and it ends when they do."""
+    """`worker RANK WORLD FD`: calls come as JSON lines from the task runner, and it ends when they
+    do.
+    """
     rank, world = int(arguments[0]), int(arguments[1])
     calls = Lines(socket.socket(fileno=int(arguments[2])))
     actors.end_with_parent()
@@ -63,15 +71,23 @@ class Worker:
             self._memory.busy(share, 90)
         time.sleep(share)
         handler = {
-            "init_model": self._init, "actor_rollout_generate_sequences": self._generate, "actor_rollout_compute_log_prob": lambda call: {},
-            "actor_rollout_update_actor": self._update, "save_checkpoint": self._save, "load_checkpoint": self._load,
-        }[method]  # fmt: skip
+            "init_model": self._init,
+            "actor_rollout_generate_sequences": self._generate,
+            "actor_rollout_compute_log_prob": lambda call: {},
+            "actor_rollout_update_actor": self._update,
+            "save_checkpoint": self._save,
+            "load_checkpoint": self._load,
+        }[method]
         return handler(call)
 
     def _init(self, call: dict[str, Any]) -> dict[str, Any]:
         self._offloaded = bool(call.get("offloaded"))
-        if (adapter := call.get("adapter")) is not None and not Path(adapter, "adapter_config.json").exists():
-            return {"error": f"ValueError: Can't find 'adapter_config.json' at '{adapter}'"}  # peft, PeftConfig._get_peft_type
+        if (adapter := call.get("adapter")) is not None and not Path(
+            adapter, "adapter_config.json"
+        ).exists():
+            return {
+                "error": f"ValueError: Can't find 'adapter_config.json' at '{adapter}'"
+            }  # peft, PeftConfig._get_peft_type
         device = gpu.visible()[self._rank]
         total = gpu.memory(device)[1]
         try:
@@ -84,41 +100,73 @@ class Worker:
         """The engine wakes up for it: what it gave back while the actor worked it takes again."""
         device = gpu.visible()[self._rank]
         try:
-            engine = gpu.Memory(device, int(max(0.0, call["utilization"] - _WEIGHTS) * gpu.memory(device)[1]))
+            engine = gpu.Memory(
+                device, int(max(0.0, call["utilization"] - _WEIGHTS) * gpu.memory(device)[1])
+            )
         except gpu.OutOfMemoryError:
-            sys.stderr.write("CUDA Error: out of memory at /workspace/csrc/cumem_allocator.cpp:62\n")
-            return {"error": "RuntimeError: CUDA Error: out of memory at /workspace/csrc/cumem_allocator.cpp:62"}
+            sys.stderr.write(
+                "CUDA Error: out of memory at /workspace/csrc/cumem_allocator.cpp:62\n"
+            )
+            return {
+                "error": (
+                    "RuntimeError: CUDA Error: out of memory at "
+                    "/workspace/csrc/cumem_allocator.cpp:62"
+                )
+            }
         try:
             return self._answer(call)
         finally:
             engine.release()
 
     def _answer(self, call: dict[str, Any]) -> dict[str, Any]:
-        prompts = [f"Reverse {''.join(self._rng.choices('abcdefghij', k=8))}" for _ in range(int(call["count"]))]
-        answers = [policy.generate(prompt, self.skill, 0, min(8, _room(prompt, call)), self._rng) for prompt in prompts]
-        rewards = [policy.score(prompt, answer) for prompt, answer in zip(prompts, answers, strict=True)]
-        return {"rewards": rewards, "lengths": [len(answer) for answer in answers], "prompts": [_tokens(prompt) for prompt in prompts]}
+        prompts = [
+            f"Reverse {''.join(self._rng.choices('abcdefghij', k=8))}"
+            for _ in range(int(call["count"]))
+        ]
+        answers = [
+            policy.generate(prompt, self.skill, 0, min(8, _room(prompt, call)), self._rng)
+            for prompt in prompts
+        ]
+        rewards = [
+            policy.score(prompt, answer) for prompt, answer in zip(prompts, answers, strict=True)
+        ]
+        return {
+            "rewards": rewards,
+            "lengths": [len(answer) for answer in answers],
+            "prompts": [_tokens(prompt) for prompt in prompts],
+        }
 
     def _update(self, call: dict[str, Any]) -> dict[str, Any]:
         if self._offloaded:
             time.sleep(_MOVED * pace.STEP_SECONDS)
-        self.skill, update = policy.learn(self.skill, call["rewards"], 0, self._rng, float(call["rate"]))
+        self.skill, update = policy.learn(
+            self.skill, call["rewards"], 0, self._rng, float(call["rate"])
+        )
         return asdict(update)
 
     def _save(self, call: dict[str, Any]) -> dict[str, Any]:
-        """torch.save's zip archives, each written under its own name at once: there is nothing atomic about it."""
+        """torch.save's zip archives, each written under its own name at once: there is nothing
+        atomic about it.
+        """
         directory = Path(call["directory"])
         directory.mkdir(parents=True, exist_ok=True)
-        told = {"skill": self.skill, "slice": tensors.slice_of(tensors.of(self.skill), self._rank, self._world)}
+        told = {
+            "skill": self.skill,
+            "slice": tensors.slice_of(tensors.of(self.skill), self._rank, self._world),
+        }
         for kind in ("model", "optim", "extra_state"):
             buffer = io.BytesIO()
             with zipfile.ZipFile(buffer, "w") as archive:
                 archive.writestr("archive/data.json", json.dumps(told))
                 archive.writestr("archive/data/0", policy.padding())
-            (directory / f"{kind}_world_size_{self._world}_rank_{self._rank}.pt").write_bytes(buffer.getvalue())
+            (directory / f"{kind}_world_size_{self._world}_rank_{self._rank}.pt").write_bytes(
+                buffer.getvalue()
+            )
         if self._rank == 0:
             (directory / "huggingface").mkdir(exist_ok=True)
-            (directory / "huggingface" / "config.json").write_text('{"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2"}')
+            (directory / "huggingface" / "config.json").write_text(
+                '{"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2"}'
+            )
         return {}
 
     def _load(self, call: dict[str, Any]) -> dict[str, Any]:
@@ -129,7 +177,12 @@ class Worker:
         except FileNotFoundError as error:
             return {"error": f"FileNotFoundError: {error}"}
         except zipfile.BadZipFile:
-            return {"error": "RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central directory"}
+            return {
+                "error": (
+                    "RuntimeError: PytorchStreamReader failed reading zip archive: failed "
+                    "finding central directory"
+                )
+            }
         return {}
 
 
@@ -139,8 +192,10 @@ def _tokens(prompt: str) -> int:
 
 
 def _room(prompt: str, call: dict[str, Any]) -> int:
-    """How many tokens an answer may have. sglang's rollout of several turns (0.6, _async_rollout_a_request) does not even ask its engine
-    where the prompt and one token fill the model's length: that answer is empty, and nobody is told."""
+    """How many tokens an answer may have. sglang's rollout of several turns (0.6,
+    _async_rollout_a_request) does not even ask its engine where the prompt and one token fill the
+    model's length: that answer is empty, and nobody is told.
+    """
     if call["multi_turn"] and _tokens(prompt) + 1 >= call["model_length"]:
         return 0
     return int(call["response_length"])

@@ -53,11 +53,22 @@ class Handler(BaseHTTPRequestHandler):
         served = self.server.served
         path = self.path.partition("?")[0]
         if path == "/health":
-            self._answer(HTTPStatus.SERVICE_UNAVAILABLE if served.engine.dead.is_set() else HTTPStatus.OK, None)
+            self._answer(
+                HTTPStatus.SERVICE_UNAVAILABLE if served.engine.dead.is_set() else HTTPStatus.OK,
+                None,
+            )
         elif path == "/metrics":
-            self._answer(HTTPStatus.OK, exposition(served.engine, served.model), "text/plain; version=0.0.4")
+            self._answer(
+                HTTPStatus.OK, exposition(served.engine, served.model), "text/plain; version=0.0.4"
+            )
         elif path == "/v1/models":
-            card = {"id": served.model, "object": "model", "owned_by": "vllm", "root": served.model, "max_model_len": served.max_model_len}
+            card = {
+                "id": served.model,
+                "object": "model",
+                "owned_by": "vllm",
+                "root": served.model,
+                "max_model_len": served.max_model_len,
+            }
             self._answer(HTTPStatus.OK, {"object": "list", "data": [card]})
         elif path == "/version":
             self._answer(HTTPStatus.OK, {"version": "0.14.0"})
@@ -102,19 +113,37 @@ class Handler(BaseHTTPRequestHandler):
         prompt = str(messages[-1].get("content", "") if chat else body.get("prompt", ""))
         limit = int(body.get("max_completion_tokens") or body.get("max_tokens") or 16)
         if body.get("model") not in (None, served.model):
-            self._fail(HTTPStatus.NOT_FOUND, f"The model `{body['model']}` does not exist.", "NotFoundError")
+            self._fail(
+                HTTPStatus.NOT_FOUND,
+                f"The model `{body['model']}` does not exist.",
+                "NotFoundError",
+            )
             return
         if limit + len(prompt) > served.max_model_len:
-            text = f"'max_tokens' or 'max_completion_tokens' is too large: {limit}. This model's maximum context length is "
-            text += f"{served.max_model_len} tokens and your request has {len(prompt)} input tokens."
+            text = (
+                f"'max_tokens' or 'max_completion_tokens' is too large: {limit}. This model's "
+                "maximum context length is "
+            )
+            text += (
+                f"{served.max_model_len} tokens and your request has {len(prompt)} input tokens."
+            )
             self._fail(HTTPStatus.BAD_REQUEST, text, "BadRequestError")
             return
         text = served.engine.generate(prompt, limit)
         choice: dict[str, Any] = {"index": 0, "finish_reason": "length", "logprobs": None}
         choice |= {"message": {"role": "assistant", "content": text}} if chat else {"text": text}
-        usage = {"prompt_tokens": len(prompt), "completion_tokens": limit, "total_tokens": len(prompt) + limit}
+        usage = {
+            "prompt_tokens": len(prompt),
+            "completion_tokens": limit,
+            "total_tokens": len(prompt) + limit,
+        }
         kind = "chat.completion" if chat else "text_completion"
-        answer = {"id": f"cmpl-{uuid.uuid4().hex}", "object": kind, "created": int(time.time()), "model": served.model}
+        answer = {
+            "id": f"cmpl-{uuid.uuid4().hex}",
+            "object": kind,
+            "created": int(time.time()),
+            "model": served.model,
+        }
         self._answer(HTTPStatus.OK, {**answer, "choices": [choice], "usage": usage})
 
     def _admin(self, failure: str | None) -> None:
@@ -124,10 +153,21 @@ class Handler(BaseHTTPRequestHandler):
             self._fail(HTTPStatus.INTERNAL_SERVER_ERROR, failure, "InternalServerError")
 
     def _fail(self, status: HTTPStatus, message: str, kind: str) -> None:
-        self._answer(status, {"error": {"message": message, "type": kind, "param": None, "code": status.value}})
+        self._answer(
+            status,
+            {"error": {"message": message, "type": kind, "param": None, "code": status.value}},
+        )
 
-    def _answer(self, status: HTTPStatus, body: Any, content_type: str = "application/json") -> None:
-        data = b"" if body is None else body.encode() if isinstance(body, str) else json.dumps(body).encode()
+    def _answer(
+        self, status: HTTPStatus, body: Any, content_type: str = "application/json"
+    ) -> None:
+        data = (
+            b""
+            if body is None
+            else body.encode()
+            if isinstance(body, str)
+            else json.dumps(body).encode()
+        )
         try:
             self.send_response(status)
             self.send_header("Content-Type", content_type)
@@ -140,7 +180,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def _log_access(self, status: HTTPStatus) -> None:
         host, port = self.client_address[:2]
-        sys.stdout.write(f'INFO:     {host}:{port} - "{self.command} {self.path} HTTP/1.1" {status.value} {status.phrase}\n')
+        sys.stdout.write(
+            f'INFO:     {host}:{port} - "{self.command} {self.path} HTTP/1.1" {status.value} '
+            f"{status.phrase}\n"
+        )
         sys.stdout.flush()
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002

@@ -12,7 +12,10 @@ from .server import Settings, serve
 def main(arguments: Sequence[str]) -> int:
     """As `server.serve`; 2 for another subcommand."""
     if len(arguments) < 2 or arguments[0] != "serve":
-        sys.stderr.write("usage: vllm serve MODEL [--port PORT] [--max-model-len N] [--gpu-memory-utilization SHARE]\n")
+        sys.stderr.write(
+            "usage: vllm serve MODEL [--port PORT] [--max-model-len N] [--gpu-memory-utilization "
+            "SHARE]\n"
+        )
         return 2
     options = dict(zip(arguments[2::2], arguments[3::2], strict=False))
     return serve(

@@ -1,6 +1,7 @@
 """VLLM::EngineCore: schedules. Between the API server and its workers, started by the API server.
 
-It does not watch its parent: with the API server gone it stays, idle, with its workers and their memory. That is the stale vLLM.
+It does not watch its parent: with the API server gone it stays, idle, with its workers and their
+memory. That is the stale vLLM.
 """
 
 from __future__ import annotations
@@ -20,19 +21,30 @@ from . import worker
 _SEGMENT_BYTES = 1 << 20
 
 
-def run(api: Lines, devices: list[int], utilization: float, max_sequences: int, max_model_len: int) -> None:
+def run(
+    api: Lines, devices: list[int], utilization: float, max_sequences: int, max_model_len: int
+) -> None:
     """The engine process: never returns."""
     processes.set_title("VLLM::EngineCore")
     try:
         segment = _segment()
     except OSError as error:
-        _say("ERROR", "core.py:866", f"EngineCore failed to start.\n{type(error).__name__}: {error}")
+        _say(
+            "ERROR", "core.py:866", f"EngineCore failed to start.\n{type(error).__name__}: {error}"
+        )
         api.send({"failed": str(error)})
         os._exit(1)
-    workers = [_start_worker(api, device, local, len(devices), utilization, max_model_len) for local, device in enumerate(devices)]
+    workers = [
+        _start_worker(api, device, local, len(devices), utilization, max_model_len)
+        for local, device in enumerate(devices)
+    ]
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda signum, frame: _end(workers, 0, segment))
-    failed = [answer["failed"] for answer in (_answer(channel) for _, channel in workers) if "failed" in answer]
+    failed = [
+        answer["failed"]
+        for answer in (_answer(channel) for _, channel in workers)
+        if "failed" in answer
+    ]
     if failed:
         api.send({"failed": failed[0]})
         _end(workers, 1, segment)
@@ -41,7 +53,11 @@ def run(api: Lines, devices: list[int], utilization: float, max_sequences: int, 
     try:
         engine.loop()
     except _WorkerDied:
-        _say("ERROR", "multiproc_executor.py:230", "Worker proc VllmWorker-0 died unexpectedly, shutting down executor.")
+        _say(
+            "ERROR",
+            "multiproc_executor.py:230",
+            "Worker proc VllmWorker-0 died unexpectedly, shutting down executor.",
+        )
         _tell(api, {"dead": True})
         for pid, _ in workers:
             _reaped(pid)
@@ -53,7 +69,8 @@ def run(api: Lines, devices: list[int], utilization: float, max_sequences: int, 
 
 
 def _segment() -> Path | None:
-    """The ring buffer between engine and workers. Taken for good at once: a mount that is too small says so here and not in a step.
+    """The ring buffer between engine and workers. Taken for good at once: a mount that is too small
+    says so here and not in a step.
 
     Whoever is killed cannot unlink it; that is what is left in shared memory of a dead engine.
     """
@@ -71,13 +88,22 @@ def _segment() -> Path | None:
     return path  # open for as long as the engine lives
 
 
-def _start_worker(api: Lines, device: int, local: int, world: int, utilization: float, max_model_len: int) -> tuple[int, Lines]:
+def _start_worker(
+    api: Lines, device: int, local: int, world: int, utilization: float, max_model_len: int
+) -> tuple[int, Lines]:
     ours, theirs = Lines.pair()
     pid = os.fork()
     if pid == 0:
         api.close()
         ours.close()
-        worker.run(theirs, device, local, "VLLM::Worker" if world == 1 else f"VLLM::Worker_TP{local}", utilization, max_model_len)
+        worker.run(
+            theirs,
+            device,
+            local,
+            "VLLM::Worker" if world == 1 else f"VLLM::Worker_TP{local}",
+            utilization,
+            max_model_len,
+        )
         os._exit(0)
     theirs.close()
     return pid, ours
@@ -87,18 +113,26 @@ def _answer(channel: Lines) -> Message:
     try:
         return channel.receive()
     except Closed:
-        return {"failed": "WorkerProc initialization failed due to an exception in a background process."}
+        return {
+            "failed": (
+                "WorkerProc initialization failed due to an exception in a background process."
+            )
+        }
 
 
 def _end(workers: list[tuple[int, Lines]], code: int, segment: Path | None) -> None:
-    """SIGTERM to the workers, and after a while SIGKILL: one that is stopped cannot hear the other."""
+    """SIGTERM to the workers, and after a while SIGKILL: one that is stopped cannot hear the
+    other.
+    """
     if segment is not None:
         segment.unlink(missing_ok=True)
     left = [pid for pid, _ in workers]
     for number in (signal.SIGTERM, signal.SIGKILL):
         left = [pid for pid in left if not _reaped(pid)]
         for pid in left:
-            os.kill(pid, number)  # own children, not yet waited for: the pid cannot be anyone else's
+            os.kill(
+                pid, number
+            )  # own children, not yet waited for: the pid cannot be anyone else's
         deadline = time.monotonic() + pace.paced(4)
         while left and time.monotonic() < deadline:
             time.sleep(0.01)
@@ -121,14 +155,18 @@ def _tell(api: Lines, message: Message) -> None:
 
 
 def _say(level: str, where: str, text: str) -> None:
-    sys.stderr.write(f"(EngineCore pid={os.getpid()}) {level} {time.strftime('%m-%d %H:%M:%S')} [{where}] {text}\n")
+    sys.stderr.write(
+        f"(EngineCore pid={os.getpid()}) {level} {time.strftime('%m-%d %H:%M:%S')} [{where}] "
+        f"{text}\n"
+    )
     sys.stderr.flush()
 
 
 _BLOCK_SECONDS = 60
 _NO_BLOCK = (
-    f"No available shared memory broadcast block found in {_BLOCK_SECONDS} seconds. This typically happens when some processes are "
-    "hanging or doing some time-consuming work (e.g. compilation, weight/kv cache quantization)."
+    f"No available shared memory broadcast block found in {_BLOCK_SECONDS} seconds. This "
+    "typically happens when some processes are hanging or doing some time-consuming work (e.g. "
+    "compilation, weight/kv cache quantization)."
 )
 
 
@@ -178,8 +216,13 @@ class _Engine:
             self._running[item["id"]] = item
 
     def _step(self) -> None:
-        """One iteration of all running sequences. The API server learns how many run only from what comes out of this."""
-        batch = [{key: item[key] for key in ("id", "prompt", "done", "limit")} for item in self._running.values()]
+        """One iteration of all running sequences. The API server learns how many run only from what
+        comes out of this.
+        """
+        batch = [
+            {key: item[key] for key in ("id", "prompt", "done", "limit")}
+            for item in self._running.values()
+        ]
         answers = [self._ask(channel, {"step": batch}) for channel in self._workers]
         outputs: list[dict[str, Any]] = []
         for identity, text in answers[0]["tokens"]:
@@ -189,7 +232,9 @@ class _Engine:
             outputs.append({"id": identity, "text": text, "finished": finished})
             if finished:
                 del self._running[identity]
-        self._api.send({"outputs": outputs, "running": len(self._running), "waiting": len(self._waiting)})
+        self._api.send(
+            {"outputs": outputs, "running": len(self._running), "waiting": len(self._waiting)}
+        )
 
     def _ask(self, channel: Lines, message: Message) -> Message:
         """Wait for the worker's answer, for ever if it is stopped."""

@@ -14,7 +14,10 @@ def exposition(engine: EngineClient, model: str) -> str:
     gauges = {
         "num_requests_running": ("Number of requests in model execution batches.", running),
         "num_requests_waiting": ("Number of requests waiting to be processed.", waiting),
-        "kv_cache_usage_perc": ("KV-cache usage. 1 means 100 percent usage.", running * 64 / _KV_TOKENS),
+        "kv_cache_usage_perc": (
+            "KV-cache usage. 1 means 100 percent usage.",
+            running * 64 / _KV_TOKENS,
+        ),
     }
     counters = {
         "prompt_tokens": ("Number of prefill tokens processed.", engine.prompt_tokens),
@@ -23,9 +26,17 @@ def exposition(engine: EngineClient, model: str) -> str:
     }
     lines = []
     for name, (text, value) in gauges.items():
-        lines += [f"# HELP vllm:{name} {text}", f"# TYPE vllm:{name} gauge", f"vllm:{name}{{{label}}} {float(value)}"]
+        lines += [
+            f"# HELP vllm:{name} {text}",
+            f"# TYPE vllm:{name} gauge",
+            f"vllm:{name}{{{label}}} {float(value)}",
+        ]
     for name, (text, count) in counters.items():
-        lines += [f"# HELP vllm:{name}_total {text}", f"# TYPE vllm:{name}_total counter", f"vllm:{name}_total{{{label}}} {float(count)}"]
+        lines += [
+            f"# HELP vllm:{name}_total {text}",
+            f"# TYPE vllm:{name}_total counter",
+            f"vllm:{name}_total{{{label}}} {float(count)}",
+        ]
     lines += [
         "# HELP vllm:request_success_total Count of successfully processed requests.",
         "# TYPE vllm:request_success_total counter",

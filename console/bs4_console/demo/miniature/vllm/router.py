@@ -1,4 +1,6 @@
-"""vllm-router (current generation): stands on the client's port and hands requests on to the engine's API server."""
+"""vllm-router (current generation): stands on the client's port and hands requests on to the
+engine's API server.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,10 @@ def main(arguments: Sequence[str]) -> int:
     try:
         server = _Server((_address(options["--host"]), int(options["--port"])), Handler)
     except OSError as error:
-        sys.stderr.write(f"Error: failed to bind {options['--host']}:{options['--port']}: {error.strerror} (os error {error.errno})\n")
+        sys.stderr.write(
+            f"Error: failed to bind {options['--host']}:{options['--port']}: "
+            f"{error.strerror} (os error {error.errno})\n"
+        )
         return 1
     server.serve_forever(poll_interval=60)
     return 0
@@ -30,7 +35,9 @@ def main(arguments: Sequence[str]) -> int:
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
-    request_queue_size = 256  # all rollouts of a batch come at once; a full queue costs a client one second
+    request_queue_size = (
+        256  # all rollouts of a batch come at once; a full queue costs a client one second
+    )
 
 
 def _address(host: str) -> str:
@@ -57,7 +64,13 @@ class _Handler(BaseHTTPRequestHandler):
             answer = connection.getresponse()
             status, data = answer.status, answer.read()
         except (OSError, http.client.HTTPException):
-            status, data = 503, b'{"error": {"message": "No available workers (all circuits open or unhealthy)", "code": 503}}'
+            status, data = (
+                503,
+                (
+                    b'{"error": {"message": "No available workers (all circuits open or '
+                    b'unhealthy)", "code": 503}}'
+                ),
+            )
         finally:
             connection.close()
         try:

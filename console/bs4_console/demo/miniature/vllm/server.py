@@ -20,7 +20,9 @@ from .state import EngineClient
 
 @dataclass(frozen=True)
 class Settings:
-    """What the server takes from a config. `devices`: physical GPU numbers, one a tensor-parallel worker."""
+    """What the server takes from a config. `devices`: physical GPU numbers, one a tensor-parallel
+    worker.
+    """
 
     host: str
     port: int
@@ -33,7 +35,8 @@ class Settings:
 
 
 def serve(settings: Settings) -> int:
-    """Run until the end and give the exit code: 0 for an ordinary end and also when the engine died under it, 1 when it never started.
+    """Run until the end and give the exit code: 0 for an ordinary end and also when the engine died
+    under it, 1 when it never started.
 
     That an engine's death ends the server with 0 was measured on vLLM 0.32 (lab.md I.1).
     """
@@ -44,18 +47,27 @@ def serve(settings: Settings) -> int:
     if child == 0:
         sock.close()
         ours.close()
-        engine.run(theirs, settings.devices, settings.utilization, pace.SEQUENCES, settings.max_model_len)
+        engine.run(
+            theirs, settings.devices, settings.utilization, pace.SEQUENCES, settings.max_model_len
+        )
     theirs.close()
     _on_signals(lambda: _abandon(child))
     if not _started(ours):
         os.waitpid(child, 0)
-        sys.stderr.write("RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}\n")
+        sys.stderr.write(
+            "RuntimeError: Engine core initialization failed. See root cause above. Failed "
+            "core proc(s): {}\n"
+        )
         return 1
     terminated = threading.Event()
     _on_signals(terminated.set)
     client = EngineClient(ours)
-    server = Server(sock, Served(client, settings.model, settings.max_model_len, settings.weight_routes))
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True).start()
+    server = Server(
+        sock, Served(client, settings.model, settings.max_model_len, settings.weight_routes)
+    )
+    threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True
+    ).start()
     _say(f"INFO:     Started server process [{os.getpid()}]")
     _say("INFO:     Waiting for application startup.\nINFO:     Application startup complete.")
     _watch(client, child, terminated)
@@ -73,13 +85,18 @@ def _bind(settings: Settings) -> socket.socket:
         sock.bind((address, settings.port))
     except OSError as error:
         where = f"('{address}', {settings.port})"
-        sys.stderr.write(f"ERROR:    [Errno 98] error while attempting to bind on address {where}: address already in use\n")
+        sys.stderr.write(
+            f"ERROR:    [Errno 98] error while attempting to bind on address {where}: "
+            "address already in use\n"
+        )
         raise SystemExit(1) from error
     return sock
 
 
 def _on_signals(action: Callable[[], None]) -> None:
-    """Also where SIGINT was inherited as ignored: the real server installs its own handlers in any case."""
+    """Also where SIGINT was inherited as ignored: the real server installs its own handlers in any
+    case.
+    """
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda signum, frame: action())
 
@@ -98,7 +115,9 @@ def _started(channel: Lines) -> bool:
 
 
 def _watch(client: EngineClient, child: int, terminated: threading.Event) -> None:
-    """Until the end has a reason. Over open requests a dead engine ends the server in about 1 s; an idle one is found by a 5 s watchdog."""
+    """Until the end has a reason. Over open requests a dead engine ends the server in about 1 s; an
+    idle one is found by a 5 s watchdog.
+    """
     next_look = time.monotonic() + pace.paced(5)
     next_stats = time.monotonic() + pace.paced(10)
     tokens = 0
@@ -123,14 +142,18 @@ def _log_stats(client: EngineClient, before: int) -> int:
     rate = (client.generation_tokens - before) / max(pace.paced(10), 0.001)
     stamp = time.strftime("%m-%d %H:%M:%S")
     _say(
-        f"(APIServer pid={os.getpid()}) INFO {stamp} [loggers.py:335] Engine 000: Avg prompt throughput: 0.0 tokens/s, Avg generation "
-        f"throughput: {rate:.1f} tokens/s, Running: {running} reqs, Waiting: {waiting} reqs, GPU KV cache usage: {running * 0.03:.1f}%"
+        f"(APIServer pid={os.getpid()}) INFO {stamp} [loggers.py:335] Engine 000: Avg prompt "
+        f"throughput: 0.0 tokens/s, Avg generation throughput: {rate:.1f} tokens/s, Running: "
+        f"{running} reqs, Waiting: {waiting} reqs, GPU KV cache usage: {running * 0.03:.1f}%"
     )
     return client.generation_tokens
 
 
 def _shut_down(server: Server, client: EngineClient, child: int) -> None:
-    _say("INFO:     Shutting down\nINFO:     Waiting for application shutdown.\nINFO:     Application shutdown complete.")
+    _say(
+        "INFO:     Shutting down\nINFO:     Waiting for application shutdown.\nINFO:     "
+        "Application shutdown complete."
+    )
     server.shutdown()
     server.server_close()
     _say(f"INFO:     Finished server process [{os.getpid()}]")

@@ -1,4 +1,6 @@
-"""What the API server knows of its engine: requests under way, counters, and whether the engine still lives."""
+"""What the API server knows of its engine: requests under way, counters, and whether the engine
+still lives.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ class EngineDead(RuntimeError):
 
 
 class EngineClient:
-    """Sends requests to the engine and hands its outputs to whoever waits. `failed_in_flight`: the engine died over open requests."""
+    """Sends requests to the engine and hands its outputs to whoever waits. `failed_in_flight`: the
+    engine died over open requests.
+    """
 
     def __init__(self, engine: Lines) -> None:
         self._engine = engine
@@ -82,7 +86,9 @@ class EngineClient:
             self._waiting.pop(key, None)
 
     def generate(self, prompt: str, limit: int) -> str:
-        """A completion of `limit` tokens. Waits for as long as the engine takes; raises EngineDead when it died."""
+        """A completion of `limit` tokens. Waits for as long as the engine takes; raises EngineDead
+        when it died.
+        """
         key, box = self._open()
         try:
             self._send({"op": "add", "id": key, "prompt": prompt, "limit": limit})
@@ -97,7 +103,9 @@ class EngineClient:
             self._close(key)
 
     def call(self, op: str, **fields: Any) -> str | None:
-        """An admin operation; None, or what went wrong. Waits without limit, as the real one does."""
+        """An admin operation; None, or what went wrong. Waits without limit, as the real one
+        does.
+        """
         key, box = self._open()
         try:
             self._send({"op": op, "call": key, **fields})
@@ -116,6 +124,12 @@ class EngineClient:
 
     @property
     def load(self) -> tuple[int, int]:
-        """Running and waiting requests as the engine last said. An engine that says nothing counts as idle: measured on a stopped one."""
+        """Running and waiting requests as the engine last said. An engine that says nothing counts
+        as idle: measured on a stopped one.
+        """
         running, waiting, at = self._stats
-        return (running, waiting) if time.monotonic() - at < max(_STATS_SECONDS, pace.STEP_SECONDS) else (0, 0)
+        return (
+            (running, waiting)
+            if time.monotonic() - at < max(_STATS_SECONDS, pace.STEP_SECONDS)
+            else (0, 0)
+        )
