@@ -1,6 +1,4 @@
-"""Whether the inventory's file has changed, and what it holds then: other terminals and editors
-write it too.
-"""
+"""Notices that the inventory's file has changed: other terminals and editors write it too."""
 
 from __future__ import annotations
 
@@ -11,22 +9,27 @@ _Stamp = tuple[int, int, int]
 
 
 class InventoryWatch:
-    """Begins with the inventory as it is now. A look costs one `stat`."""
+    """Watches the inventory from the moment it is made. One look costs one `stat`.
+
+    A change counts when two looks in a row see the same file. An editor empties a file before it
+    writes it, and an empty inventory would close the session of every pod.
+    """
 
     def __init__(self, inventory: Inventory) -> None:
         self._inventory = inventory
-        self._seen = self._stamp()
+        self._read = self._last = self._stamp()
 
     def look(self) -> tuple[Pod, ...] | None:
-        """Return the pods when the file has changed since the last look, else None.
+        """Return the pods if the file has changed and is no longer being written, else None.
 
-        UsageError, once for each change, when it cannot be read: somebody may be in the middle of
-        editing it.
+        Raises UsageError, once for each change, if the file cannot be read.
         """
         stamp = self._stamp()
-        if stamp == self._seen:
+        settled = stamp == self._last
+        self._last = stamp
+        if not settled or stamp == self._read:
             return None
-        self._seen = stamp
+        self._read = stamp
         return self._inventory.list()
 
     def _stamp(self) -> _Stamp | None:

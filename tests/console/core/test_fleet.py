@@ -83,12 +83,14 @@ async def test_pods_that_are_added_changed_and_removed_elsewhere_are_followed(
 
         inventory.path.write_text(before.replace("port = 2", "port = 3"))
         await until(lambda: len(made) == 3 and made[2].running)
-        assert (made[1].running, made[1].closed) == (False, True)
+        await until(lambda: made[1].closed)
+        assert not made[1].running
         assert made[2].pod.port == 3
 
         inventory.remove("first")
-        await until(lambda: "first" not in fleet.sessions)
-        assert (made[0].running, made[0].closed) == (False, True)
+        await until(lambda: made[0].closed)
+        assert not made[0].running
+        assert "first" not in fleet.sessions
         inventory.path.unlink()
         await until(lambda: not fleet.sessions)
     finally:
