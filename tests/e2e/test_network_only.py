@@ -56,7 +56,7 @@ async def watching(at: Rig, clock: Clock, patch: pytest.MonkeyPatch) -> AsyncIte
         patch.setenv(name, value)
     config = controller_config.read()["demo"]
     async with recover.controller_of(
-        argparse.Namespace(plan=None, moved=False, dry_run=False), config
+        argparse.Namespace(plan=None, moved=False, dry_run=False, json=False), config
     ) as one:
         one.clock, one.wall, one.sleep = clock, clock.wall, clock.sleep
         one.hands.clock = clock  # type: ignore[attr-defined]
