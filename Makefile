@@ -45,6 +45,7 @@ check: $(STAMP)
 	$(BIN)/lint-imports
 	$(BIN)/bs4-console playbook lint
 	$(BIN)/python tools/house.py --check
+	$(BIN)/python tools/state_words.py
 
 format: $(STAMP)
 	$(BIN)/ruff format .

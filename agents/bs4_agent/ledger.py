@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bs4_agent.checkpoints.sync_view import SyncView
+from bs4_agent.states import ActionState, IncidentState, Role, RunState, Severity, StepState, Where
 
 Record = dict[str, Any]
 
@@ -37,7 +38,16 @@ ACTION_STEPS_MOST = 1_000
 #: Ended rotations of a run that are remembered.
 ROTATIONS_KEPT = 50
 #: Events after which an action will do nothing more.
-ACTION_ENDS = frozenset({"done", "failed", "plan-changed", "busy", "interrupted", "refused"})
+#: What the event of a step makes of its state.
+_STEP_STATES: dict[str, StepState] = {
+    "intent": "running",
+    "step-done": "done",
+    "step-skipped": "skipped",
+    "step-failed": "failed",
+}
+ACTION_ENDS: frozenset[ActionState] = frozenset(
+    {"done", "failed", "plan-changed", "busy", "interrupted", "refused"}
+)
 
 
 @dataclass
@@ -50,7 +60,7 @@ class AttemptView:
     number: int
     started_t: float
     resume: int | None = None
-    state: str = "running"
+    state: RunState = "running"
     code: int | None = None
     signal: int | None = None
     good: bool | None = None
@@ -95,16 +105,16 @@ class IncidentView:
     title: str
     run: str
     attempt: int
-    role: str
-    severity: str
+    role: Role
+    severity: Severity
     summary: str
     opened_t: float
     updated_t: float
-    state: str = "open"
+    state: IncidentState = "open"
     evidence: list[Record] = field(default_factory=list)
     coverage: list[str] = field(default_factory=list)
     playbook: str | None = None
-    where: str = "pod"
+    where: Where = "pod"
 
 
 @dataclass
@@ -113,7 +123,7 @@ class StepView:
 
     title: str
     command: str = ""
-    state: str = "waiting"
+    state: StepState = "waiting"
     detail: str = ""
     started_t: float | None = None
     ended_t: float | None = None
@@ -129,7 +139,7 @@ class ActionView:
     kind: str
     who: str
     run: str
-    state: str
+    state: ActionState
     accepted_t: float
     updated_t: float
     playbook: str = ""
@@ -353,7 +363,7 @@ class Ledger:
         action.updated_t = record["t"]
         if event == "accepted" and "steps" in record:
             action.steps = [StepView(s["title"], s.get("command", "")) for s in record["steps"]]
-        if event in ("intent", "step-done", "step-skipped", "step-failed"):
+        if event in _STEP_STATES:
             self._action_step(action, record, event)
             return
         if event == "cancel":
@@ -387,12 +397,7 @@ class Ledger:
         step.title = record.get("title", step.title)
         step.command = record.get("command", step.command)
         step.detail = record.get("detail", step.detail)
-        step.state = {
-            "intent": "running",
-            "step-done": "done",
-            "step-skipped": "skipped",
-            "step-failed": "failed",
-        }[event]
+        step.state = _STEP_STATES[event]
         if event == "intent":
             step.started_t = record["t"]
         else:

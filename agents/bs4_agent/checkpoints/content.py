@@ -81,7 +81,7 @@ def _ranks(directory: Path) -> str:
     for path in _listed(directory):
         if (match := _RANK.fullmatch(path.name)) is not None:
             found.setdefault((match.group(1), int(match.group(2))), {})[int(match.group(3))] = path
-    worlds = {world for kind, world in found if kind == "model"}
+    worlds = {world for part, world in found if part == "model"}
     if not worlds:
         if (directory / "dist_ckpt").is_dir():
             return "" if _listed(directory / "dist_ckpt") else "dist_ckpt is empty"

@@ -9,13 +9,20 @@ from dataclasses import dataclass
 
 from bs4_agent.detect.facts import Facts, Finding, RunFacts
 from bs4_agent.playbooks.compiled import Playbook
+from bs4_agent.states import Role
 
 #: Processes write what happened to them in their own time: a consequence may be in a log before its
 #: cause. Another rank's broken connection is printed when it happens, the exit code of the rank
 #: that was killed only when torchrun has ended the others (30 s and more).
 _EARLIER_S = 120.0
 _EARLIER_LINES = 200
-_ROLES = {"root": 0, "symptom": 1, "cascade": 1, "warning": 2, "maintenance": 3}
+_ROLES: dict[Role | None, int] = {
+    "root": 0,
+    "symptom": 1,
+    "cascade": 1,
+    "warning": 2,
+    "maintenance": 3,
+}
 #: Which processes write a log, as components of a run.
 _WRITERS = {
     "trainer": ("rank", "trainer"),

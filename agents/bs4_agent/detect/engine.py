@@ -21,6 +21,7 @@ from bs4_agent.detect.signatures import Signature
 from bs4_agent.detect.tracks import Track
 from bs4_agent.digest import sha256
 from bs4_agent.playbooks.compiled import Playbook
+from bs4_agent.states import Transit
 from bs4_agent.trainers.base import LogLine
 
 #: Lines shown of one finding.
@@ -48,7 +49,7 @@ class _Held:
 class Transition:
     """`event`: opened, updated, cleared. `incident` is the stable id."""
 
-    event: str
+    event: Transit
     incident: str
     finding: Finding
     playbook: Playbook
@@ -268,14 +269,11 @@ class Engine:
         for run in facts.runs:
             if playbook.applies_to(run.spec.trainer):
                 for item in detector(facts, run, parameters):
-                    # A detector that leaves them open means what its playbook says.
-                    found.append(
-                        item
-                        if item.role
-                        else dataclasses.replace(
+                    if item.role is None:
+                        item = dataclasses.replace(
                             item, role=playbook.role, severity=playbook.severity
                         )
-                    )
+                    found.append(item)
         return found
 
     def _drop_overtaken(self, facts: Facts) -> None:

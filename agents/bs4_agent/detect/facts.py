@@ -12,6 +12,7 @@ from typing import Any
 from bs4_agent.detect.surroundings import ConsoleFacts, Disk, Surroundings
 from bs4_agent.identity import Identity
 from bs4_agent.runs.model import Exit, Member
+from bs4_agent.states import Role, SeenState, Severity
 from bs4_agent.trainers.base import Checkpoint, Event, LaunchSpec, RunLayout
 
 
@@ -95,7 +96,7 @@ class RunFacts:
     spec: LaunchSpec
     layout: RunLayout
     attempt: int
-    state: str
+    state: SeenState
     """starting, running, ended, lost (as Attempt.state); "files" offline, where no process can be
     seen
     """
@@ -247,8 +248,9 @@ class Finding:
     summary: str
     evidence: Sequence[Mapping[str, Any]]
     anchor: str
-    severity: str = "critical"
-    role: str = "root"
+    severity: Severity | None = "critical"
+    role: Role | None = "root"
+    """None here and in `severity`: what the playbook of the failure says."""
     coverage: Sequence[str] = ()
     playbook: str | None = None
     """Another playbook than the failure's own, where the default fix cannot apply

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bs4_agent.detect.facts import LogEvent, RunFacts, Side
+from bs4_agent.states import Phase
 from bs4_agent.trainers import verl_processes
 
 TRAINER, ORCHESTRATOR = "trainer", "orchestrator"
@@ -36,7 +37,7 @@ _NEWS = frozenset(
         "finished",
     }
 )
-_PHASES = {
+_PHASES: dict[str, Phase] = {
     "save": "checkpoint",
     "eval-start": "evaluation",
     "policy-update": "weight sync",
@@ -55,7 +56,7 @@ class Activity:
     """
 
     side: str
-    phase: str
+    phase: Phase
     since_m: float
     waits_for: str
     awaits: str
@@ -229,7 +230,7 @@ def _saved_m(run: RunFacts, save: LogEvent | None) -> float | None:
     return None
 
 
-def _phase_of(events: list[LogEvent]) -> str:
+def _phase_of(events: list[LogEvent]) -> Phase:
     """By the newest line that opens a phase, unless a later one closes it."""
     for event in reversed(events):
         kind = event.event.kind

@@ -11,7 +11,7 @@ import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 #: Patterns see at most this much of a line: an unbounded line must not hold a regular expression
 #: for seconds.
@@ -49,6 +49,10 @@ class Expression:
         if self._compiled is None:
             self._compiled = re.compile(self.text, FLAGS)
         return self._compiled.search(text, 0, LINE_CAP)
+
+
+Purpose = Literal["pattern", "near", "cleared_by", "only_after", "not_after"]
+"""The expressions of a signature, by what they are for."""
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import Any
 
 from bs4_agent.digest import sha256
 from bs4_agent.errors import UnknownPlaybook
+from bs4_agent.states import Danger, Role, Severity, Where
 
 #: Word on the command line and in `applies` -> the trainer ids it means.
 FAMILIES = {
@@ -31,10 +32,10 @@ class Playbook:
     id: str
     title: str
     family: str
-    role: str
-    severity: str
-    danger: str
-    where: str
+    role: Role
+    severity: Severity
+    danger: Danger
+    where: Where
     applies: frozenset[str]
     detect: Mapping[str, Any]
     explains: frozenset[str]

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bs4_agent.identity import Identity
+from bs4_agent.states import RunState
 from bs4_agent.trainers.base import LaunchSpec
 
 
@@ -64,7 +65,7 @@ class Attempt:
     """
 
     number: int
-    state: str
+    state: RunState
     shim: Identity | None
     launcher: Identity | None
     started_t: float

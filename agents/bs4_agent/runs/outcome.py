@@ -13,6 +13,7 @@ from pathlib import Path
 from bs4_agent.clock import stamp
 from bs4_agent.runs.files import read_json
 from bs4_agent.runs.model import Attempt, End, Member
+from bs4_agent.states import RunState
 from bs4_agent.trainers.base import Event, LaunchSpec, LogSource, Trainer
 
 #: While one of these lives, training goes on, with or without its launcher.
@@ -27,7 +28,7 @@ _SIDES = ("trainer", "orchestrator")
 class Over:
     """An attempt that is over. `state`: ended or lost. `note` says what an exit code cannot."""
 
-    state: str
+    state: RunState
     code: int | None
     signal: int | None
     t: float

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from bs4_agent.states import EventKind
+
 
 @dataclass(frozen=True)
 class LaunchSpec:
@@ -91,7 +93,7 @@ class Event:
     all its children); `ready` is said of the inference server only.
     """
 
-    kind: str
+    kind: EventKind
     side: str
     values: Mapping[str, Any] = field(default_factory=dict)
     step: int | None = None

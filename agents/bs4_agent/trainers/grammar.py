@@ -12,9 +12,10 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from bs4_agent.foreign_json import recorded
+from bs4_agent.states import EventKind
 from bs4_agent.trainers.base import Event, LogLine
 
 #: What Python's `f` and `e` formats print, NaN and infinities included.
@@ -23,6 +24,8 @@ DURATION = r" *(?:\d+ms|\d+(?:\.\d+)?s|\d+m \d+s|\d+h \d+m|\d+d \d+h)"
 _TYPES = {"": NUMBER, "i": r"-?\d{1,15}", "d": DURATION, "w": r"\S+", "t": r".+?"}
 _PLACEHOLDER = re.compile(r"<([a-z_0-9]+)(?::([idwt]))?>")
 _LONG = 9
+Placeholder = Literal["", "i", "d", "w", "t"]
+"""What a placeholder stands for: a number, an integer, a duration, a word, any text."""
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhd])")
 
@@ -91,7 +94,7 @@ class Rule:
     source: str
     level: str
     template: str
-    kind: str
+    kind: EventKind
     constants: Mapping[str, Any] = field(default_factory=dict)
     whole: bool = True
 

@@ -93,8 +93,8 @@ def _launcher(
     """The spec of a process that is a launcher itself; None for every other, the `uv run` around
     one included.
     """
-    kind = launcher.component(proc.cmdline, "")
-    if kind != "launcher":
+    component = launcher.component(proc.cmdline, "")
+    if component != "launcher":
         # verl's driver and torchrun show their own argv; ranks and forks below them are told apart
         # by their parents.
         return _TRAINERS[VERL].recognise(proc.cmdline, proc.cwd)

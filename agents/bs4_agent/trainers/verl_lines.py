@@ -13,6 +13,7 @@ import re
 from collections.abc import Collection
 from typing import Any
 
+from bs4_agent.states import EventKind
 from bs4_agent.trainers import lines, verl_metrics
 from bs4_agent.trainers.base import Event, LogLine
 from bs4_agent.trainers.grammar import Grammar, Rule
@@ -34,7 +35,7 @@ _BAR = re.compile(
     r"{0,9}[\d.?]{1,12}(?:s/it|it/s)"
 )
 
-_SAID: tuple[tuple[str, str, dict[str, Any]], ...] = (
+_SAID: tuple[tuple[str, EventKind, dict[str, Any]], ...] = (
     ("ray init kwargs: <_rest:t>", "starting", {"what": "process"}),
     ("TaskRunner hostname: <host:w>, PID: <pid:i>", "starting", {"what": "process"}),
     ("Size of train dataloader: <_batches:i>{<_rest:t>}", "starting", {"what": "data"}),

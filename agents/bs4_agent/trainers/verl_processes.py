@@ -14,8 +14,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
+from bs4_agent.states import Phase
 from bs4_agent.trainers import launcher
 
 _ACTOR = re.compile(r"ray::(?P<actor>[A-Za-z_]\w*)(?:\.(?P<method>\w+))?")
@@ -52,7 +53,7 @@ _MODULES = {
 _PYTHON = re.compile(r"(?:python|pypy)[\d.]*")
 #: What a task runner's own method or its workers' methods are doing, by a part of the method's
 #: name; the first that fits.
-_PHASES = (
+_PHASES: tuple[tuple[str, Phase], ...] = (
     ("save_checkpoint", "checkpoint"),
     ("load_checkpoint", "start-up"),
     ("init_model", "start-up"),
@@ -131,7 +132,7 @@ def start_words(cmdline: Sequence[str]) -> Start | None:
     return None
 
 
-def phase(titles: Iterable[str]) -> str:
+def phase(titles: Iterable[str]) -> Phase | Literal[""]:
     """What a run does now, by the titles of its live processes: the busiest worker's method names
     it. "" where no title tells.
 

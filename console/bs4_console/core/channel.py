@@ -323,12 +323,12 @@ def _chunk(frame: Frame) -> Chunk:
 def _refusal(error: Any) -> ConsoleError:
     if not isinstance(error, dict) or not isinstance(error.get("message"), str):
         return _mismatch("its error holds no message")
-    kind = str(error.get("type", "error"))
-    if kind in ("protocol", "protocol-version"):
+    word = str(error.get("type", "error"))
+    if word in ("protocol", "protocol-version"):
         return ProtocolMismatch(
             error["message"], "Deploy this console's agent, or update the console."
         )
-    return RemoteError(kind, error["message"])
+    return RemoteError(word, error["message"])
 
 
 def _mismatch(detail: str) -> ProtocolMismatch:

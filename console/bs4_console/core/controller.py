@@ -21,7 +21,15 @@ from typing import Any, Literal, NoReturn
 from bs4_agent.errors import AgentError
 from bs4_agent.ids import ulid
 from bs4_console.core import lost
-from bs4_console.core.controller_state import WORKING, Attempt, Phase, Records, State, Where
+from bs4_console.core.controller_state import (
+    GOOD,
+    WORKING,
+    Attempt,
+    Phase,
+    Records,
+    State,
+    Where,
+)
 from bs4_console.core.controller_terms import (
     Absent,
     Doubt,
@@ -482,7 +490,7 @@ class Controller:
                     f"step: {report.failed}"
                 )
             return state
-        state = state.with_attempt(outcome="good", step_after=report.step)
+        state = state.with_attempt(outcome=GOOD, step_after=report.step)
         return await self._save(state, "watching", step=report.step, before=None)
 
     async def _failed(self, state: State, error: Failed) -> Outcome:

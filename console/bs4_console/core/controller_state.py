@@ -24,6 +24,8 @@ from bs4_console.core.locations import private
 
 SCHEMA = "bs4.recovery/1"
 MOST = 256 * 1024
+#: The outcome of a recovery after which the run made steps; any other is a sentence.
+GOOD = "good"
 JOURNAL_BYTES, SEGMENT_BYTES = 64 << 20, 4 << 20
 
 #: watching: nothing is under way. renting: a machine with this label may exist. setting-up,
@@ -127,7 +129,7 @@ class State:
         """Recoveries in a row, up to the last that has ended, which brought no new step."""
         count = 0
         for attempt in reversed([a for a in self.attempts if a.outcome]):
-            if attempt.outcome == "good":
+            if attempt.outcome == GOOD:
                 break
             count += 1
         return count

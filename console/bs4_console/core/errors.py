@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from pathlib import Path
+from typing import Literal
 
 #: Exit codes outside `check`: 0 done, 1 a finding or not achieved, 2 usage or not applicable, 3
 #: unreachable or unknown, 4 refused, 130 interrupted.
@@ -19,6 +20,31 @@ def described(error: BaseException) -> str:
     return f"{type(error).__name__}{place}: {str(error)[:200]}"
 
 
+LinkState = Literal[
+    "new",
+    "connecting",
+    "up",
+    "recorded",
+    "error",
+    "unreachable",
+    "refused",
+    "lost",
+    "failed",
+    "no session",
+    "auth failed",
+    "host key?",
+    "HOST KEY CHANGED",
+    "no python",
+    "disk full",
+    "deploy failed",
+    "no agent",
+    "agent version",
+]
+"""The connection to a pod: how far it is, or the error that stands. `recorded`: there is no live
+pod, only what was kept of one.
+"""
+
+
 class ConsoleError(Exception):
     """`message` says what is wrong, `next_step` what to do now. `retry`: whether trying again by
     itself can help.
@@ -26,7 +52,7 @@ class ConsoleError(Exception):
 
     exit_code = FINDING
     retry = False
-    link_state = "error"
+    link_state: LinkState = "error"
     """The word the screen shows for the link while this stands."""
 
     def __init__(self, message: str, next_step: str = "") -> None:
@@ -57,7 +83,7 @@ class LinkError(ConsoleError):
 
 class Unreachable(LinkError):
     retry = True
-    link_state = "unreachable"
+    link_state: LinkState = "unreachable"
 
 
 class ConnectionRefused(Unreachable):

@@ -14,7 +14,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from bs4_console.core import locations
@@ -39,13 +39,16 @@ class Secret:
         return self._text
 
 
+ChannelKind = Literal["webhook", "ntfy", "apprise", "healthchecks"]
+
+
 @dataclass(frozen=True)
 class Channel:
     """One receiver. `least`: the mildest level that it is told of. `fail`: healthchecks are pinged
     at /fail while something is critical.
     """
 
-    kind: str
+    kind: ChannelKind
     name: str
     url: Secret
     token: Secret | None = None

@@ -173,6 +173,7 @@ def _playbooks() -> list[Any]:
 def _facts(pod: PodState, rows: Sequence[Mapping[str, Any]]) -> Facts:
     from bs4_agent.detect.facts import Facts, RunFacts, Side
     from bs4_agent.detect.surroundings import ConsoleFacts
+    from bs4_agent.states import SeenState
     from bs4_agent.trainers.base import LaunchSpec, RunLayout
 
     def run_facts(run: RunState) -> RunFacts:
@@ -182,7 +183,7 @@ def _facts(pod: PodState, rows: Sequence[Mapping[str, Any]]) -> Facts:
         attempt = view.attempt
         side = Side(run.step, None, len(run.trainer_steps))
         number, started = (0, 0.0) if attempt is None else (attempt.number, attempt.started_t)
-        state = "running" if run.alive else "ended"
+        state: SeenState = "running" if run.alive else "ended"
         layout = RunLayout(out, out, out, out, out, out, None)
         return RunFacts(run.name, spec, layout, number, state, 0.0, started, trainer_side=side)
 

@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from bs4_agent.errors import AgentError, BadCursor, UnknownStream
 from bs4_agent.streams.cursor import END, START, Chunk, Cursor
@@ -26,7 +26,7 @@ from bs4_console.core.state import PodState
 from bs4_console.core.transport import Transport
 
 #: The word for the link.
-RECORDED = "recorded"
+RECORDED: Final = "recorded"
 
 _FILE = re.compile(r"([0-9]{1,12})(?:\.0)?\.data")
 

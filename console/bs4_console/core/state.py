@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from bs4_agent.ledger import ActionView, IncidentView, Ledger, PlanView, RunView, StepView
 from bs4_agent.trainers.steps import EVAL
+from bs4_console.core.errors import LinkState
 from bs4_console.core.links import Links
 from bs4_console.core.records import RecordRefused
 from bs4_console.core.samples import Samples
@@ -49,7 +50,7 @@ class Link:
     monotonic seconds.
     """
 
-    state: str = "new"
+    state: LinkState = "new"
     """new, connecting (the first time), up, or the word of the error that stands (unreachable,
     refused, lost, auth failed, ...).
     """
@@ -71,7 +72,7 @@ class Link:
     def up(self) -> bool:
         return self.state == "up"
 
-    def set(self, state: str, detail: str = "", next_step: str = "") -> None:
+    def set(self, state: LinkState, detail: str = "", next_step: str = "") -> None:
         if "up" in (state, self.state) and state != self.state:
             self.since = (
                 time.monotonic()

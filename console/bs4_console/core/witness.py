@@ -20,6 +20,7 @@ from bs4_console.core.errors import (
     ConnectionRefused,
     HostKeyChanged,
     HostKeyUnknown,
+    LinkState,
     SessionRefused,
     Unreachable,
 )
@@ -131,7 +132,7 @@ LINK_FAILURES = {
 
 
 def link_incidents(
-    pod: str, link_state: str, sentence: str, down_s: float | None = None
+    pod: str, link_state: LinkState, sentence: str, down_s: float | None = None
 ) -> list[dict[str, Any]]:
     """The open incident of a link that is not up, as `check` lists them; none where the link's word
     is no known failure (no agent, no Python: those are said as they are).

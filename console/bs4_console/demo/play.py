@@ -97,7 +97,8 @@ async def _fixed(
         }
         try:
             action = await asyncio.wait_for(stage.act("playbook", **body), RECOVER_S)
-            done, state, detail = action.state == "done", action.state, action.detail
+            done, detail = action.state == "done", action.detail
+            state: str = action.state
         except TimeoutError:
             done, state, detail = (
                 False,

@@ -13,6 +13,7 @@ import secrets
 import zlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 from bs4_console.core.errors import ChannelLost, DeployFailed, LinkError, NoAgent, NoSpace
 from bs4_console.core.transport import Duplex
@@ -147,6 +148,10 @@ async def _clean_up(remote: Remote, archive: str, bundle: Bundle, error: LinkErr
     free = int(words[-1]) if words and words[-1].isdigit() else None
     if isinstance(error, DeployFailed) and free is not None and free * 1024 < len(bundle.data):
         raise no_space(remote.label, bundle, free) from error
+
+
+InstallFailure = Literal["no-space", "checksum", "unusable"]
+"""The failures that the installer on the pod knows by name."""
 
 
 def _failed(remote: Remote, preamble: _Preamble, bundle: Bundle) -> LinkError:

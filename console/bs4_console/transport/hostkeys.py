@@ -104,9 +104,11 @@ class HostKeys:
         """
         first: list[str] = []
         for key in self.pinned(entry):
-            kind = key.split()[0]
+            algorithm = key.split()[0]
             first += [
-                name for name in (_RSA if kind == "ssh-rsa" else (kind,)) if name not in first
+                name
+                for name in (_RSA if algorithm == "ssh-rsa" else (algorithm,))
+                if name not in first
             ]
         return first + [name for name in _ALGORITHMS if name not in first]
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from bs4_agent.streams.query import Queries
 from bs4_agent.streams.stream import Piece
-from bs4_console.core.errors import RemoteError, Unreachable
+from bs4_console.core.errors import LinkState, RemoteError, Unreachable
 from bs4_console.core.fleet import Fleet
 from bs4_console.core.log_text import clean, clock_of
 from bs4_console.core.lost import Sign, judge
@@ -1220,7 +1220,7 @@ def _sign(ago: float, source: Any, word: str, detail: str = "", **more: Any) -> 
     return Sign(MONO - ago, source, word, detail, **more)
 
 
-def _silent(name: str, run: str, *signs: Sign, state: str = "unreachable") -> RecordedSession:
+def _silent(name: str, run: str, *signs: Sign, state: LinkState = "unreachable") -> RecordedSession:
     """A pod of which nothing is heard for three minutes, with the verdict that is really made of
     `signs`.
     """

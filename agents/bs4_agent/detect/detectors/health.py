@@ -14,6 +14,7 @@ from typing import Any
 
 from bs4_agent.detect.facts import Facts, Finding, RunFacts
 from bs4_agent.detect.series import Point, last, mean, metric_evidence, series
+from bs4_agent.states import Role, Severity
 
 #: Which tool parsers of vLLM fit a model family, by the word in the model's name.
 PARSERS = {
@@ -306,8 +307,8 @@ def _persistent(
     bad: Callable[[float], bool],
     text: str,
     *,
-    severity: str = "warning",
-    role: str = "warning",
+    severity: Severity = "warning",
+    role: Role = "warning",
 ) -> list[Finding]:
     recent = last(series(run, side, key), steps)
     if not recent or not all(bad(value) for _, value in recent):
@@ -345,8 +346,8 @@ def _found(
     failure: str,
     text: str,
     evidence: Sequence[Mapping[str, Any]],
-    severity: str,
-    role: str,
+    severity: Severity,
+    role: Role,
     what: str = "",
 ) -> Finding:
     return Finding(failure, run.name, run.attempt, text, evidence, f"health:{what}", severity, role)

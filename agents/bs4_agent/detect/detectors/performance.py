@@ -16,6 +16,7 @@ from typing import Any
 from bs4_agent.detect.facts import Facts, Finding, GpuFacts, RunFacts
 from bs4_agent.detect.series import last, pace_s, series
 from bs4_agent.keys import shown_command
+from bs4_agent.states import Role, Severity
 
 _TRAINING = ("rank", "trainer")
 _SERVING = ("inference", "engine", "worker")
@@ -286,8 +287,8 @@ def _found(
     failure: str,
     text: str,
     evidence: Sequence[Mapping[str, Any]],
-    severity: str,
-    role: str,
+    severity: Severity,
+    role: Role,
     what: str = "",
 ) -> Finding:
     return Finding(

@@ -22,7 +22,16 @@ def found(
     """One finding; role and severity are left to the playbook, which the engine fills in."""
     return [
         Finding(
-            failure, run.name, run.attempt, summary, evidence, anchor, "", "", coverage, playbook
+            failure,
+            run.name,
+            run.attempt,
+            summary,
+            evidence,
+            anchor,
+            None,
+            None,
+            coverage,
+            playbook,
         )
     ]
 

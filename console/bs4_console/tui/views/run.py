@@ -134,7 +134,7 @@ def _host(record: dict[str, Any], width: int) -> Line:
         )
     # What is wrong, or cannot be seen, is not what a narrow terminal leaves out.
     told = sorted(
-        parts, key=lambda part: not any("bold" in role or role == "warn" for _, role in part)
+        parts, key=lambda part: not any("bold" in style or style == "warn" for _, style in part)
     )
     return whole(
         [
@@ -158,8 +158,8 @@ def is_old(pod: PodState, clock: Clock) -> bool:
 def faded(line: Line) -> Line:
     """Numbers that are not of now are grey, whatever they say."""
     return [
-        (text, role if role in ("head", "rule", "warn", "warn bold", "bad bold") else "dim")
-        for text, role in line
+        (text, style if style in ("head", "rule", "warn", "warn bold", "bad bold") else "dim")
+        for text, style in line
     ]
 
 

@@ -5,7 +5,7 @@ it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from textual import on
 from textual.app import ComposeResult
@@ -19,6 +19,8 @@ from bs4_console.tui.ink import Line, cut
 from bs4_console.tui.widgets.panel import Panel
 
 Completer = Callable[[str], Sequence[str]]
+PromptKind = Literal[":", "/", "hide ", "find ", "highlight ", "note ", "go "]
+"""What the line is opened for, as it stands before the cursor."""
 #: What was looked for last is selected: a letter begins anew, an arrow goes on with it.
 SELECTED = ("find ",)
 #: Offers shown above the line.
