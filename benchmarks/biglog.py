@@ -75,7 +75,7 @@ class BenchSession:
     """Stands where a PodSession stands: an agent of this machine, through `attach`."""
 
     def __init__(self, home: Home) -> None:
-        self.state = PodState("bench")
+        self.state = PodState(name="bench")
         self._home = home
         self._channel: asyncio.Future[Channel] = asyncio.get_running_loop().create_future()
         stamp = {"t": time.time(), "m": time.monotonic(), "b": boot_id()}

@@ -103,8 +103,8 @@ class World:
         self.pods = self.maker(2)
         for pod in self.pods:
             entry = Pod(
-                pod.name,
-                pod.address,
+                name=pod.name,
+                host=pod.address,
                 port=pod.port,
                 user=pod.user,
                 identity_file=str(pod.key),

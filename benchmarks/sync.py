@@ -56,7 +56,9 @@ def checkpoint(root: Path, mib: int) -> tuple[LaunchSpec, int]:
     (step / "orchestrator" / "progress.pt").write_bytes(os.urandom(2000))
     (root / "rl.toml").write_text("max_steps = 10\n")
     size = sum(path.stat().st_size for path in step.rglob("*") if path.is_file())
-    return LaunchSpec("demo", "prime-rl", Path("rl.toml"), root, root / "out"), size
+    return LaunchSpec(
+        run="demo", trainer="prime-rl", config=Path("rl.toml"), cwd=root, output_dir=root / "out"
+    ), size
 
 
 def measured(argv: list[str], environment: dict[str, str], told: bytes = b"") -> dict[str, float]:

@@ -28,6 +28,8 @@ PRACTICE = ("console/bs4_console/demo/", "console/bs4_practice/")
 #: One module a command is the plan of this folder.
 COMMANDS = "console/bs4_console/cli"
 LINE_MOST = 100
+#: A record with this many fields is made by their names.
+FIELDS_MOST = 7
 
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 CROWDING = (
@@ -40,7 +42,7 @@ CROWDING = (
 )
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Counts:
     """What was counted in a set of files."""
 
@@ -51,6 +53,7 @@ class Counts:
     crowded: int = 0
     long_lines: int = 0
     skips: int = 0
+    positional: int = 0
     folders: Counter[str] = field(default_factory=Counter)
 
 
@@ -136,6 +139,11 @@ def measure(paths: Iterator[Path], root: Path) -> list[Number]:
         ),
         Number("long_lines", counts.long_lines, f"lines over {LINE_MOST} columns"),
         Number("skips", counts.skips, "lines that the formatter is told to skip"),
+        Number(
+            "positional",
+            counts.positional,
+            f"records of {FIELDS_MOST} fields or more that can be made without their names",
+        ),
         Number("folder", modules, f"modules in the fullest folder, {fullest}"),
     ]
 
@@ -156,6 +164,8 @@ def count_statement(statement: ast.stmt, counts: Counts) -> None:
     if is_docstring(statement):
         return
     counts.statements += 1
+    if isinstance(statement, ast.ClassDef):
+        counts.positional += is_positional_record(statement)
     expressions = list(own_expressions(statement))
     counts.conditionals += sum(is_conditional(expression) for expression in expressions)
     counts.comprehensions += sum(is_comprehension(expression) for expression in expressions)
@@ -175,6 +185,16 @@ def is_docstring(statement: ast.stmt) -> bool:
     if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Constant):
         return False
     return isinstance(statement.value.value, str)
+
+
+def is_positional_record(node: ast.ClassDef) -> bool:
+    """Return True for a dataclass of many fields that is not keyword-only."""
+    for decorator in node.decorator_list:
+        text = ast.unparse(decorator)
+        if text.startswith(("dataclass", "dataclasses.dataclass")) and "kw_only=True" not in text:
+            fields = [line for line in node.body if isinstance(line, ast.AnnAssign)]
+            return len(fields) >= FIELDS_MOST
+    return False
 
 
 def is_conditional(node: ast.AST) -> bool:

@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "docs" / "pictures"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Picture:
     """`scene`: a function of the fixtures. `keys`: pressed in turn; `:text` is typed into the
     command line.
@@ -43,28 +43,48 @@ class Picture:
 
 
 PICTURES = (
-    Picture("fleet", "everything", (130, 28), png=True),
-    Picture("fleet-80x24", "everything", (80, 24)),
-    Picture("run", "healthy", (130, 42), ("enter",), png=True),
-    Picture("run-stuck", "desync", (130, 42), ("enter",)),
-    Picture("run-80x24", "desync", (80, 24), ("enter",)),
-    Picture("time-cursor", "healthy", (130, 42), ("enter", ":at 180", "~log"), png=True),
-    Picture("curves", "healthy", (120, 40), ("enter", "c", ":at 180", "~log", "E")),
-    Picture("gpus", "everything", (120, 40), ("U",)),
-    Picture("journal", "acting", (120, 40), ("J",)),
-    Picture("run-stale-gpus", "stale_gpus", (120, 34), ("enter",)),
-    Picture("incident", "desync", (110, 34), ("i",)),
-    Picture("plan", "planned", (110, 46), ("i",), png=True),
-    Picture("confirm", "planned", (110, 46), ("i", "r")),
-    Picture("action", "acting", (110, 36), ("i",)),
-    Picture("recovered", "acting", (110, 36), ("i", "!recovered"), png=True),
-    Picture("logs", "healthy", (130, 36), ("l",)),
-    Picture("logs-filter", "desync", (110, 24), ("l", "/async barrier|Timeout", "space")),
-    Picture("command-line", "everything", (110, 24), (":run ",)),
-    Picture("first-contact", "first_contact", (110, 24)),
-    Picture("help", "healthy", (120, 44), ("question_mark",)),
-    Picture("fleet-light", "everything", (130, 24), (), "bs4-light"),
-    Picture("fleet-no-colour", "everything", (130, 24), (), "", True),
+    Picture(name="fleet", scene="everything", size=(130, 28), png=True),
+    Picture(name="fleet-80x24", scene="everything", size=(80, 24)),
+    Picture(name="run", scene="healthy", size=(130, 42), keys=("enter",), png=True),
+    Picture(name="run-stuck", scene="desync", size=(130, 42), keys=("enter",)),
+    Picture(name="run-80x24", scene="desync", size=(80, 24), keys=("enter",)),
+    Picture(
+        name="time-cursor",
+        scene="healthy",
+        size=(130, 42),
+        keys=("enter", ":at 180", "~log"),
+        png=True,
+    ),
+    Picture(
+        name="curves", scene="healthy", size=(120, 40), keys=("enter", "c", ":at 180", "~log", "E")
+    ),
+    Picture(name="gpus", scene="everything", size=(120, 40), keys=("U",)),
+    Picture(name="journal", scene="acting", size=(120, 40), keys=("J",)),
+    Picture(name="run-stale-gpus", scene="stale_gpus", size=(120, 34), keys=("enter",)),
+    Picture(name="incident", scene="desync", size=(110, 34), keys=("i",)),
+    Picture(name="plan", scene="planned", size=(110, 46), keys=("i",), png=True),
+    Picture(name="confirm", scene="planned", size=(110, 46), keys=("i", "r")),
+    Picture(name="action", scene="acting", size=(110, 36), keys=("i",)),
+    Picture(name="recovered", scene="acting", size=(110, 36), keys=("i", "!recovered"), png=True),
+    Picture(name="logs", scene="healthy", size=(130, 36), keys=("l",)),
+    Picture(
+        name="logs-filter",
+        scene="desync",
+        size=(110, 24),
+        keys=("l", "/async barrier|Timeout", "space"),
+    ),
+    Picture(name="command-line", scene="everything", size=(110, 24), keys=(":run ",)),
+    Picture(name="first-contact", scene="first_contact", size=(110, 24)),
+    Picture(name="help", scene="healthy", size=(120, 44), keys=("question_mark",)),
+    Picture(name="fleet-light", scene="everything", size=(130, 24), keys=(), theme="bs4-light"),
+    Picture(
+        name="fleet-no-colour",
+        scene="everything",
+        size=(130, 24),
+        keys=(),
+        theme="",
+        no_colour=True,
+    ),
 )
 
 

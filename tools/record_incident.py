@@ -37,7 +37,7 @@ async def record(target: Path) -> None:
             known = HostKeys(root / "known_hosts")
             known.pin(pod.name, pod.known_host_key)
             session = PodSession(
-                PodState(NAME, "recorded"),
+                PodState(name=NAME, address="recorded"),
                 lambda: SshTransport(inventory_entry(pod), known),
                 Mirror(root / "mirror"),
                 WHO,

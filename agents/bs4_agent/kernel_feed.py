@@ -115,7 +115,7 @@ class KernelFeed:
                 f"NVRM: Xid ({event['index']:04}): {event['xid']}, GPU {event['index']}, told by "
                 "NVML because the kernel log is hidden"
             )
-            line = LogLine(text, timestamp=float(event["t"]), logger="kernel")
+            line = LogLine(text=text, timestamp=float(event["t"]), logger="kernel")
             place = {
                 "source": "kernel",
                 "stream": "",

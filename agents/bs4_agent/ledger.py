@@ -50,7 +50,7 @@ ACTION_ENDS: frozenset[ActionState] = frozenset(
 )
 
 
-@dataclass
+@dataclass(kw_only=True)
 class AttemptView:
     """One process life of a run as journalled. `good` is None while it runs; `code`/`signal` are
     the launcher's; `overrides` the further arguments that it was started with; `container` the one
@@ -70,7 +70,7 @@ class AttemptView:
     container: str = ""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class RunView:
     name: str
     trainer: str = ""
@@ -94,7 +94,7 @@ class RunView:
         return self.attempts[max(self.attempts)] if self.attempts else None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class IncidentView:
     """`state`: open (the finding holds), cleared (its signal went away by itself), resolved (a
     playbook's verification passed).
@@ -129,7 +129,7 @@ class StepView:
     ended_t: float | None = None
 
 
-@dataclass
+@dataclass(kw_only=True)
 class ActionView:
     """`state` is the last event; `result` is what it left for the person (plan hash, recovered,
     message...).
@@ -167,7 +167,7 @@ class ActionView:
         return self.kind if self.playbook in ("", self.kind) else f"{self.kind} {self.playbook}"
 
 
-@dataclass
+@dataclass(kw_only=True)
 class PlanView:
     """A prepared plan. It dies at `expires_m` of the pod's monotonic clock in boot `boot`
     (about `expires_t` wall); `refused` says why when no plan could be made."""
@@ -278,7 +278,7 @@ class Ledger:
         if event == "removed":
             self.runs.pop(name, None)
             return
-        run = self.runs.setdefault(name, RunView(name, registered_t=record["t"]))
+        run = self.runs.setdefault(name, RunView(name=name, registered_t=record["t"]))
         for key in ("trainer", "output_dir", "cwd", "config", "argv", "max_steps"):
             if record.get(key) is not None:
                 setattr(run, key, record[key])
@@ -286,7 +286,9 @@ class Ledger:
         number = record.get("attempt")
         if event == "attempt-started" and number is not None:
             started = AttemptView(
-                number, float(record.get("started_t") or record["t"]), record.get("resume")
+                number=number,
+                started_t=float(record.get("started_t") or record["t"]),
+                resume=record.get("resume"),
             )
             started.overrides = [str(word) for word in record.get("overrides") or ()]
             started.container = str(record.get("container") or "")
@@ -297,7 +299,9 @@ class Ledger:
                 number,
             )
         elif event == "attempt-ended" and number is not None:
-            attempt = run.attempts.setdefault(number, AttemptView(number, record["t"]))
+            attempt = run.attempts.setdefault(
+                number, AttemptView(number=number, started_t=record["t"])
+            )
             attempt.state, attempt.ended_t = "ended", record["t"]
             attempt.code, attempt.signal = record.get("code"), record.get("signal")
             attempt.good, attempt.detail = record.get("good"), record.get("detail", "")
@@ -349,13 +353,13 @@ class Ledger:
         action = self.actions.get(key)
         if action is None:
             action = self.actions[key] = ActionView(
-                key,
-                record.get("kind", ""),
-                record.get("who", ""),
-                record.get("run", ""),
-                event,
-                record["t"],
-                record["t"],
+                key=key,
+                kind=record.get("kind", ""),
+                who=record.get("who", ""),
+                run=record.get("run", ""),
+                state=event,
+                accepted_t=record["t"],
+                updated_t=record["t"],
             )
         for name in ("playbook", "plan_hash", "incident", "body"):
             if record.get(name):

@@ -120,11 +120,11 @@ class Pod:
             coverage.append("no disk has answered for a minute")
         kills, kill_m = self.collector.oom_kills()
         return Facts(
-            time.monotonic(),
-            time.time(),
-            runs,
-            gpus,
-            coverage,
+            now_m=time.monotonic(),
+            now_t=time.time(),
+            runs=runs,
+            gpus=gpus,
+            coverage=coverage,
             disks=disks,
             shm=shm,
             oom_kills=kills,
@@ -246,7 +246,7 @@ class Pod:
         """
         sample = self.gpus.latest()
         if sample["state"] != "ok":
-            return GpuFacts(sample["state"])
+            return GpuFacts(state=sample["state"])
         if sample["pids"] == "unknown":
             sample["pids"] = self._numbering
         open_by = self.table.holders(
@@ -270,14 +270,14 @@ class Pod:
                     dead = membership.dead_run_holder(process.identity)
                     holders.append(
                         Holder(
-                            process.identity,
-                            device["index"],
-                            proc["mem"],
-                            process.cmdline,
-                            proc["run"],
-                            proc["component"],
-                            dead[0] if dead else None,
-                            process.uid == self.scope.uid,
+                            identity=process.identity,
+                            gpu=device["index"],
+                            mem=proc["mem"],
+                            cmdline=process.cmdline,
+                            run=proc["run"],
+                            component=proc["component"],
+                            dead_run=dead[0] if dead else None,
+                            same_user=process.uid == self.scope.uid,
                         )
                     )
         used = {d["index"]: d["mem_used"] for d in seen["devices"] if d.get("mem_used") is not None}
@@ -285,11 +285,11 @@ class Pod:
             d["index"]: d["mem_total"] for d in seen["devices"] if d.get("mem_total") is not None
         }
         return GpuFacts(
-            "ok",
-            self._numbering,
-            used,
-            total,
-            holders,
+            state="ok",
+            pids=self._numbering,
+            used=used,
+            total=total,
+            holders=holders,
             errors=_words(seen["devices"], "error"),
             remaps=_words(seen["devices"], "remap"),
             actions=_words(seen["devices"], "recovery"),

@@ -42,14 +42,14 @@ class Watcher:
         self._alarm = Alarm()
         for view in book.ledger.open_incidents():
             known = Finding(
-                view.failure,
-                view.run,
-                view.attempt,
-                view.summary,
-                view.evidence,
-                "",
-                view.severity,
-                view.role,
+                failure=view.failure,
+                run=view.run,
+                attempt=view.attempt,
+                summary=view.summary,
+                evidence=view.evidence,
+                anchor="",
+                severity=view.severity,
+                role=view.role,
             )
             engine.adopt(view.id, known, time.monotonic())
         pod.on_resolved(self._forget)

@@ -20,12 +20,23 @@ def identity(pid: int) -> Identity:
 
 
 def member(pid: int, component: str, alive: bool = True) -> Member:
-    return Member(identity(pid), component, (component,), alive, "descent", 1)
+    return Member(
+        identity=identity(pid),
+        component=component,
+        cmdline=(component,),
+        alive=alive,
+        proof="descent",
+        attempt=1,
+    )
 
 
 def spec(trainer: str = "prime-rl-2026-01", **changes: Any) -> LaunchSpec:
     base = LaunchSpec(
-        "demo", trainer, Path("rl.toml"), Path("/home/u/prime-rl"), Path("/home/u/prime-rl/outputs")
+        run="demo",
+        trainer=trainer,
+        config=Path("rl.toml"),
+        cwd=Path("/home/u/prime-rl"),
+        output_dir=Path("/home/u/prime-rl/outputs"),
     )
     return dataclasses.replace(base, **changes)
 
@@ -33,26 +44,38 @@ def spec(trainer: str = "prime-rl-2026-01", **changes: Any) -> LaunchSpec:
 def layout(root: Path = Path("/home/u/prime-rl/outputs")) -> RunLayout:
     default = root / "run_default"
     return RunLayout(
-        root,
-        default,
-        root / "checkpoints",
-        default / "checkpoints",
-        default / "broadcasts",
-        default / "rollouts",
-        root / "weights",
+        output_dir=root,
+        run_dir=default,
+        trainer_checkpoints=root / "checkpoints",
+        orchestrator_checkpoints=default / "checkpoints",
+        broadcasts=default / "broadcasts",
+        rollouts=default / "rollouts",
+        weights=root / "weights",
     )
 
 
 def checkpoint(step: int, complete: bool = True) -> Checkpoint:
     missing = () if complete else ("trainer",)
-    return Checkpoint(step, {"orchestrator": Path(f"/c/step_{step}")}, missing, complete, 1, WALL)
+    return Checkpoint(
+        step=step,
+        parts={"orchestrator": Path(f"/c/step_{step}")},
+        missing=missing,
+        complete=complete,
+        bytes=1,
+        newest_mtime=WALL,
+    )
 
 
 def event(
     kind: str, side: str, text: str = "", step: int | None = None, m: float = NOW
 ) -> LogEvent:
     return LogEvent(
-        Event(kind, side, {}, step), m, text or kind, side, stream=f"log/demo/{side}", cursor="1:0"
+        event=Event(kind, side, {}, step),
+        m=m,
+        text=text or kind,
+        source=side,
+        stream=f"log/demo/{side}",
+        cursor="1:0",
     )
 
 
@@ -121,16 +144,19 @@ def trained(
         values = {"async_level": step - min(taken, step - 1)} if old else {"off_policy": 1}
         events.append(
             LogEvent(
-                Event("step", "orchestrator", values, step), NOW, f"Step {step}", "orchestrator"
+                event=Event("step", "orchestrator", values, step),
+                m=NOW,
+                text=f"Step {step}",
+                source="orchestrator",
             )
         )
         if not old and step - 2 <= taken:
             events.append(
                 LogEvent(
-                    Event("policy-update", "orchestrator", {"policy": step - 1}),
-                    NOW,
-                    "Updating policy",
-                    "orchestrator",
+                    event=Event("policy-update", "orchestrator", {"policy": step - 1}),
+                    m=NOW,
+                    text="Updating policy",
+                    source="orchestrator",
                 )
             )
     sides = {
@@ -141,4 +167,4 @@ def trained(
 
 
 def facts(*runs: RunFacts, now: float = NOW, **changes: Any) -> Facts:
-    return dataclasses.replace(Facts(now, WALL, runs), **changes)
+    return dataclasses.replace(Facts(now_m=now, now_t=WALL, runs=runs), **changes)

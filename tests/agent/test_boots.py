@@ -32,7 +32,17 @@ def first() -> Identity:
 
 
 def lost(shim: Identity | None, ended_t: float, code: int | None = None) -> Attempt:
-    return Attempt(1, "lost", shim, shim, 0.0, 0.0, None, (), End(code, None, ended_t, False, ""))
+    return Attempt(
+        number=1,
+        state="lost",
+        shim=shim,
+        launcher=shim,
+        started_t=0.0,
+        started_m=0.0,
+        resume=None,
+        argv=(),
+        end=End(code, None, ended_t, False, ""),
+    )
 
 
 def earlier(first: Identity, ticks: int = 500) -> Identity:
@@ -92,7 +102,18 @@ def runs(tmp_path: Path) -> Runs:
     trees.old_trainer(spec, 30)
     scope = Scope.from_environment()
     made = Runs(home, scope, ListJournal(tmp_path / "journal.ndjson"), ProcessTable(scope))
-    made.register(spec).attempts = [Attempt(3, "running", None, None, 0.0, 0.0, None, ())]
+    made.register(spec).attempts = [
+        Attempt(
+            number=3,
+            state="running",
+            shim=None,
+            launcher=None,
+            started_t=0.0,
+            started_m=0.0,
+            resume=None,
+            argv=(),
+        )
+    ]
     return made
 
 

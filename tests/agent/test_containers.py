@@ -250,7 +250,14 @@ def test_what_lies_around_a_process_in_a_container_is_looked_for_here(inside: In
     cache.mkdir(parents=True)
     identity = Identity.of(inside.pid)
     assert identity is not None
-    member = Member(identity, "launcher", ("sleep",), True, "observed", 1)
+    member = Member(
+        identity=identity,
+        component="launcher",
+        cmdline=("sleep",),
+        alive=True,
+        proof="observed",
+        attempt=1,
+    )
     (process,) = around.processes([member])
     assert process.cwd == inside.project
     assert [found.path for found in around.dataset_caches([member]) or ()] == [cache]

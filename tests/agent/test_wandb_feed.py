@@ -34,7 +34,13 @@ class Place:
 
     def __init__(self, root: Path) -> None:
         self.now = 1000.0
-        self.spec = LaunchSpec("demo", "prime-rl-2026-01", Path("rl.toml"), root, root / "out")
+        self.spec = LaunchSpec(
+            run="demo",
+            trainer="prime-rl-2026-01",
+            config=Path("rl.toml"),
+            cwd=root,
+            output_dir=root / "out",
+        )
         self.attempt = SimpleNamespace(number=1, end=None, started_t=time.time() - 5)
         self.runs_ = [SimpleNamespace(name="demo", spec=self.spec, attempt=self.attempt)]
         self.book = Book(Journal(SegmentStream(root / "journal", 1 << 20, 1 << 18)))

@@ -27,8 +27,8 @@ def say(**what: Any) -> None:
 
 async def main(order: dict[str, Any]) -> None:
     entry = Pod(
-        order["name"],
-        order["host"],
+        name=order["name"],
+        host=order["host"],
         port=order["port"],
         user=order["user"],
         identity_file=order["key_path"],
@@ -36,7 +36,7 @@ async def main(order: dict[str, Any]) -> None:
     )
     hostkeys = HostKeys(Path(order["known_hosts"]))
     session = PodSession(
-        PodState(entry.name),
+        PodState(name=entry.name),
         lambda: SshTransport(entry, hostkeys),
         Mirror(Path(order["mirror"])),
         "victim",

@@ -64,7 +64,13 @@ def pointed(server: B2Server) -> int:
 
 
 def spec_of(pod: PracticePod, trainer: str) -> LaunchSpec:
-    return LaunchSpec("demo", trainer, Path("configs/rl.toml"), pod.project, pod.output_dir)
+    return LaunchSpec(
+        run="demo",
+        trainer=trainer,
+        config=Path("configs/rl.toml"),
+        cwd=pod.project,
+        output_dir=pod.output_dir,
+    )
 
 
 async def train(stage: Stage, **more: Any) -> None:
@@ -80,7 +86,7 @@ async def train(stage: Stage, **more: Any) -> None:
             else {}
         ),
     )
-    asked = launch.Asked("demo", stage.trainer, "configs/rl.toml", **more)
+    asked = launch.Asked(run="demo", trainer=stage.trainer, config="configs/rl.toml", **more)
     await launch.start(stage.session, await launch.plan(stage.session, asked))
 
 

@@ -150,7 +150,11 @@ class Rig:
         """The newest complete set on the first machine's disk, 0 without one."""
         pod = self.pod
         spec = LaunchSpec(
-            "demo", self.trainer, Path("configs/rl.toml"), pod.project, pod.output_dir
+            run="demo",
+            trainer=self.trainer,
+            config=Path("configs/rl.toml"),
+            cwd=pod.project,
+            output_dir=pod.output_dir,
         )
         return max(
             (one.step for one in registry.get(self.trainer).checkpoints(spec) if one.complete),

@@ -114,7 +114,7 @@ async def test_observe_opens_an_incident_and_auto_restores_and_resumes() -> None
                 assert "SIGTERM" in str(incident.evidence)
                 assert attempts(pod) == ["1"], "observe starts nothing"
                 assert (await hook(pod, machine.root)).worked
-                asked = launch.Asked("demo", trainer, "configs/rl.toml")
+                asked = launch.Asked(run="demo", trainer=trainer, config="configs/rl.toml")
                 await launch.start(stage.session, await launch.plan(stage.session, asked))
                 lost_pods.give_key(pod, server, write=True, library=True)
                 await stage.must("sync", run="demo", to=lost_pods.URL)

@@ -55,7 +55,7 @@ async def test_a_cut_in_mid_step_costs_nothing_but_the_looking(tmp_path: Path) -
         gates(stage, tmp_path, "sync")
         console.add(pod.name, "127.0.0.1", link.port, pod.user, pod.key_path, pod.known_host_key)
         recipe = Recipe(
-            TRAINER, environments=("primeintellect/reverse-text",), **pod.setup_recipe()
+            trainer=TRAINER, environments=("primeintellect/reverse-text",), **pod.setup_recipe()
         )
         words = ["pods", "setup", pod.name, "--trainer", TRAINER, "--env", *recipe.environments]
         words += ["--repository", recipe.repository, "--revision", recipe.revision]

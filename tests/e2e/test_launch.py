@@ -86,7 +86,7 @@ async def test_a_launch_that_is_interrupted_anywhere_starts_one_attempt(
     trainer: str, moments: tuple[Moment, ...], tmp_path: Path
 ) -> None:
     async with staged(trainer) as stage:
-        asked = Asked("demo", trainer, "configs/rl.toml")
+        asked = Asked(run="demo", trainer=trainer, config="configs/rl.toml")
 
         # What was confirmed is what was shown: a config that is edited meanwhile is another start.
         view = await launch.plan(stage.session, asked)

@@ -92,7 +92,9 @@ async def test_every_line_comes_once_and_in_order_and_nothing_is_done(
 ) -> None:
     home = furnish(pod)
     mirror = Mirror(tmp_path / "mirror")
-    session = PodSession(PodState(pod.name), lambda: transport(pod, tmp_path), mirror, "tester")
+    session = PodSession(
+        PodState(name=pod.name), lambda: transport(pod, tmp_path), mirror, "tester"
+    )
     async with living(session):
         body = {
             "run": "flood",

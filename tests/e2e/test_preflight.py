@@ -74,7 +74,9 @@ async def practising(trainer: str) -> AsyncIterator[tuple[Stage, Services]]:
 
 
 async def look(stage: Stage, services: Services, **more: object) -> Preflight:
-    wanted = Wanted(stage.trainer, "configs/rl.toml", "demo", urls=services.urls, **more)  # type: ignore[arg-type]
+    wanted = Wanted(
+        trainer=stage.trainer, config="configs/rl.toml", run="demo", urls=services.urls, **more
+    )  # type: ignore[arg-type]
     found = await asyncio.wait_for(examine(stage.session, wanted), 240)
     told = json.dumps([check.as_dict() for check in found.checks]) + json.dumps(dict(found.facts))
     assert TOKEN not in told
@@ -202,14 +204,14 @@ async def test_what_cannot_be_asked_is_unknown_and_the_pod_alone_needs_no_config
         (stage.pod.home / ".cache" / "huggingface" / "token").write_text(TOKEN)
         shutil.rmtree(stage.pod.project / ".venv")
         found = await asyncio.wait_for(
-            examine(stage.session, Wanted(NEW, "configs/rl.toml", "demo")), 240
+            examine(stage.session, Wanted(trainer=NEW, config="configs/rl.toml", run="demo")), 240
         )
         assert {"hub-auth", "stack", "env-not-installed"} <= states(
             found, "unknown"
         )  # nobody answers where its services would be
         assert "uv-missing" in states(found, "blocking")
         gone = await asyncio.wait_for(
-            examine(stage.session, Wanted(NEW, "configs/none.toml", "demo")), 240
+            examine(stage.session, Wanted(trainer=NEW, config="configs/none.toml", run="demo")), 240
         )
         assert "config-rejected" in states(gone, "blocking")
         assert "config-rejected" in states(gone, "unknown")

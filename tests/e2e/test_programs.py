@@ -36,9 +36,9 @@ def furnish(stage: Stage) -> None:
 
 async def launched(stage: Stage, component: str, config: str) -> ActionView:
     asked = Asked(
-        f"{component}-{config}",
-        stage.trainer,
-        f"{config}.toml",
+        run=f"{component}-{config}",
+        trainer=stage.trainer,
+        config=f"{config}.toml",
         output_dir=f"outputs/{component}-{config}",
         component=component,
     )
@@ -97,5 +97,6 @@ async def test_a_part_that_is_not_there_is_no_launch() -> None:
         furnish(stage)
         with pytest.raises(NotApplicableError):
             await launch.plan(
-                stage.session, Asked("x", OLD, "good.toml", component="eval", processes=4)
+                stage.session,
+                Asked(run="x", trainer=OLD, config="good.toml", component="eval", processes=4),
             )

@@ -74,7 +74,11 @@ class Asked:
 
 def complete(stage: Stage) -> list[int]:
     spec = LaunchSpec(
-        "demo", TRAINER, Path("configs/rl.toml"), stage.pod.project, stage.pod.output_dir
+        run="demo",
+        trainer=TRAINER,
+        config=Path("configs/rl.toml"),
+        cwd=stage.pod.project,
+        output_dir=stage.pod.output_dir,
     )
     return [one.step for one in registry.get(TRAINER).checkpoints(spec) if one.complete]
 

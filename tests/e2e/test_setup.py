@@ -100,7 +100,7 @@ async def test_a_set_up_survives_its_console_and_its_agent(tmp_path: Path) -> No
         gates(stage, tmp_path, "curl", "sync")
         console.add(pod.name, pod.host, pod.port, pod.user, pod.key_path, pod.known_host_key)
         recipe = Recipe(
-            TRAINER, environments=("primeintellect/reverse-text",), **pod.setup_recipe()
+            trainer=TRAINER, environments=("primeintellect/reverse-text",), **pod.setup_recipe()
         )
         words = ["pods", "setup", pod.name, "--trainer", TRAINER, "--env", *recipe.environments]
         words += ["--repository", recipe.repository, "--revision", recipe.revision]
@@ -140,7 +140,7 @@ async def test_a_set_up_survives_its_console_and_its_agent(tmp_path: Path) -> No
         killed, _ = await kill_agent_at(stage, lambda: key, at("intent", step))
         await stage.until(lambda: journals.agents(pod.home)[-1] != killed, 180, "another agent")
         await stage.session.synced(120)
-        await _refused(stage, Recipe(TRAINER, directory="elsewhere", **pod.setup_recipe()))
+        await _refused(stage, Recipe(trainer=TRAINER, directory="elsewhere", **pod.setup_recipe()))
 
         # The same command once more sees it to its end, and once more after that has nothing to do.
         third = console.start(*words, "--yes")

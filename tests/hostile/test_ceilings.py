@@ -146,7 +146,7 @@ class OnePod:
     """A session whose pod has a report: what its journal says, and what reading it gives."""
 
     def __init__(self, record: dict[str, Any], data: bytes, *, endless: bool = False) -> None:
-        self.state = PodState("pod")
+        self.state = PodState(name="pod")
         self.state.ledger.reports["r", 1] = record
         self.state.streams = [str(record["report"])]
         self._data, self._endless = data, endless

@@ -50,15 +50,15 @@ def session(name: str, pod: EvilPod, directory: Path) -> PodSession:
     known = HostKeys(directory / "known_hosts")
     known.pin(name, keys.public_line(pod.host_key))
     entry = Pod(
-        name,
-        "127.0.0.1",
+        name=name,
+        host="127.0.0.1",
         port=pod.port,
         user="tester",
         identity_file=str(pod.user_key),
         ssh_config=False,
     )
     return PodSession(
-        PodState(name, entry.address),
+        PodState(name=name, address=entry.address),
         lambda: SshTransport(entry, known),
         Mirror(directory / name),
         "tester",

@@ -51,21 +51,30 @@ def put_step(
         sources[config] = spec.config_path
     files = [File(name, path.stat().st_size, _sha1(path)) for name, path in sorted(sources.items())]
     manifest = Manifest(
-        spec.run, spec.trainer, step, 1, time.time(), files, parts, config, wandb or {}, launch
+        run=spec.run,
+        trainer=spec.trainer,
+        step=step,
+        attempt=1,
+        created_t=time.time(),
+        files=files,
+        parts=parts,
+        config=config,
+        wandb=wandb or {},
+        launch=launch,
     )
     store.write(layout.manifest(step), manifest.encode())
     for name, path in sources.items():
         store.upload(path, layout.file(step, name), _sha1(path))
     if point:
         pointer = Pointer(
-            step,
-            spec.run,
-            time.time(),
-            layout.manifest(step),
-            manifest.sha256,
-            manifest.bytes,
-            spec.trainer,
-            manifest.wandb,
+            step=step,
+            run=spec.run,
+            t=time.time(),
+            manifest=layout.manifest(step),
+            manifest_sha256=manifest.sha256,
+            bytes=manifest.bytes,
+            trainer=spec.trainer,
+            wandb=manifest.wandb,
         )
         store.write(layout.pointer, pointer.encode())
     return manifest

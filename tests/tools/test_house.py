@@ -51,6 +51,23 @@ def test_long_lines_and_skipped_lines() -> None:
     assert (counts.skips, counts.long_lines) == (1, 1)
 
 
+@pytest.mark.parametrize(
+    ("decorator", "fields", "found"),
+    [
+        ("dataclass", 7, 1),
+        ("dataclass(frozen=True)", 7, 1),
+        ("dataclasses.dataclass", 7, 1),
+        ("dataclass(frozen=True, kw_only=True)", 7, 0),
+        ("dataclass", 6, 0),
+    ],
+)
+def test_a_record_of_seven_fields_is_made_by_their_names(
+    decorator: str, fields: int, found: int
+) -> None:
+    body = "".join(f"    x{index}: int\n" for index in range(fields))
+    assert counted(f"@{decorator}\nclass Record:\n{body}").positional == found
+
+
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """A small repository with the real tool, its limits, and one module."""

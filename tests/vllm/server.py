@@ -92,11 +92,11 @@ class Server:
         ]
         argv = [sys.executable, str(entry), str(self.log), *serve, *limits]
         self.spec = LaunchSpec(
-            RUN,
-            TRAINER,
-            Path("config.toml"),
-            self.work,
-            self.work / "out",
+            run=RUN,
+            trainer=TRAINER,
+            config=Path("config.toml"),
+            cwd=self.work,
+            output_dir=self.work / "out",
             env=_SETTINGS,
             argv=argv,
         )

@@ -45,7 +45,7 @@ class Limits:
         return self.milestones > 0 and step > 0 and step % self.milestones == 0 and not cleaned
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Forecast:
     """`set_bytes` of one checkpoint; one comes every `every_steps` steps, `every_s` seconds, the
     next at wall second `next_t`.
@@ -99,7 +99,14 @@ def forecast(
         else None
     )
     room = free // size if free is not None and size else None
-    known = Forecast(size, every_steps, every_s, next_t, room, to_come)
+    known = Forecast(
+        set_bytes=size,
+        every_steps=every_steps,
+        every_s=every_s,
+        next_t=next_t,
+        room=room,
+        to_come=to_come,
+    )
     if not live or free is None or not size:
         return known
     furthest = _FURTHEST if to_come is None else min(to_come + 1, _FURTHEST)

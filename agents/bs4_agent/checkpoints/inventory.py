@@ -125,7 +125,16 @@ def _checkpoint(
             lacking[rule.name] = why
         parts[rule.name] = part
         total, newest = total + size, max(newest, mtime)
-    return Checkpoint(step, parts, missing, not missing, total, newest, directories, lacking)
+    return Checkpoint(
+        step=step,
+        parts=parts,
+        missing=missing,
+        complete=not missing,
+        bytes=total,
+        newest_mtime=newest,
+        directories=directories,
+        lacking=lacking,
+    )
 
 
 def _behind(

@@ -61,7 +61,7 @@ class Asked:
         return {"run": self.run, "step": self.step, "target": self.target}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Prepared:
     """What would be done. `files`: what is read, as it is now. `bytes`: of the ranks' files, which
     is at most what the model will have (a merge writes bfloat16). `needed`: on the disk while it
@@ -177,17 +177,17 @@ class Merging:
         # What is confirmed is this step, also when the run has saved a newer one by then.
         asked = replace(asked, step=one.step)
         return Prepared(
-            asked,
-            one.step,
-            source,
-            target,
-            commands,
-            merger.cwd,
-            inside,
-            files,
-            shards,
-            needed,
-            notes,
+            asked=asked,
+            step=one.step,
+            source=source,
+            target=target,
+            commands=commands,
+            cwd=merger.cwd,
+            inside=inside,
+            files=files,
+            bytes=shards,
+            needed=needed,
+            notes=notes,
         )
 
     def _chosen(self, run: Run, asked: Asked) -> StepSet:
@@ -332,17 +332,17 @@ class Merging:
 def again(body: Mapping[str, Any]) -> Prepared:
     """A plan's, after a restart of the agent."""
     return Prepared(
-        Asked.read(body["asked"]),
-        body["step"],
-        Path(body["source"]),
-        Path(body["target"]),
-        body["commands"],
-        Path(body["cwd"]),
-        body["inside"],
-        body["files"],
-        body["bytes"],
-        body["needed"],
-        body["notes"],
+        asked=Asked.read(body["asked"]),
+        step=body["step"],
+        source=Path(body["source"]),
+        target=Path(body["target"]),
+        commands=body["commands"],
+        cwd=Path(body["cwd"]),
+        inside=body["inside"],
+        files=body["files"],
+        bytes=body["bytes"],
+        needed=body["needed"],
+        notes=body["notes"],
     )
 
 

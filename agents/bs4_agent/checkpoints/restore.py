@@ -46,7 +46,7 @@ _WORKER = "bs4_agent.checkpoints.restore_worker"
 Say = Callable[[str], None]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Asked:
     """One restore as it is asked for. `step` None: the newest whole one. `trainer`, `config` "": as
     the manifest says, and the config that was saved with it. Relative paths count as in a launch.
@@ -67,13 +67,13 @@ class Asked:
         if step is not None and (not isinstance(step, int) or isinstance(step, bool) or step < 0):
             raise BadRequest(f"{step!r} is no step to restore; give a number.")
         return cls(
-            safe_name(str(body.get("run") or ""), "run"),
-            Place.parse(str(body.get("from") or "")),
-            step,
-            str(body.get("trainer") or ""),
-            str(body.get("cwd") or ""),
-            str(body.get("output_dir") or "outputs"),
-            str(body.get("config") or ""),
+            run=safe_name(str(body.get("run") or ""), "run"),
+            source=Place.parse(str(body.get("from") or "")),
+            step=step,
+            trainer=str(body.get("trainer") or ""),
+            cwd=str(body.get("cwd") or ""),
+            output_dir=str(body.get("output_dir") or "outputs"),
+            config=str(body.get("config") or ""),
         )
 
     def body(self) -> dict[str, Any]:

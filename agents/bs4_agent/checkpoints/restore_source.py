@@ -36,7 +36,7 @@ class RemoteFile:
     sha256: str | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RemoteSet:
     """One step that can be restored. `parts`, `config`, `wandb`, `launch` as in a manifest.
     `identity`: SHA-256 of the manifest's bytes, of the listing where another program wrote it.
@@ -88,16 +88,16 @@ class RemoteSet:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> RemoteSet:
         return cls(
-            data["step"],
-            data["run"],
-            data["trainer"],
-            [RemoteFile(*row) for row in data["files"]],
-            data["parts"],
-            data["identity"],
-            data["config"],
-            data["wandb"],
-            data["created_t"],
-            None
+            step=data["step"],
+            run=data["run"],
+            trainer=data["trainer"],
+            files=[RemoteFile(*row) for row in data["files"]],
+            parts=data["parts"],
+            identity=data["identity"],
+            config=data["config"],
+            wandb=data["wandb"],
+            created_t=data["created_t"],
+            launch=None
             if data.get("launch") is None
             else Launched.from_dict(data["launch"]),  # notes of an older agent have none
         )
@@ -191,16 +191,16 @@ def _set(layout: Layout, one: RemoteStep, manifest: Manifest) -> RemoteSet:
         for file in manifest.files
     ]
     return RemoteSet(
-        one.step,
-        manifest.run,
-        manifest.trainer,
-        files,
-        manifest.parts,
-        manifest.sha256,
-        manifest.config,
-        manifest.wandb,
-        manifest.created_t,
-        manifest.launch,
+        step=one.step,
+        run=manifest.run,
+        trainer=manifest.trainer,
+        files=files,
+        parts=manifest.parts,
+        identity=manifest.sha256,
+        config=manifest.config,
+        wandb=manifest.wandb,
+        created_t=manifest.created_t,
+        launch=manifest.launch,
     )
 
 
@@ -249,4 +249,13 @@ def _seed_set(layout: Layout, one: seeds.SeedStep, left: seeds.SeedRun) -> Remot
         repr([(file.name, file.size, file.sha1) for file in files]).encode()
     )
     wandb = left.pointer.wandb if left.pointer is not None else {}
-    return RemoteSet(one.step, layout.run, "", files, parts, identity, config, wandb)
+    return RemoteSet(
+        step=one.step,
+        run=layout.run,
+        trainer="",
+        files=files,
+        parts=parts,
+        identity=identity,
+        config=config,
+        wandb=wandb,
+    )

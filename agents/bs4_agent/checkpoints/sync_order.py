@@ -14,7 +14,7 @@ from bs4_agent.errors import BadRequest
 _MIB = 1024 * 1024
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SyncOrder:
     """`every`: steps between two uploads, at least (0: each newest complete one). `milestones`:
     multiples of it are uploaded and stay. `keep_remote`: complete steps that stay in the store,
@@ -39,14 +39,14 @@ class SyncOrder:
             return None
         limit, keep = record.get("limit_mib"), record.get("keep_remote")
         return cls(
-            str(record["to"]),
-            int(record.get("every") or 0),
-            int(record.get("milestones") or 0),
-            None if keep is None else int(keep),
-            None if limit is None else float(limit),
-            bool(record.get("weights")),
-            bool(record.get("once")),
-            str(record.get("who", "")),
+            to=str(record["to"]),
+            every=int(record.get("every") or 0),
+            milestones=int(record.get("milestones") or 0),
+            keep_remote=None if keep is None else int(keep),
+            limit_mib=None if limit is None else float(limit),
+            weights=bool(record.get("weights")),
+            once=bool(record.get("once")),
+            who=str(record.get("who", "")),
         )
 
     @property

@@ -30,7 +30,7 @@ FOLDED = frozenset(
 )
 
 
-@dataclass
+@dataclass(kw_only=True)
 class SyncView:
     """`order`: the last order's record (`to` None: taken back). `done`: step -> wall second of the
     set that was verified there. `pointer`: the step that latest.json was last seen to name. `last`:

@@ -109,7 +109,7 @@ def of_files(spec: LaunchSpec, layout: RunLayout) -> tuple[dict[str, Any] | None
     known = flat or None
     local = wandb_directories(spec, layout)
     return known, Surroundings(
-        time.time(),
+        looked_t=time.time(),
         wandb=local,
         adapters=adapters(spec, known),
         rejected=rejected,
@@ -153,9 +153,16 @@ def _process(member: Member) -> ProcessFacts:
     except OSError:
         cwd = None
     if not member.identity.alive():  # the pid may be somebody else's by now
-        return ProcessFacts(member.identity, member.component)
+        return ProcessFacts(identity=member.identity, component=member.component)
     return ProcessFacts(
-        member.identity, member.component, nofile, open_files, names, wandb_id, shared, cwd
+        identity=member.identity,
+        component=member.component,
+        nofile=nofile,
+        open_files=open_files,
+        names=names,
+        wandb_id=wandb_id,
+        shared=shared,
+        cwd=cwd,
     )
 
 

@@ -227,7 +227,13 @@ class Collector:
             elapsed = now - seen[0][0]
             growth = (used - seen[0][1]) / elapsed if elapsed >= GROWTH_S / 2 else None
         return Disk(
-            str(path), used, usage["total"], usage["free"], usage["read_only"], growth, tuple(runs)
+            path=str(path),
+            used=used,
+            total=usage["total"],
+            free=usage["free"],
+            read_only=usage["read_only"],
+            growth=growth,
+            runs=tuple(runs),
         )
 
 

@@ -16,7 +16,7 @@ from bs4_agent.states import Role, SeenState, Severity
 from bs4_agent.trainers.base import Checkpoint, Event, LaunchSpec, RunLayout
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LogEvent:
     """An event of a log with its place. `m` is monotonic seconds when it was read (live) or the
     line's own time (offline).
@@ -63,7 +63,7 @@ class Stop:
     ordered: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ServerProbe:
     """What the run's inference server answered last. `None` = not asked or not known. Times are
     monotonic.
@@ -90,7 +90,7 @@ class StepFiles:
     rank_files: Mapping[int, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RunFacts:
     name: str
     spec: LaunchSpec
@@ -169,7 +169,7 @@ class RunFacts:
         return None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Holder:
     """A process with GPU memory. `mem` None: unknown (NVML speaks of foreign pids). `run`: owner
     while that attempt lives; `dead_run`: the run of ours to whose ended attempt it provably
@@ -186,7 +186,7 @@ class Holder:
     same_user: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class GpuFacts:
     """`state` as in telemetry. `used` and `total` are bytes by device index. `settled` = all of it
     was true in the previous scan too.
@@ -212,7 +212,7 @@ class GpuFacts:
     """Percent over the last ten minutes; only of devices that were seen for most of them."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Facts:
     """One look at a pod. `coverage`: what could not be seen, as short phrases; part of every
     verdict.
@@ -236,7 +236,7 @@ class Facts:
         return next((disk for disk in self.disks or () if run in disk.runs), None)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Finding:
     """A detector's word. `anchor` names the first evidence and makes the incident's id stable: the
     same cause seen again is the same incident.

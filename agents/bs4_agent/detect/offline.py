@@ -279,7 +279,7 @@ def _facts(
     """The same as the follower of a live run makes of these lines: the last events of every kind,
     steps, numbers of steps.
     """
-    log = RunLog(spec.run, attempt)
+    log = RunLog(run=spec.run, attempt=attempt)
     events = [event for read in reads for event in read.events]
     for event in _in_time(events):
         log.add(event)

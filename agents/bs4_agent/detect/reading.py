@@ -320,7 +320,9 @@ class Reader:
             self._matcher.date(line)
             moment = self._matcher.time()
             text = line.text[:_TEXT]
-            self._rare.append((place["line"], LogEvent(event, moment or 0.0, text, **place)))
+            self._rare.append(
+                (place["line"], LogEvent(event=event, m=moment or 0.0, text=text, **place))
+            )
 
     def _header_above(self, number: int) -> None:
         """Tell the matcher the nearest header above line `number` (1-based), as far up as it can
@@ -410,7 +412,9 @@ class Reader:
                     events.append(
                         (
                             place["line"],
-                            LogEvent(event, clock.time() or 0.0, line.text[:_TEXT], **place),
+                            LogEvent(
+                                event=event, m=clock.time() or 0.0, text=line.text[:_TEXT], **place
+                            ),
                         )
                     )
         return [event for _, event in sorted(events, key=lambda entry: entry[0])][-_EVENTS_KEPT:]

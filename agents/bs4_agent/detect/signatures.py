@@ -89,7 +89,7 @@ class Condition:
             return False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Signature:
     """One entry of `detect.logs`. `levels` empty: any, also lines without a header. `within` is
     seconds of line time.

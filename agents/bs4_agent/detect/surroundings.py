@@ -15,7 +15,7 @@ from typing import Any
 from bs4_agent.identity import Identity
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Disk:
     """One filesystem, bytes. `free` is what an ordinary user may still write. `growth`: bytes per
     second that `used` grew by over the last minutes. `runs`: whose output lies on it; empty for the
@@ -53,7 +53,7 @@ class Heap:
         return sum(self.bytes.values())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ProcessFacts:
     """What /proc tells of one living process of the run. `names`: of its environment, never their
     values. `wandb_id`: a digest of WANDB_RUN_ID, only to be compared. `shared`: W&B's shared mode
@@ -70,7 +70,7 @@ class ProcessFacts:
     cwd: Path | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class WandbDirectory:
     """A local run directory of W&B. `synced`: `wandb sync` left its marker. `began`: the stamp in
     its name, in the pod's own time. `step`: the newest one that the client has recorded there, sent
@@ -130,7 +130,7 @@ class Adapter:
     missing: Sequence[str]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Surroundings:
     """All of one run that is looked at seldom. `looked_t`: wall second of that look; every field
     may be unknown.
@@ -166,7 +166,7 @@ class Surroundings:
     """
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ConsoleFacts:
     """What only the console can see; rows are plain dictionaries, a missing key is unknown, and a
     None list was not asked for.

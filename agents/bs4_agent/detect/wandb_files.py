@@ -62,7 +62,12 @@ def directories(roots: Iterable[Path]) -> list[WandbDirectory]:
             if changed is not None:
                 synced = any(one.name.endswith(".wandb.synced") for one in listed(path))
                 found[path] = WandbDirectory(
-                    path, name.group(1) is not None, synced, changed, name.group(3), name.group(2)
+                    path=path,
+                    offline=name.group(1) is not None,
+                    synced=synced,
+                    changed=changed,
+                    id=name.group(3),
+                    began=name.group(2),
                 )
     return sorted(found.values(), key=lambda one: one.changed)[-_KEPT:]
 

@@ -23,7 +23,7 @@ FAMILIES = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Playbook:
     """One compiled file. `fix` are typed steps `{kind: parameters}`, in order; `latched` findings
     stay until resolved.

@@ -17,7 +17,7 @@ from bs4_agent.playbooks.world import Context, Planned, World
 LIFETIME_S = 15 * 60
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """`expires_m` is this boot's monotonic clock. Only `steps`' hashed parts, run, attempt,
     playbook and guards enter the hash.
@@ -71,13 +71,13 @@ class Plan:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], playbook: Playbook, expires_m: float) -> Plan:
         return cls(
-            playbook,
-            data["run"],
-            data["attempt"],
-            data["incident"],
-            data["resume"],
-            [Planned.from_dict(step) for step in data["steps"]],
-            expires_m,
+            playbook=playbook,
+            run=data["run"],
+            attempt=data["attempt"],
+            incident=data["incident"],
+            resume=data["resume"],
+            steps=[Planned.from_dict(step) for step in data["steps"]],
+            expires_m=expires_m,
         )
 
 
@@ -127,5 +127,11 @@ def make(world: World, playbook: Playbook, run: str, action: str, incident: str 
         if (step := STEPS[kind].plan(context, parameters)) is not None
     ]
     return Plan(
-        playbook, run, facts.attempt, incident, resume, steps, time.monotonic() + LIFETIME_S
+        playbook=playbook,
+        run=run,
+        attempt=facts.attempt,
+        incident=incident,
+        resume=resume,
+        steps=steps,
+        expires_m=time.monotonic() + LIFETIME_S,
     )

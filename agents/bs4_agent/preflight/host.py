@@ -27,7 +27,13 @@ def interpreter(cwd: Path, environment: Mapping[str, str], container: str = "") 
     tells it.
     """
     spec = LaunchSpec(
-        "preflight", "verl", UNKNOWN_CONFIG, cwd, cwd, env=environment, container=container
+        run="preflight",
+        trainer="verl",
+        config=UNKNOWN_CONFIG,
+        cwd=cwd,
+        output_dir=cwd,
+        env=environment,
+        container=container,
     )
     return verl_needs.interpreter(spec, absolute=not container)
 

@@ -59,7 +59,7 @@ def run_facts(
     layout = trainer.layout(spec)
     config = around.flat_settings(spec)
     surroundings = Surroundings(
-        time.time(),
+        looked_t=time.time(),
         environments=around.environment_versions(spec, config),
         caches=_caches(environment),
         lineage=around.names(config) if config is not None else None,
@@ -116,7 +116,13 @@ def findings(
 def _disk(path: Path, runs: tuple[str, ...]) -> Disk:
     usage = disk_usage(path)
     return Disk(
-        str(path), usage["used"], usage["total"], usage["free"], usage["read_only"], None, runs
+        path=str(path),
+        used=usage["used"],
+        total=usage["total"],
+        free=usage["free"],
+        read_only=usage["read_only"],
+        growth=None,
+        runs=runs,
     )
 
 

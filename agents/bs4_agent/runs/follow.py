@@ -95,7 +95,7 @@ class RunFollower:
         with self._lock:
             followed = self._followed.get(run)
             if followed is None or (attempt is not None and followed.log.attempt != attempt):
-                return RunLog(run, attempt or 0)
+                return RunLog(run=run, attempt=attempt or 0)
             return followed.log.copy()
 
     def close(self) -> None:

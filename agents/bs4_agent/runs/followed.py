@@ -59,7 +59,7 @@ _LOUD = frozenset({"ERROR", "CRITICAL"})
 OnLine = Callable[[str, int, str, str, LogLine, Mapping[str, Any]], None]
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Source:
     """One log: its stream, the cursor up to which it was read, how many lines of that file lie
     before it, and when that was.
@@ -114,7 +114,9 @@ class Followed:
         self._path = runs.home.run(run.name) / "followed.json"
         saved = read_passing(self._path) or {"log": None, "sources": {}, "metrics": None}
         self._saved_sources: dict[str, Any] = saved["sources"]
-        self.log = RunLog.from_dict(saved["log"]) if saved["log"] else RunLog(run.name, 0)
+        self.log = (
+            RunLog.from_dict(saved["log"]) if saved["log"] else RunLog(run=run.name, attempt=0)
+        )
         self._steps = StepLog(
             streams, runs.home.state / "steps" / run.name, self._trainer, run.name, saved["metrics"]
         )
@@ -192,7 +194,7 @@ class Followed:
 
     def _begin(self, attempt: Attempt) -> None:
         self._trainer = self._runs.trainer(self._run.spec)
-        self.log = RunLog(self._run.name, attempt.number)
+        self.log = RunLog(run=self._run.name, attempt=attempt.number)
         self._steps.anchor(attempt.number, attempt.started_t)
         self._at_rest, self._looked_m = False, float("-inf")
         self._busy_m = self._busy_logs_m = time.monotonic()
@@ -269,7 +271,7 @@ class Followed:
         self._streams.add(stream_name, stream)
         saved = self._saved_sources.get(name, {"cursor": START, "line": 0, "t": None})
         self._sources[name] = source = Source(
-            name, stream, saved["cursor"], saved["line"], saved["t"]
+            name=name, stream=stream, cursor=saved["cursor"], line=saved["line"], read_t=saved["t"]
         )
         return source
 
@@ -400,7 +402,7 @@ class Followed:
             event = Event("error", source.name) if line.level in _LOUD else None
         moment = _moment(source, attempt, line, live)
         if event is not None and attempt.number == self.log.attempt:
-            self.log.add(LogEvent(event, moment, text, **place))
+            self.log.add(LogEvent(event=event, m=moment, text=text, **place))
 
 
 def _moment(source: Source, attempt: Attempt, line: LogLine, live: bool) -> float:

@@ -56,7 +56,7 @@ AWAITED = {
 _REGISTRY_BYTES = 1 << 20
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LaunchPlan:
     """`asked` is what was asked for, as it came; made again from it, an unchanged pod gives the
     same hash. Hashed: `spec`, `argv`, `environment`, the config's digest, `moves`, `attempt`,

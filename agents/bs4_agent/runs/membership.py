@@ -115,13 +115,13 @@ class AttemptMembers:
 
     def _member(self, known: Known, *, alive: bool) -> Member:
         return Member(
-            known.identity,
-            known.component,
-            known.cmdline,
-            alive,
-            self.proof,
-            self.number,
-            known.state,
+            identity=known.identity,
+            component=known.component,
+            cmdline=known.cmdline,
+            alive=alive,
+            proof=self.proof,
+            attempt=self.number,
+            state=known.state,
         )
 
     def _remember(self, identity: Identity, proc: Proc) -> None:

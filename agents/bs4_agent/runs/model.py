@@ -10,7 +10,7 @@ from bs4_agent.states import RunState
 from bs4_agent.trainers.base import LaunchSpec
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Member:
     """A process that is or was of a run.
 
@@ -53,7 +53,7 @@ class End:
     detail: str
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Attempt:
     """One process life of a run.
 

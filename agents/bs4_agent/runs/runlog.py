@@ -40,7 +40,7 @@ class SideLog:
     """The last steps that were told, where lines come out of order."""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class RunLog:
     """`steps`: the last records of steps/<run>. `skipped`: bytes per source that were passed over
     because the backlog was too long.
@@ -198,7 +198,7 @@ class RunLog:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> RunLog:
-        log = cls(data["run"], data["attempt"])
+        log = cls(run=data["run"], attempt=data["attempt"])
         for event in data["events"]:
             log.add(_event_from_dict(event))
         log.sides = {

@@ -53,7 +53,7 @@ class StopStep:
         )
 
 
-@dataclass
+@dataclass(kw_only=True)
 class StopReport:
     """What a stop did. `left`: members that still live; `holding`: members that still hold a GPU.
     Both empty = it worked.
@@ -126,7 +126,9 @@ class StopRun:
         """
         attempt = self._run.attempt
         report = StopReport(
-            self._run.name, attempt.number if attempt is not None else 0, time.time()
+            run=self._run.name,
+            attempt=attempt.number if attempt is not None else 0,
+            started_t=time.time(),
         )
         if attempt is not None and not self.done():
             record = _Record(

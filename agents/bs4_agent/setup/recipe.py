@@ -42,7 +42,7 @@ class Environment:
         return _HUB.fullmatch(self.source) is not None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Recipe:
     """`directory`: where prime-rl goes. `sync`: arguments of `uv sync`. `variables`: what every
     launch there gets in its environment. `uv`: address of uv's installer. `secrets`: names of those

@@ -269,13 +269,13 @@ class Chain:
         """The open file is the next generation."""
         info = os.fstat(fd)
         generation = Generation(
-            self.next,
-            self.path,
-            self.attempt,
-            info.st_dev,
-            info.st_ino,
-            boot_id(),
-            round(time.time(), 3),
+            number=self.next,
+            path=self.path,
+            attempt=self.attempt,
+            device=info.st_dev,
+            inode=info.st_ino,
+            boot=boot_id(),
+            first_seen=round(time.time(), 3),
         )
         generation.take_fingerprint(fd)
         watch = Watch(generation, fd)

@@ -32,7 +32,7 @@ SAVED_PAIRS = 256
 SAVED_PAIRS_FINISHED = 16
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Generation:
     """What is known of one file, as it is kept over restarts of the agent.
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from bs4_agent.states import EventKind
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LaunchSpec:
     """What is to be started. `config` may be relative to `cwd`. `resume` is an explicit step, None
     starts afresh (0 is a step).
@@ -60,7 +60,7 @@ class LogSource:
     path: Path
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LogLine:
     """One line, taken apart. `text` has neither ANSI nor prefix; `level` "" and `clock` None where
     the line has no header of its own.
@@ -99,7 +99,7 @@ class Event:
     step: int | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Checkpoint:
     """One step on disk. `parts` maps part name (trainer, orchestrator, broadcast, weights) to its
     directory; `complete` = all parts the generation needs, each with its last-written marker.
@@ -155,7 +155,7 @@ class StopPolicy:
     signals: Sequence[tuple[str, float]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RunLayout:
     """Where a run of this generation keeps things. Step directories are `root/step_N` or, under
     verl, `root/global_step_N`.

@@ -81,7 +81,12 @@ def resolved(trainer: str, words: Sequence[str], cwd: Path) -> LaunchSpec | None
     if config is None:
         return None
     return LaunchSpec(
-        "run", trainer, Path(config), cwd, cwd / "outputs", overrides=tuple(_options(words))
+        run="run",
+        trainer=trainer,
+        config=Path(config),
+        cwd=cwd,
+        output_dir=cwd / "outputs",
+        overrides=tuple(_options(words)),
     )
 
 
@@ -94,11 +99,11 @@ def standalone_inference(trainer: str, cmdline: Sequence[str], cwd: Path) -> Lau
     if spec is None:
         return None
     return LaunchSpec(
-        "inference",
-        trainer,
-        spec.config,
-        cwd,
-        spec.output_dir,
+        run="inference",
+        trainer=trainer,
+        config=spec.config,
+        cwd=cwd,
+        output_dir=spec.output_dir,
         overrides=spec.overrides,
         component="inference",
         argv=tuple(cmdline),

@@ -147,12 +147,12 @@ def _line(
 ) -> LogLine:
     level = found["level"]
     return LogLine(
-        found["text"],
-        _LEVELS.get(level, level),
-        clock,
-        timestamp,
-        rank,
-        (found.get("logger") or "").strip().removesuffix(".py"),
+        text=found["text"],
+        level=_LEVELS.get(level, level),
+        clock=clock,
+        timestamp=timestamp,
+        rank=rank,
+        logger=(found.get("logger") or "").strip().removesuffix(".py"),
     )
 
 
@@ -176,12 +176,12 @@ def _slog(text: str, rank: int | None) -> LogLine | None:
     ]
     level = row["level"].upper()
     return LogLine(
-        "\n".join([row["msg"], *more]),
-        _LEVELS.get(level, level),
-        clock,
-        timestamp,
-        rank,
-        "wandb-core",
+        text="\n".join([row["msg"], *more]),
+        level=_LEVELS.get(level, level),
+        clock=clock,
+        timestamp=timestamp,
+        rank=rank,
+        logger="wandb-core",
     )
 
 

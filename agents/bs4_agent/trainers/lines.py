@@ -193,14 +193,28 @@ def _json_line(raw: bytes, rank: int | None) -> LogLine | None:
         return None
     timestamp, clock = _iso(row["timestamp"])
     if row.get("type") == "progress":
-        return LogLine(_progress(row), row["level"], clock, timestamp, rank, "progress")
+        return LogLine(
+            text=_progress(row),
+            level=row["level"],
+            clock=clock,
+            timestamp=timestamp,
+            rank=rank,
+            logger="progress",
+        )
     if not isinstance(row.get("message"), str):
         return None
     text = strip_ansi(row["message"])[: LINE_CAP // 2]
     if isinstance(row.get("exception"), str):
         # The exception's own line is the last one: of a long traceback the end is what counts.
         text = f"{text}\n{row['exception'].rstrip()[-LINE_CAP // 2 :]}"
-    return LogLine(text, row["level"], clock, timestamp, rank, str(row.get("module") or ""))
+    return LogLine(
+        text=text,
+        level=row["level"],
+        clock=clock,
+        timestamp=timestamp,
+        rank=rank,
+        logger=str(row.get("module") or ""),
+    )
 
 
 _JSON_HEAD = re.compile(

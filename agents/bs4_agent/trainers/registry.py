@@ -130,7 +130,11 @@ def _titled(
     if run_dir is None:
         return None
     unknown = LaunchSpec(
-        launcher.run_name(run_dir.name), launcher.CURRENT, UNKNOWN_CONFIG, proc.cwd, run_dir.parent
+        run=launcher.run_name(run_dir.name),
+        trainer=launcher.CURRENT,
+        config=UNKNOWN_CONFIG,
+        cwd=proc.cwd,
+        output_dir=run_dir.parent,
     )
     return dataclasses.replace(unknown, trainer_name=run_dir.name)
 

@@ -77,7 +77,7 @@ _WORDS = {"step": ("step:", '"data"'), "eval": (" - val", '"val'), "heartbeat": 
 def parse(source: str, raw: bytes) -> LogLine:
     """One raw line without Ray's prefix and its `[repeated 3x across cluster]`."""
     if source != "kernel" and raw[:9].lstrip().startswith(b'{"step"'):
-        return LogLine(raw.decode("utf-8", "replace").rstrip("\r\n"))
+        return LogLine(text=raw.decode("utf-8", "replace").rstrip("\r\n"))
     line = lines.parse(source, raw)
     text = line.text
     if line.level == "" and (prefix := _RAY.match(text)) is not None:

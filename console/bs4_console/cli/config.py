@@ -298,15 +298,15 @@ def _lint(options: argparse.Namespace) -> int:
     if options.gpus is not None and options.gpus < 1:
         raise UsageError("--gpus is at least 1.", "Give the number of GPUs of the pod.")
     given = Given(
-        options.launch,
-        options.gpus,
-        options.prompt_tokens,
-        options.run_dir,
-        options.registry,
-        options.env_version,
-        tuple(options.installed),
-        tuple(options.running),
-        tuple(options.beside),
+        launch=options.launch,
+        gpus=options.gpus,
+        prompt_tokens=options.prompt_tokens,
+        run_dir=options.run_dir,
+        registry=options.registry,
+        env_version=options.env_version,
+        installed=tuple(options.installed),
+        running=tuple(options.running),
+        beside=tuple(options.beside),
     )
     coverage: dict[str, str] = {}
     if options.pod:
@@ -476,14 +476,14 @@ def _new(options: argparse.Namespace) -> int:
     if not str(gpus).isdecimal() or int(gpus) < 1 or not model:
         raise UsageError("A config needs a model and at least one GPU.", "Give --model and --gpus.")
     wish = Wish(
-        options.trainer,
-        model,
-        int(gpus),
-        options.gpu_gib,
-        options.billions,
-        options.env,
-        options.name,
-        not options.full,
+        trainer=options.trainer,
+        model=model,
+        gpus=int(gpus),
+        gpu_gib=options.gpu_gib,
+        billions=options.billions,
+        env=options.env,
+        name=options.name,
+        lora=not options.full,
     )
     made = new(wish)
     if options.output:

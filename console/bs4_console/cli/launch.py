@@ -138,18 +138,18 @@ def asked_by(options: argparse.Namespace) -> Asked:
     if wrong := [name for name, equals, _ in pairs if not equals]:
         raise UsageError(f"--env {wrong[0]} has no value.", "Write NAME=VALUE.")
     return Asked(
-        options.name,
-        options.trainer or "",
-        options.config,
-        options.cwd,
-        options.output_dir,
-        AUTO if options.resume is None else options.resume,
-        options.fresh,
-        options.component or "",
-        options.processes,
-        tuple(options.overrides),
-        {name: value for name, _, value in pairs},
-        options.container,
+        run=options.name,
+        trainer=options.trainer or "",
+        config=options.config,
+        cwd=options.cwd,
+        output_dir=options.output_dir,
+        resume=AUTO if options.resume is None else options.resume,
+        fresh=options.fresh,
+        component=options.component or "",
+        processes=options.processes,
+        overrides=tuple(options.overrides),
+        env={name: value for name, _, value in pairs},
+        container=options.container,
     )
 
 

@@ -53,12 +53,12 @@ async def ready(options: argparse.Namespace, live: PodSession, asked: Asked) -> 
     checkpoints aside it asks again.
     """
     recipe = Recipe(
-        asked.trainer,
-        asked.cwd,
-        options.repository,
-        options.revision,
-        tuple(options.install),
-        options.uv,
+        trainer=asked.trainer,
+        directory=asked.cwd,
+        repository=options.repository,
+        revision=options.revision,
+        environments=tuple(options.install),
+        uv=options.uv,
     )
     nothing = Credentials()
     running = setup.under_way(live)

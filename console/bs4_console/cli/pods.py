@@ -119,8 +119,8 @@ def _add(options: argparse.Namespace) -> int:
 def _pod(options: argparse.Namespace) -> Pod:
     if options.host == "local":
         return Pod(
-            options.name,
-            "localhost",
+            name=options.name,
+            host="localhost",
             provider="local",
             read_only=options.read_only,
             price=options.price,
@@ -133,8 +133,8 @@ def _pod(options: argparse.Namespace) -> Pod:
             raise UsageError(f"{text!r} is not a port.", "Write HOST:PORT with a number.")
         port = port or int(text)
     return Pod(
-        options.name,
-        host,
+        name=options.name,
+        host=host,
         port=port,
         user=options.user or user or None,
         identity_file=options.identity,

@@ -195,15 +195,15 @@ def _want(options: argparse.Namespace) -> Want:
     if options.cuda is not None and not re.fullmatch(r"\d+\.\d+", options.cuda):
         raise UsageError(f"{options.cuda!r} is no CUDA version.", "Write it as 12.8.")
     return Want(
-        options.gpu,
-        options.count,
-        options.max_price,
-        options.disk,
-        options.region,
-        options.reliability,
-        options.cuda,
-        options.interruptible,
-        options.image,
+        gpu=options.gpu,
+        count=options.count,
+        max_price=options.max_price,
+        disk_gb=options.disk,
+        region=options.region,
+        reliability=options.reliability,
+        cuda=options.cuda,
+        interruptible=options.interruptible,
+        image=options.image,
     )
 
 
@@ -551,7 +551,7 @@ def _identity(given: str | None) -> tuple[str | None, str]:
 def _free_name(wanted: str) -> str:
     """A name that the inventory takes and does not have: found out before anything is rented."""
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", wanted).strip("-.")[:60] or "pod"
-    Pod(name, "192.0.2.1")
+    Pod(name=name, host="192.0.2.1")
     if any(pod.name == name for pod in Inventory().list()):
         raise UsageError(
             f"A pod named {name} is already there; nothing was rented.",

@@ -242,28 +242,28 @@ async def controller_of(
         )
         pod = next((known for known in Inventory().list() if known.name == config.pod), None)
         first = Where(
-            config.pod,
-            (pod and pod.provider) or "",
-            (pod and pod.instance) or "",
+            pod=config.pod,
+            provider=(pod and pod.provider) or "",
+            instance=(pod and pod.instance) or "",
             price=pod.price if pod else None,
         )
         hands = RealHands(
-            config,
-            store,
-            _Reach(),
-            lambda only: _provisioner(config, only),
-            _public_key(config),
-            given,
+            config=config,
+            store=store,
+            reach=_Reach(),
+            provisioner=lambda only: _provisioner(config, only),
+            public_key=_public_key(config),
+            credentials=given,
             outside=outside.ask,
             tell=functools.partial(tell_incident, as_json=options.json),
         )
         yield Controller(
-            records,
-            lease,
-            hands,
-            first,
-            config.limits,
-            "auto" if config.mode == "auto" else "ask",
+            records=records,
+            lease=lease,
+            hands=hands,
+            first=first,
+            limits=config.limits,
+            mode="auto" if config.mode == "auto" else "ask",
             confirm=options.plan or "",
             moved=options.moved,
             dry=options.dry_run,
@@ -322,7 +322,7 @@ class _Reach:
 
     def kept(self, pod: Pod) -> PodState:
         live = PodSession(
-            PodState(pod.name),
+            PodState(name=pod.name),
             lambda: sessions.transport(pod),
             Mirror(data_dir() / "pods" / pod.name, write=False),
             "",

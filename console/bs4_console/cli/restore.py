@@ -82,13 +82,13 @@ async def run(options: argparse.Namespace) -> int:
     that is whole: 1, and nothing starts.
     """
     asked = restore.Asked(
-        options.name,
-        options.source,
-        options.step,
-        options.trainer,
-        options.cwd,
-        options.output_dir,
-        options.config,
+        run=options.name,
+        source=options.source,
+        step=options.step,
+        trainer=options.trainer,
+        cwd=options.cwd,
+        output_dir=options.output_dir,
+        config=options.config,
     )
     only_shown = options.plan == ""
     async with linked(Inventory().get(options.pod) if only_shown else to_act_on(options)) as live:

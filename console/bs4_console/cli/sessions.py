@@ -77,7 +77,7 @@ def session(
     is asked.
     """
     read_only = read_only or pod.read_only
-    state = PodState(pod.name, pod.address, read_only=read_only)
+    state = PodState(name=pod.name, address=pod.address, read_only=read_only)
     mirror = Mirror(
         data_dir() / "pods" / pod.name, write=keep != "nothing", records_only=keep == "records"
     )

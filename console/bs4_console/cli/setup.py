@@ -93,13 +93,13 @@ async def run(options: argparse.Namespace) -> int:
     if options.trainer is None:
         raise UsageError("`pods setup` needs --trainer.", f"Choose {' or '.join(TRAINERS)}.")
     recipe = Recipe(
-        options.trainer,
-        options.dir,
-        options.repository,
-        options.revision,
-        tuple(options.env),
-        options.uv,
-        options.nofile,
+        trainer=options.trainer,
+        directory=options.dir,
+        repository=options.repository,
+        revision=options.revision,
+        environments=tuple(options.env),
+        uv=options.uv,
+        nofile=options.nofile,
     )
     given = _credentials(options)
     async with linked(

@@ -51,12 +51,12 @@ async def _sync(options: argparse.Namespace, pod: Pod) -> int:
         raise TypeError(f"{type(link).__name__} takes no files")
     source = options.source.expanduser()
     sync = Sync(
-        pod,
-        link,
-        source,
-        options.target or source.resolve().name,
-        options.delete,
-        time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()),
+        pod=pod,
+        machine=link,
+        source=source,
+        target=options.target or source.resolve().name,
+        delete=options.delete,
+        stamp=time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()),
     )
     try:
         plan = await sync.plan()

@@ -39,7 +39,7 @@ class Sample(NamedTuple):
     value: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Verdict:
     """`level` of one pod (or of one directory that was read in its stead), the sentences behind it
     (worst first) and perfdata as `label: "value;warn;crit"`.
@@ -115,9 +115,9 @@ def unreachable(
     told = [text for run, sight in seen.sights.items() if (text := without_the_pod(run, sight))]
     found = [Found(UNKNOWN, "link", sentence), *(Found(OK, "W&B", text) for text in told)]
     return Verdict(
-        pod,
-        UNKNOWN,
-        [sentence, *told],
+        pod=pod,
+        level=UNKNOWN,
+        sentences=[sentence, *told],
         incidents=incidents,
         coverage=seen.coverage,
         found=found,
@@ -193,7 +193,7 @@ def verdict(name: str, found: Sequence[Found], **more: Any) -> Verdict:
     sentences = [f.text for f in ordered if f.level != OK] or [
         f.text for f in ordered if f.subject not in _QUIET
     ]
-    return Verdict(name, ordered[0].level, sentences, found=ordered, **more)
+    return Verdict(pod=name, level=ordered[0].level, sentences=sentences, found=ordered, **more)
 
 
 #: Said in a one-line verdict only when something is wrong with them.

@@ -130,7 +130,7 @@ def junit(verdicts: Sequence[Verdict]) -> str:
     WARNING are failures, UNKNOWN is an error.
     """
     root = ElementTree.Element("testsuites", name="bs4-console check")
-    for verdict in verdicts or [Verdict("inventory", UNKNOWN, [NO_POD])]:
+    for verdict in verdicts or [Verdict(pod="inventory", level=UNKNOWN, sentences=[NO_POD])]:
         _suite(root, verdict)
     for key in ("tests", "failures", "errors"):
         root.set(key, str(sum(int(suite.get(key, "0")) for suite in root)))

@@ -65,7 +65,12 @@ class Transitions:
     def level(self) -> int:
         """The worst of what was told."""
         return (
-            aggregate([Verdict(pod, told.level, []) for pod, told in self._pods.items()])
+            aggregate(
+                [
+                    Verdict(pod=pod, level=told.level, sentences=[])
+                    for pod, told in self._pods.items()
+                ]
+            )
             if self._pods
             else UNKNOWN
         )

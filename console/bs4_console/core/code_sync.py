@@ -64,7 +64,7 @@ class Entry:
     link: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SyncPlan:
     """`send`: paths below `source` that are new or differ; `gone`: files that only the pod has;
     `skipped`: what is not sent, and why. `delete`: whether `gone` is moved to the trash there, else
@@ -132,7 +132,7 @@ class Sent:
     why: str = ""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Sync:
     """One source, one pod, one target. `target` counts from the home directory there."""
 
@@ -169,15 +169,15 @@ class Sync:
         new = sum(name not in remote for name in send)
         trash = f"{there['store']}/trash/{self.stamp}"
         return SyncPlan(
-            self.source,
-            there["root"],
-            entries,
-            send,
-            new,
-            gone,
-            skipped,
-            self.delete,
-            trash,
+            source=self.source,
+            target=there["root"],
+            entries=entries,
+            send=send,
+            new=new,
+            gone=gone,
+            skipped=skipped,
+            delete=self.delete,
+            trash=trash,
             same=len(entries) - len(send),
         )
 

@@ -54,7 +54,7 @@ _BACK = ("fine", "rebooted", "hung", "network-only")
 SPEND_S = 90.0
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Controller:
     """`mode`: ask (a plan waits for `confirm`) or auto. `first`: the pod that recover.toml names;
     `moved`: a person says that the run was moved there by hand. `dry`: nothing is written, taken or
@@ -129,7 +129,7 @@ class Controller:
         us is as the inventory here has it.
         """
         state = await asyncio.to_thread(self.records.load)
-        state = state or State(self.run, self.first, since_t=self.wall())
+        state = state or State(run=self.run, where=self.first, since_t=self.wall())
         state = replace(
             state, named=state.named or (self.first.pod if state.where.made else state.where.pod)
         )
@@ -363,7 +363,13 @@ class Controller:
             )
             return Outcome("stopped", text, FINDING, verdict, plan)
         label = label_of(self.run, ulid())
-        attempt = Attempt(label, self.wall(), chosen.provider, chosen.price, saved.step)
+        attempt = Attempt(
+            label=label,
+            t=self.wall(),
+            provider=chosen.provider,
+            price=chosen.price,
+            step_before=saved.step,
+        )
         before = state
         state = await self._save(
             state, "renting", attempts=(*state.attempts, attempt), plan_hash=plan["hash"]

@@ -27,7 +27,7 @@ from bs4_console.providers.base import Want
 MODES = ("ask", "auto")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RunConfig:
     """One run. Paths: `identity_file` and `credentials` on this machine; `cwd` and `output_dir` on
     the pod.
@@ -80,11 +80,11 @@ class RunConfig:
 
     def want(self, most: float) -> Want:
         return Want(
-            self.gpu,
-            self.count,
-            most,
-            self.disk_gb,
-            self.region or None,
+            gpu=self.gpu,
+            count=self.count,
+            max_price=most,
+            disk_gb=self.disk_gb,
+            region=self.region or None,
             interruptible=self.interruptible,
             image=self.image or None,
         )
@@ -92,7 +92,12 @@ class RunConfig:
     @property
     def recipe(self) -> Recipe:
         return Recipe(
-            self.trainer, self.cwd, self.repository, self.revision, self.environments, self.uv
+            trainer=self.trainer,
+            directory=self.cwd,
+            repository=self.repository,
+            revision=self.revision,
+            environments=self.environments,
+            uv=self.uv,
         )
 
 
@@ -133,7 +138,7 @@ def _run(path: Path, name: str, table: Any) -> RunConfig:
         raise UsageError(
             f"{where} lacks {', '.join(lacking)}.", "Say it: nothing is rented on a guess."
         )
-    config = RunConfig(name, **values)
+    config = RunConfig(run=name, **values)
     try:
         _ = config.layout
     except BadRequest as error:

@@ -87,7 +87,7 @@ class KeyedBook(Book):
         return super().intend(run, offer, want, who, key or self.key)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class RealHands:
     """One run. `provisioner` makes one for the length of a block, over its own HTTP client; its
     book is a KeyedBook. Of the one provider that is named, or of all that may be rented from.
@@ -294,13 +294,13 @@ class RealHands:
             if intent is None:
                 # Another machine's controller wrote it down; from now on this one knows of it too.
                 offer = Offer(
-                    provider,
-                    "",
-                    self.config.gpu,
-                    self.config.count,
-                    self.config.max_price,
-                    self.config.disk_gb,
-                    "",
+                    provider=provider,
+                    id="",
+                    gpu=self.config.gpu,
+                    count=self.config.count,
+                    price=self.config.max_price,
+                    disk_gb=self.config.disk_gb,
+                    region="",
                 )
                 with provisioner.book.alone():
                     intent = provisioner.book.intend(
@@ -426,12 +426,12 @@ class RealHands:
             going = restore.under_way(live, self.run)
             if going is None:
                 asked = restore.Asked(
-                    self.run,
-                    self.config.store,
-                    step,
-                    self.config.trainer,
-                    self.config.cwd,
-                    self.config.output_dir,
+                    run=self.run,
+                    source=self.config.store,
+                    step=step,
+                    trainer=self.config.trainer,
+                    cwd=self.config.cwd,
+                    output_dir=self.config.output_dir,
                 )
                 try:
                     key = await restore.begin(live, await restore.plan(live, asked))
@@ -497,11 +497,11 @@ class RealHands:
                     "Name the pod of the run in recover.toml as it is in pods.toml.",
                 )
             pod = Pod(
-                where.pod,
-                where.host,
-                where.port,
-                where.user or None,
-                self.config.identity_file or None,
+                name=where.pod,
+                host=where.host,
+                port=where.port,
+                user=where.user or None,
+                identity_file=self.config.identity_file or None,
                 ssh_config=False,
                 provider=where.provider,
                 instance=where.instance,
@@ -524,7 +524,14 @@ def _keyed(provisioner: Provisioner) -> KeyedBook:
 
 
 def _where(name: str, machine: Machine) -> Where:
-    return Where(name, machine.provider, machine.id, machine.label or "", True, machine.price)
+    return Where(
+        pod=name,
+        provider=machine.provider,
+        instance=machine.id,
+        label=machine.label or "",
+        made=True,
+        price=machine.price,
+    )
 
 
 def _last(live: PodSession, kind: str, run: str) -> ActionView | None:

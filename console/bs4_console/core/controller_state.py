@@ -46,7 +46,7 @@ Phase = Literal[
 WORKING: tuple[Phase, ...] = ("renting", "setting-up", "restoring", "launching", "proving")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Where:
     """The machine that the run is on. `made`: rented by a controller (or `provision create`) under
     `label`, so it may be ended by one. `price` in US dollars an hour.
@@ -74,7 +74,7 @@ class Where:
         return f"{self.pod} ({self.provider} {self.instance})" if self.instance else self.pod
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Attempt:
     """One recovery. `step_before`: the step it starts from. `step_after`: the newest that was done
     afterwards, None while none was.
@@ -93,7 +93,7 @@ class Attempt:
     instance: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class State:
     """All of one run. `before`: the machine that was lost, while a recovery from it is under way.
     `left`: earlier machines of ours that may still exist. `step`: the newest step that is known to

@@ -23,7 +23,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _WORD = re.compile(r"[A-Za-z0-9_\[][A-Za-z0-9_.:%@\[\],+-]*")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Pod:
     """One pod as the inventory describes it. None = not said here: ~/.ssh/config decides, then
     SSH's defaults.

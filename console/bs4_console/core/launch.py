@@ -29,7 +29,7 @@ Answer = TypeVar("Answer")
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Asked:
     """One launch as a person asks for it. `resume`: a step, or "auto". `fresh`: what lies there is
     moved to the run's trash.

@@ -37,7 +37,7 @@ Place = tuple[int, int, int]
 Row = tuple[int, int, int, bytes]
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Block:
     """Whole lines, each ended by LF; `starts` holds their offsets, `sources` where each came from,
     `first` the number of the first. `generations` and `offsets` say where the raw line lies on the
@@ -239,7 +239,7 @@ class LogStore:
         """Whole older lines of one source; returns how many. Refused (0, and `full`) when there is
         no room.
         """
-        block = Block(0)
+        block = Block(first=0)
         if data:
             generation, offset = _place(cursor)
             block.add(clean(data), source, generation, line_starts(data, offset))
@@ -249,7 +249,7 @@ class LogStore:
         """As `prepend`, of any sources in this order. `passed`: the filter that they came through
         on the pod.
         """
-        block = Block(0, passed=passed)
+        block = Block(first=0, passed=passed)
         for source, generation, offset, line in self.repeats.among(rows) if self.repeats else rows:
             block.add(clean(line + b"\n"), source, generation, [offset])
         if passed is not None and self.complete_from is None:
@@ -357,7 +357,7 @@ class LogStore:
             or len(self._blocks[-1].data) >= BLOCK_BYTES
             or self._blocks[-1].passed != passed
         ):
-            self._blocks.append(Block(self.end, passed=passed))
+            self._blocks.append(Block(first=self.end, passed=passed))
         block = self._blocks[-1]
         before = block.footprint
         block.add(lines, source, generation, offsets)

@@ -63,10 +63,10 @@ class RealLooks:
             known = await asyncio.to_thread(self._inventory.get, pod)
         except ConsoleError as error:
             return Sight(
-                "unknown",
-                error.message,
-                None,
-                "which machine of which provider it is",
+                state="unknown",
+                detail=error.message,
+                seen_t=None,
+                coverage="which machine of which provider it is",
                 next_step=error.next_step,
             )
         asked = witness.witness_of(known)
@@ -100,7 +100,7 @@ def _has_route(family: socket.AddressFamily, address: str) -> bool:
     return True
 
 
-@dataclass
+@dataclass(kw_only=True)
 class _Known:
     """Of one pod. `ledger`: another one means that another machine answers under the name."""
 
@@ -179,7 +179,7 @@ class LostWatch:
             known = self._known.get(pod.name)
             if known is None or known.ledger is not pod.ledger:
                 asking = known.asking if known is not None else None
-                known = self._known[pod.name] = _Known(pod.ledger, asking=asking)
+                known = self._known[pod.name] = _Known(ledger=pod.ledger, asking=asking)
             self._note(pod, known)
             if self._due(pod, known):
                 known.asked = self._clock()

@@ -63,7 +63,7 @@ class Price:
     source: Source
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Model:
     """One entry of configs/models.toml. Unknown is None or "", never a guess."""
 
@@ -338,20 +338,22 @@ def _fetch(address: str, token: str, timeout: float) -> dict[str, Any]:
 def _model(name: str, entry: dict[str, Any], sources: dict[str, Source]) -> Model:
     price = entry.get("price")
     return Model(
-        name,
-        entry["kind"],
-        entry.get("hub", name),
-        entry.get("params_b"),
-        entry.get("active_b"),
-        entry["tool_calls"],
-        entry.get("impl", ""),
-        None if price is None else Price(price["in"], price.get("out"), sources[price["source"]]),
-        tuple(
+        name=name,
+        kind=entry["kind"],
+        hub=entry.get("hub", name),
+        params_b=entry.get("params_b"),
+        active_b=entry.get("active_b"),
+        tool_calls=entry["tool_calls"],
+        impl=entry.get("impl", ""),
+        price=None
+        if price is None
+        else Price(price["in"], price.get("out"), sources[price["source"]]),
+        baselines=tuple(
             Baseline(b["solved"], b.get("n"), sources[b["source"]])
             for b in entry.get("baselines", [])
         ),
-        tuple(entry.get("max_tokens", ())),
-        entry.get("trained", ""),
-        tuple(entry.get("problems", ())),
-        entry.get("blocked", {}),
+        max_tokens=tuple(entry.get("max_tokens", ())),
+        trained=entry.get("trained", ""),
+        problems=tuple(entry.get("problems", ())),
+        blocked=entry.get("blocked", {}),
     )

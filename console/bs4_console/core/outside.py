@@ -179,16 +179,41 @@ def _facts(pod: PodState, rows: Sequence[Mapping[str, Any]]) -> Facts:
     def run_facts(run: RunState) -> RunFacts:
         view = run.view
         out = Path(view.output_dir)
-        spec = LaunchSpec(run.name, view.trainer, Path(view.config), Path(view.cwd), out)
+        spec = LaunchSpec(
+            run=run.name,
+            trainer=view.trainer,
+            config=Path(view.config),
+            cwd=Path(view.cwd),
+            output_dir=out,
+        )
         attempt = view.attempt
         side = Side(run.step, None, len(run.trainer_steps))
         number, started = (0, 0.0) if attempt is None else (attempt.number, attempt.started_t)
         state: SeenState = "running" if run.alive else "ended"
-        layout = RunLayout(out, out, out, out, out, out, None)
-        return RunFacts(run.name, spec, layout, number, state, 0.0, started, trainer_side=side)
+        layout = RunLayout(
+            output_dir=out,
+            run_dir=out,
+            trainer_checkpoints=out,
+            orchestrator_checkpoints=out,
+            broadcasts=out,
+            rollouts=out,
+            weights=None,
+        )
+        return RunFacts(
+            name=run.name,
+            spec=spec,
+            layout=layout,
+            attempt=number,
+            state=state,
+            started_m=0.0,
+            started_t=started,
+            trainer_side=side,
+        )
 
     runs = [run_facts(run) for run in watched(pod)]
-    return Facts(time.monotonic(), time.time(), runs, console=ConsoleFacts(wandb=list(rows)))
+    return Facts(
+        now_m=time.monotonic(), now_t=time.time(), runs=runs, console=ConsoleFacts(wandb=list(rows))
+    )
 
 
 class Lookout:

@@ -65,11 +65,11 @@ class Phases:
 
     def asked(self, phase: Phase) -> Asked:
         return Asked(
-            self.run,
-            self.trainer,
-            phase.config,
-            self.cwd,
-            self.output_dir,
+            run=self.run,
+            trainer=self.trainer,
+            config=phase.config,
+            cwd=self.cwd,
+            output_dir=self.output_dir,
             overrides=phase.overrides,
         )
 

@@ -19,7 +19,7 @@ _LARGEST = 1e18
 VERL = "verl"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Wanted:
     """The start that is to be judged: the fields of a launch action. With an empty `trainer` or
     `config` only the pod itself is looked at.

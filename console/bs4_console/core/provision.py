@@ -57,7 +57,7 @@ Say = Callable[[str], None]
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Patience:
     """How often and how long is looked. Seconds."""
 
@@ -227,16 +227,16 @@ class Provisioner:
             f"{name} could not be asked: {error}" for name, error in found.failures.items()
         )
         return Plan(
-            run,
-            want,
-            tuple(fit[: fallbacks + 1]),
-            want.max_price,
-            max_spend,
-            hours,
-            spent,
-            time.time() + PLAN_S,
-            another,
-            notes,
+            run=run,
+            want=want,
+            offers=tuple(fit[: fallbacks + 1]),
+            max_price=want.max_price,
+            max_spend=max_spend,
+            hours=hours,
+            spent=spent,
+            expires_t=time.time() + PLAN_S,
+            another=another,
+            notes=notes,
         )
 
     async def create(
@@ -352,21 +352,21 @@ class Provisioner:
         except ProviderError as error:
             self._say(f"It was made as {machine_id}, and cannot be looked at yet: {error}")
             return Machine(
-                provider.name,
-                machine_id,
-                intent.label,
-                "unknown",
-                "not seen yet",
+                provider=provider.name,
+                id=machine_id,
+                label=intent.label,
+                state="unknown",
+                raw_state="not seen yet",
                 price=intent.price,
             )
         machine = next((machine for machine in same if machine.id == machine_id), None)
         if machine is None:
             return Machine(
-                provider.name,
-                machine_id,
-                intent.label,
-                "starting",
-                "not listed yet",
+                provider=provider.name,
+                id=machine_id,
+                label=intent.label,
+                state="starting",
+                raw_state="not listed yet",
                 price=intent.price,
             )
         if machine.price is not None and machine.price > max_price + _CENT:

@@ -37,7 +37,7 @@ _NEXT: Mapping[str, IntentState] = {
 }
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Intent:
     """One wish to rent one machine. Times are wall seconds."""
 
@@ -107,13 +107,13 @@ class Book:
         """
         key = key or ulid()
         intent = Intent(
-            key,
-            label_of(run, key),
-            run,
-            offer.provider,
-            offer.price,
-            time.time(),
-            who,
+            ulid=key,
+            label=label_of(run, key),
+            run=run,
+            provider=offer.provider,
+            price=offer.price,
+            t=time.time(),
+            who=who,
             offer=offer.as_dict(),
         )
         self._append(
@@ -159,13 +159,13 @@ class Book:
                 key = str(record["intent"])
                 if record["event"] == "intent":
                     found[key] = Intent(
-                        key,
-                        record["label"],
-                        record["run"],
-                        record["provider"],
-                        float(record["price"]),
-                        float(record["t"]),
-                        record["who"],
+                        ulid=key,
+                        label=record["label"],
+                        run=record["run"],
+                        provider=record["provider"],
+                        price=float(record["price"]),
+                        t=float(record["t"]),
+                        who=record["who"],
                         offer=record.get("offer") or {},
                     )
                 else:

@@ -27,7 +27,7 @@ class Found:
     failures: Mapping[str, ConsoleError]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """What would be rented, and under which caps. What is confirmed is its hash."""
 
@@ -107,15 +107,15 @@ class Plan:
             Offer(**{**offer, "notes": tuple(offer["notes"])}) for offer in data["offers"]
         )
         plan = Plan(
-            data["run"],
-            Want(**data["want"]),
-            offers,
-            data["max_price"],
-            data["max_spend"],
-            data["hours"],
-            data["spent"],
-            data["expires"],
-            data["another"],
+            run=data["run"],
+            want=Want(**data["want"]),
+            offers=offers,
+            max_price=data["max_price"],
+            max_spend=data["max_spend"],
+            hours=data["hours"],
+            spent=data["spent"],
+            expires_t=data["expires"],
+            another=data["another"],
         )
         if plan.hash != data["plan_hash"] or not plan.hash.startswith(prefix):
             raise RefusedError(

@@ -32,11 +32,11 @@ def pod_of(
     if machine.host is None or machine.port is None:
         raise NotUp(f"{machine.name} has no address yet.", "Wait until it is up.", machine)
     return Pod(
-        name,
-        machine.host,
-        machine.port,
-        machine.user,
-        identity_file,
+        name=name,
+        host=machine.host,
+        port=machine.port,
+        user=machine.user,
+        identity_file=identity_file,
         ssh_config=False,
         provider=machine.provider,
         instance=machine.id,

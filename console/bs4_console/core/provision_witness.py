@@ -44,18 +44,18 @@ class ProviderWitness:
                 seen = await self._make(client).machine(self._machine_id)
         except ConsoleError as error:
             return Sight(
-                "unknown",
-                error.message,
-                None,
-                f"what {self.name} says of the machine",
+                state="unknown",
+                detail=error.message,
+                seen_t=None,
+                coverage=f"what {self.name} says of the machine",
                 next_step=error.next_step,
             )
         except TimeoutError:
             return Sight(
-                "unknown",
-                f"{self.name} did not answer in {LOOK_S:.0f} s.",
-                None,
-                f"what {self.name} says of the machine",
+                state="unknown",
+                detail=f"{self.name} did not answer in {LOOK_S:.0f} s.",
+                seen_t=None,
+                coverage=f"what {self.name} says of the machine",
             )
         return _sight(self.name, self._machine_id, seen)
 
@@ -74,10 +74,10 @@ async def machine_state(pod: Pod) -> Sight:
     witness = witness_of(pod)
     if witness is None:
         return Sight(
-            "unknown",
-            f"The inventory names no provider and machine of {pod.name}.",
-            None,
-            "what its provider says",
+            state="unknown",
+            detail=f"The inventory names no provider and machine of {pod.name}.",
+            seen_t=None,
+            coverage="what its provider says",
         )
     return await witness.look()
 
@@ -86,13 +86,22 @@ def _sight(name: str, machine_id: str, seen: Machine | None) -> Sight:
     now = time.time()
     if seen is None:
         return Sight(
-            "gone", f"{name} knows no machine {machine_id}.", now, raw_state="no such machine"
+            state="gone",
+            detail=f"{name} knows no machine {machine_id}.",
+            seen_t=now,
+            raw_state="no such machine",
         )
     said = f"{name} says that machine {machine_id} is {seen.raw_state}."
     if seen.state == "running":
-        return Sight("running", said, now, raw_state=seen.raw_state)
+        return Sight(state="running", detail=said, seen_t=now, raw_state=seen.raw_state)
     if seen.state == "stopped":
-        return Sight("stopped", said, now, raw_state=seen.raw_state)
+        return Sight(state="stopped", detail=said, seen_t=now, raw_state=seen.raw_state)
     if seen.state == "ended":
-        return Sight("gone", said, now, raw_state=seen.raw_state)
-    return Sight("unknown", said, now, "whether the machine runs", raw_state=seen.raw_state)
+        return Sight(state="gone", detail=said, seen_t=now, raw_state=seen.raw_state)
+    return Sight(
+        state="unknown",
+        detail=said,
+        seen_t=now,
+        coverage="whether the machine runs",
+        raw_state=seen.raw_state,
+    )

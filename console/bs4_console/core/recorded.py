@@ -132,7 +132,7 @@ class RecordedSession(PodSession):
     def __init__(self, name: str, root: Path, why: str) -> None:
         """`why`: a sentence that says what is shown and why it is no live pod."""
         super().__init__(
-            PodState(name, RECORDED, read_only=True),
+            PodState(name=name, address=RECORDED, read_only=True),
             _no_transport,
             Mirror(root, write=False),
             "",

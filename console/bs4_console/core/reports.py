@@ -49,7 +49,7 @@ _ANSWER_S = 60.0
 _TIMES = 3
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Listed:
     """A report on a pod. `stream`: how it is read; `t`: wall seconds at which it was written."""
 
@@ -105,7 +105,15 @@ def _listed(record: Mapping[str, Any]) -> Listed | None:
     if not stream.startswith("report/") or not files.is_component(stream.removeprefix("report/")):
         return None
     missing = tuple(str(phrase) for phrase in record.get("missing") or ())
-    return Listed(stream, record["run"], record["attempt"], record["t"], size, digest, missing)
+    return Listed(
+        stream=stream,
+        run=record["run"],
+        attempt=record["attempt"],
+        t=record["t"],
+        bytes=size,
+        sha256=digest,
+        missing=missing,
+    )
 
 
 async def fetch(session: PodSession, one: Listed, target: Path) -> Path:

@@ -24,7 +24,7 @@ class NothingToRestore(ConsoleError):
     exit_code = FINDING
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Asked:
     """One restore. `source`: b2://BUCKET/PREFIX. `step` None: the newest one that is whole there.
     `trainer`, `config` "": as the store says; relative paths count on the pod, as in a launch.
@@ -87,12 +87,12 @@ def launch_of(result: Mapping[str, Any]) -> Launch:
     """
     body = result["launch"]
     return Launch(
-        body["run"],
-        body["trainer"],
-        body["config"],
-        body["cwd"],
-        body["output_dir"],
-        int(body["resume"]),
+        run=body["run"],
+        trainer=body["trainer"],
+        config=body["config"],
+        cwd=body["cwd"],
+        output_dir=body["output_dir"],
+        resume=int(body["resume"]),
         component=str(body.get("component") or "rl"),
         processes=int(body.get("processes") or 1),
         overrides=tuple(body.get("overrides") or ()),

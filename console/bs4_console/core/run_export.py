@@ -30,7 +30,7 @@ def document(
     sections = {chunk.run for chunk in parts if chunk.run}
     new = [name for name in [*kept, *added] if name not in sections]
     fresh = "".join(
-        _section(kept.get(name) or RunRecord(name), *added.get(name, ((), ())))
+        _section(kept.get(name) or RunRecord(name=name), *added.get(name, ((), ())))
         for name in dict.fromkeys(new)
     )
     placed = not fresh
@@ -89,7 +89,7 @@ def _section(run: RunRecord, notes: Sequence[Note], earlier: Sequence[str]) -> s
         + "\n---\n\n"
     )
     attempts_and_rest = RunRecord(
-        run.name, attempts=run.attempts, incidents=run.incidents, lessons=run.lessons
+        name=run.name, attempts=run.attempts, incidents=run.incidents, lessons=run.lessons
     )
     return _with(text, attempts_and_rest, notes, earlier)
 

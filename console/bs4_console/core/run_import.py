@@ -26,7 +26,7 @@ def record(chunk: Chunk) -> RunRecord:
     if heading is None:
         raise ValueError(f"{chunk.title!r} opens no run")
     head, parts = _parts(lines(chunk.text)[1:])
-    run = RunRecord(heading["name"], date=(heading["date"] or "").strip())
+    run = RunRecord(name=heading["name"], date=(heading["date"] or "").strip())
     run.fields = _fields(head)
     _known_fields(run, heading["status"] or "")
     if issue := run.fields.get("Issue", ""):
@@ -52,8 +52,8 @@ def rows(chunk: Chunk) -> list[RunRecord]:
         elif heads[0] in ("run", "run id") and re.fullmatch(r"`?[\w.][^\s*`]*`?", cells[0]):
             said = dict(zip(heads, cells, strict=False))
             run = RunRecord(
-                cells[0].strip("`"),
-                "COMPLETED",
+                name=cells[0].strip("`"),
+                status="COMPLETED",
                 model=said.get("model", ""),
                 start=said.get("start", ""),
             )
@@ -131,7 +131,7 @@ def _part(run: RunRecord, title: str, body: Sequence[Line]) -> None:
         items = list(_items(body))
         run.incidents += [Incident(head, more) for head, more in items] or [Incident(title, text)]
     elif re.search(r"\b(attempts?|memory .*journey)\b", lower):
-        run.attempts += [Attempt(head, more) for head, more in _items(body)]
+        run.attempts += [Attempt(title=head, text=more) for head, more in _items(body)]
 
 
 def _items(body: Sequence[Line], *, bullets: bool = False) -> Iterator[tuple[str, str]]:

@@ -63,7 +63,7 @@ class RunLog:
         ):
             found.setdefault(run.name, run)
         for name, added in self.added.items():
-            run = found.setdefault(name, RunRecord(name))
+            run = found.setdefault(name, RunRecord(name=name))
             run.notes = list(added.notes)
             run.price = run.price if added.price is None else added.price
         return found

@@ -24,7 +24,7 @@ class Incident:
     playbooks: list[str] = field(default_factory=list)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Attempt:
     """`title` as somebody numbered it ("First attempt (OOM)"); the rest is known only of attempts
     that the agent saw. Wall seconds. `overrides`: the further arguments of its command; `phase`: of
@@ -49,7 +49,7 @@ class Note:
     lesson: bool = False
 
 
-@dataclass
+@dataclass(kw_only=True)
 class RunRecord:
     """`source`: log (imported), or the name of the pod whose journal it is folded from. Times
     `start`, `end` are as written.

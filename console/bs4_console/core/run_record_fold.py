@@ -24,7 +24,7 @@ def mirrored() -> Iterator[PodState]:
     for directory in sorted(root.iterdir()) if root.is_dir() else []:
         if directory.is_dir():
             session = PodSession(
-                PodState(directory.name),
+                PodState(name=directory.name),
                 _no_transport,
                 Mirror(directory, write=False),
                 "",
@@ -42,8 +42,8 @@ def fold(pod: PodState, run: RunState) -> RunRecord:
     attempts = [view.attempts[number] for number in sorted(view.attempts)]
     rewards, steps = run.series("reward"), run.series("time_s")
     record = RunRecord(
-        view.name,
-        run.word.upper(),
+        name=view.name,
+        status=run.word.upper(),
         model=_option(view.argv, "--model.name") or str(newest.get("config", {}).get("model", "")),
         config=view.config,
         version=str(newest.get("config", {}).get("version", "")),
@@ -80,14 +80,14 @@ def fold(pod: PodState, run: RunState) -> RunRecord:
         phase = str(launches.get(attempt.number, {}).get("record", {}).get("phase", ""))
         record.attempts.append(
             Attempt(
-                title,
-                detail,
-                attempt.started_t,
-                attempt.ended_t,
-                attempt.good,
-                attempt.resume,
-                list(attempt.overrides),
-                phase,
+                title=title,
+                text=detail,
+                started_t=attempt.started_t,
+                ended_t=attempt.ended_t,
+                good=attempt.good,
+                resume=attempt.resume,
+                overrides=list(attempt.overrides),
+                phase=phase,
             )
         )
     incidents = sorted(

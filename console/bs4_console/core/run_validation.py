@@ -11,7 +11,7 @@ from typing import Any
 from bs4_agent.trainers.steps import EVAL
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Validation:
     """One metric. `points`: [step, value], oldest first; of a step that was done twice the later
     value. `lower`: less is better (a loss).
@@ -49,7 +49,9 @@ def of(rows: Iterable[Mapping[str, Any]]) -> list[Validation]:
 
 def _curve(metric: str, points: Mapping[int, float]) -> Validation:
     lower = metric.endswith("loss")
-    curve = Validation(metric, [[step, points[step]] for step in sorted(points)], lower)
+    curve = Validation(
+        metric=metric, points=[[step, points[step]] for step in sorted(points)], lower=lower
+    )
     step = _best(points, lower=lower)
     curve.best_step, curve.best = step, None if step is None else points[step]
     return curve

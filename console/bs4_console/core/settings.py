@@ -17,7 +17,7 @@ LIMIT_BYTES = 1 << 20
 _POSITION = ("pod", "run", "place", "source", "incident")
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Settings:
     """`pod`, `run`: the row under the fleet's cursor; `place`: the screen that was open over it
     ("fleet", "pod", "run", "log" with `source`, "incident" with `incident`, "journal" or "gpus").

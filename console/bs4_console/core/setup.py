@@ -26,7 +26,7 @@ NAME = "setup"
 NOFILE = 65536
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Recipe:
     """What the pod shall become, as the agent takes it. Empty fields mean: as the stack says."""
 

@@ -44,7 +44,7 @@ _LATE = 8
 TELEMETRY_HISTORY = 600
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Link:
     """The connection to a pod. It says nothing about the runs there. Times are the console's
     monotonic seconds.
@@ -84,7 +84,7 @@ class Link:
         self.state, self.detail, self.next_step = state, detail, next_step
 
 
-@dataclass
+@dataclass(kw_only=True)
 class RunState:
     """One run on one pod: the journalled view plus its live numbers."""
 
@@ -168,7 +168,7 @@ class RunState:
         return "running" if self.step is not None else "starting"
 
 
-@dataclass
+@dataclass(kw_only=True)
 class PodState:
     """Everything shown of one pod. Mutated only by its session, on the event loop; `changed` is
     called after each batch of changes.
@@ -248,7 +248,7 @@ class PodState:
         if view is None:
             self.runs.pop(name, None)
             return
-        run = self.runs.setdefault(name, RunState(view))
+        run = self.runs.setdefault(name, RunState(view=view))
         run.view = view
         run.stopped = self._was_stopped(view)
 

@@ -314,10 +314,10 @@ class WandbWitness:
             state, coverage = "unknown", "W&B: no heartbeat yet"
         raw = "/".join(words)
         return Sight(
-            state,  # type: ignore[arg-type]
-            detail,
-            seen_t,
-            coverage,
+            state=state,  # type: ignore[arg-type]
+            detail=detail,
+            seen_t=seen_t,
+            coverage=coverage,
             step=step,
             raw_state=raw,
         )
@@ -330,5 +330,9 @@ def _same_server(shown: str, base: str) -> bool:
 
 def _blind(why: str, next_step: str = "") -> Sight:
     return Sight(
-        "unknown", f"W&B: {why.rstrip('.')}.", None, f"W&B: {why.rstrip('.')}", next_step=next_step
+        state="unknown",
+        detail=f"W&B: {why.rstrip('.')}.",
+        seen_t=None,
+        coverage=f"W&B: {why.rstrip('.')}",
+        next_step=next_step,
     )

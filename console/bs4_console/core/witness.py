@@ -39,7 +39,7 @@ SightState = Literal["running", "stopped", "gone", "unknown"]
 FRESH_S = 600.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Sight:
     """One look of one witness. Times are wall seconds of this machine, as far as the witness tells
     them.

@@ -180,7 +180,7 @@ def connect(pod: practice.PracticePod, known_hosts: Path, mirror: Path | None = 
     hostkeys.pin(pod.name, pod.known_host_key)
     entry = inventory_entry(pod)
     return PodSession(
-        PodState(pod.name, entry.address),
+        PodState(name=pod.name, address=entry.address),
         lambda: SshTransport(entry, hostkeys),
         Mirror(mirror),
         "demo",
@@ -189,8 +189,8 @@ def connect(pod: practice.PracticePod, known_hosts: Path, mirror: Path | None = 
 
 def inventory_entry(pod: practice.PracticePod) -> Pod:
     return Pod(
-        pod.name,
-        pod.host,
+        name=pod.name,
+        host=pod.host,
         port=pod.port,
         user=pod.user,
         identity_file=str(pod.key_path),

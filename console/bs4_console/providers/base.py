@@ -23,7 +23,7 @@ _LABEL = re.compile(r"bs4-(?P<run>.+)-(?P<ulid>[0-9A-HJKMNP-TV-Z]{26})")
 _RUN_CHARS = 28
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Capabilities:
     """What a provider's API can do. A wish that it cannot meet gives no offers, and that is
     said.
@@ -47,7 +47,7 @@ class Capabilities:
     """Offers can be chosen by CUDA version."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Want:
     """What is looked for. `max_price` is US dollars an hour for the whole machine, never for one
     GPU.
@@ -75,7 +75,7 @@ class Want:
         return dict(vars(self))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Offer:
     """One machine that could be had now."""
 
@@ -109,7 +109,7 @@ class Offer:
         return {**shown, "notes": list(self.notes)}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Machine:
     """One machine as its provider describes it now. What is not known (yet) is None."""
 

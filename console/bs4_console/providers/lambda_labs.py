@@ -94,13 +94,13 @@ class Lambda:
         ]
         return [
             Offer(
-                self.name,
-                f"{name}/{place}",
-                gpu,
-                want.count,
-                cents / 100,
-                int(disk or 0),
-                place,
+                provider=self.name,
+                id=f"{name}/{place}",
+                gpu=gpu,
+                count=want.count,
+                price=cents / 100,
+                disk_gb=int(disk or 0),
+                region=place,
                 detail={"instance_type_name": name, "region_name": place},
             )
             for place in places
@@ -167,13 +167,13 @@ class Lambda:
         cents = number(kind.get("price_cents_per_hour")) if isinstance(kind, dict) else None
         host = text(row.get("ip"))
         return Machine(
-            self.name,
-            identity(self.name, row),
-            text(row.get("name")),
-            _STATES.get(raw, "unknown"),
-            raw,
-            host,
-            22 if host else None,
-            "ubuntu",
-            None if cents is None else cents / 100,
+            provider=self.name,
+            id=identity(self.name, row),
+            label=text(row.get("name")),
+            state=_STATES.get(raw, "unknown"),
+            raw_state=raw,
+            host=host,
+            port=22 if host else None,
+            user="ubuntu",
+            price=None if cents is None else cents / 100,
         )

@@ -111,13 +111,13 @@ class Prime:
             row.get("security"),
         )
         return Offer(
-            self.name,
-            "/".join(str(word) for word in words if word),
-            gpu,
-            want.count,
-            price + disk_price,
-            disk,
-            region,
+            provider=self.name,
+            id="/".join(str(word) for word in words if word),
+            gpu=gpu,
+            count=want.count,
+            price=price + disk_price,
+            disk_gb=disk,
+            region=region,
             interruptible=spot,
             notes=notes,
             detail=row,
@@ -216,16 +216,16 @@ class Prime:
             state, raw = "unknown", f"{raw}: {failure[:120]}"
         user, host, port = _ssh(row.get("sshConnection"))
         return Machine(
-            self.name,
-            identity(self.name, row),
-            text(row.get("name")),
-            state,
-            raw,
-            host,
-            port,
-            user,
-            number(row.get("priceHr")),
-            moment(row.get("createdAt")),
+            provider=self.name,
+            id=identity(self.name, row),
+            label=text(row.get("name")),
+            state=state,
+            raw_state=raw,
+            host=host,
+            port=port,
+            user=user,
+            price=number(row.get("priceHr")),
+            created_t=moment(row.get("createdAt")),
         )
 
 

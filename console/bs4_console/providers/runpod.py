@@ -100,13 +100,13 @@ class RunPod:
         if not fit or price is None or price <= 0:
             return None
         return Offer(
-            self.name,
-            f"{cloud}/{row['id']}",
-            gpu,
-            want.count,
-            price * want.count,
-            want.disk_gb,
-            ",".join(places) or "anywhere",
+            provider=self.name,
+            id=f"{cloud}/{row['id']}",
+            gpu=gpu,
+            count=want.count,
+            price=price * want.count,
+            disk_gb=want.disk_gb,
+            region=",".join(places) or "anywhere",
             notes=("the container disk costs more, the catalog does not say how much",),
             detail={
                 "cloud": cloud,
@@ -195,16 +195,16 @@ class RunPod:
         place = direct if isinstance(direct, dict) else {}
         port = number(place.get("port"))
         return Machine(
-            self.name,
-            identity(self.name, row),
-            text(row.get("name")),
-            _STATES.get(raw, "unknown"),
-            raw,
-            text(place.get("host")),
-            None if port is None else int(port),
-            text(place.get("username")) or "root",
-            number(row.get("cost")),
-            moment(row.get("createdAt")),
+            provider=self.name,
+            id=identity(self.name, row),
+            label=text(row.get("name")),
+            state=_STATES.get(raw, "unknown"),
+            raw_state=raw,
+            host=text(place.get("host")),
+            port=None if port is None else int(port),
+            user=text(place.get("username")) or "root",
+            price=number(row.get("cost")),
+            created_t=moment(row.get("createdAt")),
         )
 
 

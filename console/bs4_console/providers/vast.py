@@ -129,17 +129,17 @@ class Vast:
         down = number(row.get("inet_down_cost"))
         notes = () if not down else (f"traffic costs ${down:.3f} a GB more",)
         return Offer(
-            self.name,
-            identity(self.name, row),
-            gpu,
-            want.count,
-            price,
-            want.disk_gb,
-            region,
-            reliability,
-            want.interruptible,
-            notes,
-            {"bid": bid},
+            provider=self.name,
+            id=identity(self.name, row),
+            gpu=gpu,
+            count=want.count,
+            price=price,
+            disk_gb=want.disk_gb,
+            region=region,
+            reliability=reliability,
+            interruptible=want.interruptible,
+            notes=notes,
+            detail={"bid": bid},
         )
 
     async def prepare(self, public_key: str) -> None:
@@ -253,16 +253,16 @@ class Vast:
         if direct is not None and address is not None:
             host, port = address.strip(), direct
         return Machine(
-            self.name,
-            identity(self.name, row),
-            text(row.get("label")),
-            state,
-            raw,
-            host,
-            None if port is None else int(port),
-            "root",
-            number(row.get("dph_total")),
-            moment(row.get("start_date")),
+            provider=self.name,
+            id=identity(self.name, row),
+            label=text(row.get("label")),
+            state=state,
+            raw_state=raw,
+            host=host,
+            port=None if port is None else int(port),
+            user="root",
+            price=number(row.get("dph_total")),
+            created_t=moment(row.get("start_date")),
         )
 
 

@@ -115,13 +115,13 @@ class Verda:
             kind = str(row.get("instance_type"))
             found += [
                 Offer(
-                    self.name,
-                    f"{kind}/{place}",
-                    gpu,
-                    want.count,
-                    price + disk,
-                    want.disk_gb,
-                    place,
+                    provider=self.name,
+                    id=f"{kind}/{place}",
+                    gpu=gpu,
+                    count=want.count,
+                    price=price + disk,
+                    disk_gb=want.disk_gb,
+                    region=place,
                     interruptible=want.interruptible,
                     notes=notes,
                     detail={"instance_type": kind, "location_code": place},
@@ -264,16 +264,16 @@ class Verda:
         host = text(row.get("ip"))
         volume = row.get("os_volume_id")
         return Machine(
-            self.name,
-            identity(self.name, row),
-            text(row.get("description")),
-            _STATES.get(raw, "unknown"),
-            raw,
-            host,
-            22 if host else None,
-            "root",
-            number(row.get("price_per_hour")) if _dollars(row.get("currency")) else None,
-            moment(row.get("created_at")),
+            provider=self.name,
+            id=identity(self.name, row),
+            label=text(row.get("description")),
+            state=_STATES.get(raw, "unknown"),
+            raw_state=raw,
+            host=host,
+            port=22 if host else None,
+            user="root",
+            price=number(row.get("price_per_hour")) if _dollars(row.get("currency")) else None,
+            created_t=moment(row.get("created_at")),
             detail={"os_volume_id": identity(self.name, row, "os_volume_id") if volume else None},
         )
 

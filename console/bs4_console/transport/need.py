@@ -58,7 +58,7 @@ echo "$t home $B"; echo "$t end"
 ATTACH = " ".join(_ATTACH.split("\n")).strip()
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Need:
     """What the pod said when the agent was not there. `pythons`: (100 * major + minor, path);
     `free_kib`: where the agent would lie.

@@ -21,7 +21,7 @@ _MAX_HOPS = 8
 _OR_WITHOUT = "Correct it, or set ssh_config = false for the pod."
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Hop:
     """One SSH server to log in to. `entry`: its name in our known_hosts.
 

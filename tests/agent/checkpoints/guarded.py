@@ -77,14 +77,14 @@ class Guarded:
         self.last_step = last_step
         self.run.attempts = [
             Attempt(
-                1,
-                "running",
-                None,
-                None,
-                time.time() - started_s_ago,
-                time.monotonic() - started_s_ago,
-                None,
-                argv,
+                number=1,
+                state="running",
+                shim=None,
+                launcher=None,
+                started_t=time.time() - started_s_ago,
+                started_m=time.monotonic() - started_s_ago,
+                resume=None,
+                argv=argv,
             )
         ]
 

@@ -53,7 +53,11 @@ class MergePod:
         self.out = self.project / "outputs" / "demo"
         self.checkpoints = self.out / "checkpoints"
         self.spec = LaunchSpec(
-            "demo", "verl", Path("verl.toml"), self.project, self.project / "outputs"
+            run="demo",
+            trainer="verl",
+            config=Path("verl.toml"),
+            cwd=self.project,
+            output_dir=self.project / "outputs",
         )
         self.load()
         self.runs.register(self.spec)

@@ -299,7 +299,13 @@ def test_two_runs_in_one_place_are_left_alone(demo: Guarded) -> None:
     old(demo.spec, 5, 10, 15)
     demo.train()
     other = demo.runs.register(
-        LaunchSpec("other", demo.spec.trainer, demo.spec.config, demo.spec.cwd, demo.out)
+        LaunchSpec(
+            run="other",
+            trainer=demo.spec.trainer,
+            config=demo.spec.config,
+            cwd=demo.spec.cwd,
+            output_dir=demo.out,
+        )
     )
     other.attempts = demo.run.attempts
     demo.order(last=2)
@@ -313,7 +319,13 @@ def test_an_order_for_a_run_that_has_stopped_frees_nothing_of_another_that_train
 ) -> None:
     old(demo.spec, 5, 10, 15)
     other = demo.runs.register(
-        LaunchSpec("other", demo.spec.trainer, demo.spec.config, demo.spec.cwd, demo.out)
+        LaunchSpec(
+            run="other",
+            trainer=demo.spec.trainer,
+            config=demo.spec.config,
+            cwd=demo.spec.cwd,
+            output_dir=demo.out,
+        )
     )
     demo.train()
     other.attempts, demo.run.attempts = demo.run.attempts, []
@@ -489,9 +501,26 @@ def _starts(demo: Guarded) -> None:
 
 def _another_trains_there(demo: Guarded) -> None:
     other = demo.runs.register(
-        LaunchSpec("other", demo.spec.trainer, demo.spec.config, demo.spec.cwd, demo.out)
+        LaunchSpec(
+            run="other",
+            trainer=demo.spec.trainer,
+            config=demo.spec.config,
+            cwd=demo.spec.cwd,
+            output_dir=demo.out,
+        )
     )
-    other.attempts = [Attempt(1, "running", None, None, time.time(), time.monotonic(), None, ())]
+    other.attempts = [
+        Attempt(
+            number=1,
+            state="running",
+            shim=None,
+            launcher=None,
+            started_t=time.time(),
+            started_m=time.monotonic(),
+            resume=None,
+            argv=(),
+        )
+    ]
 
 
 def _is_written_again(demo: Guarded) -> None:

@@ -28,7 +28,14 @@ def spec(
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists():
         path.write_text("max_steps = 10\n")
-    return LaunchSpec("demo", trainer, Path(config), root, root / "outputs", overrides=overrides)
+    return LaunchSpec(
+        run="demo",
+        trainer=trainer,
+        config=Path(config),
+        cwd=root,
+        output_dir=root / "outputs",
+        overrides=overrides,
+    )
 
 
 def put(path: Path, text: str = "lr = 1e-6\n") -> Path:
@@ -163,7 +170,13 @@ def test_a_word_is_a_file_only_behind_its_at() -> None:
 
 def test_a_manifest_keeps_it_and_one_without_reads_as_before() -> None:
     bare = Manifest(
-        "demo", "prime-rl", 5, 1, 1.0, [File(f"{CONFIGS}/t.toml", 1, SHA1)], {"trainer": "x"}
+        run="demo",
+        trainer="prime-rl",
+        step=5,
+        attempt=1,
+        created_t=1.0,
+        files=[File(f"{CONFIGS}/t.toml", 1, SHA1)],
+        parts={"trainer": "x"},
     )
     assert b"launch" not in bare.encode()
     assert Manifest.decode(bare.encode()) == bare
@@ -190,7 +203,15 @@ def test_a_manifest_keeps_it_and_one_without_reads_as_before() -> None:
     ],
 )
 def test_a_manifest_whose_record_is_none_is_refused(change: dict[str, object]) -> None:
-    bare = Manifest("demo", "prime-rl", 5, 1, 1.0, [File("x/t.toml", 1, SHA1)], {"trainer": "x"})
+    bare = Manifest(
+        run="demo",
+        trainer="prime-rl",
+        step=5,
+        attempt=1,
+        created_t=1.0,
+        files=[File("x/t.toml", 1, SHA1)],
+        parts={"trainer": "x"},
+    )
     raw = json.loads(bare.encode()) | {"launch": {**Launched().as_dict(), **change}}
     with pytest.raises(StoreDamaged):
         Manifest.decode(json.dumps(raw).encode())
@@ -274,13 +295,13 @@ def test_a_record_that_names_what_is_no_config_is_damage() -> None:
     """A restore puts configs beside the parts; a file of a part has no such place."""
     record = Launched(("--trainer", "@", "t.toml"), {}, "rl", 1, {"t.toml": "trainer/t.toml"})
     one = Manifest(
-        "demo",
-        "prime-rl",
-        5,
-        1,
-        1.0,
-        [File("trainer/t.toml", 1, SHA1)],
-        {"trainer": "trainer"},
+        run="demo",
+        trainer="prime-rl",
+        step=5,
+        attempt=1,
+        created_t=1.0,
+        files=[File("trainer/t.toml", 1, SHA1)],
+        parts={"trainer": "trainer"},
         launch=record,
     )
     with pytest.raises(StoreDamaged, match="names a config that is none"):

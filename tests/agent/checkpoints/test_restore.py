@@ -61,7 +61,13 @@ def lost(pod: NewPod, step: int) -> dict[str, str]:
 
 
 def complete(pod: NewPod) -> list[int]:
-    spec = LaunchSpec("demo", pod.lost.trainer, pod.lost.config_path, pod.cwd, pod.out)
+    spec = LaunchSpec(
+        run="demo",
+        trainer=pod.lost.trainer,
+        config=pod.lost.config_path,
+        cwd=pod.cwd,
+        output_dir=pod.out,
+    )
     return [one.step for one in registry.get(spec.trainer).checkpoints(spec) if one.complete]
 
 
@@ -119,9 +125,26 @@ def test_the_newest_step_is_put_where_its_trainer_looks(pod: NewPod) -> None:
 def test_nothing_is_put_where_a_run_of_another_name_trains(pod: NewPod) -> None:
     plan = pod.plan()
     other = pod.runs.register(
-        LaunchSpec("other", pod.lost.trainer, pod.lost.config_path, pod.cwd, pod.out)
+        LaunchSpec(
+            run="other",
+            trainer=pod.lost.trainer,
+            config=pod.lost.config_path,
+            cwd=pod.cwd,
+            output_dir=pod.out,
+        )
     )
-    other.attempts = [Attempt(1, "running", None, None, time.time(), time.monotonic(), None, ())]
+    other.attempts = [
+        Attempt(
+            number=1,
+            state="running",
+            shim=None,
+            launcher=None,
+            started_t=time.time(),
+            started_m=time.monotonic(),
+            resume=None,
+            argv=(),
+        )
+    ]
     end = pod.restore(plan)
     if pod.lost.trainer == "prime-rl":
         assert end["event"] == "done", "each run has a directory of its own"
@@ -291,7 +314,13 @@ def test_the_trainers_own_part_is_put_last(pod: NewPod) -> None:
     asked = Asked.read(
         pod.body()["restore"] | {"trainer": pod.lost.trainer, "config": str(pod.lost.config_path)}
     )
-    spec = LaunchSpec("demo", pod.lost.trainer, pod.lost.config_path, pod.cwd, pod.out)
+    spec = LaunchSpec(
+        run="demo",
+        trainer=pod.lost.trainer,
+        config=pod.lost.config_path,
+        cwd=pod.cwd,
+        output_dir=pod.out,
+    )
     found = find(pod.store, asked.source, asked.run).chosen
     assert found is not None
     where = restore_place.placement(registry.get(spec.trainer), spec, found)

@@ -41,7 +41,13 @@ def pod(
 
 
 def complete(pod: NewPod) -> list[int]:
-    spec = LaunchSpec("demo", pod.lost.trainer, pod.lost.config_path, pod.cwd, pod.out)
+    spec = LaunchSpec(
+        run="demo",
+        trainer=pod.lost.trainer,
+        config=pod.lost.config_path,
+        cwd=pod.cwd,
+        output_dir=pod.out,
+    )
     return [one.step for one in registry.get(spec.trainer).checkpoints(spec) if one.complete]
 
 
@@ -148,7 +154,16 @@ def test_a_step_that_is_whole_here_gets_only_its_config(pod: NewPod) -> None:
     """Its disk was kept and the rest of the machine was not: nothing of the step is fetched or
     moved, and a launch has its config.
     """
-    trees.new_step(LaunchSpec("demo", pod.lost.trainer, Path("rl.toml"), pod.cwd, pod.out), 20)
+    trees.new_step(
+        LaunchSpec(
+            run="demo",
+            trainer=pod.lost.trainer,
+            config=Path("rl.toml"),
+            cwd=pod.cwd,
+            output_dir=pod.out,
+        ),
+        20,
+    )
     before = {path: path.stat().st_ino for path in pod.out.rglob("*") if path.is_file()}
     plan = pod.plan()
     assert plan["plan"]["danger"] == "none"

@@ -27,7 +27,13 @@ def weights(size: int = 16) -> bytes:
 
 def old_run(tmp_path: Path, toml: str = "") -> LaunchSpec:
     (tmp_path / "rl.toml").write_text(toml)
-    return LaunchSpec("demo", OLD.id, Path("rl.toml"), tmp_path, tmp_path / "out")
+    return LaunchSpec(
+        run="demo",
+        trainer=OLD.id,
+        config=Path("rl.toml"),
+        cwd=tmp_path,
+        output_dir=tmp_path / "out",
+    )
 
 
 def new_run(tmp_path: Path, toml: str = "") -> LaunchSpec:

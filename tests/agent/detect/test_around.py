@@ -28,7 +28,13 @@ def spec(tmp_path: Path) -> LaunchSpec:
         "# env: owner/reverse-text@0.1.1\nmax_steps = 20\n[ckpt]\n[orchestrator]\nbatch_size = 8\n"
         '[[orchestrator.env]]\nid = "reverse-text"\n'
     )
-    return LaunchSpec("demo", "prime-rl-2026-01", Path("rl.toml"), tmp_path, tmp_path / "outputs")
+    return LaunchSpec(
+        run="demo",
+        trainer="prime-rl-2026-01",
+        config=Path("rl.toml"),
+        cwd=tmp_path,
+        output_dir=tmp_path / "outputs",
+    )
 
 
 def test_settings_are_flat_and_the_command_line_wins(spec: LaunchSpec) -> None:
@@ -71,7 +77,14 @@ def worker(tmp_path: Path) -> Iterator[Member]:
         process.stdout.readline()
         identity = Identity.of(process.pid)
         assert identity is not None
-        yield Member(identity, "orchestrator", ("orchestrator",), True, "descent", 1)
+        yield Member(
+            identity=identity,
+            component="orchestrator",
+            cmdline=("orchestrator",),
+            alive=True,
+            proof="descent",
+            attempt=1,
+        )
         process.kill()
 
 

@@ -30,7 +30,18 @@ def cause(
         "text": name,
     }
     return Cause(
-        Finding(name, "demo", attempt, name, [place], name, known.severity, role), known, t
+        Finding(
+            failure=name,
+            run="demo",
+            attempt=attempt,
+            summary=name,
+            evidence=[place],
+            anchor=name,
+            severity=known.severity,
+            role=role,
+        ),
+        known,
+        t,
     )
 
 

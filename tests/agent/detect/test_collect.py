@@ -27,9 +27,22 @@ class Runs:
     def __init__(self, root: Path) -> None:
         self.scope = dataclasses.replace(Scope.from_environment(), dev=root)
         self.membership = Membership()
-        self.spec = LaunchSpec("demo", "prime-rl-2026-01", Path("rl.toml"), root, root / "outputs")
+        self.spec = LaunchSpec(
+            run="demo",
+            trainer="prime-rl-2026-01",
+            config=Path("rl.toml"),
+            cwd=root,
+            output_dir=root / "outputs",
+        )
         self.attempt = Attempt(
-            1, "running", None, None, time.time() - 100, time.monotonic() - 100, None, ()
+            number=1,
+            state="running",
+            shim=None,
+            launcher=None,
+            started_t=time.time() - 100,
+            started_m=time.monotonic() - 100,
+            resume=None,
+            argv=(),
         )
         self._root = root
 

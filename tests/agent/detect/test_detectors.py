@@ -126,12 +126,27 @@ def blocked(holder, **gpu):
             event("gpu-memory", "inference", "Free memory on device cuda:0 is less than desired")
         ],
     )
-    gpus = GpuFacts("ok", gpu.pop("pids", "local"), {0: 70 * GIB}, {0: 80 * GIB}, [holder])
+    gpus = GpuFacts(
+        state="ok",
+        pids=gpu.pop("pids", "local"),
+        used={0: 70 * GIB},
+        total={0: 80 * GIB},
+        holders=[holder],
+    )
     return found("stale-gpu-process", run, gpus=gpus)
 
 
 def holder(**changes):
-    base = Holder(identity(99), 0, 60 * GIB, ("VLLM::EngineCore",), None, None, "demo", True)
+    base = Holder(
+        identity=identity(99),
+        gpu=0,
+        mem=60 * GIB,
+        cmdline=("VLLM::EngineCore",),
+        run=None,
+        component=None,
+        dead_run="demo",
+        same_user=True,
+    )
     return dataclasses.replace(base, **changes)
 
 
@@ -157,7 +172,13 @@ def test_no_stale_process_when_a_live_run_holds_it_or_it_is_small_or_nothing_was
     assert blocked(holder(mem=500_000_000)) == []
     run = healthy(trainer_side=Side())
     assert (
-        found("stale-gpu-process", run, gpus=GpuFacts("ok", "local", {0: 70 * GIB}, {}, [holder()]))
+        found(
+            "stale-gpu-process",
+            run,
+            gpus=GpuFacts(
+                state="ok", pids="local", used={0: 70 * GIB}, total={}, holders=[holder()]
+            ),
+        )
         == []
     )
 
@@ -192,14 +213,24 @@ def test_inference_before_it_was_ever_ready_is_a_slow_start():
 
 
 def test_hung_engine_needs_two_unanswered_tokens_and_a_healthy_face():
-    hung = ServerProbe("http://localhost:8000", NOW - 50, "ok", NOW, "timeout", NOW, 2)
+    hung = ServerProbe(
+        url="http://localhost:8000",
+        ever_ok_m=NOW - 50,
+        health="ok",
+        health_m=NOW,
+        answer="timeout",
+        answer_m=NOW,
+        failures=2,
+    )
     (finding,) = found("inference-silent", healthy(server=hung))
     assert "answers nothing" in finding.summary
     assert found("inference-silent", healthy(server=dataclasses.replace(hung, failures=1))) == []
 
 
 def test_separate_server_that_vanished():
-    gone = ServerProbe("http://localhost:8000", NOW - 50, "refused", NOW)
+    gone = ServerProbe(
+        url="http://localhost:8000", ever_ok_m=NOW - 50, health="refused", health_m=NOW
+    )
     apart = [member(10, "launcher"), member(13, "orchestrator"), member(14, "trainer")]
     (finding,) = found("inference-silent", healthy(server=gone, members=apart))
     assert "separately started" in finding.summary

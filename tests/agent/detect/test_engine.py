@@ -85,7 +85,7 @@ def test_two_observers_of_one_cause_make_one_incident():
 
 
 def line(text, level="ERROR"):
-    return LogLine(text, level)
+    return LogLine(text=text, level=level)
 
 
 def place(text):
@@ -211,7 +211,7 @@ def test_what_logs_say_while_we_stop_the_run_is_no_failure():
         stopping.attempt,
         "prime-rl-2026-01",
         "inference",
-        LogLine("boom", level="ERROR"),
+        LogLine(text="boom", level="ERROR"),
         place(1),
     )
     assert watch.evaluate(facts(stopping, now=NOW)) == []
@@ -225,7 +225,7 @@ def test_what_logs_said_before_the_stop_stays():
         run.attempt,
         "prime-rl-2026-01",
         "inference",
-        LogLine("boom", level="ERROR"),
+        LogLine(text="boom", level="ERROR"),
         place(1),
     )
     assert events(watch.evaluate(facts(run, now=NOW))) == [("opened", "noise")]
@@ -255,7 +255,7 @@ def test_a_line_that_makes_a_signature_fire_is_news_once():
     )
     watch = engine(quiet)
     place = {"source": "trainer", "stream": "s", "cursor": "0:1", "file": "x", "offset": 1}
-    lines = [LogLine("fine"), LogLine("boom"), LogLine("boom"), LogLine("boom")]
+    lines = [LogLine(text="fine"), LogLine(text="boom"), LogLine(text="boom"), LogLine(text="boom")]
     assert [
         watch.feed("r", 1, "prime-rl", "trainer", line, {**place, "line": n})
         for n, line in enumerate(lines, 1)

@@ -22,7 +22,14 @@ OWN_KEY = "kS0dJtX5b3oYw_5cVnq-Yg"
 
 def leaking(pid: int, component: str | None) -> Member:
     words = ("env", ENVIRONMENT, "python3", "worker.py")
-    return Member(identity(pid), component, words, True, "descent", 1)
+    return Member(
+        identity=identity(pid),
+        component=component,
+        cmdline=words,
+        alive=True,
+        proof="descent",
+        attempt=1,
+    )
 
 
 def exposed(transitions: list[Transition]) -> list[Transition]:
@@ -80,16 +87,36 @@ ROLLOUT = ("/venv/bin/python3", f"--api-key={OWN_KEY}", "--base-url=http://127.0
 
 
 def test_what_is_left_of_a_run_is_named_without_its_key() -> None:
-    left = Member(identity(20), None, ROLLOUT, True, "descent", 1)
+    left = Member(
+        identity=identity(20),
+        component=None,
+        cmdline=ROLLOUT,
+        alive=True,
+        proof="descent",
+        attempt=1,
+    )
     text = told_by("ray-leftover-processes", healthy("verl", state="ended", members=[left]))
     assert OWN_KEY not in text
     assert "/venv/bin/python3" in text
 
 
 def test_who_holds_a_gpu_is_named_without_its_key() -> None:
-    holder = Holder(identity(30), 1, 20 << 30, ROLLOUT, None, None, None, True)
+    holder = Holder(
+        identity=identity(30),
+        gpu=1,
+        mem=20 << 30,
+        cmdline=ROLLOUT,
+        run=None,
+        component=None,
+        dead_run=None,
+        same_user=True,
+    )
     gpus = GpuFacts(
-        "ok", "local", {0: 0, 1: 20 << 30}, {0: 24 << 30, 1: 24 << 30}, holders=(holder,)
+        state="ok",
+        pids="local",
+        used={0: 0, 1: 20 << 30},
+        total={0: 24 << 30, 1: 24 << 30},
+        holders=(holder,),
     )
     refused = event(
         "gpu-memory", "inference", "ValueError: Free memory on device cuda:1 is too little"
@@ -102,7 +129,14 @@ def test_who_holds_a_gpu_is_named_without_its_key() -> None:
 
 def test_a_hung_engine_is_named_without_a_key() -> None:
     launcher = [member(10, "launcher"), member(11, "inference")]
-    engine = Member(identity(12), "engine", ROLLOUT, True, "descent", 1)
+    engine = Member(
+        identity=identity(12),
+        component="engine",
+        cmdline=ROLLOUT,
+        alive=True,
+        proof="descent",
+        attempt=1,
+    )
     server = ServerProbe(
         url="http://127.0.0.1:8000",
         ever_ok_m=NOW - 50,

@@ -104,10 +104,10 @@ def test_one_step_without_a_number_is_enough(value: Any) -> None:
 
 def test_the_evidence_is_the_steps_own_line() -> None:
     line = LogEvent(
-        Event("step", "trainer", {}, 1),
-        NOW,
-        "Step 1 | Loss nan",
-        "trainer",
+        event=Event("step", "trainer", {}, 1),
+        m=NOW,
+        text="Step 1 | Loss nan",
+        source="trainer",
         stream="log/demo/trainer",
         cursor="1:7",
     )

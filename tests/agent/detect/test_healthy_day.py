@@ -81,7 +81,7 @@ class Replay:
         self._saves: list[tuple[int, float, float]] = []
 
     def play(self, attempt: Attempt) -> RunLog:
-        log, reader = RunLog(RUN, attempt.number), StepReader(self._trainer, RUN)
+        log, reader = RunLog(run=RUN, attempt=attempt.number), StepReader(self._trainer, RUN)
         reader.anchor(attempt.number, self._clock.wall0 + attempt.start)
         lines, rows, number = iter(attempt.lines), iter(attempt.metrics), 0
         line, row = next(lines, None), next(rows, None)
@@ -136,7 +136,7 @@ class Replay:
         if source in ("trainer", "orchestrator"):
             for record in reader.feed(source, raw, place["cursor"], attempt.number):
                 log.record(record)
-        log.add(LogEvent(event, self._clock.m(), line.text[:300], **place))
+        log.add(LogEvent(event=event, m=self._clock.m(), text=line.text[:300], **place))
 
     def _checkpoints(self, t: float) -> list[Checkpoint]:
         """The three newest, as keep_last has them; the one that is being written has no trainer's
@@ -171,7 +171,14 @@ class Replay:
             history=log.history.records(),
             checkpoints=self._checkpoints(t),
             members=_members(),
-            server=ServerProbe("http://localhost:8000", now, "ok", now, "ok", now),
+            server=ServerProbe(
+                url="http://localhost:8000",
+                ever_ok_m=now,
+                health="ok",
+                health_m=now,
+                answer="ok",
+                answer_m=now,
+            ),
             resume=attempt.resume,
             config={
                 "model.name": "Qwen/Qwen3-8B",
@@ -181,12 +188,12 @@ class Replay:
             },
         )
         return Facts(
-            now,
-            self._clock.wall0 + t,
-            [dataclasses.replace(run, **changes)],
-            _gpus(),
+            now_m=now,
+            now_t=self._clock.wall0 + t,
+            runs=[dataclasses.replace(run, **changes)],
+            gpus=_gpus(),
             disks=[_disk()],
-            shm=Disk("/dev/shm", 8, 16, 8),
+            shm=Disk(path="/dev/shm", used=8, total=16, free=8),
         )
 
 
@@ -198,16 +205,34 @@ def _members() -> list[object]:
 def _gpus() -> GpuFacts:
     """Used at twice the share that counts as idle."""
     holders = [
-        Holder(identity(12), 0, 60 * GIB, ("engine",), RUN, "engine", None, True),
-        Holder(identity(15), 1, 40 * GIB, ("rank",), RUN, "rank", None, True),
+        Holder(
+            identity=identity(12),
+            gpu=0,
+            mem=60 * GIB,
+            cmdline=("engine",),
+            run=RUN,
+            component="engine",
+            dead_run=None,
+            same_user=True,
+        ),
+        Holder(
+            identity=identity(15),
+            gpu=1,
+            mem=40 * GIB,
+            cmdline=("rank",),
+            run=RUN,
+            component="rank",
+            dead_run=None,
+            same_user=True,
+        ),
     ]
     name = "NVIDIA H100 80GB HBM3"
     return GpuFacts(
-        "ok",
-        "local",
-        {0: 60 * GIB, 1: 40 * GIB},
-        {0: 80 * GIB, 1: 80 * GIB},
-        holders,
+        state="ok",
+        pids="local",
+        used={0: 60 * GIB, 1: 40 * GIB},
+        total={0: 80 * GIB, 1: 80 * GIB},
+        holders=holders,
         names={0: name, 1: name},
         util={0: 30.0, 1: 30.0},
         power={0: 0.3, 1: 0.3},
@@ -216,7 +241,15 @@ def _gpus() -> GpuFacts:
 
 
 def _disk() -> Disk:
-    return Disk("/home/u", 45 * GIB, 100 * GIB, 55 * GIB, False, 0.0, (RUN,))
+    return Disk(
+        path="/home/u",
+        used=45 * GIB,
+        total=100 * GIB,
+        free=55 * GIB,
+        read_only=False,
+        growth=0.0,
+        runs=(RUN,),
+    )
 
 
 @pytest.fixture(scope="module", name="library")

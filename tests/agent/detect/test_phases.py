@@ -14,7 +14,7 @@ from tests.agent.facts import NOW, WALL, checkpoint, healthy
 
 
 def said(kind: str, side: str, ago: float, step: int | None = None, **values: Any) -> LogEvent:
-    return LogEvent(Event(kind, side, values, step), NOW - ago, kind, side)
+    return LogEvent(event=Event(kind, side, values, step), m=NOW - ago, text=kind, source=side)
 
 
 def run(

@@ -28,7 +28,12 @@ from tests.playbooks.library import library
 def said(
     kind: str, side: str, ago: float, step: int | None = None, text: str = "", **values: Any
 ) -> LogEvent:
-    return LogEvent(Event(kind, side, values, step), NOW - ago, text or f"{kind} {step}", side)
+    return LogEvent(
+        event=Event(kind, side, values, step),
+        m=NOW - ago,
+        text=text or f"{kind} {step}",
+        source=side,
+    )
 
 
 def paced(
@@ -126,9 +131,24 @@ def test_the_same_silence_reads_the_same_a_minute_later() -> None:
 
 
 def busy(util: float, power: float) -> GpuFacts:
-    holder = Holder(identity(14), 1, 1 << 30, ("rank",), "demo", "rank", None, True)
+    holder = Holder(
+        identity=identity(14),
+        gpu=1,
+        mem=1 << 30,
+        cmdline=("rank",),
+        run="demo",
+        component="rank",
+        dead_run=None,
+        same_user=True,
+    )
     return GpuFacts(
-        "ok", "local", {1: 1 << 30}, {1: 2 << 30}, [holder], util={1: util}, power={1: power}
+        state="ok",
+        pids="local",
+        used={1: 1 << 30},
+        total={1: 2 << 30},
+        holders=[holder],
+        util={1: util},
+        power={1: power},
     )
 
 
@@ -160,9 +180,24 @@ def test_a_held_orchestrator_beside_a_server_that_goes_on() -> None:
         said("heartbeat", "orchestrator", float(ago), have=ago, target=128) for ago in (190, 180)
     ]
     run = paced(60.0, 200.0, *lines, *beats, last=(21, 21))
-    holder = Holder(identity(12), 0, 1 << 30, ("engine",), "demo", "engine", None, True)
+    holder = Holder(
+        identity=identity(12),
+        gpu=0,
+        mem=1 << 30,
+        cmdline=("engine",),
+        run="demo",
+        component="engine",
+        dead_run=None,
+        same_user=True,
+    )
     gpus = GpuFacts(
-        "ok", "local", {0: 1 << 30}, {0: 2 << 30}, [holder], util={0: 95.0}, power={0: 0.9}
+        state="ok",
+        pids="local",
+        used={0: 1 << 30},
+        total={0: 2 << 30},
+        holders=[holder],
+        util={0: 95.0},
+        power={0: 0.9},
     )
     assert found(run, gpus=gpus)
 
@@ -188,7 +223,13 @@ def test_a_server_that_is_being_asked_is_waited_for() -> None:
     """A hung engine has its own name, and the requests that prove it take a minute."""
     run = paced(60.0, 178.0, last=(21, 21))
     asked = ServerProbe(
-        "http://localhost:8000", NOW - 900, "ok", NOW - 1, "timeout", NOW - 5, failures=1
+        url="http://localhost:8000",
+        ever_ok_m=NOW - 900,
+        health="ok",
+        health_m=NOW - 1,
+        answer="timeout",
+        answer_m=NOW - 5,
+        failures=1,
     )
     assert not found(dataclasses.replace(run, server=asked))
     assert found(

@@ -51,7 +51,7 @@ class World:
         base = healthy(layout=self.layout, attempt=self.attempt)
         members = [dataclasses.replace(m, alive=self.alive) for m in base.members]
         found = (
-            [Checkpoint(5, {}, (), True, 1, 0.0)]
+            [Checkpoint(step=5, parts={}, missing=(), complete=True, bytes=1, newest_mtime=0.0)]
             if (self.layout.trainer_checkpoints / "step_5").exists()
             else []
         )

@@ -228,7 +228,13 @@ def set_of(world: World, step: int, complete: bool = True) -> Checkpoint:
         path.mkdir(parents=True)
         (path / "data").write_text("x")
     return Checkpoint(
-        step, directories, () if complete else ("trainer",), complete, 2, 0.0, directories
+        step=step,
+        parts=directories,
+        missing=() if complete else ("trainer",),
+        complete=complete,
+        bytes=2,
+        newest_mtime=0.0,
+        directories=directories,
     )
 
 

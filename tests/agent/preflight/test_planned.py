@@ -28,7 +28,14 @@ def library() -> Library:
 
 def spec(root: Path, config: str, **changes: Any) -> LaunchSpec:
     (root / "rl.toml").write_text(config)
-    return LaunchSpec("new", OLD, Path("rl.toml"), root, root / "outputs", **changes)
+    return LaunchSpec(
+        run="new",
+        trainer=OLD,
+        config=Path("rl.toml"),
+        cwd=root,
+        output_dir=root / "outputs",
+        **changes,
+    )
 
 
 def found(
@@ -69,7 +76,9 @@ curriculum_phases = 4
 [inference]
 gpu_memory_utilization = 0.9
 """
-    gpus = GpuFacts("ok", "local", {0: 0}, {0: 80 << 30}, errors={0: "GPU is lost"})
+    gpus = GpuFacts(
+        state="ok", pids="local", used={0: 0}, total={0: 80 << 30}, errors={0: "GPU is lost"}
+    )
     assert found(tmp_path, library, spec(tmp_path, config), gpus=gpus) == {
         "shared-gpu-budget",
         "model-too-big",

@@ -45,7 +45,13 @@ def asked(
 
 def spec(tmp_path: Path, **changes: Any) -> LaunchSpec:
     cwd = tmp_path / "prime-rl"
-    made = LaunchSpec("demo", "prime-rl-2026-01", Path("rl.toml"), cwd, cwd / "outputs")
+    made = LaunchSpec(
+        run="demo",
+        trainer="prime-rl-2026-01",
+        config=Path("rl.toml"),
+        cwd=cwd,
+        output_dir=cwd / "outputs",
+    )
     return dataclasses.replace(made, **changes)
 
 

@@ -15,7 +15,9 @@ from bs4_agent.trainers.base import LaunchSpec
 
 
 def start(cwd: Path, **more: object) -> LaunchSpec:
-    return LaunchSpec("demo", "verl", Path("c.toml"), cwd, cwd / "out", **more)  # type: ignore[arg-type]
+    return LaunchSpec(
+        run="demo", trainer="verl", config=Path("c.toml"), cwd=cwd, output_dir=cwd / "out", **more
+    )  # type: ignore[arg-type]
 
 
 def interpreter(directory: Path) -> Path:

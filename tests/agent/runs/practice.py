@@ -151,13 +151,13 @@ class PracticeTrainer:
         out = spec.output_dir
         run = out / "run_default"
         return RunLayout(
-            out,
-            run,
-            out / "checkpoints",
-            run / "checkpoints",
-            run / "broadcasts",
-            out / "rollouts",
-            None,
+            output_dir=out,
+            run_dir=run,
+            trainer_checkpoints=out / "checkpoints",
+            orchestrator_checkpoints=run / "checkpoints",
+            broadcasts=run / "broadcasts",
+            rollouts=out / "rollouts",
+            weights=None,
         )
 
     def log_sources(self, spec: LaunchSpec) -> list[LogSource]:
@@ -167,7 +167,7 @@ class PracticeTrainer:
         ]
 
     def parse_line(self, source: str, raw: bytes) -> LogLine:
-        return LogLine(raw.decode().strip())
+        return LogLine(text=raw.decode().strip())
 
     def event(self, source: str, line: LogLine) -> Event | None:
         words = line.text.split()
@@ -182,7 +182,13 @@ class PracticeTrainer:
     def recognise(self, cmdline: Sequence[str], cwd: Path) -> LaunchSpec | None:
         if len(cmdline) < 5 or cmdline[3] != "rl":
             return None
-        return LaunchSpec("by-hand", self.id, Path("config.toml"), cwd, cwd / cmdline[4])
+        return LaunchSpec(
+            run="by-hand",
+            trainer=self.id,
+            config=Path("config.toml"),
+            cwd=cwd,
+            output_dir=cwd / cmdline[4],
+        )
 
     def parts(self, spec: LaunchSpec) -> list[Any]:
         return []
@@ -190,7 +196,15 @@ class PracticeTrainer:
     def checkpoints(self, spec: LaunchSpec) -> list[Checkpoint]:
         root = spec.output_dir / "checkpoints"
         return [
-            Checkpoint(n, {"trainer": root / f"step_{n}"}, (), True, 0, 0.0) for n in self.complete
+            Checkpoint(
+                step=n,
+                parts={"trainer": root / f"step_{n}"},
+                missing=(),
+                complete=True,
+                bytes=0,
+                newest_mtime=0.0,
+            )
+            for n in self.complete
         ]
 
     def resume_requested(self, spec: LaunchSpec) -> int | None:
@@ -246,7 +260,12 @@ class Pod:
     def spec(self, name: str = "alpha", **more: Any) -> LaunchSpec:
         work = self.root / "work"
         return LaunchSpec(
-            name, "practice", Path("config.toml"), work, more.pop("output_dir", work / name), **more
+            run=name,
+            trainer="practice",
+            config=Path("config.toml"),
+            cwd=work,
+            output_dir=more.pop("output_dir", work / name),
+            **more,
         )
 
     def attempt(self, name: str = "alpha", number: int = 1) -> Path:

@@ -15,7 +15,10 @@ from bs4_agent.trainers.base import Event
 
 def beat(m: float, have: int) -> LogEvent:
     return LogEvent(
-        Event("heartbeat", "orchestrator", {"have": have}), m, f"Train batch {have}", "orchestrator"
+        event=Event("heartbeat", "orchestrator", {"have": have}),
+        m=m,
+        text=f"Train batch {have}",
+        source="orchestrator",
     )
 
 
@@ -23,7 +26,7 @@ def test_an_hour_of_equal_heartbeats_keeps_its_first_and_its_last() -> None:
     """Forty are kept of a kind: with one every ten seconds the first equal one would be forgotten
     after seven minutes.
     """
-    log = RunLog("demo", 1)
+    log = RunLog(run="demo", attempt=1)
     log.add(beat(0.0, 5))
     for n in range(360):
         log.add(beat(10.0 + 10 * n, 6))
@@ -31,7 +34,7 @@ def test_an_hour_of_equal_heartbeats_keeps_its_first_and_its_last() -> None:
 
 
 def test_heartbeats_that_move_are_all_kept() -> None:
-    log = RunLog("demo", 1)
+    log = RunLog(run="demo", attempt=1)
     for n in range(10):
         log.add(beat(10.0 * n, n // 2))
     assert len(log.events) == 10
@@ -48,7 +51,7 @@ def record(step: int, **values: Any) -> dict[str, Any]:
 
 
 def test_the_runs_log_hands_its_records_to_the_history() -> None:
-    log = RunLog("demo", 1)
+    log = RunLog(run="demo", attempt=1)
     log.record(record(1, loss=0.1))
     log.record(record(1, loss=0.12))
     log.record(record(2, loss="nan"))

@@ -84,7 +84,14 @@ class Bench:
 
     def ended(self, run: str = "demo", **more: Any) -> None:
         """The run as an agent knows it that has seen one attempt of it end."""
-        spec = LaunchSpec(run, self.trainer, Path("configs/rl.toml"), self.cwd, self.out, **more)
+        spec = LaunchSpec(
+            run=run,
+            trainer=self.trainer,
+            config=Path("configs/rl.toml"),
+            cwd=self.cwd,
+            output_dir=self.out,
+            **more,
+        )
         directory = self.home.attempt(run, 1)
         directory.mkdir(parents=True)
         stamp = {"t": 1.0, "m": 1.0, "b": "x"}
@@ -230,7 +237,18 @@ def test_nothing_is_started_where_another_run_trains(bench: Bench, asked: dict[s
     bench.ended()
     bench.save(5)
     bench.save(10)
-    bench.runs.get("demo").attempts = [Attempt(1, "running", None, None, 0.0, 0.0, None, ())]
+    bench.runs.get("demo").attempts = [
+        Attempt(
+            number=1,
+            state="running",
+            shim=None,
+            launcher=None,
+            started_t=0.0,
+            started_m=0.0,
+            resume=None,
+            argv=(),
+        )
+    ]
     if bench.trainer == NEW:
         bench.save(5, run="other")
         bench.save(10, run="other")

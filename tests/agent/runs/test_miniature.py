@@ -46,11 +46,11 @@ class Place:
     def spec(self, *overrides: str) -> LaunchSpec:
         project = self.work.project
         return LaunchSpec(
-            "practice",
-            self.trainer,
-            Path("configs/rl.toml"),
-            project,
-            project / "outputs",
+            run="practice",
+            trainer=self.trainer,
+            config=Path("configs/rl.toml"),
+            cwd=project,
+            output_dir=project / "outputs",
             overrides=overrides,
         )
 

@@ -32,7 +32,9 @@ def launched(
         if trainer == "verl"
         else "max_steps = 10\n"
     )
-    return LaunchSpec(name, trainer, Path("rl.toml"), cwd, cwd / out, **more)
+    return LaunchSpec(
+        run=name, trainer=trainer, config=Path("rl.toml"), cwd=cwd, output_dir=cwd / out, **more
+    )
 
 
 def by_hand(spec: LaunchSpec, changed: dict[str, str] | None = None) -> LaunchSpec:
@@ -116,7 +118,23 @@ def test_where_it_saves_is_enough_to_know_a_run_of_verls(tmp_path: Path) -> None
 def run(
     spec: LaunchSpec, launcher: Identity | None = None, state: str = "ended", started_t: float = 1.0
 ) -> Run:
-    return Run(spec.run, spec, False, [Attempt(1, state, None, launcher, started_t, 1.0, None, [])])
+    return Run(
+        spec.run,
+        spec,
+        False,
+        [
+            Attempt(
+                number=1,
+                state=state,
+                shim=None,
+                launcher=launcher,
+                started_t=started_t,
+                started_m=1.0,
+                resume=None,
+                argv=[],
+            )
+        ],
+    )
 
 
 def known(*runs: Run) -> Any:

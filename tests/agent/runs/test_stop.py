@@ -175,7 +175,14 @@ def test_gpus_must_be_free_before_a_stop_has_worked(family: Pod) -> None:
     runs = family.runs()
     launch(runs, family.spec(), key="k1")
     engine = components(runs, "engine")["engine"]
-    holder = Member(engine, "engine", ("engine",), alive=True, proof="descent", attempt=1)
+    holder = Member(
+        identity=engine,
+        component="engine",
+        cmdline=("engine",),
+        alive=True,
+        proof="descent",
+        attempt=1,
+    )
     asked: list[str] = []
 
     def holders(run: str) -> list[Member]:

@@ -147,7 +147,18 @@ def test_nothing_moves_under_a_live_run(pod: Pod, runs: Runs, out: Path) -> None
 
 def test_nothing_moves_under_a_live_run_of_another_name(runs: Runs, out: Path) -> None:
     other = runs.register(dataclasses.replace(runs.get("alpha").spec, run="other"))
-    other.attempts = [Attempt(1, "running", None, None, 0.0, 0.0, None, ())]
+    other.attempts = [
+        Attempt(
+            number=1,
+            state="running",
+            shim=None,
+            launcher=None,
+            started_t=0.0,
+            started_m=0.0,
+            resume=None,
+            argv=(),
+        )
+    ]
     with pytest.raises(Refused, match="alpha and other, which is running, both write to"):
         trash(runs, "alpha", out / "checkpoints/step_40")
     assert (out / "checkpoints/step_40").exists()

@@ -72,11 +72,11 @@ class Place:
 
     def spec(self, *overrides: str) -> LaunchSpec:
         return LaunchSpec(
-            "demo",
-            "verl",
-            Path("verl.toml"),
-            self.project,
-            self.project / "outputs",
+            run="demo",
+            trainer="verl",
+            config=Path("verl.toml"),
+            cwd=self.project,
+            output_dir=self.project / "outputs",
             overrides=overrides,
         )
 

@@ -74,7 +74,14 @@ class Bench:
 
     def ended(self, **more: Any) -> None:
         """The run as an agent knows it that has seen one attempt of it end."""
-        spec = LaunchSpec("demo", "verl", Path("rl.toml"), self.cwd, self.cwd / "outputs", **more)
+        spec = LaunchSpec(
+            run="demo",
+            trainer="verl",
+            config=Path("rl.toml"),
+            cwd=self.cwd,
+            output_dir=self.cwd / "outputs",
+            **more,
+        )
         directory = self.home.attempt("demo", 1)
         directory.mkdir(parents=True)
         (self.home.run("demo") / "run.json").write_text(

@@ -23,11 +23,11 @@ def spec(
 ) -> LaunchSpec:
     (tmp_path / "rl.toml").write_text(toml)
     return LaunchSpec(
-        "demo",
-        trainer,
-        Path("rl.toml"),
-        tmp_path,
-        tmp_path / "out_dir",
+        run="demo",
+        trainer=trainer,
+        config=Path("rl.toml"),
+        cwd=tmp_path,
+        output_dir=tmp_path / "out_dir",
         resume=resume,
         overrides=overrides,
     )
@@ -233,7 +233,13 @@ def test_files_per_component_stay_among_the_options(tmp_path: Path) -> None:
         )
     nested = ("--trainer", "@", "t.toml", "--orchestrator", "@", "o.toml")
     start = LaunchSpec(
-        "demo", OLD, Path("t.toml"), tmp_path, tmp_path / "out", resume=4, overrides=nested
+        run="demo",
+        trainer=OLD,
+        config=Path("t.toml"),
+        cwd=tmp_path,
+        output_dir=tmp_path / "out",
+        resume=4,
+        overrides=nested,
     )
     assert registry.get(OLD).command(start)[3:9] == list(nested)
     assert registry.get(OLD).resume_requested(dataclasses.replace(start, resume=None)) == 4
@@ -243,7 +249,13 @@ def test_files_per_component_stay_among_the_options(tmp_path: Path) -> None:
 def test_a_component_that_runs_apart_has_its_own_words(tmp_path: Path, trainer: str) -> None:
     words = ("uv", "run", "inference", "@", "i.toml")
     start = LaunchSpec(
-        "server", trainer, Path("i.toml"), tmp_path, tmp_path, component="inference", argv=words
+        run="server",
+        trainer=trainer,
+        config=Path("i.toml"),
+        cwd=tmp_path,
+        output_dir=tmp_path,
+        component="inference",
+        argv=words,
     )
     assert registry.get(trainer).command(start) == list(words)
 

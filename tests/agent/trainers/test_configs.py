@@ -30,7 +30,9 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def start(trainer: str, path: Path) -> LaunchSpec:
-    return LaunchSpec("demo", trainer, path, CONFIGS, CONFIGS / "outputs")
+    return LaunchSpec(
+        run="demo", trainer=trainer, config=path, cwd=CONFIGS, output_dir=CONFIGS / "outputs"
+    )
 
 
 def test_every_generation_has_an_example_and_a_stack() -> None:

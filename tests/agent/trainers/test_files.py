@@ -19,7 +19,12 @@ def spec(
 ) -> LaunchSpec:
     (tmp_path / "rl.toml").write_text(toml)
     return LaunchSpec(
-        run, trainer, Path("rl.toml"), tmp_path, tmp_path / "outputs", overrides=overrides
+        run=run,
+        trainer=trainer,
+        config=Path("rl.toml"),
+        cwd=tmp_path,
+        output_dir=tmp_path / "outputs",
+        overrides=overrides,
     )
 
 

@@ -55,11 +55,11 @@ def spec(
 ) -> LaunchSpec:
     (tmp_path / "verl.toml").write_text(toml)
     made = LaunchSpec(
-        "demo",
-        "verl",
-        Path("verl.toml"),
-        tmp_path,
-        tmp_path / "out",
+        run="demo",
+        trainer="verl",
+        config=Path("verl.toml"),
+        cwd=tmp_path,
+        output_dir=tmp_path / "out",
         resume=resume,
         overrides=overrides,
     )
@@ -324,10 +324,19 @@ def test_what_is_not_started_from_here(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_examples_say_what_the_rules_ask_for(path: Path, tmp_path: Path) -> None:
     release(tmp_path, "0.6.1")
-    known = verl_settings.flat(LaunchSpec("demo", "verl", path, tmp_path, tmp_path / "out"))
+    known = verl_settings.flat(
+        LaunchSpec(
+            run="demo", trainer="verl", config=path, cwd=tmp_path, output_dir=tmp_path / "out"
+        )
+    )
     sft = verl_settings.component_of(known) == "sft"
     start = LaunchSpec(
-        "demo", "verl", path, tmp_path, tmp_path / "out", component="sft" if sft else "rl"
+        run="demo",
+        trainer="verl",
+        config=path,
+        cwd=tmp_path,
+        output_dir=tmp_path / "out",
+        component="sft" if sft else "rl",
     )
     assert known["trainer.total_epochs"] if sft else VERL.max_steps(start)
     assert known["trainer.save_freq"] > 0

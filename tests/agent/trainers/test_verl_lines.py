@@ -349,7 +349,7 @@ def test_one_line_tells_both_sides() -> None:
 def test_a_validation_is_a_point_of_its_own_and_no_step() -> None:
     reader, log, at = (
         StepReader(VERL, "demo"),
-        RunLog("demo", 1),
+        RunLog(run="demo", attempt=1),
         {"stream": "log/demo/trainer", "cursor": "1:0"},
     )
     point = {"attempt": 1, "side": "eval:math500/acc/mean@1", "at": at}
@@ -381,12 +381,24 @@ def test_the_file_loggers_row_and_the_line_are_one_step() -> None:
 
 
 def test_late_lines_never_move_the_step_backwards() -> None:
-    log = RunLog("demo", 1)
+    log = RunLog(run="demo", attempt=1)
     for m, step in enumerate([1, 2, 5, 3, 4, 3, 6]):
         event = meaning(f"{RAY} step:{step} - actor/pg_loss:0.5 - timing_s/step:60")
         assert event is not None
         before = log.side("trainer").last_step or 0
-        log.add(LogEvent(event, float(m), "", "trainer", "", "", "", 0, 0))
+        log.add(
+            LogEvent(
+                event=event,
+                m=float(m),
+                text="",
+                source="trainer",
+                stream="",
+                cursor="",
+                file="",
+                offset=0,
+                line=0,
+            )
+        )
         assert (log.side("trainer").last_step or 0) >= before
     side = log.side("trainer")
     assert (side.last_step, side.last_step_m, side.steps) == (6, 6.0, 6)
@@ -394,9 +406,19 @@ def test_late_lines_never_move_the_step_backwards() -> None:
 
 def test_prime_rl_may_still_go_back_to_an_earlier_step() -> None:
     """A rank that torchrun has started again within the attempt does its steps anew."""
-    log = RunLog("demo", 1)
+    log = RunLog(run="demo", attempt=1)
     for m, step in enumerate([5, 6, 4]):
         log.add(
-            LogEvent(Event("step", "trainer", {}, step), float(m), "", "trainer", "", "", "", 0, 0)
+            LogEvent(
+                event=Event("step", "trainer", {}, step),
+                m=float(m),
+                text="",
+                source="trainer",
+                stream="",
+                cursor="",
+                file="",
+                offset=0,
+                line=0,
+            )
         )
     assert log.side("trainer").last_step == 4

@@ -57,16 +57,16 @@ def test_a_plan_shows_what_is_there_and_what_would_be_done() -> None:
         step("Let launches open 9 files", "no order", "ulimit -n 9", False),
     ]
     plan = PlanView(
-        "K",
-        "setup",
-        "",
-        0,
-        "feed",
-        0.0,
-        0.0,
-        "b",
-        0.0,
-        {"title": "Set the pod up for prime-rl", "steps": steps},
+        action="K",
+        playbook="setup",
+        run="",
+        attempt=0,
+        plan_hash="feed",
+        expires_m=0.0,
+        expires_t=0.0,
+        boot="b",
+        t=0.0,
+        plan={"title": "Set the pod up for prime-rl", "steps": steps},
     )
     text = plan_text(plan, "prime-rl")
     assert "1 of 2 steps to do" in text

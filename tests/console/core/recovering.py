@@ -22,7 +22,7 @@ from bs4_console.core.lost import Sign
 
 RUN = "demo"
 LAYOUT = Layout("saved", RUN)
-FIRST = Where("alpha", "vast", "7", price=2.0)
+FIRST = Where(pod="alpha", provider="vast", instance="7", price=2.0)
 
 
 class Killed(BaseException):
@@ -168,13 +168,18 @@ class WorldHands:
         self.world.touch("created")
         if self.world.way == "lost":
             raise Doubt("The answer was lost.", "Look for it.")
-        return Where(f"demo-{instance}", "vast", instance, label)
+        return Where(pod=f"demo-{instance}", provider="vast", instance=instance, label=label)
 
     async def find(self, label: str, provider: str) -> Where:
         self.world.touch("find")
         for machine in self.world.machines.values():
             if machine.label == label:
-                return Where(f"demo-{machine.instance}", provider, machine.instance, label)
+                return Where(
+                    pod=f"demo-{machine.instance}",
+                    provider=provider,
+                    instance=machine.instance,
+                    label=label,
+                )
         raise Absent("No machine has that label.", "Begin anew.")
 
     def _done(self, where: Where, what: str) -> bool:
@@ -244,9 +249,9 @@ def controller(
         "first": FIRST,
     } | more
     return Controller(
-        records,
-        lease,
-        hands or WorldHands(world),
+        records=records,
+        lease=lease,
+        hands=hands or WorldHands(world),
         clock=lambda: world.now,
         wall=lambda: world.now,
         sleep=sleep,

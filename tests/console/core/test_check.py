@@ -28,7 +28,7 @@ def pod(
     disks: Any = (),
     coverage: Any = None,
 ) -> PodState:
-    state = PodState("pod-a")
+    state = PodState(name="pod-a")
     for record in records:
         state.apply_journal({"t": 1.0, "b": "boot", **record})
     sample = {
@@ -95,7 +95,7 @@ def incident(severity: str, run: str = "r") -> dict[str, Any]:
         (pod(disks=[disk(86)]), WARNING, "/data is 86 % full"),
         (pod(disks=[disk(96)]), CRITICAL, "/data is 96 % full"),
         (pod(disks=[{"path": "/x", "used": 0, "total": 0}]), OK, "no run"),
-        (PodState("pod-a"), UNKNOWN, "there is no telemetry"),
+        (PodState(name="pod-a"), UNKNOWN, "there is no telemetry"),
     ],
 )
 def test_levels(state: PodState, level: int, says: str) -> None:
@@ -162,7 +162,7 @@ def test_coverage_names_what_cannot_be_seen() -> None:
     ],
 )
 def test_the_worst_of_several(levels: list[int], together: int) -> None:
-    assert aggregate([Verdict("p", level, []) for level in levels]) == together
+    assert aggregate([Verdict(pod="p", level=level, sentences=[]) for level in levels]) == together
 
 
 def test_a_link_that_failed_says_nothing_about_the_run() -> None:

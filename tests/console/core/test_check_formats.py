@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
@@ -27,10 +28,7 @@ def all_kinds() -> list[Verdict]:
         )
     )
     bad = judge(pod(STARTED, incident("critical"), coverage={"kernel_log": "hidden"}))
-    renamed = [
-        Verdict(name, *(getattr(v, f) for f in list(Verdict.__dataclass_fields__)[1:]))
-        for name, v in (("b", ill), ("c", bad))
-    ]
+    renamed = [replace(ill, pod="b"), replace(bad, pod="c")]
     return [well, *renamed, unreachable("gone", NASTY)]
 
 

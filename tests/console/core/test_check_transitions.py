@@ -16,7 +16,7 @@ def sample(level: int, *failures: str) -> Verdict:
     incidents: list[dict[str, Any]] = [
         {"run": "r", "failure": f, "id": f, "severity": "critical"} for f in failures
     ]
-    return Verdict("p", level, [f"it is {WORDS[level]}"], incidents=incidents)
+    return Verdict(pod="p", level=level, sentences=[f"it is {WORDS[level]}"], incidents=incidents)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_a_pod_that_cannot_be_read_for_a_while_has_not_lost_its_incidents() -> N
 
 def test_each_pod_for_itself_and_the_worst_of_all() -> None:
     transitions = Transitions()
-    a, b = sample(CRITICAL), Verdict("q", OK, ["fine"])
+    a, b = sample(CRITICAL), Verdict(pod="q", level=OK, sentences=["fine"])
     transitions.observe([a, b])
     assert transitions.level == OK
     (notice,) = transitions.observe([a, b])

@@ -59,5 +59,9 @@ async def test_a_path_that_is_gone_is_unknown_and_the_loop_goes_on(tmp_path: Pat
 
 
 def test_the_sign_of_life_names_who_is_not_well() -> None:
-    verdicts = [Verdict("a", OK, []), Verdict("b", CRITICAL, []), Verdict("c", OK, [])]
+    verdicts = [
+        Verdict(pod="a", level=OK, sentences=[]),
+        Verdict(pod="b", level=CRITICAL, sentences=[]),
+        Verdict(pod="c", level=OK, sentences=[]),
+    ]
     assert summary(verdicts) == "2 OK, 1 CRITICAL: b"

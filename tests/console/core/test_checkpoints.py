@@ -138,7 +138,7 @@ def test_the_outlook_of_each_forecast() -> None:
 
 
 def test_the_standing_of_a_run_from_the_journal_alone() -> None:
-    state = PodState("pod")
+    state = PodState(name="pod")
 
     def tell(**record: Any) -> str:
         state.apply_journal({**STAMP, **record})

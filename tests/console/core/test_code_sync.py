@@ -19,7 +19,7 @@ from bs4_console.core.inventory import Pod
 from bs4_console.core.transport import Completed
 from bs4_console.transport.local import LocalTransport
 
-HERE = Pod("here", "localhost", provider="local")
+HERE = Pod(name="here", host="localhost", provider="local")
 
 
 @pytest.fixture
@@ -39,7 +39,14 @@ def source(tmp_path: Path) -> Path:
 
 
 def sync(source: Path, target: Path, *, delete: bool = False, machine: Any = None) -> Sync:
-    return Sync(HERE, machine or LocalTransport(HERE), source, str(target), delete, "stamp")
+    return Sync(
+        pod=HERE,
+        machine=machine or LocalTransport(HERE),
+        source=source,
+        target=str(target),
+        delete=delete,
+        stamp="stamp",
+    )
 
 
 def tree(root: Path) -> dict[str, str]:
@@ -165,7 +172,17 @@ def test_batches_keep_to_a_size(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entries, _ = code_sync.local(source, code_sync.excluded())
-    plan = code_sync.SyncPlan(source, "x", entries, sorted(entries), 5, [], {}, False, "t")
+    plan = code_sync.SyncPlan(
+        source=source,
+        target="x",
+        entries=entries,
+        send=sorted(entries),
+        new=5,
+        gone=[],
+        skipped={},
+        delete=False,
+        trash="t",
+    )
     monkeypatch.setattr(code_sync, "_BATCH", 30)
     assert [len(batch) for batch in code_sync.batches(plan)] > [1]
     assert [name for batch in code_sync.batches(plan) for name in batch] == plan.send

@@ -623,7 +623,7 @@ async def test_a_write_that_ends_long_after_another_took_over_counts_for_nobody(
                 world.touch = lambda touched: None
                 world.now += 20 * 60
                 other = Records(WorldStore(world), LAYOUT, tmp_path / "other")
-                there = other.load() or State("demo", FIRST, named="alpha")
+                there = other.load() or State(run="demo", where=FIRST, named="alpha")
                 assert other.save(replace(there, phase="stopped", why="Theirs."))
             written += 1
 
@@ -649,8 +649,8 @@ async def test_a_write_whose_answer_was_lost_is_there_twice_and_counts(tmp_path)
     one = Records(store, LAYOUT, tmp_path)
     write = store.write
     store.write = lambda name, data: (write(name, data), write(name, data))[1]  # type: ignore[method-assign]
-    assert one.save(State("demo", FIRST))
-    assert one.save(State("demo", FIRST, phase="stopped"))
+    assert one.save(State(run="demo", where=FIRST))
+    assert one.save(State(run="demo", where=FIRST, phase="stopped"))
     assert one.unchanged()
     assert state(world).phase == "stopped"
 
@@ -684,7 +684,7 @@ async def test_another_pod_in_the_file_is_believed_when_a_person_says_so(tmp_pat
     """
     world = World()
     world.machines["8"], world.links["8"] = Machine("", "8", step=45), True
-    beta = Where("beta", "vast", "8")
+    beta = Where(pod="beta", provider="vast", instance="8")
     await controller(world, tmp_path).look()
     world.lose()
     await looks(world, tmp_path)
@@ -710,14 +710,18 @@ async def test_another_pod_in_the_file_is_seen_beside_a_state_that_does_not_say_
     world = World()
     earlier = {
         name: value
-        for name, value in json.loads(State("demo", FIRST).encode()).items()
+        for name, value in json.loads(State(run="demo", where=FIRST).encode()).items()
         if name not in ("named", "done")
     }
     WorldStore(world).write(LAYOUT.recovery, json.dumps(earlier).encode())
     assert (await controller(world, tmp_path).look()).word == "watching"
     assert (
         "demo is on beta"
-        in (await controller(world, tmp_path, first=Where("beta", "vast", "8")).look()).sentence
+        in (
+            await controller(
+                world, tmp_path, first=Where(pod="beta", provider="vast", instance="8")
+            ).look()
+        ).sentence
     )
 
 
@@ -727,7 +731,9 @@ async def test_the_machine_before_ends_although_the_run_was_moved_by_hand_and_ha
     world.lose()
     await looks(world, tmp_path)
     world.finished, world.saved = True, Saved(45, 1)
-    outcome = await controller(world, tmp_path, first=Where("beta", "vast", "8"), moved=True).look()
+    outcome = await controller(
+        world, tmp_path, first=Where(pod="beta", provider="vast", instance="8"), moved=True
+    ).look()
     assert (outcome.word, world.ended, sorted(world.machines)) == ("finished", ["101"], ["7", "8"])
 
 
@@ -737,7 +743,7 @@ async def test_a_pod_that_was_rented_anew_by_hand_under_its_old_name(tmp_path):
     await controller(world, tmp_path).look()
     world.machines["9"], world.links["9"] = Machine("", "9", step=40), True
     world.lose()
-    new = Where("alpha", "vast", "9", price=2.0)
+    new = Where(pod="alpha", provider="vast", instance="9", price=2.0)
     outcome = await controller(world, tmp_path, first=new).look()
     assert (outcome.word, outcome.exit_code) == ("stopped", 1)
     assert (

@@ -36,14 +36,14 @@ from tests.console.tui import fixtures
 
 KEY = "01K0000000000000000000000A"
 CONFIG = RunConfig(
-    "demo",
-    "alpha",
-    "b2://practice-bucket/saved",
-    "prime-rl",
-    "H100",
-    5.0,
-    100.0,
-    500.0,
+    run="demo",
+    pod="alpha",
+    store="b2://practice-bucket/saved",
+    trainer="prime-rl",
+    gpu="H100",
+    max_price=5.0,
+    per_day=100.0,
+    per_run=500.0,
     count=2,
     trust_first_key=True,
 )
@@ -73,11 +73,11 @@ def hands(cloud: Cloud, place: Path, config: RunConfig = CONFIG, name: str = "va
 
     nothing: Any = None
     return RealHands(
-        config,
-        nothing,
-        nothing,
-        provisioner,
-        "ssh-ed25519 AAAA test",
+        config=config,
+        store=nothing,
+        reach=nothing,
+        provisioner=provisioner,
+        public_key="ssh-ed25519 AAAA test",
         inventory=Inventory(place / "pods.toml"),
     )
 
@@ -183,7 +183,7 @@ async def test_a_check_says_what_the_provider_says(cloud, tmp_path, monkeypatch,
     monkeypatch.setenv("BS4_VAST_URL", cloud.url("vast"))
     monkeypatch.setenv("VAST_API_KEY", cloud.KEY)
     monkeypatch.setenv("BS4_CONFIG_DIR", str(tmp_path / "config"))
-    pod = Pod("alpha", "192.0.2.1", provider="vast", instance=where.instance)
+    pod = Pod(name="alpha", host="192.0.2.1", provider="vast", instance=where.instance)
     assert said in await beside_the_link(pod, Unreachable("No answer.", "Wait."))
     assert (
         await beside_the_link(replace(pod, instance=None), Unreachable("No answer.", "Wait.")) == ""
@@ -253,7 +253,7 @@ async def test_while_a_new_step_is_waited_for_each_incident_of_the_attempt_is_to
     told: list[tuple[str, str]] = []
     reach: Any = Near()
     inventory = Inventory(tmp_path / "pods.toml")
-    inventory.add(Pod("alpha", "192.0.2.41"))
+    inventory.add(Pod(name="alpha", host="192.0.2.41"))
     does = replace(
         hands(cloud, tmp_path),
         reach=reach,
@@ -261,5 +261,5 @@ async def test_while_a_new_step_is_waited_for_each_incident_of_the_attempt_is_to
         tell=lambda name, incident: told.append((name, incident.id)),
     )
     for _ in range(2):
-        assert await does.report(Where("alpha")) is not None
+        assert await does.report(Where(pod="alpha")) is not None
     assert told == [("alpha", "of-now")]

@@ -59,7 +59,7 @@ class Chaos:
         touch, self.world.touch = self.world.touch, lambda what: None
         found = Records(WorldStore(self.world), LAYOUT, Path()).load()
         self.world.touch = touch
-        return found or State("demo", controller(self.world, Path()).first)
+        return found or State(run="demo", where=controller(self.world, Path()).first)
 
     async def lives(self, place: Path) -> None:
         """Of one controller after the other, on the same machine or on another."""

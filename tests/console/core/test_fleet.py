@@ -21,7 +21,7 @@ class Session:
     """Stands in for a PodSession: says whether it runs, and with which entry it was made."""
 
     def __init__(self, pod: Pod) -> None:
-        self.pod, self.state = pod, PodState(pod.name, pod.address)
+        self.pod, self.state = pod, PodState(name=pod.name, address=pod.address)
         self.running = self.closed = False
 
     async def run(self) -> None:
@@ -45,7 +45,7 @@ async def until(condition: Callable[[], Any]) -> None:
 def inventory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Inventory:
     monkeypatch.setattr(module, "LOOK_S", 0.01)
     made = Inventory(tmp_path / "pods.toml")
-    made.add(Pod("first", "127.0.0.1", port=1))
+    made.add(Pod(name="first", host="127.0.0.1", port=1))
     return made
 
 
@@ -67,7 +67,7 @@ async def test_pods_that_are_added_changed_and_removed_elsewhere_are_followed(
     fleet.start()
     try:
         await until(lambda: made[0].running)
-        inventory.add(Pod("second", "127.0.0.1", port=2))
+        inventory.add(Pod(name="second", host="127.0.0.1", port=2))
         await until(lambda: "second" in fleet.sessions and made[1].running)
         assert "second" in changed
         assert made[0].running, "the others go on"

@@ -14,7 +14,7 @@ from bs4_console.core.inventory_watch import InventoryWatch
 @pytest.fixture
 def inventory(tmp_path: Path) -> Inventory:
     made = Inventory(tmp_path / "pods.toml")
-    made.add(Pod("first", "127.0.0.1"))
+    made.add(Pod(name="first", host="127.0.0.1"))
     return made
 
 
@@ -36,7 +36,7 @@ def test_a_file_that_an_editor_has_emptied_does_not_count(inventory: Inventory) 
 def test_a_change_is_given_once(inventory: Inventory) -> None:
     watch = InventoryWatch(inventory)
     assert names(watch) is None
-    inventory.add(Pod("second", "127.0.0.1"))
+    inventory.add(Pod(name="second", host="127.0.0.1"))
     assert [names(watch) for _ in range(4)] == [None, ["first", "second"], None, None]
 
 

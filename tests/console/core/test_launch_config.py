@@ -16,7 +16,7 @@ from bs4_console.core.launch import Asked
 EXAMPLES = sorted((Path(__file__).resolve().parents[3] / "configs").glob("*/*.toml"))
 RL = "[trainer]\nsave_freq = 5\n[actor_rollout_ref.rollout]\nn = 4\n"
 SFT = "[trainer]\nsave_freq = 5\n[model]\npartial_pretrain = 'a/b'\n"
-OPEN = Asked("demo", "", "c.toml", cwd="", component="")
+OPEN = Asked(run="demo", trainer="", config="c.toml", cwd="", component="")
 
 
 class Pod:

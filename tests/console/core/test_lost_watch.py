@@ -45,7 +45,7 @@ class World:
 
     def __init__(self) -> None:
         self.now = 1000.0
-        self.pod = PodState("alpha", address="root@192.0.2.9")
+        self.pod = PodState(name="alpha", address="root@192.0.2.9")
         self.pods = [self.pod]
         self.looks = Looks()
         self.watch = LostWatch(lambda: self.pods, self.looks, clock=lambda: self.now)
@@ -98,7 +98,12 @@ class World:
 
 
 def gone(word: str = "outbid") -> Sight:
-    return Sight("stopped", f"vast says that machine 4711 is {word}.", 1.0, raw_state=word)
+    return Sight(
+        state="stopped",
+        detail=f"vast says that machine 4711 is {word}.",
+        seen_t=1.0,
+        raw_state=word,
+    )
 
 
 async def test_taken_back_is_told_after_two_looks_and_a_minute_and_by_both_signs() -> None:
@@ -147,7 +152,7 @@ async def test_weights_and_biases_that_hears_on_makes_it_the_link_alone() -> Non
     world.link("unreachable")
     await world.pass_time(30)
     for beat in (10.0, 70.0):
-        world.pod.sights["demo"] = Sight("running", "", beat, looked_t=beat + 1)
+        world.pod.sights["demo"] = Sight(state="running", detail="", seen_t=beat, looked_t=beat + 1)
         await world.pass_time(30)
     assert world.word == "network-only"
     assert "goes on" in world.verdict.sentence
@@ -156,11 +161,11 @@ async def test_weights_and_biases_that_hears_on_makes_it_the_link_alone() -> Non
 async def test_two_runs_of_which_one_was_heard_from_later_are_no_sign_of_life() -> None:
     world = World()
     world.link("unreachable")
-    world.pod.sights = {"one": Sight("running", "", 10.0, looked_t=11.0)}
+    world.pod.sights = {"one": Sight(state="running", detail="", seen_t=10.0, looked_t=11.0)}
     await world.pass_time(30)
     world.pod.sights = {
-        "two": Sight("running", "", 9.0, looked_t=71.0),
-        "one": Sight("running", "", 10.0, looked_t=71.0),
+        "two": Sight(state="running", detail="", seen_t=9.0, looked_t=71.0),
+        "one": Sight(state="running", detail="", seen_t=10.0, looked_t=71.0),
     }
     await world.pass_time(30)
     assert world.word == "unknown"
@@ -173,7 +178,7 @@ async def test_a_machine_without_a_network_says_that_of_itself() -> None:
     await world.pass_time(10)
     assert world.word == "network-only"
     assert "own network is down" in world.verdict.sentence
-    other = PodState("beta")
+    other = PodState(name="beta")
     other.link.state = "up"
     world.pods.append(other)
     await world.pass_time(10)
@@ -183,7 +188,7 @@ async def test_a_machine_without_a_network_says_that_of_itself() -> None:
 async def test_a_pod_that_takes_connections_without_a_word_hangs() -> None:
     world = World()
     world.looks.says, world.looks.greets = (
-        Sight("running", "runpod says that it runs.", 1.0, raw_state="RUNNING"),
+        Sight(state="running", detail="runpod says that it runs.", seen_t=1.0, raw_state="RUNNING"),
         "mute",
     )
     world.link("unreachable")
@@ -221,7 +226,7 @@ async def test_another_machine_under_the_name_is_no_reboot() -> None:
 
 async def test_the_provider_is_asked_seldom_while_only_something_is_wrong() -> None:
     world = World()
-    world.looks.says = Sight("running", "vast says that it runs.", 1.0)
+    world.looks.says = Sight(state="running", detail="vast says that it runs.", seen_t=1.0)
     world.run()
     world.pod.apply_journal(
         {

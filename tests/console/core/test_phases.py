@@ -92,7 +92,7 @@ class Live:
     """
 
     def __init__(self, resumable: int | None = None) -> None:
-        self.state = PodState("pod")
+        self.state = PodState(name="pod")
         self.resumable = resumable
         self.config: dict[str, Any] = {"lora_name": "a"}
         self.resume: int | None = resumable

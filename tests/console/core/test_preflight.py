@@ -86,7 +86,7 @@ class Agent:
         return {"facts": parts, "waiting": waiting, "next": None if done else parameters}
 
 
-START = Wanted(OLD, "rl.toml", "demo")
+START = Wanted(trainer=OLD, config="rl.toml", run="demo")
 
 
 async def test_a_good_start_has_nothing_against_it() -> None:

@@ -15,7 +15,7 @@ from tests.console.core.test_preflight_run import run
 from tests.console.core.test_preflight_services import GOOD
 from tests.console.core.test_preflight_verl import CONFIG, HOST, one
 
-START = Wanted("verl", "c.toml", "demo", cwd="verl", container="trainer")
+START = Wanted(trainer="verl", config="c.toml", run="demo", cwd="verl", container="trainer")
 STACK = {
     "python": "/workspace/verl/.venv/bin/python3",
     "container": "trainer",
@@ -47,7 +47,7 @@ def test_python_and_limits_are_the_containers_and_the_gpus_the_machines() -> Non
 
 
 def test_nothing_is_said_of_a_container_where_none_is_meant() -> None:
-    plain = Wanted("verl", "c.toml", "demo", cwd="verl")
+    plain = Wanted(trainer="verl", config="c.toml", run="demo", cwd="verl")
     assert "container" not in {check.id for check in preflight_pod.judge(pod(), None, plain)}
     assert inside(preflight_stack.judge({**STACK, "container": ""}, pod(), plain)) == set()
 
@@ -93,7 +93,7 @@ def test_a_machine_for_verl_through_its_container() -> None:
         "disk": {"free": 512 * GIB, "total": 999 * GIB},
         "cuda": cuda,
     }
-    wanted = Wanted("verl", cwd="verl", container="trainer")
+    wanted = Wanted(trainer="verl", cwd="verl", container="trainer")
     assert wanted.body() == {"cwd": "verl", "urls": {}, "trainer": "verl", "container": "trainer"}
     checks = preflight_host.judge(host, STACK, wanted)
     assert inside(checks) == {

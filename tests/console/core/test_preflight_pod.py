@@ -48,7 +48,7 @@ def busy(*holders: dict[str, Any]) -> dict[str, Any]:
     return {"devices": devices, "holders": list(holders)}
 
 
-START = Wanted("prime-rl-2026-01", "rl.toml", "demo")
+START = Wanted(trainer="prime-rl-2026-01", config="rl.toml", run="demo")
 
 
 def judged(
@@ -158,7 +158,7 @@ def test_shared_memory(usage: dict[str, Any], state: str) -> None:
     ],
 )
 def test_the_other_parts_of_a_run_may_hold_gpus(component: str, serves: bool, word: str) -> None:
-    wanted = Wanted("prime-rl-2026-01", "rl.toml", "demo", component=component)
+    wanted = Wanted(trainer="prime-rl-2026-01", config="rl.toml", run="demo", component=component)
     assert (
         judged({"serves_itself": serves}, wanted, gpus=busy(holder(run="inference")))[
             "stale-gpu-process"

@@ -9,7 +9,7 @@ import pytest
 from bs4_console.core import preflight_run as judges
 from bs4_console.core.preflight_check import GIB, Check, Wanted
 
-START = Wanted("prime-rl-2026-01", "rl.toml", "demo")
+START = Wanted(trainer="prime-rl-2026-01", config="rl.toml", run="demo")
 
 
 def run(**changes: Any) -> dict[str, Any]:
@@ -201,7 +201,9 @@ def test_a_part_by_itself_is_asked_for_what_it_needs() -> None:
     ids = {
         name: {
             check.id
-            for check in judges.judge(run(), Wanted(START.trainer, "c.toml", "x", component=name))
+            for check in judges.judge(
+                run(), Wanted(trainer=START.trainer, config="c.toml", run="x", component=name)
+            )
         }
         for name in ("trainer", "inference")
     }

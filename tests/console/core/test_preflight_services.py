@@ -9,7 +9,7 @@ import pytest
 from bs4_console.core import preflight_services as judges
 from bs4_console.core.preflight_check import GIB, Check, Wanted
 
-START = Wanted("prime-rl-2026-01", "rl.toml", "demo")
+START = Wanted(trainer="prime-rl-2026-01", config="rl.toml", run="demo")
 TEXT = {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}
 GOOD = {"token": "file", "state": "ok", "detail": "HTTP 200"}
 

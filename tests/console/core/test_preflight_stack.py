@@ -28,7 +28,7 @@ VERSIONS = {
         "cuda": "12.8",
     },
 }
-START = Wanted(OLD, "rl.toml")
+START = Wanted(trainer=OLD, config="rl.toml")
 POD = {"gpus": {"driver": "580.65.06"}}
 
 
@@ -44,7 +44,9 @@ def judged(
         "versions": {**base, **versions},
         "imports": imports or {"reverse_text": None},
     }
-    return judges.judge(stack, POD if pod is None else pod, Wanted(trainer, "rl.toml"))
+    return judges.judge(
+        stack, POD if pod is None else pod, Wanted(trainer=trainer, config="rl.toml")
+    )
 
 
 def state(checks: list[Check], identifier: str, title: str = "") -> str:
@@ -168,5 +170,7 @@ def test_a_server_by_itself_needs_no_environment() -> None:
     stack = {"python": "/p", "versions": VERSIONS[OLD], "imports": {}}
     assert "env-not-installed" not in [
         check.id
-        for check in judges.judge(stack, POD, Wanted(OLD, "infer.toml", component="inference"))
+        for check in judges.judge(
+            stack, POD, Wanted(trainer=OLD, config="infer.toml", component="inference")
+        )
     ]

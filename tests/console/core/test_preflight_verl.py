@@ -14,7 +14,7 @@ from bs4_console.core.preflight_check import GIB, Check, Wanted
 from tests.console.core.test_preflight import FACTS, Agent
 from tests.console.core.test_preflight_run import run
 
-START = Wanted("verl", "c.toml", "demo", cwd="verl")
+START = Wanted(trainer="verl", config="c.toml", run="demo", cwd="verl")
 POD = {"gpus": {"driver": "570.148.08"}}
 #: A rented machine's own interpreter, as its owner set it up by hand.
 HOST = {

@@ -31,14 +31,14 @@ async def test_the_journal_is_released_only_where_one_may_act(
     mirror, channel = Mirror(tmp_path), Channel()
     mirror.use("0123456789abcdef0123456789abcdef")
     mirror.append("journal", "1:0", "1:3", b"{}\n")
-    await PodReader(PodState("a", read_only=read_only), mirror).release(channel)  # type: ignore[arg-type]
+    await PodReader(PodState(name="a", read_only=read_only), mirror).release(channel)  # type: ignore[arg-type]
     assert [action["kind"] for action in channel.sent] == ([] if read_only else ["release"])
     mirror.close()
 
 
 @pytest.mark.parametrize("kind", ["playbook", "launch", "stop", "adopt", "mode", "note"])
 async def test_every_action_is_refused_without_a_link(kind: str, tmp_path: Path) -> None:
-    session = PodSession(PodState("a", read_only=True), None, Mirror(tmp_path), "who")  # type: ignore[arg-type]
+    session = PodSession(PodState(name="a", read_only=True), None, Mirror(tmp_path), "who")  # type: ignore[arg-type]
     with pytest.raises(RefusedError) as refused:
         await session.submit(kind, run="r")
     assert refused.value.exit_code == 4

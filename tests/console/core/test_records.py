@@ -186,7 +186,7 @@ def test_everything_that_an_agent_has_recorded_passes() -> None:
 
 
 def test_a_pod_with_too_many_runs_or_incidents_shows_the_first_ones(tmp_path: Path) -> None:
-    reader = PodReader(PodState("pod"), Mirror(tmp_path, write=False))
+    reader = PodReader(PodState(name="pod"), Mirror(tmp_path, write=False))
     for number in range(RUNS_MOST + 5):
         reader._apply(
             "journal",
@@ -209,7 +209,7 @@ def test_a_pod_with_too_many_runs_or_incidents_shows_the_first_ones(tmp_path: Pa
     "kind", ["_init__", "_class__", "_dict__", "forget_rotations", "action_step"]
 )
 def test_a_type_is_no_way_to_call_any_method_of_the_ledger(kind: str, tmp_path: Path) -> None:
-    state = PodState("pod")
+    state = PodState(name="pod")
     state.apply_journal(journal(type="run", event="registered", run="r"))
     state.apply_journal(journal(type=kind, run="r"))
     state.apply_journal(journal(type="sync", event=kind, run="r"))

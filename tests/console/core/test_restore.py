@@ -24,17 +24,17 @@ LAUNCH: dict[str, Any] = {
     "processes": 2,
 }
 ASKED = Asked(
-    "demo",
-    "prime-rl",
-    "/r/rl.toml",
-    "/p",
-    "/p/outputs",
-    20,
-    False,
-    "trainer",
-    2,
-    tuple(LAUNCH["overrides"]),
-    {"WORD": "a b"},
+    run="demo",
+    trainer="prime-rl",
+    config="/r/rl.toml",
+    cwd="/p",
+    output_dir="/p/outputs",
+    resume=20,
+    fresh=False,
+    component="trainer",
+    processes=2,
+    overrides=tuple(LAUNCH["overrides"]),
+    env={"WORD": "a b"},
 )
 
 
@@ -48,7 +48,12 @@ def test_an_agent_of_before_tells_only_its_config() -> None:
         name: LAUNCH[name] for name in ("run", "trainer", "config", "cwd", "output_dir", "resume")
     }
     assert restore.launch_of({"launch": bare}) == Asked(
-        "demo", "prime-rl", "/r/rl.toml", "/p", "/p/outputs", 20
+        run="demo",
+        trainer="prime-rl",
+        config="/r/rl.toml",
+        cwd="/p",
+        output_dir="/p/outputs",
+        resume=20,
     )
     assert not restore.recorded({"launch": bare})
 
@@ -62,7 +67,9 @@ def test_what_is_typed_asks_for_the_same() -> None:
     options.overrides = behind
     assert asked_by(options) == ASKED
     assert options.pod == "alpha"
-    plain = restore.command_of(Asked("demo", "prime-rl", "c.toml", resume=5), "alpha")
+    plain = restore.command_of(
+        Asked(run="demo", trainer="prime-rl", config="c.toml", resume=5), "alpha"
+    )
     assert plain.endswith("--resume 5")
 
 

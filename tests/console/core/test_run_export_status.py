@@ -14,8 +14,8 @@ NOW = 1_767_225_600.0  # 2026-01-01 00:00 UTC
 
 def test_an_entry_has_the_six_points() -> None:
     run = RunRecord(
-        "a",
-        "RUNNING",
+        name="a",
+        status="RUNNING",
         step=99,
         max_steps=1000,
         pace_s=220.0,
@@ -44,7 +44,7 @@ def test_an_entry_has_the_six_points() -> None:
     ],
 )
 def test_health(word: str, health: str) -> None:
-    assert f"**Health**: {health}" in status.entry(RunRecord("a", word), NOW)
+    assert f"**Health**: {health}" in status.entry(RunRecord(name="a", status=word), NOW)
 
 
 @pytest.mark.parametrize("before", ["", "# Status", "# Status\n", "# Status\n\n"])

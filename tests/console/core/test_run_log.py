@@ -156,8 +156,8 @@ def test_an_export_can_be_imported_again(log: RunLog, tmp_path: Path) -> None:
 
 def test_a_run_of_its_own_gets_a_section(log: RunLog, tmp_path: Path) -> None:
     own = RunRecord(
-        "owl-v1",
-        "FAILED",
+        name="owl-v1",
+        status="FAILED",
         date="2026-02-01",
         model="example/owl",
         pod="pod-a",

@@ -97,7 +97,7 @@ class Line:
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
         self._real = LocalTransport(
-            Pod("here", "localhost", provider="local"), environment=agent._environment
+            Pod(name="here", host="localhost", provider="local"), environment=agent._environment
         )
 
     async def open(self, progress: Callable[[str], None], *, deploy: bool = True) -> Duplex:
@@ -171,7 +171,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 async def watching(
     agent: Agent, mirror: Path | None, *, synced: bool = True
 ) -> AsyncIterator[PodSession]:
-    session = PodSession(PodState("here"), agent.transport, Mirror(mirror), "tester")
+    session = PodSession(PodState(name="here"), agent.transport, Mirror(mirror), "tester")
     life = asyncio.create_task(session.run())
     try:
         if synced:
@@ -389,10 +389,10 @@ async def test_a_submission_whose_link_is_lost_under_it_is_made_again_and_happen
 async def test_a_command_gets_the_first_error_at_once_and_a_lost_link_back_in_time(
     agent: Agent, tmp_path: Path
 ) -> None:
-    never = PodSession(PodState("here"), agent.transport, Mirror(None), "tester", deploy=False)
+    never = PodSession(PodState(name="here"), agent.transport, Mirror(None), "tester", deploy=False)
     with pytest.raises(NoAgent):
         await never.run_once(60.0)
-    session = PodSession(PodState("here"), agent.transport, Mirror(None), "tester")
+    session = PodSession(PodState(name="here"), agent.transport, Mirror(None), "tester")
     life = asyncio.create_task(session.run_once(2.0))
     await session.synced(LONG_S)
     agent.unplug()
@@ -408,7 +408,7 @@ async def test_waiting_for_the_first_state_outlasts_a_link_that_is_lost_meanwhil
     agent: Agent,
 ) -> None:
     """Each of the first wires is cut in the middle of another answer."""
-    session = PodSession(PodState("here"), agent.transport, Mirror(None), "tester")
+    session = PodSession(PodState(name="here"), agent.transport, Mirror(None), "tester")
     cuts = ["stat", "list", "seek-line"]
 
     class Cutting(Line):
@@ -471,7 +471,7 @@ async def test_what_trying_again_cannot_mend_waits_for_a_person(agent: Agent) ->
                 raise HostKeyChanged("Another key.", "Ask.", "SHA256:a", "SHA256:b")
             return await super().open(progress, deploy=deploy)
 
-    session = PodSession(PodState("here"), lambda: Changed(agent), Mirror(None), "tester")
+    session = PodSession(PodState(name="here"), lambda: Changed(agent), Mirror(None), "tester")
     life = asyncio.create_task(session.run())
     try:
         await until(lambda: session.state.link.state == "HOST KEY CHANGED")
@@ -575,7 +575,7 @@ async def test_what_is_not_understood_is_noted_and_the_rest_is_taken(tmp_path: P
         + b"\n"
     )
     odd = Odd(data)
-    session = PodSession(PodState("odd"), lambda: odd, Mirror(tmp_path / "m"), "tester")
+    session = PodSession(PodState(name="odd"), lambda: odd, Mirror(tmp_path / "m"), "tester")
     life = asyncio.create_task(session.run())
     try:
         await until(lambda: "fine" in session.state.runs)

@@ -19,15 +19,15 @@ def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_what_was_kept_is_found(own_state: Path) -> None:
     left = Settings(
-        "bs4-light",
-        "h100",
-        "pod",
-        "age",
-        True,
-        "h100-a",
-        "math-7b",
-        "log",
-        "trainer",
+        theme="bs4-light",
+        filter="h100",
+        group="pod",
+        sort="age",
+        show_old=True,
+        pod="h100-a",
+        run="math-7b",
+        place="log",
+        source="trainer",
         quiet=True,
         silenced=["h100-b"],
     )

@@ -21,7 +21,7 @@ TRAINERS = ("prime-rl-2026-01", "prime-rl")
 
 @pytest.mark.parametrize("trainer", TRAINERS)
 def test_a_stack_is_a_recipe_that_the_agent_takes(trainer: str) -> None:
-    body = Recipe(trainer, environments=("owner/some-env",)).body(Credentials())
+    body = Recipe(trainer=trainer, environments=("owner/some-env",)).body(Credentials())
     recipe = read(body)
     assert recipe.trainer == trainer
     assert recipe.repository.startswith("https://github.com/")
@@ -32,13 +32,13 @@ def test_a_stack_is_a_recipe_that_the_agent_takes(trainer: str) -> None:
 
 def test_what_is_given_goes_before_what_the_stack_says() -> None:
     body = Recipe(
-        "prime-rl",
-        "there",
-        "https://example.org/r",
-        "feed1234",
-        (),
-        "https://example.org/uv.sh",
-        8192,
+        trainer="prime-rl",
+        directory="there",
+        repository="https://example.org/r",
+        revision="feed1234",
+        environments=(),
+        uv="https://example.org/uv.sh",
+        nofile=8192,
     ).body(Credentials())
     wanted = {
         "directory": "there",
@@ -52,7 +52,7 @@ def test_what_is_given_goes_before_what_the_stack_says() -> None:
 
 def test_an_unknown_trainer_is_no_recipe() -> None:
     with pytest.raises(UsageError, match="prime-rl-2026-01"):
-        Recipe("verl").body(Credentials())
+        Recipe(trainer="verl").body(Credentials())
 
 
 @pytest.mark.parametrize(
@@ -78,17 +78,26 @@ def test_a_variable_is_set_only_where_it_exists(vllm: str, names: list[str]) -> 
 
 def test_only_the_same_recipe_is_the_set_up_that_runs() -> None:
     recipe, given = (
-        Recipe("prime-rl", environments=("a/b",)),
+        Recipe(trainer="prime-rl", environments=("a/b",)),
         Credentials({"wandb": {"key": "abcd"}}),
     )
     running = read(recipe.body(given)).as_dict()
     action = ActionView(
-        "K", "setup", "t", "", "running", 0.0, 0.0, body={"plan": {"recipe": running}}
+        key="K",
+        kind="setup",
+        who="t",
+        run="",
+        state="running",
+        accepted_t=0.0,
+        updated_t=0.0,
+        body={"plan": {"recipe": running}},
     )
     assert setup.same(action, recipe, given)
     assert not setup.same(action, recipe, Credentials())
-    assert not setup.same(action, Recipe("prime-rl", environments=("a/c",)), given)
-    assert not setup.same(action, Recipe("prime-rl", "rl", environments=("a/b",)), given)
+    assert not setup.same(action, Recipe(trainer="prime-rl", environments=("a/c",)), given)
+    assert not setup.same(
+        action, Recipe(trainer="prime-rl", directory="rl", environments=("a/b",)), given
+    )
 
 
 LINES = """
@@ -107,8 +116,8 @@ def test_lines_of_an_env_file_become_credentials_that_show_only_their_names() ->
     assert json.loads(found.payload())["wandb"] == {"key": "abc=def/1"}
     assert json.loads(found.payload())["b2"] == {"key_id": "id12", "key": 'key\\"+/'}
     assert (
-        "abc"
-        not in f"{found} {found!r} {vars(Recipe('prime-rl'))} {Recipe('prime-rl').body(found)}"
+        "abc" not in f"{found} {found!r} {vars(Recipe(trainer='prime-rl'))} "
+        f"{Recipe(trainer='prime-rl').body(found)}"
     )
     assert (Credentials().payload(), bool(Credentials())) == (b"", False)
 

@@ -39,7 +39,15 @@ def test_a_pod_that_the_inventory_does_not_know_is_reached_by_its_address(
 
 def test_the_inventory_says_key_jump_and_port(tmp_path: Path) -> None:
     Inventory().add(
-        Pod("a", "h.example", 2222, "root", "~/.ssh/k", "root@jump:22", ssh_config=False)
+        Pod(
+            name="a",
+            host="h.example",
+            port=2222,
+            user="root",
+            identity_file="~/.ssh/k",
+            jump="root@jump:22",
+            ssh_config=False,
+        )
     )
     assert shell.argv("a", "root@h.example:2222") == [
         "ssh",
@@ -60,10 +68,10 @@ def test_the_inventory_says_key_jump_and_port(tmp_path: Path) -> None:
 def test_the_host_key_that_was_confirmed_for_the_pod_counts(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "known_hosts").write_text("")
-    words = shell.of_pod(Pod("a", "h.example"))
+    words = shell.of_pod(Pod(name="a", host="h.example"))
     assert f'UserKnownHostsFile="{tmp_path}/data/known_hosts"' in words
     assert "HostKeyAlias=a" in words
 
 
 def test_a_pod_here_is_the_persons_own_shell() -> None:
-    assert shell.of_pod(Pod("here", "localhost", provider="local")) == ["/bin/dash"]
+    assert shell.of_pod(Pod(name="here", host="localhost", provider="local")) == ["/bin/dash"]

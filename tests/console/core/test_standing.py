@@ -29,7 +29,7 @@ class Live:
     """
 
     def __init__(self, refuses: str = "") -> None:
-        self.state, self.refuses = PodState("alpha"), refuses
+        self.state, self.refuses = PodState(name="alpha"), refuses
         self.submitted: list[dict[str, Any]] = []
 
     def told(self, type_: str, **fields: Any) -> None:

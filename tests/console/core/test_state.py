@@ -13,7 +13,7 @@ from bs4_console.core.state import Link, PodState
 
 
 def pod(*records: dict[str, Any]) -> PodState:
-    state = PodState("pod-a")
+    state = PodState(name="pod-a")
     for number, record in enumerate(records):
         state.apply_journal(
             {"t": 100.0 + number, "m": 1.0, "b": "boot", "seq": number + 1, **record}
@@ -88,7 +88,7 @@ def test_the_age_of_a_step_is_the_pods_whenever_it_was_read() -> None:
 
 
 def test_telemetry_that_was_kept_is_as_old_as_it_says() -> None:
-    state = PodState("pod-a")
+    state = PodState(name="pod-a")
     assert state.age() is None
     assert state.stale
     state.apply_telemetry({"t": time.time() - 3600, "runs": []}, kept=True)

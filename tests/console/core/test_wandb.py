@@ -210,7 +210,7 @@ def test_a_netrc_file_that_others_read_or_nobody_understands(tmp_path: Path) -> 
 
 
 def pod(*, step: int | None = 9, alive: bool = True, tracked: Any = (OURS,)) -> PodState:
-    state = PodState("pod-a")
+    state = PodState(name="pod-a")
     for record in (
         {
             "type": "run",

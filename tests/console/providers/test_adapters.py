@@ -31,7 +31,7 @@ from bs4_console.providers.errors import (
 
 from .conftest import CONTEXT, PUBLIC_KEY, adapter, key_of
 
-WANT = Want("H100", 2, max_price=20.0, disk_gb=100)
+WANT = Want(gpu="H100", count=2, max_price=20.0, disk_gb=100)
 LABEL = label_of("qwen-grpo", "01KAPRACTCE0000000000000AA")
 
 
@@ -83,13 +83,13 @@ async def test_the_offers_of_one_search_are_the_same_on_the_next_and_fit(
     assert first
     assert [offer.key for offer in first] == [offer.key for offer in second]
     assert [offer.price for offer in first] == sorted(offer.price for offer in first)
-    assert await provider.offers(Want("H100", 16)) == []
-    assert await provider.offers(Want("B200", 2)) == []
-    assert await provider.offers(Want("H100", 2, disk_gb=90_000)) == [] or name in (
+    assert await provider.offers(Want(gpu="H100", count=16)) == []
+    assert await provider.offers(Want(gpu="B200", count=2)) == []
+    assert await provider.offers(Want(gpu="H100", count=2, disk_gb=90_000)) == [] or name in (
         "runpod",
         "verda",
     )  # whose disks have no end
-    assert await provider.offers(Want("H100", 2, region="nowhere")) == []
+    assert await provider.offers(Want(gpu="H100", count=2, region="nowhere")) == []
 
 
 async def test_prices_are_for_the_whole_machine_with_its_disk(
@@ -110,7 +110,7 @@ async def test_prices_are_for_the_whole_machine_with_its_disk(
 async def test_interruptible_offers_come_only_from_those_who_sell_them(
     cloud: Cloud, client: httpx.AsyncClient
 ) -> None:
-    want = Want("H100", 2, interruptible=True)
+    want = Want(gpu="H100", count=2, interruptible=True)
     for name in providers.NAMES:
         provider = adapter(cloud, name, client)
         offers = await provider.offers(want)
@@ -126,20 +126,20 @@ async def test_vast_is_searched_by_place_reliability_cuda_and_disk(
     vast = adapter(cloud, "vast", client)
 
     async def ids(**more: object) -> list[str]:
-        return [offer.id for offer in await vast.offers(Want("H100", 2, **more))]  # type: ignore[arg-type]
+        return [offer.id for offer in await vast.offers(Want(gpu="H100", count=2, **more))]  # type: ignore[arg-type]
 
     assert await ids() == ["503", "502", "501"]
     assert await ids(reliability=0.99) == ["502", "501"]
     assert await ids(cuda="12.8") == ["503", "502"]
     assert await ids(region="nl") == ["501"]
-    assert [offer.id for offer in await vast.offers(Want("H100-PCIe", 2))] == ["501"]
+    assert [offer.id for offer in await vast.offers(Want(gpu="H100-PCIe", count=2))] == ["501"]
 
 
 async def test_an_interruptible_vast_machine_is_rented_with_a_bid_and_not_on_demand(
     cloud: Cloud, client: httpx.AsyncClient
 ) -> None:
     vast = adapter(cloud, "vast", client)
-    await _rented(vast, Want("H100", 2, interruptible=True))
+    await _rented(vast, Want(gpu="H100", count=2, interruptible=True))
     (sent,) = cloud.sent("vast", "create")
     assert sent.body["price"] == pytest.approx(1.90)
     assert next(iter(cloud.market.rented.values())).spot
@@ -149,7 +149,7 @@ async def test_a_bid_that_is_too_low_leaves_a_stopped_machine_which_is_seen(
     cloud: Cloud, client: httpx.AsyncClient
 ) -> None:
     vast = adapter(cloud, "vast", client)
-    want = Want("H100", 2, interruptible=True)
+    want = Want(gpu="H100", count=2, interruptible=True)
     offer = (await vast.offers(want))[0]
     next(goods for goods in cloud.market.goods if goods.id == offer.id).bid = 9.0
     with pytest.raises(Refused):
@@ -161,7 +161,7 @@ async def test_a_bid_that_is_too_low_leaves_a_stopped_machine_which_is_seen(
 
 async def test_an_outbid_machine_says_so(cloud: Cloud, client: httpx.AsyncClient) -> None:
     vast = adapter(cloud, "vast", client)
-    _, machine_id = await _rented(vast, Want("H100", 2, interruptible=True))
+    _, machine_id = await _rented(vast, Want(gpu="H100", count=2, interruptible=True))
     await _until(vast, machine_id, "running")
     cloud.market.outbid(machine_id)
     machine = await _until(vast, machine_id, "stopped")
@@ -180,7 +180,7 @@ async def test_lists_are_read_to_their_last_page(
             cloud.market.rent(goods, "somebody else's")
         assert len(await adapter(cloud, name, client).machines()) == 8
     else:
-        assert len(await adapter(cloud, name, client).offers(Want("RTX-4090", 2))) == 1
+        assert len(await adapter(cloud, name, client).offers(Want(gpu="RTX-4090", count=2))) == 1
         assert {request.one("page") for request in cloud.sent("prime", "offers")} == {"1", "2"}
 
 
@@ -393,7 +393,7 @@ async def test_only_the_apis_own_404_says_that_a_machine_is_gone(
         return httpx.Response(404, content=page)
 
     async for provider in _answering(name, answer):
-        machine = Machine(name, "7", LABEL, "running", "running")
+        machine = Machine(provider=name, id="7", label=LABEL, state="running", raw_state="running")
         if gone:
             assert await provider.machine("7") is None
             await provider.terminate(machine)
@@ -509,7 +509,7 @@ async def test_whether_the_volume_is_gone_is_not_guessed() -> None:
 
 async def test_the_price_of_a_machine_at_verda_is_that_of_its_offer() -> None:
     async for verda in _answering("verda", _Verda()):
-        (offer,) = await verda.offers(Want("H100", 2, disk_gb=200))
+        (offer,) = await verda.offers(Want(gpu="H100", count=2, disk_gb=200))
         found = await verda.machine("i1")
         assert found is not None
         assert offer.price == pytest.approx(4.2)
@@ -522,6 +522,6 @@ async def test_no_other_currency_is_taken_for_dollars() -> None:
         with pytest.raises(BadAnswer, match="in EUR, not in US dollars"):
             await verda.offers(WANT)
     async for verda in _answering("verda", _Verda(disk="eur")):
-        (offer,) = await verda.offers(Want("H100", 2, disk_gb=200))
+        (offer,) = await verda.offers(Want(gpu="H100", count=2, disk_gb=200))
         assert offer.price == pytest.approx(4.0)
         assert offer.notes == ("its disk costs 0.2000 EUR an hour more",)

@@ -49,7 +49,7 @@ QUICK = Patience(
     looks=3, refused_looks=2, every_s=0.01, list_s=0.3, boot_s=3.0, end_s=1.0, poll_s=0.02
 )
 RUN = "qwen-grpo"
-WANT = Want("H100", 2, max_price=20.0)
+WANT = Want(gpu="H100", count=2, max_price=20.0)
 MAKING = ("500-after", "drop-after", "not-json", "refuse-after", "twice", "empty", "lag")
 FAILING = ("500", "502-html", "drop", "429", "403", "401", "refuse", "redirect", "429-daily")
 
@@ -242,7 +242,7 @@ async def test_a_low_bid_that_left_a_machine_is_adopted_and_nothing_else_rented(
     cloud: Cloud, client: httpx.AsyncClient, quiet: Path
 ) -> None:
     rent, _ = console(cloud, client)
-    want = Want("H100", 2, max_price=9.0, interruptible=True)
+    want = Want(gpu="H100", count=2, max_price=9.0, interruptible=True)
     plan = await rent.plan(want, RUN)
     first = adapter(cloud, "vast", client)
     real = first.offers
@@ -387,13 +387,13 @@ async def test_the_cap_is_for_the_whole_machine_and_the_cheapest_above_it_is_nam
     with pytest.raises(
         NoOffers, match=r"under \$3\.00 an hour; the cheapest is \$3\.93 at vast \(Quebec, CA\)"
     ) as caught:
-        await rent.plan(Want("H100", 2, max_price=3.0), RUN)
+        await rent.plan(Want(gpu="H100", count=2, max_price=3.0), RUN)
     assert caught.value.cheapest is not None
     with pytest.raises(NoOffers, match="fits"):
-        await rent.plan(Want("H100", 16, max_price=90.0), RUN)
+        await rent.plan(Want(gpu="H100", count=16, max_price=90.0), RUN)
     for cap in (None, 0.0, float("nan"), float("inf")):
         with pytest.raises(NotApplicableError):
-            await rent.plan(Want("H100", 2, max_price=cap), RUN)
+            await rent.plan(Want(gpu="H100", count=2, max_price=cap), RUN)
     assert not cloud.sent("vast", "create")
 
 
@@ -435,7 +435,7 @@ async def test_a_plan_is_carried_out_as_it_was_confirmed_or_not_at_all(
     cloud: Cloud, client: httpx.AsyncClient, quiet: Path
 ) -> None:
     rent, _ = console(cloud, client, "vast")
-    plan = await rent.plan(Want("H100-PCIe", 2, max_price=9.0), RUN)
+    plan = await rent.plan(Want(gpu="H100-PCIe", count=2, max_price=9.0), RUN)
     plan.keep()
     again = Plan.kept(plan.hash[:16])
     assert again == plan
@@ -464,7 +464,7 @@ async def test_a_machine_that_costs_more_than_agreed_is_named_at_once(
     cloud: Cloud, client: httpx.AsyncClient, quiet: Path
 ) -> None:
     rent, _ = console(cloud, client, "vast")
-    plan = await rent.plan(Want("H100", 2, max_price=4.0), RUN)
+    plan = await rent.plan(Want(gpu="H100", count=2, max_price=4.0), RUN)
     real = cloud.market.rent
     cloud.market.rent = lambda *args, **more: real(*args, **{**more, "price": 9.9})  # type: ignore[method-assign]
     with pytest.raises(Dearer, match=r"\$9\.90 .* above the cap of \$4\.00"):
@@ -529,7 +529,15 @@ async def test_only_the_very_machine_is_ended(
     with pytest.raises(
         RefusedError, match="nothing was ended"
     ):  # an id that means another machine by now
-        await rent.terminate(Machine("vast", second.id, "bs4-other", "running", "running"))
+        await rent.terminate(
+            Machine(
+                provider="vast",
+                id=second.id,
+                label="bs4-other",
+                state="running",
+                raw_state="running",
+            )
+        )
     assert len(cloud.market.living()) == 2
 
 
@@ -546,7 +554,7 @@ async def test_orphans_are_those_that_a_console_made_and_nobody_here_knows(
     )
     cloud.market.rent(cloud.market.for_sale("vast")[0], None)
     cloud.market.rent(cloud.market.for_sale("vast")[0], "somebody-else")
-    pods = [Pod("kept", "192.0.2.7", provider="runpod", instance=in_use.id)]
+    pods = [Pod(name="kept", host="192.0.2.7", provider="runpod", instance=in_use.id)]
     listed, failures = await rent.listing(pods)
     assert not failures
     assert [entry.machine.id for entry in listed if entry.orphan] == [stray.id]
@@ -587,7 +595,9 @@ def test_labels_are_exact_and_hold_any_name() -> None:
 
 
 def test_a_line_that_was_being_written_is_told_from_a_broken_journal(quiet: Path) -> None:
-    offer = Offer("vast", "1", "H100-SXM", 2, 4.0, 100, "NL")
+    offer = Offer(
+        provider="vast", id="1", gpu="H100-SXM", count=2, price=4.0, disk_gb=100, region="NL"
+    )
     book = Book()
     with book.alone():
         first = book.intend(RUN, offer, WANT, "alice")
@@ -604,7 +614,9 @@ def test_a_line_that_was_being_written_is_told_from_a_broken_journal(quiet: Path
 
 
 def test_what_is_in_doubt_costs_until_it_is_known(quiet: Path) -> None:
-    offer = Offer("vast", "1", "H100-SXM", 2, 4.0, 100, "NL")
+    offer = Offer(
+        provider="vast", id="1", gpu="H100-SXM", count=2, price=4.0, disk_gb=100, region="NL"
+    )
     book = Book()
     with book.alone():
         intent = book.intend(RUN, offer, WANT, "alice")
@@ -622,9 +634,10 @@ async def test_the_provider_as_a_witness(
     monkeypatch.setenv("BS4_VAST_URL", cloud.url("vast"))
     rent, _ = console(cloud, client, "vast")
     machine = await rent.create(
-        await rent.plan(Want("H100", 2, max_price=9.0, interruptible=True), RUN), PUBLIC_KEY
+        await rent.plan(Want(gpu="H100", count=2, max_price=9.0, interruptible=True), RUN),
+        PUBLIC_KEY,
     )
-    pod = Pod("train", "127.0.0.1", provider="vast", instance=machine.id)
+    pod = Pod(name="train", host="127.0.0.1", provider="vast", instance=machine.id)
     sight = await machine_state(pod)
     assert (sight.state, bool(sight.coverage)) == ("unknown", True)  # no key
     monkeypatch.setenv("VAST_API_KEY", Cloud.KEY)
@@ -639,8 +652,8 @@ async def test_the_provider_as_a_witness(
     cloud.market.end(machine.id)
     sight = await machine_state(pod)
     assert (sight.state, sight.seen_t is not None) == ("gone", True)
-    assert witness_of(Pod("plain", "192.0.2.4")) is None
-    assert (await machine_state(Pod("plain", "192.0.2.4"))).state == "unknown"
+    assert witness_of(Pod(name="plain", host="192.0.2.4")) is None
+    assert (await machine_state(Pod(name="plain", host="192.0.2.4"))).state == "unknown"
     assert isinstance(witness_of(pod), ProviderWitness)
 
 

@@ -220,7 +220,7 @@ def journal(pod: PodState, type_: str, ago: float, **fields: Any) -> None:
 
 
 def connected(name: str, address: str, rtt: float = 0.012, since: float = 7_260) -> PodState:
-    pod = PodState(name, address=address)
+    pod = PodState(name=name, address=address)
     pod.link.state, pod.link.since, pod.link.last_up, pod.link.rtt, pod.link.clock_offset = (
         "up",
         MONO - since,
@@ -999,7 +999,7 @@ def idle() -> RecordedSession:
 
 def first_contact() -> RecordedSession:
     """A pod whose host key nobody has seen."""
-    pod = PodState("spot-9", address="root@192.0.2.99:41100")
+    pod = PodState(name="spot-9", address="root@192.0.2.99:41100")
     pod.link.state, pod.link.since = "host key?", MONO - 30
     pod.link.detail = (
         "192.0.2.99 port 41100 shows a key that is not known yet: "
@@ -1054,7 +1054,7 @@ def noted() -> RecordedSession:
 
 
 def connecting() -> RecordedSession:
-    pod = PodState("h100-e", address="root@198.51.100.91:22")
+    pod = PodState(name="h100-e", address="root@198.51.100.91:22")
     pod.link.state, pod.link.since, pod.progress = (
         "connecting",
         MONO - 2,
@@ -1275,7 +1275,9 @@ def reclaimed() -> RecordedSession:
         *[_sign(ago, "provider", "stopped", outbid, value="outbid") for ago in (170, 100, 40)],
     )
     pod = session.state
-    pod.provider = Sight("stopped", outbid, NOW - 40, looked_t=NOW - 40, raw_state="outbid")
+    pod.provider = Sight(
+        state="stopped", detail=outbid, seen_t=NOW - 40, looked_t=NOW - 40, raw_state="outbid"
+    )
     _ordered(pod, "reason-32b")
     sync(
         pod,
@@ -1304,7 +1306,7 @@ def hung() -> RecordedSession:
         _sign(35, "provider", "running", said, seen_t=NOW - 35, value="RUNNING"),
     )
     session.state.provider = Sight(
-        "running", said, NOW - 35, looked_t=NOW - 35, raw_state="RUNNING"
+        state="running", detail=said, seen_t=NOW - 35, looked_t=NOW - 35, raw_state="RUNNING"
     )
     return session
 
@@ -1322,9 +1324,9 @@ def cut_off() -> RecordedSession:
         {"side": "trainer", "id": "a1", "project": "rl", "entity": "lab", "server": ""}
     ]
     pod.sights["tool-14b"] = Sight(
-        "running",
-        "W&B has it as running, newest step 735.",
-        NOW - 40,
+        state="running",
+        detail="W&B has it as running, newest step 735.",
+        seen_t=NOW - 40,
         looked_t=NOW - 31,
         step=735,
         raw_state="running",
@@ -1381,18 +1383,18 @@ def witnessed() -> RecordedSession:
         {"side": "trainer", "id": "m7", "project": "rl", "entity": "lab", "server": ""}
     ]
     pod.sights["math-7b"] = Sight(
-        "unknown",
-        "W&B has it as crashed, newest step 41.",
-        NOW - 545,
-        "W&B: its heartbeats ended, and W&B cannot tell if the run did",
+        state="unknown",
+        detail="W&B has it as crashed, newest step 41.",
+        seen_t=NOW - 545,
+        coverage="W&B: its heartbeats ended, and W&B cannot tell if the run did",
         looked_t=NOW - 12,
         step=41,
         raw_state="crashed",
     )
     pod.provider = Sight(
-        "running",
-        "vast says that machine 5120 is running.",
-        NOW - 95,
+        state="running",
+        detail="vast says that machine 5120 is running.",
+        seen_t=NOW - 95,
         looked_t=NOW - 95,
         raw_state="running",
     )

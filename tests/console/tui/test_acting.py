@@ -387,6 +387,6 @@ def test_no_agent_is_brought_to_a_read_only_pod(
     from bs4_console.core.inventory import Pod
 
     monkeypatch.setenv("BS4_DATA_DIR", str(tmp_path))
-    assert sessions.session(Pod("a", "h"))._deploy
-    assert not sessions.session(Pod("a", "h", read_only=True))._deploy
-    assert not sessions.session(Pod("a", "h"), read_only=True)._deploy
+    assert sessions.session(Pod(name="a", host="h"))._deploy
+    assert not sessions.session(Pod(name="a", host="h", read_only=True))._deploy
+    assert not sessions.session(Pod(name="a", host="h"), read_only=True)._deploy

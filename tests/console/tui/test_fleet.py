@@ -31,7 +31,14 @@ def row(
         "state": [("✖ critical" if rank == 4 else "● running", "")],
         "wrong": [(trouble, "")],
     }
-    return Row((pod, run), rank, cells, old, trouble, {"pod": pod, "run": run, **values})
+    return Row(
+        key=(pod, run),
+        rank=rank,
+        cells=cells,
+        old=old,
+        trouble=trouble,
+        values={"pod": pod, "run": run, **values},
+    )
 
 
 def names(rows: list[Row]) -> list[str]:

@@ -47,7 +47,15 @@ def verl_above_its_tracker() -> Facts:
 def handed_over(step: int) -> Checkpoint:
     """A step of 2026-01 that nobody saves: its weights went to the engine."""
     place = {"broadcast": OUT / f"run_default/broadcasts/step_{step}"}
-    return Checkpoint(step, place, ("trainer", "orchestrator"), False, GIB, WALL - 600, place)
+    return Checkpoint(
+        step=step,
+        parts=place,
+        missing=("trainer", "orchestrator"),
+        complete=False,
+        bytes=GIB,
+        newest_mtime=WALL - 600,
+        directories=place,
+    )
 
 
 @negative("checkpoint-torn")
@@ -127,10 +135,10 @@ def resumed_where_it_was_asked_to() -> Facts:
 
 def waiting(loop_age: float, **changes: object) -> Facts:
     loop = LogEvent(
-        Event("starting", "trainer", {"what": "loop"}),
-        NOW - loop_age,
-        "Starting training loop",
-        "trainer",
+        event=Event("starting", "trainer", {"what": "loop"}),
+        m=NOW - loop_age,
+        text="Starting training loop",
+        source="trainer",
     )
     barrier = event("barrier", "orchestrator", "Hit async barrier")
     files = StepFiles(orchestrator_checkpoints={20: WALL - 5000, 40: WALL - 4000})

@@ -100,7 +100,9 @@ def a_card_each() -> Facts:
 
 
 def model(name: str, gib: int = 24, **more: Any) -> Facts:
-    small = GpuFacts("ok", "local", {0: 0, 1: 0}, {0: gib * GIB, 1: gib * GIB})
+    small = GpuFacts(
+        state="ok", pids="local", used={0: 0, 1: 0}, total={0: gib * GIB, 1: gib * GIB}
+    )
     return dataclasses.replace(with_config({"model.name": name, **more}), gpus=small)
 
 
@@ -172,7 +174,20 @@ def directories_of_their_own() -> Facts:
 
 
 def command(*words: str) -> Facts:
-    return look(run(members=[Member(identity(10), "launcher", words, True, "descent", 1)]))
+    return look(
+        run(
+            members=[
+                Member(
+                    identity=identity(10),
+                    component="launcher",
+                    cmdline=words,
+                    alive=True,
+                    proof="descent",
+                    attempt=1,
+                )
+            ]
+        )
+    )
 
 
 @positive("secrets-exposed")
@@ -191,7 +206,14 @@ def rollout(*words: str, pid: int = 20) -> Member:
         "/root/.cache/uv/environments-v2/f3/bin/python3",
         "/root/.cache/verifiers/runtimes/scripts/f3.py",
     )
-    return Member(identity(pid), None, (*program, *words), True, "descent", 1)
+    return Member(
+        identity=identity(pid),
+        component=None,
+        cmdline=(*program, *words),
+        alive=True,
+        proof="descent",
+        attempt=1,
+    )
 
 
 OWN_KEY = "kS0dJtX5b3oYw_5cVnq-Yg"
@@ -281,7 +303,9 @@ def words_about_tokens() -> Facts:
 
 @positive("path-drift")
 def minutes_old_and_no_log() -> Facts:
-    elsewhere = ProcessFacts(identity(10), "launcher", cwd=Path("/root/prime-rl-official"))
+    elsewhere = ProcessFacts(
+        identity=identity(10), component="launcher", cwd=Path("/root/prime-rl-official")
+    )
     return look(run(started_m=NOW - 400, around=around(logs_found=False, processes=[elsewhere])))
 
 

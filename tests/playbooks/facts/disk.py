@@ -34,14 +34,18 @@ def eighty_six_percent() -> Facts:
 )
 def half_full() -> Facts:
     return look(
-        run(), disks=[disk(49.0)], shm=Disk("/dev/shm", 8 * GIB, 16 * GIB, 8 * GIB, False, 0.0)
+        run(),
+        disks=[disk(49.0)],
+        shm=Disk(
+            path="/dev/shm", used=8 * GIB, total=16 * GIB, free=8 * GIB, read_only=False, growth=0.0
+        ),
     )
 
 
 @negative("disk-full", "disk-high", "disk-next-checkpoint", "readonly-fs", "dev-shm-full")
 def a_disk_that_does_not_answer() -> Facts:
     """Unknown is neither 0 nor full."""
-    return look(run(), disks=[Disk("/data", runs=("demo",))], shm=None)
+    return look(run(), disks=[Disk(path="/data", runs=("demo",))], shm=None)
 
 
 @negative("disk-high")
@@ -66,7 +70,17 @@ def room_for_twice_the_next_one() -> Facts:
 
 @positive("dev-shm-full")
 def shared_memory_is_used_up() -> Facts:
-    return look(run(), shm=Disk("/dev/shm", 63 << 20, 64 << 20, 1 << 20, False, 0.0))
+    return look(
+        run(),
+        shm=Disk(
+            path="/dev/shm",
+            used=63 << 20,
+            total=64 << 20,
+            free=1 << 20,
+            read_only=False,
+            growth=0.0,
+        ),
+    )
 
 
 @positive("readonly-fs")

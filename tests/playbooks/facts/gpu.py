@@ -24,14 +24,14 @@ def held(**changes: Any) -> Facts:
         **changes,
     }
     one = Holder(
-        identity(99),
-        0,
-        holder["mem"],
-        ("VLLM::EngineCore",),
-        holder["run"],
-        None,
-        holder["dead_run"],
-        True,
+        identity=identity(99),
+        gpu=0,
+        mem=holder["mem"],
+        cmdline=("VLLM::EngineCore",),
+        run=holder["run"],
+        component=None,
+        dead_run=holder["dead_run"],
+        same_user=True,
     )
     return look(starting(events=[REFUSED]), gpus=gpus(holders=[one]))
 
@@ -87,4 +87,4 @@ def two_healthy_cards() -> Facts:
 
 @negative("gpu-row-remap-pending", "gpu-recovery-action", "gpu-off-bus")
 def no_driver_at_all() -> Facts:
-    return look(run(), gpus=GpuFacts("absent"))
+    return look(run(), gpus=GpuFacts(state="absent"))

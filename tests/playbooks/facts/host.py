@@ -13,7 +13,18 @@ from tests.playbooks.facts.made import around, look, run
 
 def limits(nofile: int | None, used: int | None) -> Facts:
     return look(
-        run(around=around(processes=[ProcessFacts(identity(13), "orchestrator", nofile, used)]))
+        run(
+            around=around(
+                processes=[
+                    ProcessFacts(
+                        identity=identity(13),
+                        component="orchestrator",
+                        nofile=nofile,
+                        open_files=used,
+                    )
+                ]
+            )
+        )
     )
 
 

@@ -113,7 +113,17 @@ def gone_after_its_engine() -> Facts:
 @positive("vllm-silent-death")
 def up_and_answering_nothing() -> Facts:
     return look(
-        run(server=ServerProbe("http://localhost:8000", NOW - 50, "ok", NOW, "timeout", NOW, 2))
+        run(
+            server=ServerProbe(
+                url="http://localhost:8000",
+                ever_ok_m=NOW - 50,
+                health="ok",
+                health_m=NOW,
+                answer="timeout",
+                answer_m=NOW,
+                failures=2,
+            )
+        )
     )
 
 
@@ -130,7 +140,17 @@ def the_whole_run_is_ending() -> Facts:
 @negative("vllm-silent-death")
 def one_slow_answer() -> Facts:
     return look(
-        run(server=ServerProbe("http://localhost:8000", NOW - 50, "ok", NOW, "timeout", NOW, 1))
+        run(
+            server=ServerProbe(
+                url="http://localhost:8000",
+                ever_ok_m=NOW - 50,
+                health="ok",
+                health_m=NOW,
+                answer="timeout",
+                answer_m=NOW,
+                failures=1,
+            )
+        )
     )
 
 

@@ -30,7 +30,16 @@ CONFIG: dict[str, Any] = {
 def disk(percent: float = 40.0, total: int = 1000 * GIB, **changes: Any) -> Disk:
     used = int(total * percent / 100)
     return dataclasses.replace(
-        Disk("/data", used, total, total - used, False, 0.0, ("demo",)), **changes
+        Disk(
+            path="/data",
+            used=used,
+            total=total,
+            free=total - used,
+            read_only=False,
+            growth=0.0,
+            runs=("demo",),
+        ),
+        **changes,
     )
 
 
@@ -47,13 +56,13 @@ def saved(
         "orchestrator": OUT / f"run_default/checkpoints/step_{step}",
     }
     return Checkpoint(
-        step,
-        dict(directories),
-        () if complete else missing,
-        complete,
-        size,
-        WALL - age,
-        directories,
+        step=step,
+        parts=dict(directories),
+        missing=() if complete else missing,
+        complete=complete,
+        bytes=size,
+        newest_mtime=WALL - age,
+        directories=directories,
     )
 
 
@@ -66,7 +75,9 @@ def heap(name: str, *sizes: int, first: int = 0) -> Heap:
 
 
 def around(**changes: Any) -> Surroundings:
-    return dataclasses.replace(Surroundings(WALL, logs_found=True, logs_kept=True), **changes)
+    return dataclasses.replace(
+        Surroundings(looked_t=WALL, logs_found=True, logs_kept=True), **changes
+    )
 
 
 def run(trainer: str = OLD, **changes: Any) -> RunFacts:
@@ -80,12 +91,19 @@ def starting(trainer: str = OLD, **changes: Any) -> RunFacts:
 
 
 def look(*runs: RunFacts, **changes: Any) -> Facts:
-    base = {"disks": [disk()], "shm": Disk("/dev/shm", GIB, 16 * GIB, 15 * GIB, False, 0.0)}
+    base = {
+        "disks": [disk()],
+        "shm": Disk(
+            path="/dev/shm", used=GIB, total=16 * GIB, free=15 * GIB, read_only=False, growth=0.0
+        ),
+    }
     return facts(*runs, **{**base, **changes})
 
 
 def gpus(**changes: Any) -> GpuFacts:
-    base = GpuFacts("ok", "local", {0: 60 * GIB, 1: 40 * GIB}, {0: 80 * GIB, 1: 80 * GIB})
+    base = GpuFacts(
+        state="ok", pids="local", used={0: 60 * GIB, 1: 40 * GIB}, total={0: 80 * GIB, 1: 80 * GIB}
+    )
     return dataclasses.replace(base, **changes)
 
 

@@ -18,10 +18,10 @@ def said(
     kind: str, side: str, ago: float, text: str = "", step: int | None = None, **values: Any
 ) -> LogEvent:
     return LogEvent(
-        Event(kind, side, values, step),
-        NOW - ago,
-        text or kind,
-        side,
+        event=Event(kind, side, values, step),
+        m=NOW - ago,
+        text=text or kind,
+        source=side,
         stream=f"log/demo/{side}",
         cursor="1:0",
     )
@@ -249,11 +249,26 @@ def barrier(ago: float) -> Facts:
         said("barrier", "orchestrator", ago, checkpoint=22),
         trainer="prime-rl-2026-01",
     )
-    holder = Holder(identity(14), 1, 1 << 30, ("rank",), "demo", "rank", None, True)
+    holder = Holder(
+        identity=identity(14),
+        gpu=1,
+        mem=1 << 30,
+        cmdline=("rank",),
+        run="demo",
+        component="rank",
+        dead_run=None,
+        same_user=True,
+    )
     return facts(
         base,
         gpus=GpuFacts(
-            "ok", "local", {1: 1 << 30}, {1: 2 << 30}, [holder], util={1: 97.0}, power={1: 0.8}
+            state="ok",
+            pids="local",
+            used={1: 1 << 30},
+            total={1: 2 << 30},
+            holders=[holder],
+            util={1: 97.0},
+            power={1: 0.8},
         ),
     )
 

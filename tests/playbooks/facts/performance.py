@@ -15,15 +15,33 @@ GIB = 1 << 30
 
 def gpus(serving: float, training: float, name: str = "NVIDIA GeForce RTX 4090") -> GpuFacts:
     holders = [
-        Holder(identity(12), 0, 60 * GIB, ("engine",), "demo", "engine", None, True),
-        Holder(identity(15), 1, 40 * GIB, ("rank",), "demo", "rank", None, True),
+        Holder(
+            identity=identity(12),
+            gpu=0,
+            mem=60 * GIB,
+            cmdline=("engine",),
+            run="demo",
+            component="engine",
+            dead_run=None,
+            same_user=True,
+        ),
+        Holder(
+            identity=identity(15),
+            gpu=1,
+            mem=40 * GIB,
+            cmdline=("rank",),
+            run="demo",
+            component="rank",
+            dead_run=None,
+            same_user=True,
+        ),
     ]
     return GpuFacts(
-        "ok",
-        "local",
-        {0: 60 * GIB, 1: 40 * GIB},
-        {0: 80 * GIB, 1: 80 * GIB},
-        holders,
+        state="ok",
+        pids="local",
+        used={0: 60 * GIB, 1: 40 * GIB},
+        total={0: 80 * GIB, 1: 80 * GIB},
+        holders=holders,
         names={0: name, 1: name},
         util={0: serving, 1: training},
         mean_util={0: serving, 1: training},
@@ -98,7 +116,13 @@ def idle_but_not_known_for_long() -> Facts:
     return facts(
         healthy("prime-rl", history=waiting(60.0)),
         gpus=GpuFacts(
-            "ok", "local", few.used, few.total, few.holders, names=few.names, util=few.util
+            state="ok",
+            pids="local",
+            used=few.used,
+            total=few.total,
+            holders=few.holders,
+            names=few.names,
+            util=few.util,
         ),
     )
 
@@ -158,15 +182,24 @@ def checkpointed(gap: float, uploader: str) -> Facts:
         if step and step % 5 == 0:
             events.append(
                 LogEvent(
-                    Event("save", "trainer", {}, step),
-                    m - gap + 1,
-                    f"Saving checkpoint at step {step}",
-                    "trainer",
+                    event=Event("save", "trainer", {}, step),
+                    m=m - gap + 1,
+                    text=f"Saving checkpoint at step {step}",
+                    source="trainer",
                 )
             )
-        events.append(LogEvent(Event("step", "trainer", {}, step), m, f"Step {step}", "trainer"))
+        events.append(
+            LogEvent(
+                event=Event("step", "trainer", {}, step), m=m, text=f"Step {step}", source="trainer"
+            )
+        )
     upload = Member(
-        identity(40), None, (uploader, "sync", "outputs", "b2://bucket"), False, "descent", 1
+        identity=identity(40),
+        component=None,
+        cmdline=(uploader, "sync", "outputs", "b2://bucket"),
+        alive=False,
+        proof="descent",
+        attempt=1,
     )
     base = healthy(events=events, median_step_s=180.0)
     return facts(

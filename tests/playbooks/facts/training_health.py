@@ -130,10 +130,10 @@ def solved_and_flat() -> Facts:
 def _evaluations(*rewards: float, env: str = "bench") -> list[LogEvent]:
     return [
         LogEvent(
-            Event("eval", "orchestrator", {"env": env, "reward": reward}, 10 * n),
-            NOW - 50 + n,
-            f"Evaluated {env}",
-            "orchestrator",
+            event=Event("eval", "orchestrator", {"env": env, "reward": reward}, 10 * n),
+            m=NOW - 50 + n,
+            text=f"Evaluated {env}",
+            source="orchestrator",
         )
         for n, reward in enumerate(rewards, 1)
     ]

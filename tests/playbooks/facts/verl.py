@@ -13,18 +13,28 @@ from tests.playbooks.facts.made import NOW, VERL, look, run, starting
 
 def left(title: str, state: str = "ended") -> Facts:
     driver = Member(
-        identity(20),
-        "launcher",
-        ("python3", "-m", "verl.trainer.main_ppo"),
-        state != "ended",
-        "descent",
-        1,
+        identity=identity(20),
+        component="launcher",
+        cmdline=("python3", "-m", "verl.trainer.main_ppo"),
+        alive=state != "ended",
+        proof="descent",
+        attempt=1,
     )
     return look(
         run(
             VERL,
             state=state,
-            members=[driver, Member(identity(21), None, (title,), True, "descent", 1)],
+            members=[
+                driver,
+                Member(
+                    identity=identity(21),
+                    component=None,
+                    cmdline=(title,),
+                    alive=True,
+                    proof="descent",
+                    attempt=1,
+                ),
+            ],
         )
     )
 

@@ -86,7 +86,9 @@ def local(state: str, *directories: WandbDirectory) -> Facts:
     return look(run(state=state, around=around(wandb=directories)))
 
 
-OFFLINE = WandbDirectory(Path("/w/offline-run-1"), offline=True, synced=False, changed=WALL - 50)
+OFFLINE = WandbDirectory(
+    path=Path("/w/offline-run-1"), offline=True, synced=False, changed=WALL - 50
+)
 
 
 @positive("wandb-offline-unsynced")
@@ -103,7 +105,7 @@ def offline_while_it_trains() -> Facts:
 def synced_since() -> Facts:
     return local(
         "ended",
-        WandbDirectory(Path("/w/offline-run-1"), offline=True, synced=True, changed=WALL - 50),
+        WandbDirectory(path=Path("/w/offline-run-1"), offline=True, synced=True, changed=WALL - 50),
     )
 
 
@@ -111,14 +113,18 @@ def synced_since() -> Facts:
 def of_an_older_run() -> Facts:
     return local(
         "ended",
-        WandbDirectory(Path("/w/offline-run-0"), offline=True, synced=False, changed=WALL - 9000),
+        WandbDirectory(
+            path=Path("/w/offline-run-0"), offline=True, synced=False, changed=WALL - 9000
+        ),
     )
 
 
 def ids(trainer: str, first: str | None, second: str | None, shared: bool = False) -> Facts:
     processes = [
-        ProcessFacts(identity(14), "trainer", wandb_id=first, shared=shared),
-        ProcessFacts(identity(13), "orchestrator", wandb_id=second, shared=shared),
+        ProcessFacts(identity=identity(14), component="trainer", wandb_id=first, shared=shared),
+        ProcessFacts(
+            identity=identity(13), component="orchestrator", wandb_id=second, shared=shared
+        ),
     ]
     return look(run(trainer, around=around(processes=processes)))
 

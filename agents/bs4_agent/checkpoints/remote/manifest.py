@@ -35,7 +35,7 @@ class File:
     sha256: str | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Manifest:
     """`created_t`: wall seconds of the pod. `parts`: part name (trainer, orchestrator, broadcast,
     weights) -> its directory, relative to the output directory. `config`: which of `files` a resume
@@ -102,20 +102,20 @@ class Manifest:
             files = [_file(row) for row in raw["files"]]
             launch = raw.get("launch")
             found = cls(
-                str(raw["run"]),
-                str(raw["trainer"]),
-                _count(raw["step"]),
-                _count(raw["attempt"]),
-                float(raw["created_t"]),
-                files,
-                {str(name): checked(str(path)) for name, path in raw["parts"].items()},
-                str(raw.get("config") or ""),
-                {
+                run=str(raw["run"]),
+                trainer=str(raw["trainer"]),
+                step=_count(raw["step"]),
+                attempt=_count(raw["attempt"]),
+                created_t=float(raw["created_t"]),
+                files=files,
+                parts={str(name): checked(str(path)) for name, path in raw["parts"].items()},
+                config=str(raw.get("config") or ""),
+                wandb={
                     str(name): str(value)
                     for name, value in (raw.get("wandb") or {}).items()
                     if value
                 },
-                None if launch is None else Launched.from_dict(launch),
+                launch=None if launch is None else Launched.from_dict(launch),
             )
         except (ValueError, KeyError, TypeError, AttributeError, BadRequest) as error:
             raise StoreDamaged(

@@ -24,7 +24,7 @@ SCHEMA = "bs4.pointer/1"
 MOST = 64 * 1024
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Pointer:
     """`manifest` is "" in a pointer that another program wrote: then only `step`, `run` and `wandb`
     are known.
@@ -74,17 +74,17 @@ class Pointer:
                 wandb = {"trainer": str(raw["wandb_run_id"])}
             t = _seconds(str(raw.get("timestamp") or ""))
             if "schema" not in raw:
-                return cls(step, str(raw.get("run_id") or ""), t, wandb=wandb)
+                return cls(step=step, run=str(raw.get("run_id") or ""), t=t, wandb=wandb)
             return cls(
-                step,
-                str(raw["run_id"]),
-                t,
-                str(raw["manifest"]),
-                str(raw["manifest_sha256"]),
-                int(raw["bytes"]),
-                str(raw["trainer"]),
-                wandb,
-                str(raw.get("config_version") or ""),
+                step=step,
+                run=str(raw["run_id"]),
+                t=t,
+                manifest=str(raw["manifest"]),
+                manifest_sha256=str(raw["manifest_sha256"]),
+                bytes=int(raw["bytes"]),
+                trainer=str(raw["trainer"]),
+                wandb=wandb,
+                config_version=str(raw.get("config_version") or ""),
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise StoreDamaged(

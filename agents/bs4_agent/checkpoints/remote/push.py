@@ -145,16 +145,16 @@ class Push:
                 left_out=[*launch.left_out, *local.configs.left_out],
             )
         wanted = Manifest(
-            origin.run,
-            origin.trainer,
-            local.step,
-            origin.attempt,
-            local.t,
-            files,
-            local.parts,
-            local.config,
-            origin.wandb,
-            launch,
+            run=origin.run,
+            trainer=origin.trainer,
+            step=local.step,
+            attempt=origin.attempt,
+            created_t=local.t,
+            files=files,
+            parts=local.parts,
+            config=local.config,
+            wandb=origin.wandb,
+            launch=launch,
         )
         if (
             there is not None
@@ -295,15 +295,15 @@ class Push:
     def _write_pointer(self, manifest: Manifest) -> None:
         config = next((file.sha1 for file in manifest.files if file.path == manifest.config), "")
         pointer = Pointer(
-            manifest.step,
-            manifest.run,
-            manifest.created_t,
-            self._layout.manifest(manifest.step),
-            manifest.sha256,
-            manifest.bytes,
-            manifest.trainer,
-            manifest.wandb,
-            config,
+            step=manifest.step,
+            run=manifest.run,
+            t=manifest.created_t,
+            manifest=self._layout.manifest(manifest.step),
+            manifest_sha256=manifest.sha256,
+            bytes=manifest.bytes,
+            trainer=manifest.trainer,
+            wandb=manifest.wandb,
+            config_version=config,
         )
         data = pointer.encode()
         self._store.write(self._layout.pointer, data)

@@ -350,4 +350,13 @@ def _found(
     role: Role,
     what: str = "",
 ) -> Finding:
-    return Finding(failure, run.name, run.attempt, text, evidence, f"health:{what}", severity, role)
+    return Finding(
+        failure=failure,
+        run=run.name,
+        attempt=run.attempt,
+        summary=text,
+        evidence=evidence,
+        anchor=f"health:{what}",
+        severity=severity,
+        role=role,
+    )

@@ -91,12 +91,12 @@ def inference_exited_clean(
     text = "The inference server has shut down in order, and the launcher waits on."
     return [
         Finding(
-            "inference-exited-clean",
-            run.name,
-            run.attempt,
-            text,
-            evidence,
-            f"exit:{gone.identity.pid}:{gone.identity.start_ticks}",
+            failure="inference-exited-clean",
+            run=run.name,
+            attempt=run.attempt,
+            summary=text,
+            evidence=evidence,
+            anchor=f"exit:{gone.identity.pid}:{gone.identity.start_ticks}",
         )
     ]
 
@@ -124,12 +124,12 @@ def _ended_in_order(run: RunFacts) -> list[Finding]:
     anchor = _anchor_of_end(run, said)
     return [
         Finding(
-            "inference-exited-clean",
-            run.name,
-            run.attempt,
-            text,
-            [said.evidence(), refused.evidence()],
-            anchor,
+            failure="inference-exited-clean",
+            run=run.name,
+            attempt=run.attempt,
+            summary=text,
+            evidence=[said.evidence(), refused.evidence()],
+            anchor=anchor,
         )
     ]
 
@@ -309,11 +309,11 @@ def _probe(run: RunFacts, text: str) -> dict[str, Any]:
 def _finding(run: RunFacts, summary: str, evidence: list[dict[str, Any]], anchor: str) -> Finding:
     resumable = any(c.complete for c in run.checkpoints)
     return Finding(
-        "vllm-silent-death",
-        run.name,
-        run.attempt,
-        summary,
-        evidence,
-        anchor,
+        failure="vllm-silent-death",
+        run=run.name,
+        attempt=run.attempt,
+        summary=summary,
+        evidence=evidence,
+        anchor=anchor,
         playbook=None if resumable else "start-afresh",
     )

@@ -292,5 +292,12 @@ def _found(
     what: str = "",
 ) -> Finding:
     return Finding(
-        failure, run.name, run.attempt, text, evidence, f"performance:{what}", severity, role
+        failure=failure,
+        run=run.name,
+        attempt=run.attempt,
+        summary=text,
+        evidence=evidence,
+        anchor=f"performance:{what}",
+        severity=severity,
+        role=role,
     )

@@ -42,7 +42,14 @@ def async_barrier_wait(
     anchor = f"barrier:{run.trainer_side.last_step}:{run.orchestrator_side.last_step}"
     return [
         Finding(
-            "async-barrier-wait", run.name, run.attempt, text, evidence, anchor, "info", "symptom"
+            failure="async-barrier-wait",
+            run=run.name,
+            attempt=run.attempt,
+            summary=text,
+            evidence=evidence,
+            anchor=anchor,
+            severity="info",
+            role="symptom",
         )
     ]
 
@@ -68,14 +75,14 @@ def packer_starved(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -
     evidence = [timeouts[0].evidence(), timeouts[-1].evidence()]
     return [
         Finding(
-            "packer-starved",
-            run.name,
-            run.attempt,
-            text,
-            evidence,
-            f"packer:{step}",
-            "info",
-            "symptom",
+            failure="packer-starved",
+            run=run.name,
+            attempt=run.attempt,
+            summary=text,
+            evidence=evidence,
+            anchor=f"packer:{step}",
+            severity="info",
+            role="symptom",
         )
     ]
 
@@ -117,14 +124,14 @@ def drain_deadlock(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -
     evidence = [paused.evidence(), *([finished.evidence()] if finished else [])]
     return [
         Finding(
-            "drain-deadlock",
-            run.name,
-            run.attempt,
-            text,
-            evidence,
-            f"drain:{run.trainer_side.last_step}",
-            "critical",
-            "root",
+            failure="drain-deadlock",
+            run=run.name,
+            attempt=run.attempt,
+            summary=text,
+            evidence=evidence,
+            anchor=f"drain:{run.trainer_side.last_step}",
+            severity="critical",
+            role="root",
         )
     ]
 
@@ -164,7 +171,14 @@ def nccl_startup_hang(
         a.last.evidence() for a in (sides[ORCHESTRATOR], sides[TRAINER]) if a.last is not None
     ]
     return [
-        Finding("nccl-startup-hang", run.name, run.attempt, text, evidence, f"nccl:{run.attempt}")
+        Finding(
+            failure="nccl-startup-hang",
+            run=run.name,
+            attempt=run.attempt,
+            summary=text,
+            evidence=evidence,
+            anchor=f"nccl:{run.attempt}",
+        )
     ]
 
 

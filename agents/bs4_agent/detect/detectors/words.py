@@ -22,16 +22,16 @@ def found(
     """One finding; role and severity are left to the playbook, which the engine fills in."""
     return [
         Finding(
-            failure,
-            run.name,
-            run.attempt,
-            summary,
-            evidence,
-            anchor,
-            None,
-            None,
-            coverage,
-            playbook,
+            failure=failure,
+            run=run.name,
+            attempt=run.attempt,
+            summary=summary,
+            evidence=evidence,
+            anchor=anchor,
+            severity=None,
+            role=None,
+            coverage=coverage,
+            playbook=playbook,
         )
     ]
 

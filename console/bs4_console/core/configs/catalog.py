@@ -10,7 +10,7 @@ from bs4_console.core.assets import find
 from bs4_console.core.configs.findings import Edit, Finding, Level
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Rule:
     """`needs`: the option without which the rule cannot speak, or "" for the file alone."""
 
@@ -26,7 +26,7 @@ class Rule:
 @functools.cache
 def rules() -> dict[str, Rule]:
     with (find("configs") / "rules.toml").open("rb") as handle:
-        return {name: Rule(name, **fields) for name, fields in tomllib.load(handle).items()}
+        return {name: Rule(id=name, **fields) for name, fields in tomllib.load(handle).items()}
 
 
 def finding(
@@ -39,4 +39,11 @@ def finding(
 ) -> Finding:
     """A finding of a rule; its level and fix unless others are given."""
     known = rules()[rule]
-    return Finding(rule, level or known.level, line, message, fix or known.fix, edits)
+    return Finding(
+        id=rule,
+        level=level or known.level,
+        line=line,
+        message=message,
+        fix=fix or known.fix,
+        edits=edits,
+    )

@@ -120,7 +120,11 @@ def _finding(document: Document, refusal: Refusal, name: str) -> Finding:
             "Correct it.",
         )
     return Finding(
-        "schema", "error", _line(document, refusal), message, f"{fix} So says {name} on the pod."
+        id="schema",
+        level="error",
+        line=_line(document, refusal),
+        message=message,
+        fix=f"{fix} So says {name} on the pod.",
     )
 
 

@@ -30,7 +30,7 @@ class BadToml(tomllib.TOMLDecodeError):
         self.line, self.what = line, what
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Document:
     """`data` is what tomllib read, with the files of `toml_files` over it where the trainer does
     so. `findings`: what reading found.
@@ -113,8 +113,8 @@ def read_toml(file: File, follow: bool = False) -> Document:
     try:
         data = parse(text)
     except BadToml as error:
-        return Document(file, text, {}, {}, [broken(error)])
-    document = Document(file, text, data, lines_of(text))
+        return Document(file=file, text=text, data={}, lines={}, findings=[broken(error)])
+    document = Document(file=file, text=text, data=data, lines=lines_of(text))
     if follow and isinstance(data.get("toml_files"), list):
         _follow(document)
     return document
@@ -174,7 +174,13 @@ def broken(error: BadToml) -> Finding:
         fix = "A key or table may stand only once."
     elif "byte order" in error.what:
         fix = "Save it as UTF-8 without one."
-    return Finding("toml", "error", error.line, f"This is not valid TOML: {error.what}.", fix)
+    return Finding(
+        id="toml",
+        level="error",
+        line=error.line,
+        message=f"This is not valid TOML: {error.what}.",
+        fix=fix,
+    )
 
 
 def _resolved(file: File) -> File:
@@ -205,11 +211,11 @@ def _follow(document: Document) -> None:
         except (UsageError, BadToml) as error:
             document.findings.append(
                 Finding(
-                    "schema",
-                    "error",
-                    line,
-                    f"{file.name}, named by toml_files, cannot be read: {error}",
-                    "Correct the name or the file.",
+                    id="schema",
+                    level="error",
+                    line=line,
+                    message=f"{file.name}, named by toml_files, cannot be read: {error}",
+                    fix="Correct the name or the file.",
                 )
             )
             continue

@@ -25,7 +25,7 @@ class Edit:
     to: Path = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Finding:
     """`id` is a rule's, or `schema` (only the trainer's own schema says so), or `toml`/`yaml` (the
     file cannot be read). `line` is 1-based. `fix` is a sentence for a person; `edits` are made by

@@ -61,7 +61,10 @@ def fix(file: File, trainer: str, given: Given | None = None, component: str = "
 
     def linted(text: str) -> list[Finding]:
         return lint_document(
-            Document(file, text, tomllib.loads(text), lines_of(text)), trainer, given, component
+            Document(file=file, text=text, data=tomllib.loads(text), lines=lines_of(text)),
+            trainer,
+            given,
+            component,
         )
 
     while len(made) < MOST:

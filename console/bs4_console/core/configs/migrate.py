@@ -55,7 +55,9 @@ def migrate(file: File, to: str, component: str | None = None) -> Migrated:
     out, left_out = _in_names_of(to, found, source)
     head = "".join(line + "\n" for line in _head(read_text(file)))
     text = head + tomlkit.dumps(out)
-    document = Document(file, text, tomlkit.parse(text).unwrap(), lines_of(text))
+    document = Document(
+        file=file, text=text, data=tomlkit.parse(text).unwrap(), lines=lines_of(text)
+    )
     return Migrated(text, found, left_out, lint_document(document, to, component=found))
 
 

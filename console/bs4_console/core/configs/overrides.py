@@ -69,7 +69,15 @@ def overlay(view: View) -> Overlaid | None:
             _lay(view.generation, data, key.split("."), _file(view, name))
         except (UsageError, BadToml) as error:
             message = f"{name}, named by the launch command, cannot be read: {error}"
-            unread.append(Finding("schema", "error", 1, message, "Correct the name or the file."))
+            unread.append(
+                Finding(
+                    id="schema",
+                    level="error",
+                    line=1,
+                    message=message,
+                    fix="Correct the name or the file.",
+                )
+            )
     for key, value in arguments.options:
         _put(view.generation, data, key.split("."), value)
     values, problems = Checker(view.generation).check(data)

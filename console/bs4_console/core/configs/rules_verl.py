@@ -81,7 +81,11 @@ def check(file: File, given: Given) -> list[Finding]:
             )
             return [
                 Finding(
-                    "yaml", "error", 1, message, "Give a verl config or the script that starts it."
+                    id="yaml",
+                    level="error",
+                    line=1,
+                    message=message,
+                    fix="Give a verl config or the script that starts it.",
                 )
             ]
         try:
@@ -96,24 +100,32 @@ def check(file: File, given: Given) -> list[Finding]:
             line = mark.line + 1 if mark else text.count("\n", 0, getattr(error, "position", 0)) + 1
             return [
                 Finding(
-                    "yaml", "error", line, f"This is not valid YAML: {what}.", "Correct the syntax."
+                    id="yaml",
+                    level="error",
+                    line=line,
+                    message=f"This is not valid YAML: {what}.",
+                    fix="Correct the syntax.",
                 )
             ]
         except RecursionError:
             message = "It refers to itself, or is nested deeper than any config."
             return [
                 Finding(
-                    "yaml", "error", 1, message, "Give a verl config or the script that starts it."
+                    id="yaml",
+                    level="error",
+                    line=1,
+                    message=message,
+                    fix="Give a verl config or the script that starts it.",
                 )
             ]
         except TypeError:
             return [
                 Finding(
-                    "yaml",
-                    "error",
-                    1,
-                    "This is not a table of settings.",
-                    "Give a verl config or the script that starts it.",
+                    id="yaml",
+                    level="error",
+                    line=1,
+                    message="This is not a table of settings.",
+                    fix="Give a verl config or the script that starts it.",
                 )
             ]
     found: list[Finding] = []

@@ -234,7 +234,7 @@ def _inference(view: View, size: float, gpu_gib: float) -> list[Part]:
     ]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Wish:
     """`lora`: an adapter instead of all weights."""
 
@@ -271,10 +271,10 @@ def new(wish: Wish) -> Made:
         )
     text, reasons = _write(wish, size)
     document = Document(
-        File("config.toml"),
-        text,
-        Checker(wish.trainer).check(tomllib.loads(text))[0],
-        lines_of(text),
+        file=File("config.toml"),
+        text=text,
+        data=Checker(wish.trainer).check(tomllib.loads(text))[0],
+        lines=lines_of(text),
     )
     view = View(wish.trainer, document, document.data)
     sized = estimate_view(view, wish.gpu_gib, size)

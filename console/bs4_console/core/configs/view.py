@@ -16,7 +16,7 @@ from bs4_console.core.configs.schema import default, prefix_of
 _COUNTABLE = 10**300
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Given:
     """What is known beside the file. Everything empty: the file alone."""
 

@@ -32,7 +32,7 @@ NEEDS: Mapping[str, str] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Command:
     """`names`: what may be typed after `:`. `keys`: Textual key names, the first is shown. `hint`:
     its place in the key bar, 0 = not there. `args`: what may follow the name, for the help;

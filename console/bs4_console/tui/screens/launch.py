@@ -151,13 +151,13 @@ class LaunchScreen(Question[str]):
                 f"The further arguments cannot be taken apart: {error}. Quote them as in a shell."
             ) from None
         return Asked(
-            said["run"],
-            said["trainer"],
-            said["config"],
-            said["cwd"],
-            said["output"],
-            int(whence) if whence.isdigit() else AUTO,
-            whence == "fresh",
+            run=said["run"],
+            trainer=said["trainer"],
+            config=said["config"],
+            cwd=said["cwd"],
+            output_dir=said["output"],
+            resume=int(whence) if whence.isdigit() else AUTO,
+            fresh=whence == "fresh",
             component="",
             overrides=overrides,
             container=said["container"],

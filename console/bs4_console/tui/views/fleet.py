@@ -51,7 +51,7 @@ COLUMNS = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Row:
     """`key`: (pod, run or ""). `cells` by column id."""
 
@@ -158,7 +158,9 @@ def _heading(name: str, members: list[Row], group: str, *, closed: bool) -> Row:
         for part in (("  ", ""), (f"{sign} {count}", role))
     ]
     rank = max(row.rank for row in members)
-    return Row((name if group == "pod" else "", HEADING + name), rank, {}, banner=line)
+    return Row(
+        key=(name if group == "pod" else "", HEADING + name), rank=rank, cells={}, banner=line
+    )
 
 
 _TALLIED = ((4, "✖", "bad bold"), (3, "?", "warn bold"), (2, "▲", "warn"))
@@ -195,9 +197,9 @@ def readable_rows(pod: PodState, clock: Clock) -> list[Row]:
         cells: dict[str, Line] = {column.id: [] for column in COLUMNS}
         return [
             Row(
-                (pod.name, ""),
-                3,
-                cells
+                key=(pod.name, ""),
+                rank=3,
+                cells=cells
                 | {
                     "state": [("? unreadable", "warn bold")],
                     "pod": [(pod.name, "bold")],
@@ -265,13 +267,13 @@ def _row(pod: PodState, run: RunState | None, clock: Clock) -> Row:
         run is not None and run.word == "running" and not status.link_down(pod),
     )
     return Row(
-        key,
-        rank,
-        cells,
-        _is_old(run, clock, how.rank),
-        _trouble(pod, run, how, problems),
-        values,
-        running,
+        key=key,
+        rank=rank,
+        cells=cells,
+        old=_is_old(run, clock, how.rank),
+        trouble=_trouble(pod, run, how, problems),
+        values=values,
+        running=running,
     )
 
 

@@ -151,7 +151,11 @@ def _device_rows(seen: Seen) -> list[Row]:
     pod, devices, trouble = seen.pod, seen.devices, seen.trouble
     if not devices:
         return [
-            Row((pod.name, ""), _rank(trouble), {"pod": [(pod.name, "bold")], "owner": trouble})
+            Row(
+                key=(pod.name, ""),
+                rank=_rank(trouble),
+                cells={"pod": [(pod.name, "bold")], "owner": trouble},
+            )
         ]
     xids = seen.xids
     made: list[Row] = []
@@ -179,9 +183,9 @@ def _device_rows(seen: Seen) -> list[Row]:
 
 def _row(key: tuple[str, str], cells: dict[str, Line], wrong: Line, *, old: bool) -> Row:
     return Row(
-        key,
-        _rank(wrong),
-        {name: faded(line) if old else line for name, line in cells.items()},
+        key=key,
+        rank=_rank(wrong),
+        cells={name: faded(line) if old else line for name, line in cells.items()},
         old=False,
     )
 
@@ -256,7 +260,11 @@ def _pod_row(seen: Seen) -> list[Row]:
     pod, devices, trouble = seen.pod, seen.devices, seen.trouble
     if not devices:
         return [
-            Row((pod.name, ""), _rank(trouble), {"pod": [(pod.name, "bold")], "state": trouble})
+            Row(
+                key=(pod.name, ""),
+                rank=_rank(trouble),
+                cells={"pod": [(pod.name, "bold")], "state": trouble},
+            )
         ]
     xids = seen.xids
     strip: Line = []

@@ -68,7 +68,7 @@ def _row(pod: PodState, action: ActionView, clock: Clock) -> Row:
         else [],
         "detail": [(action.detail or _text(action), "")],
     }
-    return Row((pod.name, action.key), 0, cells, values={"t": action.accepted_t})
+    return Row(key=(pod.name, action.key), rank=0, cells=cells, values={"t": action.accepted_t})
 
 
 def when(t: float, clock: Clock) -> str:

@@ -17,7 +17,7 @@ from bs4_console.tui.views.plan import verify_words
 _ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PlaybookText:
     id: str
     title: str
@@ -50,12 +50,12 @@ def ids() -> list[str]:
 
 def _text(playbook: str, data: dict[str, Any]) -> PlaybookText:
     return PlaybookText(
-        playbook,
-        str(data.get("title", playbook)),
-        " ".join(str(data.get("explanation") or data.get("looks_like") or "").split()),
-        tuple(sentence(step) for step in data.get("fix") or ()),
-        verify_words(data.get("verify") or {}),
-        str(data.get("danger", "unknown")),
-        tuple(" ".join(str(line).split()) for line in data.get("advice") or ()),
-        data.get("leads_to"),
+        id=playbook,
+        title=str(data.get("title", playbook)),
+        explanation=" ".join(str(data.get("explanation") or data.get("looks_like") or "").split()),
+        steps=tuple(sentence(step) for step in data.get("fix") or ()),
+        verify=verify_words(data.get("verify") or {}),
+        danger=str(data.get("danger", "unknown")),
+        advice=tuple(" ".join(str(line).split()) for line in data.get("advice") or ()),
+        leads_to=data.get("leads_to"),
     )

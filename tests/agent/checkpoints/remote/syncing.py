@@ -70,7 +70,16 @@ class Agent:
 
     def train(self, resumed: int | None = None) -> None:
         self.runs.get("demo").attempts = [
-            Attempt(1, "running", None, None, time.time(), time.monotonic(), resumed, ())
+            Attempt(
+                number=1,
+                state="running",
+                shim=None,
+                launcher=None,
+                started_t=time.time(),
+                started_m=time.monotonic(),
+                resume=resumed,
+                argv=(),
+            )
         ]
 
     def until(self, condition: Callable[[], object], seconds: float = 60.0) -> None:

@@ -19,15 +19,15 @@ from bs4_agent.errors import BadRequest
 
 FILE = File("checkpoints/step_5/trainer/.metadata", 10, "0" * 40)
 MANIFEST = Manifest(
-    "demo",
-    "prime-rl",
-    5,
-    1,
-    100.0,
-    [FILE],
-    {"trainer": "checkpoints/step_5/trainer"},
-    "",
-    {"trainer": "t1"},
+    run="demo",
+    trainer="prime-rl",
+    step=5,
+    attempt=1,
+    created_t=100.0,
+    files=[FILE],
+    parts={"trainer": "checkpoints/step_5/trainer"},
+    config="",
+    wandb={"trainer": "t1"},
 )
 
 
@@ -99,15 +99,15 @@ def test_a_run_never_finds_what_belongs_to_one_that_begins_alike() -> None:
 
 def test_equal_manifests_are_equal_bytes() -> None:
     other = Manifest(
-        "demo",
-        "prime-rl",
-        5,
-        1,
-        100.0,
-        [FILE],
-        {"trainer": "checkpoints/step_5/trainer"},
-        "",
-        {"trainer": "t1"},
+        run="demo",
+        trainer="prime-rl",
+        step=5,
+        attempt=1,
+        created_t=100.0,
+        files=[FILE],
+        parts={"trainer": "checkpoints/step_5/trainer"},
+        config="",
+        wandb={"trainer": "t1"},
     )
     assert MANIFEST.encode() == other.encode()
     assert Manifest.decode(MANIFEST.encode()) == MANIFEST
@@ -147,15 +147,15 @@ def test_anything_else_is_damaged_too(data: bytes) -> None:
 
 def test_a_pointer_comes_back() -> None:
     made = Pointer(
-        5,
-        "demo",
-        1767607200.0,
-        "p/m",
-        "0" * 64,
-        10,
-        "prime-rl",
-        {"trainer": "t", "orchestrator": "o"},
-        "c",
+        step=5,
+        run="demo",
+        t=1767607200.0,
+        manifest="p/m",
+        manifest_sha256="0" * 64,
+        bytes=10,
+        trainer="prime-rl",
+        wandb={"trainer": "t", "orchestrator": "o"},
+        config_version="c",
     )
     assert Pointer.decode(made.encode()) == made
     assert json.loads(made.encode())["timestamp"] == "2026-01-05T10:00:00Z"

@@ -30,7 +30,7 @@ def _step(step: int, t: float, missing: str = "") -> RemoteStep:
 
 
 def _run(*steps: RemoteStep, pointer: int | None) -> RemoteRun:
-    return RemoteRun(steps, None if pointer is None else Pointer(pointer, "demo", 0.0))
+    return RemoteRun(steps, None if pointer is None else Pointer(step=pointer, run="demo", t=0.0))
 
 
 def test_the_oldest_go_and_milestones_stay() -> None:
@@ -168,7 +168,13 @@ def test_the_pointer_is_looked_at_again_before_each_step(bench: Bench) -> None:
     def set_back() -> None:
         manifest = bench.bucket()[bench.layout.manifest(10)]
         made = Pointer(
-            10, "demo", 0.0, bench.layout.manifest(10), hashlib.sha256(manifest).hexdigest(), 1, "x"
+            step=10,
+            run="demo",
+            t=0.0,
+            manifest=bench.layout.manifest(10),
+            manifest_sha256=hashlib.sha256(manifest).hexdigest(),
+            bytes=1,
+            trainer="x",
         )
         bench.store().write(bench.layout.pointer, made.encode())
 

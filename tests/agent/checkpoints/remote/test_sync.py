@@ -271,7 +271,7 @@ def test_what_is_uploaded_next(
     chosen = wanted(
         sets,
         present(sets, None),
-        SyncOrder("b2://demo-bucket", **order),
+        SyncOrder(to="b2://demo-bucket", **order),
         SyncView(done=done),
         live=live,
     )
@@ -281,7 +281,7 @@ def test_what_is_uploaded_next(
 def test_a_step_that_was_written_anew_is_uploaded_anew() -> None:
     again = _set(10, t=50.0)
     assert wanted(
-        [again], again, SyncOrder("b2://demo-bucket"), SyncView(done={10: 20.0}), live=True
+        [again], again, SyncOrder(to="b2://demo-bucket"), SyncView(done={10: 20.0}), live=True
     ) == [again]
 
 
@@ -321,7 +321,16 @@ def test_a_run_that_was_set_back_is_saved_by_what_it_trains_now(
     resume: int | None, whole: dict[int, float], step: int
 ) -> None:
     """By hand, so that the steps of the life before still lie above it."""
-    attempt = Attempt(2, "running", None, None, 50.0, 50.0, resume, ())
+    attempt = Attempt(
+        number=2,
+        state="running",
+        shim=None,
+        launcher=None,
+        started_t=50.0,
+        started_m=50.0,
+        resume=resume,
+        argv=(),
+    )
     newest = present([_set(number, t) for number, t in whole.items()], attempt)
     assert newest is not None
     assert newest.step == step

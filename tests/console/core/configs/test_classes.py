@@ -22,7 +22,9 @@ NAME = "prime_rl.configs.rl.RLConfig"
 
 
 def document(text: str) -> Document:
-    return Document(Path("config.toml"), text, tomllib.loads(text), lines_of(text))
+    return Document(
+        file=Path("config.toml"), text=text, data=tomllib.loads(text), lines=lines_of(text)
+    )
 
 
 def judged(text: str, *errors: dict[str, Any]) -> list[Finding]:
@@ -102,7 +104,7 @@ def test_an_answer_that_is_none_changes_nothing_and_says_why(part: object) -> No
     answer = classes.read(part)
     assert (answer.name, answer.coverage["schema"]) == ("", "shipped")
     assert answer.coverage["detail"]
-    found = [Finding("schema", "error", 1, "m", "f", by_schema=True)]
+    found = [Finding(id="schema", level="error", line=1, message="m", fix="f", by_schema=True)]
     assert classes.laid_over(found, answer, document(CURRENT)) == found
 
 
@@ -121,7 +123,11 @@ def test_a_hostile_answer_is_bounded() -> None:
 
 def test_a_file_that_is_no_toml_is_said_once() -> None:
     broken = Document(
-        Path("x.toml"), "a = ", {}, {}, [Finding("toml", "error", 1, "no TOML", "correct it")]
+        file=Path("x.toml"),
+        text="a = ",
+        data={},
+        lines={},
+        findings=[Finding(id="toml", level="error", line=1, message="no TOML", fix="correct it")],
     )
     found = lint_document(broken, "prime-rl")
     assert (

@@ -69,7 +69,7 @@ def run(trainer: str, component: str, count: int, seed: int) -> tuple[int, set[s
                 case.path,
                 case.data,
             )
-            document = Document(Path("x.toml"), "", case.data, {})
+            document = Document(file=Path("x.toml"), text="", data=case.data, lines={})
             errors = [
                 item
                 for item in lint_document(document, trainer, None, component)

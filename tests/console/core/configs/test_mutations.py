@@ -152,7 +152,9 @@ def agree(generation: str, count: int, seed: int) -> None:
         hard = [problem for problem in problems if problem.kind != "ignored"]
         found = [
             item
-            for item in lint_document(Document(Path("x.toml"), "", data, {}), generation)
+            for item in lint_document(
+                Document(file=Path("x.toml"), text="", data=data, lines={}), generation
+            )
             if item.level == "error"
         ]
         assert bool(hard) <= bool(found), "what the schema refuses, lint reports"

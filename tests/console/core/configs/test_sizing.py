@@ -28,7 +28,7 @@ def test_a_new_config_fits_and_passes(
 ) -> None:
     if (trainer, model, gib) == (NEW, "meta-llama/Llama-3.2-3B-Instruct", 48):
         gib = 80
-    made = new(Wish(trainer, model, gpus, gib))
+    made = new(Wish(trainer=trainer, model=model, gpus=gpus, gpu_gib=gib))
     assert [item.as_dict() for item in made.findings] == []
     file = tmp_path / "config.toml"
     file.write_text(made.text)
@@ -36,7 +36,7 @@ def test_a_new_config_fits_and_passes(
 
 
 def test_one_gpu_took_72_of_80(tmp_path: Path) -> None:
-    made = new(Wish(OLD, "Qwen/Qwen2.5-7B-Instruct", 1))
+    made = new(Wish(trainer=OLD, model="Qwen/Qwen2.5-7B-Instruct", gpus=1))
     assert made.findings == []
     file = tmp_path / "config.toml"
     file.write_text(made.text)
@@ -48,7 +48,7 @@ def test_one_gpu_took_72_of_80(tmp_path: Path) -> None:
 def test_8b_does_not_train_on_24_gib() -> None:
     for trainer in (OLD, NEW):
         with pytest.raises(NotApplicableError, match="does not fit"):
-            new(Wish(trainer, "Qwen/Qwen3-8B", 2, 24))
+            new(Wish(trainer=trainer, model="Qwen/Qwen3-8B", gpus=2, gpu_gib=24))
 
 
 def test_without_checkpointing_one_gpu_is_too_small(tmp_path: Path) -> None:
@@ -68,4 +68,4 @@ def test_what_cannot_be_known_is_asked_for(tmp_path: Path) -> None:
         estimate(file, OLD, 80)
     assert estimate(file, OLD, 80, 3).billions == 3
     with pytest.raises(NotApplicableError, match="--gpus 2"):
-        new(Wish(NEW, "Qwen/Qwen3-8B", 1))
+        new(Wish(trainer=NEW, model="Qwen/Qwen3-8B", gpus=1))
