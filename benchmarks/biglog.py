@@ -287,9 +287,8 @@ def lnav(log: Path, lines: int) -> Times:
     terminal = Terminal(["lnav", str(log)], SIZE, {"HOME": home.name})
     try:
         times["start"] = terminal.first(r"Step \d+ ")
-        times["end"] = terminal.first(
-            rf"Step {lines - 1} "
-        )  # it follows to the end by itself, indexing
+        # it follows to the end by itself, indexing
+        times["end"] = terminal.first(rf"Step {lines - 1} ")
         times["line"] = terminal.enter(f":goto {lines // 2}", rf"Step {lines // 2} ")
         terminal.type("g")
         terminal.wait("Step 0 ")
@@ -307,9 +306,8 @@ def toolong(program: str, log: Path, lines: int) -> Times:
     try:
         times["end"] = terminal.first(rf"Step {lines - 1} ")
         terminal.press("C-g")
-        terminal.wait(
-            "▊"
-        )  # its box, in which a number stands already; it goes there with every digit
+        # its box, in which a number stands already; it goes there with every digit
+        terminal.wait("▊")
         terminal.press("C-u")
         number = str(lines // 2)
         terminal.type(number[:-1])

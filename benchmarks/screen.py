@@ -442,9 +442,8 @@ def memory(told: Path, since: float) -> dict[str, float]:
 def keys_and_memory(terminal: Terminal, world: World, told: Path, seconds: float) -> dict[str, Any]:
     """The same keys on the log at rest and while it grows."""
     chance = random.Random(7)
-    press_keys(
-        terminal, 1.0, chance
-    )  # a first round that does not count: pages are loaded, expressions compiled
+    # a first round that does not count: pages are loaded, expressions compiled
+    press_keys(terminal, 1.0, chance)
     idle = press_keys(terminal, max(20.0, seconds / 10), chance)
     world.pour()
     began, before, cpu = time.monotonic(), json.loads(told.read_text()), cpu_seconds(terminal.pid)
@@ -565,9 +564,8 @@ def measure(options: argparse.Namespace, directory: Path) -> dict[str, Any]:
             time.sleep(2.0)
             result["painted_remote"] = painted(terminal, options.painted)
         wrote = world.stop()
-        print(
-            json.dumps(result), file=sys.stderr
-        )  # ten minutes of measuring are not lost with a link while all is read back
+        # ten minutes of measuring are not lost with a link while all is read back
+        print(json.dumps(result), file=sys.stderr)
         result["lines"] = {
             pod.name: asyncio.run(read_back(pod, directory, world.rate, what))
             for pod, what in zip(world.pods, wrote, strict=True)

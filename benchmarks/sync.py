@@ -94,9 +94,8 @@ def measured(argv: list[str], environment: dict[str, str], told: bytes = b"") ->
 
 
 def ours(home: Home, spec: LaunchSpec, prefix: str, realm: str) -> dict[str, float]:
-    (home.run("demo") / "sync-hashes.json").unlink(
-        missing_ok=True
-    )  # every round reads everything, as the first sync of a step does
+    # every round reads everything, as the first sync of a step does
+    (home.run("demo") / "sync-hashes.json").unlink(missing_ok=True)
     job = {
         "run": "demo",
         "to": f"b2://{BUCKET}/{prefix}",
@@ -113,6 +112,7 @@ def ours(home: Home, spec: LaunchSpec, prefix: str, realm: str) -> dict[str, flo
         "milestones": 0,
         "others": {},
     }
+    # as the agent does
     argv = [
         "ionice",
         "-c",
@@ -120,7 +120,7 @@ def ours(home: Home, spec: LaunchSpec, prefix: str, realm: str) -> dict[str, flo
         "-n",
         "7",
         *command(home, "bs4_agent.checkpoints.remote.worker"),
-    ]  # as the agent does
+    ]
     return measured(argv, {"BS4_B2_REALM": realm}, json.dumps(job).encode() + b"\n")
 
 

@@ -67,9 +67,8 @@ def ended_with_the_pod(
     if first is None or not of_an_earlier_life(attempt.shim or attempt.launcher, first):
         return False
     if (attempt.end.code, attempt.end.signal) == (None, None):
-        ended = (
-            attempt.end.t >= began_t(first) - _SLACK_S
-        )  # else it was seen to be over while that life went on
+        # else it was seen to be over while that life went on
+        ended = attempt.end.t >= began_t(first) - _SLACK_S
     else:
         ended = (
             leaving is not None and -_SLACK_S <= attempt.end.t - float(leaving["t"]) <= _WITH_POD_S

@@ -305,9 +305,8 @@ class Daemon:
                 self._wandb.poll()
                 self.follower.poll()
             except SpoolFull:
-                stop.wait(
-                    5.0
-                )  # steps are derived from logs, which stay: they are read again when there is room
+                # steps are derived from logs, which stay: they are read again when there is room
+                stop.wait(5.0)
 
     def _thread(self, name: str, work: Callable[[threading.Event], None]) -> None:
         threading.Thread(target=self._supervised, args=(name, work), name=name, daemon=True).start()

@@ -602,14 +602,14 @@ class Pod:
         """
         found = []
         for candidate in adopt.candidates(self.runs, self.table.snapshot(1.0)):
+            # a container's own log calls it by the latter
             asked = pid is not None and pid in (
                 candidate.root.pid,
                 candidate.inner,
-            )  # a container's own log calls it by the latter
+            )
             if pid is None and adopt.too_early(self.runs, candidate):
-                self._searched = (
-                    set()
-                )  # looked at again with the next pass, although no process will have changed
+                # looked at again with the next pass, although no process will have changed
+                self._searched = set()
                 continue
             run = (
                 adopt.adopt(self.runs, candidate, name)

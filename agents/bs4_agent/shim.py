@@ -154,9 +154,8 @@ def _start(directory: Path, spec: Mapping[str, Any]) -> Identity | None:
         "attempt": spec["attempt"],
         **stamp(),
     }
-    write_json(
-        directory / "shim.json", record, durable=False
-    )  # a power cut would end the launcher too
+    # a power cut would end the launcher too
+    write_json(directory / "shim.json", record, durable=False)
     with contextlib.suppress(BrokenPipeError):  # it was killed; its end is recorded like any other
         os.write(opener, b"!")
     os.close(opener)

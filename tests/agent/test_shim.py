@@ -267,9 +267,8 @@ def test_it_is_small_and_sleeps(attempt: Path) -> None:
     shim = identity(attempt, "shim")
     until(lambda: "reap.py" in _command(shim.pid) and read(attempt / "descendants.json"))
     spent: list[int] = []
-    while len(spent) < 5 and (
-        not spent or min(spent) > 1
-    ):  # a tick may fall to it that was another's
+    # a tick may fall to it that was another's
+    while len(spent) < 5 and (not spent or min(spent) > 1):
         begin = _ticks(shim.pid)
         time.sleep(1.2)
         spent.append(_ticks(shim.pid) - begin)

@@ -202,9 +202,8 @@ async def _set_up(stage: Stage, command: Any) -> None:
     half = f"B2_APPLICATION_KEY={SECRETS['B2_APPLICATION_KEY']}\n".encode()
     await command(*words, "--credentials", "-", "--yes", code=2, stdin=half)
     whole = "".join(f"export {name}={value}\n" for name, value in SECRETS.items()).encode()
-    await command(
-        *words, "--credentials", "-", code=4, stdin=whole
-    )  # shown, and nobody confirmed it
+    # shown, and nobody confirmed it
+    await command(*words, "--credentials", "-", code=4, stdin=whole)
     await command(*words, "--credentials", "-", "--yes", stdin=whole)
     assert "0 of 11 steps to do" in await command(*words, "--plan")
 

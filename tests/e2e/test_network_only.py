@@ -130,9 +130,8 @@ async def test_an_hour_without_the_link_costs_nothing_and_rents_nothing(
                 trained = at.steps(at.pod)[-1]
 
                 await link.plug_in()
-                async with asyncio.timeout(
-                    90
-                ):  # the pod's agent may not have read the newest line yet when it is looked at
+                # the pod's agent may not have read the newest line yet when it is looked at
+                async with asyncio.timeout(90):
                     while True:
                         back = await one.look()
                         assert back.verdict is not None
@@ -171,9 +170,8 @@ async def test_a_machine_that_says_no_word_is_not_replaced(monkeypatch: pytest.M
                 assert (await one.look()).exit_code == 0
                 untouched, step = done_to(at), at.steps(at.pod)[-1]
                 link.mute()
-                with (
-                    monkeypatch.context() as brief
-                ):  # nothing will come, however long it is waited for
+                # nothing will come, however long it is waited for
+                with monkeypatch.context() as brief:
                     brief.setattr(controller_hands, "LOOK_S", 3.0)
                     brief.setattr(controller_hands, "GREET_S", 1.0)
                     outcome = await one.look()

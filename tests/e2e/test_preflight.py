@@ -206,9 +206,8 @@ async def test_what_cannot_be_asked_is_unknown_and_the_pod_alone_needs_no_config
         found = await asyncio.wait_for(
             examine(stage.session, Wanted(trainer=NEW, config="configs/rl.toml", run="demo")), 240
         )
-        assert {"hub-auth", "stack", "env-not-installed"} <= states(
-            found, "unknown"
-        )  # nobody answers where its services would be
+        # nobody answers where its services would be
+        assert {"hub-auth", "stack", "env-not-installed"} <= states(found, "unknown")
         assert "uv-missing" in states(found, "blocking")
         gone = await asyncio.wait_for(
             examine(stage.session, Wanted(trainer=NEW, config="configs/none.toml", run="demo")), 240

@@ -143,9 +143,8 @@ async def test_console_killed_agent_killed_and_link_cut(tmp_path: Path) -> None:
                 # The same command again finds it under way; its link is cut, and comes back.
                 second = console.start(*words)
                 said = b""
-                while (
-                    b"is under way" not in said
-                ):  # before, it would be its first connection that is cut
+                # before, it would be its first connection that is cut
+                while b"is under way" not in said:
                     line = await asyncio.wait_for(asyncio.to_thread(second.stderr.readline), 120)
                     assert line, f"it ended and had said {said!r}"
                     said += line

@@ -44,9 +44,8 @@ async def crash_and_recover(stage: Stage) -> None:
     assert again >= 5
     attempts = sorted(stage.pod.run_dir.glob("metrics.*.jsonl"))
     assert len(attempts) == 2
-    trained = [
-        json.loads(line) for line in attempts[1].read_text().split("\n")[:-1]
-    ]  # it goes on: the last line may be half written
+    # it goes on: the last line may be half written
+    trained = [json.loads(line) for line in attempts[1].read_text().split("\n")[:-1]]
     first = min(row["step"] for row in trained if "training/global_step" in row["data"])
     assert first == again + 1, "no step above the newest complete one is lost, none is done twice"
 

@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 from email.utils import formatdate
 from typing import Any
 
+# nobody's
 TOKEN, KEY, KEY_ID, STORE_KEY = (
     "hf_canary4711",
     "wandbcanary4711",
     "0042canary",
     "K004canary4711",
-)  # nobody's
+)
 CAPABLE = ["listFiles", "readFiles", "writeFiles", "deleteFiles"]
 
 

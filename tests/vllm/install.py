@@ -61,9 +61,8 @@ def install(directory: Path) -> None:
     try:
         quietly(*wanted)
     except subprocess.CalledProcessError:
-        quietly(
-            *wanted, "--torch-backend", "cpu"
-        )  # a torch for CPU that lies neither in the index nor beside it
+        # a torch for CPU that lies neither in the index nor beside it
+        quietly(*wanted, "--torch-backend", "cpu")
     name_it(directory)
     (directory / READY).touch()
 

@@ -103,9 +103,8 @@ class Attempts:
         step = 0
         turn.check()
         if plan.get("moves"):
-            if not self._pod.claimed(
-                spec.run, key
-            ):  # an attempt of this action: everything was moved before, and what lies there is new
+            # an attempt of this action: everything was moved before, and what lies there is new
+            if not self._pod.claimed(spec.run, key):
                 paths = [Path(path) for path in plan["moves"]]
                 event(
                     key,

@@ -284,8 +284,7 @@ def _busy(held: str, action: ActionView) -> str:
     """Who works on what is held, at what and since when, and what can be done meanwhile."""
     since = time.strftime("%H:%M:%S", time.localtime(action.accepted_t))
     sentence = f"{held} is busy: {action.what} by {action.who} since {since}. Wait for it to end"
-    if (
-        action.kind == "stop" or held != action.run
-    ):  # a set-up or a merge does not hold the run itself
+    # a set-up or a merge does not hold the run itself
+    if action.kind == "stop" or held != action.run:
         return f"{sentence}."
     return f"{sentence}, or end it with the run: `bs4-console stop` is accepted meanwhile."

@@ -78,11 +78,12 @@ def _keep(home: Home, signal: str, entries: list[dict[str, Any]]) -> None:
 
 
 def _look(runs: Runs, living: list[Run], entries: list[dict[str, Any]]) -> None:
+    # only an agent that leaves looks at content
     from bs4_agent.checkpoints.sets import (
         complete_sets,
         step_sets,
         verify,
-    )  # only an agent that leaves looks at content
+    )
 
     deadline = time.monotonic() + LOOK_S
     for run, entry in zip(living, entries, strict=True):

@@ -323,9 +323,8 @@ class Merging:
                     "merge again."
                 )
             rename(model, target)
-        shutil.rmtree(
-            prepared.staging, ignore_errors=True
-        )  # our own mark, and what an adapter was merged into
+        # our own mark, and what an adapter was merged into
+        shutil.rmtree(prepared.staging, ignore_errors=True)
         return f"{target} is a Hugging Face directory"
 
 

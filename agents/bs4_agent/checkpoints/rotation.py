@@ -65,9 +65,8 @@ def decide(
         return Decision(kept=[one.step for one in whole])
     old, spared = _old(sets, whole[:wanted], order, own)
     if not old:
-        return Decision(
-            kept=[one.step for one in whole[:wanted]], spared=spared
-        )  # no file needs to be opened for this
+        # no file needs to be opened for this
+        return Decision(kept=[one.step for one in whole[:wanted]], spared=spared)
     kept: list[StepSet] = []
     doubts: list[str] = []
     for one in whole:

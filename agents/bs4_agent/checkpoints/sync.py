@@ -199,9 +199,8 @@ class Syncs:
                 stderr=errors,
                 start_new_session=True,
             )
-        with contextlib.suppress(
-            psutil.Error, OSError
-        ):  # it has ended already, or this kernel does not let us
+        # it has ended already, or this kernel does not let us
+        with contextlib.suppress(psutil.Error, OSError):
             # The run comes first: the last of the best-effort priorities for the disk (idle would
             # starve). It is inherited by its threads.
             psutil.Process(process.pid).ionice(psutil.IOPRIO_CLASS_BE, 7)

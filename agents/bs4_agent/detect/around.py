@@ -70,9 +70,8 @@ def flat_settings(spec: LaunchSpec, argv: Sequence[str] = ()) -> dict[str, Any] 
     checkpoints on.
     """
     if spec.trainer == "verl":
-        return (
-            verl_settings.flat(spec, argv) or None
-        )  # Hydra's words, whether there is a file behind them or not
+        # Hydra's words, whether there is a file behind them or not
+        return verl_settings.flat(spec, argv) or None
     if spec.config == UNKNOWN_CONFIG:
         return None
     try:

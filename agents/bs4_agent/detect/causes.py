@@ -99,10 +99,11 @@ def causes(found: Mapping[str, Cause], facts: Facts) -> dict[str, Cause]:
 
 
 def _heads(group: Sequence[str], found: Mapping[str, Cause]) -> list[str]:
+    # an edge per pair: a dozen findings at most
     explains = {
         key: {other for other in group if other != key and _explains(found[key], found[other])}
         for key in group
-    }  # an edge per pair: a dozen findings at most
+    }
     place = {key: index for index, key in enumerate(group)}
     for key in group:
         reached = _reached(key, explains)

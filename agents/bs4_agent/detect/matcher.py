@@ -141,9 +141,8 @@ class LineClock:
         if line.timestamp is not None:
             self._t = line.timestamp
             if line.timestamp > _UPTIMES:
-                self._clock = Clock(
-                    line.timestamp, self._clock.tz
-                )  # times of day that follow are of that day
+                # times of day that follow are of that day
+                self._clock = Clock(line.timestamp, self._clock.tz)
         elif line.clock is not None:
             self._t = self._clock.resolve(line.clock)
         return self._t
@@ -302,9 +301,8 @@ class Matcher:
                     self.armed.discard(key)
             elif key in self.done:
                 self.done.discard(key)
-                self.armed.add(
-                    key
-                )  # who reads a whole block at once looks for it from the next line on
+                # who reads a whole block at once looks for it from the next line on
+                self.armed.add(key)
 
     def date(self, line: LogLine) -> None:
         """A line that nobody looked at tells the time."""

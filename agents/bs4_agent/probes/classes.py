@@ -157,9 +157,8 @@ def _errors(
         if trainer == "prime-rl":
             read(cls, args=list(words))  # with its arguments given it raises what it would print
         elif component == "inference":
-            read(
-                cls, allow_extras=True
-            )  # as its entry point does: what it does not know goes on to vLLM
+            # as its entry point does: what it does not know goes on to vLLM
+            read(cls, allow_extras=True)
         else:
             read(cls)
     except BaseException as error:  # noqa: BLE001

@@ -121,11 +121,12 @@ def _wandb(base: str, dates: list[tuple[str, float]]) -> Answer:
     headers = {"Authorization": _basic("api", key), "Content-Type": "application/json"}
     status, data, detail = _fetch(f"{base}/graphql", headers, dates, body)
     if status == 200 and not ((data or {}).get("data") or {}).get("viewer"):
+        # answered with 200 all the same
         return {
             "token": where,
             "state": "refused",
             "detail": "the key belongs to nobody",
-        }  # answered with 200 all the same
+        }
     return {"token": where, "state": _state(status), "detail": detail}
 
 

@@ -243,9 +243,8 @@ class ContainerLog:
         """
         data = output.read(_AT_ONCE)
         last = len(data) < _AT_ONCE
-        if (not last or self._cut) and (
-            whole := data.rfind(b"\n") + 1
-        ):  # a longer line than that comes in pieces
+        # a longer line than that comes in pieces
+        if (not last or self._cut) and (whole := data.rfind(b"\n") + 1):
             output.seek(whole - len(data), os.SEEK_CUR)
             data = data[:whole]
         fresh = bytearray()
@@ -318,9 +317,8 @@ class ContainerLog:
         write_json(self._state_path, state)
 
     def _lines_behind(self, size: int) -> int:
-        path = (
-            self.path if _size(self.path) >= size else self._older
-        )  # it was put aside, and that was not noted any more
+        # it was put aside, and that was not noted any more
+        path = self.path if _size(self.path) >= size else self._older
         try:
             with open(path, "rb") as handle:
                 handle.seek(size)

@@ -281,9 +281,8 @@ class Followed:
         """
         for source in self._sources.values():
             if source.stream.poll():
-                self._streams.notify(
-                    source.stream.name
-                )  # it was we who saw the news that others wait for
+                # it was we who saw the news that others wait for
+                self._streams.notify(source.stream.name)
         waiting = [source for source in self._sources.values() if self._read(source, on_line)]
         news = bool(waiting)
         while waiting and time.monotonic() < deadline:

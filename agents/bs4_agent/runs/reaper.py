@@ -60,9 +60,8 @@ class Reaper:
         signal.pthread_sigmask(signal.SIG_BLOCK, signals)
         for name in os.listdir("/proc/self/fd"):
             if int(name) > 2 and os.path.exists(f"/proc/self/fd/{name}"):
-                os.set_inheritable(
-                    int(name), False
-                )  # the lock came through exec; it ends with us, not with an agent that we revive
+                # the lock came through exec; it ends with us, not with an agent that we revive
+                os.set_inheritable(int(name), False)
         scan_at = refresh_at = 0.0
         while not self._finished():
             now = time.monotonic()

@@ -103,9 +103,8 @@ class Reader:
             re.compile(re.escape(wanted) + rb".*" + re.escape(wanted)),
         )
         for start, size in self._whole_lines(fd, begin, end, len(wanted) - 1):
-            cut = (
-                start + size < end and self._buffer[size - 1] != _LF
-            )  # then the block is part of one line
+            # then the block is part of one line
+            cut = start + size < end and self._buffer[size - 1] != _LF
             found = 0
             if not (must and not self._holds(must, size)) and not (cut and counted):
                 text: bytes | bytearray = self._buffer
@@ -154,9 +153,8 @@ class Reader:
                 raw = self._view[:size]
             passed = must and not self._holds(must, size)
             yield start, None if passed else Block(start, bytes(raw))
-            within = (
-                start > begin and len(raw) == size
-            )  # nothing was left for the block before: a line longer than a block
+            # nothing was left for the block before: a line longer than a block
+            within = start > begin and len(raw) == size
             end = min(start + overlap, end - 1) if within else start
 
     def _find(self, needle: bytes, begin: int, end: int) -> int:

@@ -37,9 +37,8 @@ class HostSampler:
         )
 
     def sample(self) -> dict[str, Any]:
-        self._wanted = list(
-            self._paths()
-        )  # asked here, so that only the caller's own thread ever asks
+        # asked here, so that only the caller's own thread ever asks
+        self._wanted = list(self._paths())
         used, total = self._memory.used_and_total()
         shm = disk_usage(_SHM)  # a tmpfs answers from memory
         return {
@@ -67,9 +66,8 @@ class HostSampler:
         """
         times = psutil.cpu_times()
         idle = times.idle + getattr(times, "iowait", 0.0)
-        total = (
-            sum(times) - getattr(times, "guest", 0.0) - getattr(times, "guest_nice", 0.0)
-        )  # guest time is in user time too
+        # guest time is in user time too
+        total = sum(times) - getattr(times, "guest", 0.0) - getattr(times, "guest_nice", 0.0)
         before, self._cpu_before = self._cpu_before, (total, idle)
         if before is None or total <= before[0]:
             return None

@@ -55,9 +55,8 @@ class MemoryMeter:
             # then the mount's root is it.
             for group in (base / path, *(base / path).parents):
                 limit = _number(group / files.limit)
-                if (
-                    limit is not None and limit < found[2]
-                ):  # "no limit" is the word max in v2, a number beyond all memory in v1
+                # "no limit" is the word max in v2, a number beyond all memory in v1
+                if limit is not None and limit < found[2]:
                     found = (group, files, limit)
                 if group == base:
                     break

@@ -308,9 +308,8 @@ def described(spec: LaunchSpec, run_dir: Path | None = None) -> LaunchSpec:
     asked = _asked(current)
     overrides = settings.without(spec.overrides, (*_OWNED, "run.dir"))
     overrides += ["--run.dir", directory] if directory != name else []
-    overrides += (
-        ["--resume"] if asked == _LATEST else []
-    )  # "the latest" is no step; it stays visible as what was asked for
+    # "the latest" is no step; it stays visible as what was asked for
+    overrides += ["--resume"] if asked == _LATEST else []
     return dataclasses.replace(
         spec,
         run=launcher.run_name(directory),

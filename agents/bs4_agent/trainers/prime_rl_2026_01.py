@@ -251,10 +251,11 @@ def _described(spec: LaunchSpec, current: Settings, cwd: Path) -> LaunchSpec:
     name = current.text("wandb.name") or (out.name if out.name != "outputs" else spec.config.stem)
     overrides = settings.without(spec.overrides, _OWNED)
     if asked is not None and asked < 0:
+        # "the latest" is no step; it stays visible as what was asked for
         overrides += [
             "--ckpt.resume-step",
             str(asked),
-        ]  # "the latest" is no step; it stays visible as what was asked for
+        ]
         asked = None
     return dataclasses.replace(
         spec, run=launcher.run_name(name), output_dir=out, resume=asked, overrides=tuple(overrides)

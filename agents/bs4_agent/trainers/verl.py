@@ -102,9 +102,8 @@ class Verl:
                 verl_settings.word("trainer.default_local_dir", str(where.trainer_checkpoints))
             )
         if "trainer.experiment_name" not in known and spec.config != UNKNOWN_CONFIG:
-            words.append(
-                verl_settings.word("trainer.experiment_name", spec.run)
-            )  # verl's own is one name for every run
+            # verl's own is one name for every run
+            words.append(verl_settings.word("trainer.experiment_name", spec.run))
         if "trainer.save_freq" not in known:
             words.append(f"trainer.save_freq={_SAVE_EVERY}")
         if (

@@ -100,9 +100,8 @@ async def run(options: argparse.Namespace) -> int:
             )
             key: str | None = going.key
         else:
-            await bring(
-                Inventory().get(options.pod)
-            )  # what speaks with the store, where it is not there yet
+            # what speaks with the store, where it is not there yet
+            await bring(Inventory().get(options.pod))
             key = await _confirmed(live, options, asked)
         if key is None:
             return 0

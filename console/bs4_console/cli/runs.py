@@ -265,9 +265,8 @@ def _records() -> dict[str, RunRecord]:
             own.incidents = [*by_hand.incidents, *own.incidents]
             own.attempts = [*by_hand.attempts, *own.attempts]
             own.fields = by_hand.fields
-            own.price = (
-                own.price if by_hand.price is None else by_hand.price
-            )  # what a person wrote down corrects the inventory
+            # what a person wrote down corrects the inventory
+            own.price = own.price if by_hand.price is None else by_hand.price
             for key in ("model", "config", "pod_id", "wandb", "reward"):
                 setattr(own, key, getattr(own, key) or getattr(by_hand, key))
         found[name] = own

@@ -447,9 +447,8 @@ class RealHands:
             if done is None or done.state != "done":
                 raise Failed(f"{self.run} was not restored on {where.pod}.")
             asked = restore.launch_of(done.result)
-            if not restore.recorded(
-                done.result
-            ):  # saved by an agent of before that: what the looks have learned is all that is known
+            # saved by an agent of before that: what the looks have learned is all that is known
+            if not restore.recorded(done.result):
                 asked = replace(asked, overrides=standing.overrides(orders))
             if (
                 launch.trains_already(live.state, asked) is not None

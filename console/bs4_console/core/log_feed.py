@@ -232,9 +232,8 @@ class LogFeed:
             chunk = await self.pages.read(stream, cursor, PAGE_BYTES, 0.0)
             if split(chunk.start)[0] != split(cursor)[0]:
                 self._store.finish()
-            if not (
-                chunk.partial and chunk.next == chunk.start
-            ):  # an unfinished last line comes with what follows
+            # an unfinished last line comes with what follows
+            if not (chunk.partial and chunk.next == chunk.start):
                 self._store.append(chunk.data, 0, chunk.start)
             cursor = chunk.next
             if not chunk.more:

@@ -177,9 +177,8 @@ class Provisioner:
                 and (intent.provider, str(intent.machine)) not in there
             ):
                 provider = self.providers[intent.provider]
-                seen = await provider.machine(
-                    str(intent.machine)
-                )  # a list may be behind; the machine itself is asked
+                # a list may be behind; the machine itself is asked
+                seen = await provider.machine(str(intent.machine))
                 if seen is None or seen.state == "ended":
                     self.book.note(intent, "gone")
         return listed, failures

@@ -74,9 +74,8 @@ class Link:
 
     def set(self, state: LinkState, detail: str = "", next_step: str = "") -> None:
         if "up" in (state, self.state) and state != self.state:
-            self.since = (
-                time.monotonic()
-            )  # lost, then unreachable: it has been down since it was lost
+            # lost, then unreachable: it has been down since it was lost
+            self.since = time.monotonic()
         if state == "up":
             self.attempts, self.retry_at = 0, None
         if self.state == "up" or state == "up":

@@ -119,9 +119,8 @@ def create(
     _cache_model(home / ".cache" / "huggingface")
     (root / "dev" / "shm").mkdir(exist_ok=True)
     (root / "dev" / "kmsg").unlink(missing_ok=True)
-    (root / "dev" / "kmsg").symlink_to(
-        "/dev/kmsg"
-    )  # processes are real here, and so is what the kernel does to them
+    # processes are real here, and so is what the kernel does to them
+    (root / "dev" / "kmsg").symlink_to("/dev/kmsg")
     if generation == "2026-01":
         api_port = port
     tree = outside.repository(root) if bare else project

@@ -234,9 +234,8 @@ class Verda:
         except ProviderError:
             if machine.state == "ended":
                 raise
-            return replace(
-                machine, price=None
-            )  # it runs, that is known; what it costs in all is not
+            # it runs, that is known; what it costs in all is not
+            return replace(machine, price=None)
         if size is None:
             return machine
         left = f"{machine.raw_state}, its volume is left"

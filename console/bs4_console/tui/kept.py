@@ -109,9 +109,8 @@ class Kept:
         if self._complaint and not self._said:
             self._said = True
             app.say(self._complaint, severity="warning")
-        with contextlib.suppress(
-            NoMatches
-        ):  # a screen that is being built or taken down says where it is next time
+        # a screen that is being built or taken down says where it is next time
+        with contextlib.suppress(NoMatches):
             self.note(app)
         if app.settings != self._saved:
             self.busy, self._next = True, now + SAVE_S

@@ -163,9 +163,10 @@ class TimeCursor:
         if directory is None:
             return None
         if directory not in self._histories:
+            # the first paint does without (it brings the agent's streams along)
             from bs4_console.core.history import (
                 History,
-            )  # the first paint does without (it brings the agent's streams along)
+            )
 
             self._histories[directory] = History(directory)
         return self._histories[directory]

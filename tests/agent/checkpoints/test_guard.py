@@ -244,9 +244,8 @@ def test_a_trainer_that_cleans_itself_is_not_raced(demo: Guarded) -> None:
     """Its rmtree of a directory that somebody has taken away ends the run."""
     Path(demo.spec.config_path).write_text("[ckpt]\ninterval = 5\nkeep_last = 3\n")
     old(demo.spec, 5, 10, 15)
-    demo.train(
-        started_s_ago=1090
-    )  # 15 was saved in this life; 5 and 10 it has found and will delete now
+    # 15 was saved in this life; 5 and 10 it has found and will delete now
+    demo.train(started_s_ago=1090)
     demo.order(last=2)
     demo.look()
     assert trees(demo) == everywhere(5, 10, 15)

@@ -373,9 +373,8 @@ def test_a_seed_layout_whose_other_half_was_never_saved_is_no_checkpoint(
     )
     refused = pod.plan(run="seed", trainer=pod.lost.trainer)["refused"]
     assert "has no orchestrator" in refused
-    if (
-        pod.lost.trainer == "prime-rl"
-    ):  # its directory holds both halves, so a copy of it is the whole step
+    # its directory holds both halves, so a copy of it is the whole step
+    if pod.lost.trainer == "prime-rl":
         assert "say it with --trainer" in pod.plan(run="seed")["refused"]
         pod.store.upload(shard, "lab/seed/step_40/orchestrator/progress.pt", sha1)
         pod.store.write("lab/seed/config.toml", TOML.encode())

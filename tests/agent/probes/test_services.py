@@ -143,9 +143,8 @@ def test_nothing_there_is_absent_and_asks_nobody(home: Path, there: Services) ->
 
 
 def test_no_network_is_unknown(home: Path) -> None:
-    with (
-        socket.socket() as nobody
-    ):  # bound and not listening: refused, and no other test can get the port
+    # bound and not listening: refused, and no other test can get the port
+    with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
         all_credentials(home)
         url = f"http://127.0.0.1:{nobody.getsockname()[1]}"

@@ -203,9 +203,8 @@ def test_no_step_is_doubled_or_lost_by_kill_9(pod: Pod, log: Path) -> None:
         )
         assert dying.stdout is not None
         say(log, "noise")
-        _read_until(
-            dying.stdout, 1
-        )  # what was read by now is on disk, and is written again 5 s later
+        # what was read by now is on disk, and is written again 5 s later
+        _read_until(dying.stdout, 1)
         for step in range(round_ * 50, round_ * 50 + 50):
             say(log, f"step {step} 0.5", "noise")
         _read_until(dying.stdout, 60)

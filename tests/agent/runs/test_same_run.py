@@ -40,9 +40,10 @@ def launched(
 def by_hand(spec: LaunchSpec, changed: dict[str, str] | None = None) -> LaunchSpec:
     """What is seen of a person who types the run's command again, some of its words changed."""
     words = registry.get(spec.trainer).command(spec)
+    # env has become the program
     words = words[
         next(i for i, word in enumerate(words) if word != "env" and not word.startswith("VERL_")) :
-    ]  # env has become the program
+    ]
     for old, new in (changed or {}).items():
         assert any(old in word for word in words)
         words = [word.replace(old, new) for word in words]

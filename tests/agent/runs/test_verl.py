@@ -119,9 +119,8 @@ def test_a_run_is_launched_followed_and_stopped_by_descent(place: Place) -> None
     assert os.getsid(found["worker"].pid) == os.getsid(
         attempt.launcher.pid if attempt.launcher else 0
     )
-    assert (
-        os.getpgid(found["worker"].pid) == found["worker"].pid
-    )  # a signal to the driver's group would not reach it
+    # a signal to the driver's group would not reach it
+    assert os.getpgid(found["worker"].pid) == found["worker"].pid
     place.until(lambda: place.step() >= 6 and place.whole() == 5)
     records = place.records()
     trained = {r["step"]: r for r in records if r["side"] == "trainer"}

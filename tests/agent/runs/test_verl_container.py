@@ -321,9 +321,8 @@ def test_a_driver_that_prints_where_only_docker_keeps_it_is_followed_through_doc
     too.
     """
     monkeypatch.setattr(container_logs, "EVERY_S", 0.2)
-    monkeypatch.setattr(
-        containers, "name_of", lambda pid: "trainer"
-    )  # there is no control group of Docker's here
+    # there is no control group of Docker's here
+    monkeypatch.setattr(containers, "name_of", lambda pid: "trainer")
     words = [
         *WORDS,
         "trainer.default_local_dir=/mnt/rl-project/train/ckpt/e",
@@ -335,9 +334,8 @@ def test_a_driver_that_prints_where_only_docker_keeps_it_is_followed_through_doc
         boxed.box.start(argv, cwd=INSIDE, env=boxed.environment, stdout=printing, stderr=printing)
     (candidate,) = until(boxed.found, 60)
     assert containers.first_of(candidate.root.pid) in (0, boxed.box.init)
-    monkeypatch.setattr(
-        containers, "first_of", lambda pid: boxed.box.init
-    )  # nsenter is its parent here, in Docker the first process is
+    # nsenter is its parent here, in Docker the first process is
+    monkeypatch.setattr(containers, "first_of", lambda pid: boxed.box.init)
     assert adopt(boxed.runs, candidate).name == "e"
     boxed.until(lambda: boxed.step("e") >= 3, 60)
     assert {r["at"]["stream"] for r in boxed.records("e")} == {"log/e/trainer"}

@@ -88,9 +88,8 @@ def test_what_runs_is_waited_for_and_what_died_with_its_shim_is_run_again(
     ]
     own = jobs(home)
     directory = own._prepare(KEY, argv, tmp_path, {})
-    assert (
-        own.find(KEY, argv) == directory
-    )  # prepared, and the agent died before its shim was there
+    # prepared, and the agent died before its shim was there
+    assert own.find(KEY, argv) == directory
     start_shim(directory)
     until(lambda: (tmp_path / "out").exists())
     assert own.find(KEY, argv) == directory

@@ -236,9 +236,8 @@ def test_a_checkout_moves_to_the_revision_and_somebodys_work_stays(
         Checkout().plan(there)
     with pytest.raises(PlanChanged, match="changed files"):
         Checkout().check(there, planned)
-    assert (
-        carry_out(Checkout(), at(user, repository=str(directory), revision=old)) == []
-    )  # at its own revision it may be edited
+    # at its own revision it may be edited
+    assert carry_out(Checkout(), at(user, repository=str(directory), revision=old)) == []
     git(tree, "checkout", "--quiet", "--", "file")
     (tree / "notes.txt").write_text("untracked")
     carry_out(Checkout(), there)

@@ -124,9 +124,8 @@ def test_another_agent_goes_on_where_this_one_died(
 
     with monkeypatch.context() as dying:
         dying.setattr(STEPS["credential"], "act", dies)
-        dying.setattr(
-            pod.ups, "forget", lambda key: None
-        )  # a killed process forgets nothing either
+        # a killed process forgets nothing either
+        dying.setattr(pod.ups, "forget", lambda key: None)
         with pytest.raises(Died):
             pod.ups.carry_out("K1", plan)
     heir = Pod(pod.home)
@@ -139,9 +138,8 @@ def test_another_agent_goes_on_where_this_one_died(
 
 
 def test_what_was_never_accepted_is_forgotten(pod: Pod) -> None:
-    pod.ups.confirmed(
-        "K9", {"plan_hash": pod.plan(secrets=["b2"])}, SECRET
-    )  # and the agent dies before it is journalled
+    # and the agent dies before it is journalled
+    pod.ups.confirmed("K9", {"plan_hash": pod.plan(secrets=["b2"])}, SECRET)
     assert len(list((pod.home.credentials / "incoming").iterdir())) == 1
     Pod(pod.home).ups.forget_ended()
     assert list((pod.home.credentials / "incoming").iterdir()) == []

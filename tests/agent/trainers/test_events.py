@@ -75,9 +75,8 @@ def test_no_line_counts_in_another_log_at_another_level_or_inside_other_text(
         return
     others = {"trainer", "orchestrator", "launcher", "inference"} - {source}
     known_elsewhere = {other for other, _, text in MEANINGS[trainer] if text == message}
-    if (
-        "checkpoint" in message or "Fatal" in message
-    ):  # both sides save, resume and fail in the same words
+    # both sides save, resume and fail in the same words
+    if "checkpoint" in message or "Fatal" in message:
         known_elsewhere |= {"trainer", "orchestrator"}
     for other in others - known_elsewhere:
         assert read(trainer, other, plain(level, message)) is None
@@ -335,9 +334,8 @@ def test_every_sample_line_is_known(trainer: str, suffix: str) -> None:
             if line.continuation or line.logger == "progress":
                 continue
             first = line.text.partition("\n")[0]
-            expected = table[
-                (source, line.level, first)
-            ]  # a KeyError: a sample that has no meaning here yet
+            # a KeyError: a sample that has no meaning here yet
+            expected = table[(source, line.level, first)]
             found = meaning(generation.event(source, line))
             if found is not None and expected is not None and found[0] == "fatal":
                 found[2].pop("error", None)

@@ -376,9 +376,8 @@ def test_an_inference_server_apart_from_any_run(tmp_path: Path) -> None:
         ].trainer
         == "prime-rl"
     )
-    assert (
-        registry.recognise_tree([(41, 1, ["PRIME-RL::Inference"], tmp_path)]) == []
-    )  # nothing tells how it was started
+    # nothing tells how it was started
+    assert registry.recognise_tree([(41, 1, ["PRIME-RL::Inference"], tmp_path)]) == []
 
 
 def test_a_circle_of_reused_pids_ends(tmp_path: Path) -> None:

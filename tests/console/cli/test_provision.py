@@ -216,9 +216,8 @@ def test_one_machine_is_ended_by_its_exact_name_and_only_when_it_is_typed(
     orphans = console("provision", "list", "--orphans", "--json")
     assert orphans.code == 1
     assert {machine["id"] for machine in orphans.json["machines"]} == {stray.id, other.id}
-    assert (
-        console("provision", "terminate", "bs4-a").code == 2
-    )  # the beginning of a label is no name
+    # the beginning of a label is no name
+    assert console("provision", "terminate", "bs4-a").code == 2
     assert console("provision", "terminate", str(stray.label)).code == 4
     assert console("provision", "terminate", str(stray.label), "--confirm", "bs4-a").code == 4
     assert len(cloud.market.living()) == 2

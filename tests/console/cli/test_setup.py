@@ -28,9 +28,8 @@ def test_credentials_are_read_before_anything_is_reached_and_never_repeated(know
     assert done.code == 2
     assert "WANDB_API_KEY" in done.sentence
     assert "cret" not in done.out + done.err
-    assert (
-        known(*WORDS, "--credentials", "WANDB_API_KEY=secret").code == 2
-    )  # a value in argv is no way to give one
+    # a value in argv is no way to give one
+    assert known(*WORDS, "--credentials", "WANDB_API_KEY=secret").code == 2
     done = known(*WORDS, "--credentials", "ask")
     assert (done.code, "--credentials -" in done.sentence) == (2, True)
 

@@ -360,9 +360,8 @@ async def test_replies_nobody_asked_for_cost_no_memory() -> None:
         for _ in range(20):
             await channel.read("x", "start")
         assert await channel.ping() > 0
-        assert (
-            resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 30_000
-        )  # kB, of 200 MB that came
+        # kB, of 200 MB that came
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 30_000
         await channel.close()
 
 

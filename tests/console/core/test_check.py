@@ -100,9 +100,8 @@ def incident(severity: str, run: str = "r") -> dict[str, Any]:
 )
 def test_levels(state: PodState, level: int, says: str) -> None:
     if state.telemetry:
-        state.telemetry_seen = (
-            time.monotonic()
-        )  # the parameters were made when the tests were collected
+        # the parameters were made when the tests were collected
+        state.telemetry_seen = time.monotonic()
     verdict = judge(state)
     assert verdict.level == level, verdict
     assert verdict.sentences[0].startswith(says)

@@ -61,9 +61,8 @@ class Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def hub() -> Iterator[Hub]:
-    server = Hub(
-        ("0.0.0.0", 0), Handler
-    )  # also as 127.0.0.2: another host, without a name that a bare machine may not know
+    # also as 127.0.0.2: another host, without a name that a bare machine may not know
+    server = Hub(("0.0.0.0", 0), Handler)
     server.tokens = []
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()

@@ -189,12 +189,10 @@ def test_detectors_speak_with_the_severity_and_the_advice_of_their_playbooks() -
 
 def test_one_failure_is_said_once() -> None:
     found = [finding("disk-next-checkpoint", "warning")]
-    assert (
-        one("disk-next-checkpoint", disk={"free": 10 * GIB}, findings=found).state == "blocking"
-    )  # the check, with its numbers
-    assert (
-        one("disk-next-checkpoint", findings=found).state == "warning"
-    )  # the detector, where the check saw nothing
+    # the check, with its numbers
+    assert one("disk-next-checkpoint", disk={"free": 10 * GIB}, findings=found).state == "blocking"
+    # the detector, where the check saw nothing
+    assert one("disk-next-checkpoint", findings=found).state == "warning"
 
 
 def test_a_part_by_itself_is_asked_for_what_it_needs() -> None:

@@ -191,9 +191,8 @@ def netrc(path: Path, host: str, mode: int = 0o600) -> dict[str, str]:
 def test_where_the_key_comes_from(tmp_path: Path) -> None:
     known = netrc(tmp_path / ".netrc", "api.wandb.ai")
     assert account(known) == account({"HOME": known["HOME"]}) == Account(wandb.PUBLIC, KEY)
-    assert (
-        account({**known, "WANDB_BASE_URL": "https://wandb.example.org/"}) is None
-    )  # no key for that one
+    # no key for that one
+    assert account({**known, "WANDB_BASE_URL": "https://wandb.example.org/"}) is None
     assert account({**known, "WANDB_API_KEY": "k"}) == Account(wandb.PUBLIC, "k")
     assert account({"HOME": str(tmp_path / "nobody")}) is None
 

@@ -26,9 +26,8 @@ async def test_commands_streams_and_exit_codes(start: Start) -> None:
             async with sftp.open("upload.bin", "wb") as target:
                 await target.write(b"\0" * 100_000)
             await sftp.posix_rename("upload.bin", "swapped.bin")
-            shell = await connection.run(
-                input="pwd\nexit 4\n"
-            )  # no command: a shell that reads standard input, without a terminal
+            # no command: a shell that reads standard input, without a terminal
+            shell = await connection.run(input="pwd\nexit 4\n")
         assert (practice.home / "swapped.bin").stat().st_size == 100_000
         assert (shell.exit_status, str(shell.stdout).strip()) == (4, str(practice.home))
 

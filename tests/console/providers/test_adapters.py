@@ -85,10 +85,11 @@ async def test_the_offers_of_one_search_are_the_same_on_the_next_and_fit(
     assert [offer.price for offer in first] == sorted(offer.price for offer in first)
     assert await provider.offers(Want(gpu="H100", count=16)) == []
     assert await provider.offers(Want(gpu="B200", count=2)) == []
+    # whose disks have no end
     assert await provider.offers(Want(gpu="H100", count=2, disk_gb=90_000)) == [] or name in (
         "runpod",
         "verda",
-    )  # whose disks have no end
+    )
     assert await provider.offers(Want(gpu="H100", count=2, region="nowhere")) == []
 
 
@@ -342,9 +343,10 @@ async def test_a_list_of_pods_that_ends_before_its_own_count_is_no_list() -> Non
     ):
         with pytest.raises(BadAnswer):
             await prime.machines()
+    # the same page for ever
     async for prime in _answering(
         "prime", lambda _: httpx.Response(200, json={"data": _pods(0, 100)})
-    ):  # the same page for ever
+    ):
         with pytest.raises(BadAnswer):
             await prime.machines()
 

@@ -94,9 +94,8 @@ def _invariant(cloud: Cloud, book: Book, error: BaseException | None, said: list
             assert intent.state in ("open", "doubt"), (intent, error)
             assert isinstance(error, Unsettled), error
             assert str(machine.label) in str(error)
-    assert len({machine.label for machine in ours(cloud)}) <= 1, (
-        labels
-    )  # never a second one while the first may exist
+    # never a second one while the first may exist
+    assert len({machine.label for machine in ours(cloud)}) <= 1, labels
 
 
 @pytest.mark.parametrize(
@@ -129,10 +128,11 @@ async def test_one_fault_of_the_create(
     if kind == "twice" and blind:
         cloud.heal()
         listed, _ = await rent.listing([])
+        # the twin is found by the next look
         assert [entry.orphan for entry in listed] == [
             False,
             True,
-        ]  # the twin is found by the next look
+        ]
     if blind and kind not in ("401", "twice"):
         assert isinstance(error, Unsettled)
         cloud.heal()
@@ -526,9 +526,8 @@ async def test_only_the_very_machine_is_ended(
     cloud.market.rent(cloud.market.for_sale("vast")[0], "bs4-training-a")
     await rent.terminate(first)
     assert {machine.label for machine in cloud.market.living()} == {second.label, "bs4-training-a"}
-    with pytest.raises(
-        RefusedError, match="nothing was ended"
-    ):  # an id that means another machine by now
+    # an id that means another machine by now
+    with pytest.raises(RefusedError, match="nothing was ended"):
         await rent.terminate(
             Machine(
                 provider="vast",

@@ -208,9 +208,8 @@ class Push:
         try:
             sent = self._send_missing(manifest, paths, entries)
         except StoreError:
-            self._unchanged(
-                stamps
-            )  # the store was given other bytes than were announced: that is not its fault
+            # the store was given other bytes than were announced: that is not its fault
+            self._unchanged(stamps)
             raise
         self._unchanged(stamps)
         return sent

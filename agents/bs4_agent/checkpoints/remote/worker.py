@@ -134,17 +134,15 @@ def work(home: Home, job: Mapping[str, Any], opening: Future[Store], tell: Told)
             began = time.monotonic()
             point = number == 0 and bool(job["point"])
             try:
-                hashes.of(
-                    (file.path for file in local.files), still_wanted
-                )  # what is known is not read again when it is pushed
+                # what is known is not read again when it is pushed
+                hashes.of((file.path for file in local.files), still_wanted)
                 push = Push(opening.result(), layout, hashes, tell, tell.moved)
                 tell("started", step=one.step, bytes=local.bytes, files=len(local.files))
                 pushed = push.step(local, origin, point=point)
             except StepFailed:
                 if why := verify(one):
-                    tell(
-                        "vanished", step=one.step, detail=why
-                    )  # under our hold: somebody else rotates here
+                    # under our hold: somebody else rotates here
+                    tell("vanished", step=one.step, detail=why)
                 raise
         seconds = max(0.001, time.monotonic() - began)
         tell(
@@ -225,9 +223,8 @@ def _look(store: Store, layout: Layout, tell: Told) -> None:
     try:
         found = steps.look(store, layout)
     except StoreError as error:
-        tell(
-            "unlisted", detail=error.message
-        )  # what was uploaded was verified; this is asked again with the next one
+        # what was uploaded was verified; this is asked again with the next one
+        tell("unlisted", detail=error.message)
         return
     torn = []
     for one in found.steps:

@@ -77,9 +77,8 @@ class RelaunchCompanion:
     ) -> str:
         name = planned.parameters["run"]
         if any(m.alive for m in context.world.run_facts(name).members):
-            context.world.stop(
-                name, say
-            )  # an orphaned router or engine holds the port and the memory
+            # an orphaned router or engine holds the port and the memory
+            context.world.stop(name, say)
         spec = context.world.run_facts(name).spec
         attempt = context.world.launch(spec, context.action)
         return f"{spec.run} attempt {attempt} is starting"

@@ -558,9 +558,8 @@ def _pools(view: View, entry: dict[str, Any], path: Path) -> Iterator[Finding]:
     curriculum = entry["curriculum"] if isinstance(entry.get("curriculum"), dict) else {}
     sampler = curriculum.get("sampler")
     if isinstance(sampler, dict) and sampler.get("type") == "difficulty_pool":
-        written = sampler.get(
-            "pools", {"all": {"weight": 1}}
-        )  # unsaid, they are the trainer's own three
+        # unsaid, they are the trainer's own three
+        written = sampler.get("pools", {"all": {"weight": 1}})
         pools = [pool for pool in (written or {}).values() if isinstance(pool, dict)]
         levels = [pool.get("threshold") for pool in pools]
         if (

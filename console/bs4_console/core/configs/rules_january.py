@@ -252,9 +252,8 @@ def broadcast(view: View) -> Iterator[Finding]:
     replicas = view.number("inference.parallel.dp") or 1
     if len(inference) != replicas * tensor and tensor and len(inference) % tensor == 0:
         replicas = len(inference) // tensor
-    own = (
-        view.table("inference.weight_broadcast").get("type") == "nccl"
-    )  # the server's class looks before the GPUs are divided
+    # the server's class looks before the GPUs are divided
+    own = view.table("inference.weight_broadcast").get("type") == "nccl"
     replicas = (view.number("inference.parallel.dp") or 1) if own and replicas == 1 else replicas
     if view.has("inference") and replicas != 1:
         written = (

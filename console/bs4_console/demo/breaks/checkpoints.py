@@ -73,9 +73,8 @@ async def lose_all_and_resume(stage: Stage) -> None:
     """Somebody has cleaned up; the next start is told to resume from whatever is there."""
     aside(stage.pod.run_dir / "checkpoints").rename(stage.pod.home / "aside-checkpoints")
     known = len(stage.session.state.runs["demo"].view.attempts)
-    await stage.pod.spawn(
-        stage.pod.launch_command("--resume")
-    )  # by hand: the console itself never passes a bare --resume
+    # by hand: the console itself never passes a bare --resume
+    await stage.pod.spawn(stage.pod.launch_command("--resume"))
     await stage.until(
         lambda: len(stage.session.state.runs["demo"].view.attempts) > known,
         60,

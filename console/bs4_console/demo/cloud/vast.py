@@ -173,9 +173,8 @@ def _logs(market: Market, request: Request, machine_id: str) -> Answer:
 def _log_file(market: Market, request: Request, machine_id: str) -> Answer:
     machine = market.get("vast", machine_id)
     if "authorization" in request.headers:
-        return failure(
-            400, "only one auth mechanism allowed"
-        )  # as object stores say to a signed address with a key beside it
+        # as object stores say to a signed address with a key beside it
+        return failure(400, "only one auth mechanism allowed")
     if machine is None or not machine.host_key or "bs4-host-key" not in machine.start_command:
         return Answer(404, b"")
     return Answer(

@@ -158,9 +158,8 @@ class Board:
         )
 
     def _replace(self, path: Path, text: str) -> None:
-        partial = (
-            self.root / f".{path.name}.tmp"
-        )  # not inside devices/: the driver counts what lies there
+        # not inside devices/: the driver counts what lies there
+        partial = self.root / f".{path.name}.tmp"
         partial.write_text(text)
         os.replace(partial, path)
 

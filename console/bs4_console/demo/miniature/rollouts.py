@@ -222,9 +222,8 @@ def fork_worker(score: Score) -> Lines:
     pid = os.fork()
     if pid == 0:
         ours.close()
-        signal.signal(
-            signal.SIGINT, signal.SIG_DFL
-        )  # asyncio.run in the real worker ends on it too, whatever its requests do
+        # asyncio.run in the real worker ends on it too, whatever its requests do
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
         while not work(theirs, score, _report_aborted):
             signal.pause()
         os._exit(0)

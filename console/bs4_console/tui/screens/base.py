@@ -389,9 +389,10 @@ class ConsoleScreen(Screen[None]):
 
 
 def _merges(run: RunState) -> bool:
+    # with all that is known of trainers: the first paint does not wait for it
     from bs4_console.core import (
         merge,
-    )  # with all that is known of trainers: the first paint does not wait for it
+    )
 
     return merge.possible(run)
 

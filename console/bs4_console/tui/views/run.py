@@ -301,10 +301,11 @@ def alarm_lines(
         ]
         tail = _incident_key(pod, incident.playbook, run.name, keys)
         if width_of(left) + width_of(tail) > width:
+            # the title is worth more than words beside the key
             tail = [
                 tail[-2],
                 (" fix ", "@incident"),
-            ]  # the title is worth more than words beside the key
+            ]
         since: Line = [(f"  {words.duration(clock.wall() - incident.opened_t)}", "dim")]
         left = whole([left, since], width - width_of(tail) - 1)
         if incident.summary and width - width_of(left) - width_of(tail) > 30:

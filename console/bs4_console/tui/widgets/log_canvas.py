@@ -214,9 +214,8 @@ class LogCanvas(Widget):
         source, raw = self.store.line(number)
         folded = self.lens.folded.get(number, 0)
         if folded and not self.lens.filter.sifts and _PROGRESS.search(raw):
-            raw = self.store.line(min(number + folded, self.store.end - 1))[
-                1
-            ]  # of a bar that is written line by line, how far it is
+            # of a bar that is written line by line, how far it is
+            raw = self.store.line(min(number + folded, self.store.end - 1))[1]
         bookmarked = bool(self.bookmarks) and self.store.place(number) in self.bookmarks
         head = log_lines.gutter(pointed=number == self.spot, bookmarked=bookmarked)
         if source != MARK:

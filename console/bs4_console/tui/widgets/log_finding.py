@@ -40,9 +40,8 @@ class LogFinding(LogWindow):
         self._stop_counting()
         self.search = None
         if text and not view.find_back():
-            self._find_further(
-                -1, turn=True
-            )  # first the way there, then the number of all: the two would share the pod's time
+            # first the way there, then the number of all: the two would share the pod's time
+            self._find_further(-1, turn=True)
         else:
             self._count_again()
 

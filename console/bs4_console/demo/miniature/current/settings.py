@@ -95,9 +95,8 @@ def split(config: Config, run: Path) -> tuple[Tree | None, Tree, Tree]:
         serve.setdefault("address", f"tcp://127.0.0.1:{base_port + number}")
     orchestrator["train"] = copy.deepcopy(config.get("orchestrator.train", {}))
     client = orchestrator["model"].setdefault("client", {})
-    client.setdefault(
-        "base_url", "http://localhost:8000/v1"
-    )  # whatever port the server has; the launcher compares them
+    # whatever port the server has; the launcher compares them
+    client.setdefault("base_url", "http://localhost:8000/v1")
     inference = None
     if config.has("inference"):
         inference = _section(config, "inference", {"log": config.get("log")})

@@ -43,9 +43,8 @@ class Watcher:
             while True:
                 latest = latest_stable(self._broadcasts) or 0
                 if latest > self.version:
-                    with (
-                        self.published
-                    ):  # a batch held for this version may go before the server has it
+                    # a batch held for this version may go before the server has it
+                    with self.published:
                         self.version = latest
                         self.published.notify_all()
                     self.update_weights(latest)

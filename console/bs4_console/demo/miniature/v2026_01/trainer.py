@@ -158,9 +158,8 @@ class _Trainer:
         self._world.barrier()
         batch = json.loads(path.read_text())
         if not batch["examples"]:
-            raise IndexError(
-                "list index out of range"
-            )  # the real one takes the length of micro_batches[0] (train.py:255)
+            # the real one takes the length of micro_batches[0] (train.py:255)
+            raise IndexError("list index out of range")
         # The whole step takes STEP_SECONDS when the batch was there, and at least a third of it
         # when it had to be waited for.
         compute = max(

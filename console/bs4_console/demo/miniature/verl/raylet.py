@@ -30,9 +30,8 @@ def main(arguments: Sequence[str]) -> int:
     logs, count, words = Path(arguments[0]), int(arguments[1]), list(arguments[2:])
     processes.set_title("/usr/lib/python3/site-packages/ray/core/src/ray/raylet/raylet")
     for agent in ("DashboardAgent", "RuntimeEnvAgent"):
-        actors.start(
-            "agent", agent, logs=logs, watched=False
-        )  # they outlive us, as the real ones do
+        # they outlive us, as the real ones do
+        actors.start("agent", agent, logs=logs, watched=False)
     pairs = [socket.socketpair() for _ in range(count)]
     workers = [
         actors.start("worker", str(rank), str(count), logs=logs, sockets=(theirs,))

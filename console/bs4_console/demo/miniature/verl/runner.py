@@ -262,9 +262,8 @@ class _Trainer:
             print("Training from scratch")
             return
         if folder is None:
-            raise AttributeError(
-                "'NoneType' object has no attribute 'split'"
-            )  # of a path that no mode has set
+            # of a path that no mode has set
+            raise AttributeError("'NoneType' object has no attribute 'split'")
         print(f"Load from checkpoint folder: {folder}")
         self._step = int(folder.name.rpartition("_")[2])
         print(f"Setting global step to {self._step}")

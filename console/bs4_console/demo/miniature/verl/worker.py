@@ -85,9 +85,8 @@ class Worker:
         if (adapter := call.get("adapter")) is not None and not Path(
             adapter, "adapter_config.json"
         ).exists():
-            return {
-                "error": f"ValueError: Can't find 'adapter_config.json' at '{adapter}'"
-            }  # peft, PeftConfig._get_peft_type
+            # peft, PeftConfig._get_peft_type
+            return {"error": f"ValueError: Can't find 'adapter_config.json' at '{adapter}'"}
         device = gpu.visible()[self._rank]
         total = gpu.memory(device)[1]
         try:

@@ -130,9 +130,8 @@ def _end(workers: list[tuple[int, Lines]], code: int, segment: Path | None) -> N
     for number in (signal.SIGTERM, signal.SIGKILL):
         left = [pid for pid in left if not _reaped(pid)]
         for pid in left:
-            os.kill(
-                pid, number
-            )  # own children, not yet waited for: the pid cannot be anyone else's
+            # own children, not yet waited for: the pid cannot be anyone else's
+            os.kill(pid, number)
         deadline = time.monotonic() + pace.paced(4)
         while left and time.monotonic() < deadline:
             time.sleep(0.01)
