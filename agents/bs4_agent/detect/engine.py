@@ -299,7 +299,7 @@ class Engine:
                 held = self._held[key] = _Held(item, since, facts.now_m)
             held.finding, held.last_m = item, facts.now_m
             if not held.fired and (complete or facts.now_m - held.first_m >= playbook.hold_s):
-                held.fired, held.told = True, item
+                held.fired, held.told, held.told_m = True, item, facts.now_m
                 out.append(Transition("opened", key, item, playbook))
             elif held.fired and _worth_telling(held, facts.now_m):
                 held.told, held.told_m = item, facts.now_m

@@ -7,8 +7,9 @@ from __future__ import annotations
 import dataclasses
 import json
 
+from bs4_agent.detect import engine as detectors
 from bs4_agent.detect.engine import Engine
-from bs4_agent.detect.facts import Side, StepFiles
+from bs4_agent.detect.facts import Finding, Side, StepFiles
 from bs4_agent.playbooks.compiled import Library
 from bs4_agent.trainers.base import LogLine
 from tests.agent.facts import NOW, WALL, facts, healthy
@@ -183,6 +184,30 @@ def test_many_lines_make_few_updates():
         )
         seen += events(watch.evaluate(facts(healthy(), now=NOW + number)))
     assert seen == [("opened", "noise"), ("updated", "noise")]
+
+
+def test_new_words_alone_are_told_every_half_minute(monkeypatch):
+    """Each update is a line of a journal that is kept; a disk's percent changes every second."""
+
+    def filling(look, run, parameters):
+        seconds = look.now_m - NOW
+        found = Finding(
+            failure="step-desync",
+            run=run.name,
+            attempt=run.attempt,
+            summary=f"{seconds:.0f} of 100 s",
+            evidence=[{"source": "disk", "stream": "s", "cursor": "1:0"}],
+            anchor="disk",
+        )
+        return [found]
+
+    monkeypatch.setitem(detectors.DETECTORS, "step-desync", filling)
+    watch = engine(playbook(id="step-desync", detect={"detector": "step-desync"}))
+    told = {}
+    for second in range(100):
+        for transition in watch.evaluate(facts(healthy(), now=NOW + second)):
+            told[second] = transition.event
+    assert told == {0: "opened", 30: "updated", 60: "updated", 90: "updated"}
 
 
 def test_a_detector_and_a_log_line_of_the_same_failure_are_one_incident():

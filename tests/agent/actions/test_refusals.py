@@ -1,0 +1,94 @@
+"""The sentences with which an agent refuses: each says what is wrong and what to do next."""
+
+from __future__ import annotations
+
+import time
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from bs4_agent.actions.desk import Desk, _busy
+from bs4_agent.clock import boot_id
+from bs4_agent.errors import PlanExpired, Refused
+from bs4_agent.ledger import ActionView, PlanView
+
+ACCEPTED = 1_700_000_000.0
+
+
+def plan(**changed: Any) -> PlanView:
+    known = {
+        "action": "k1",
+        "playbook": "step-desync",
+        "run": "demo",
+        "attempt": 1,
+        "plan_hash": "a" * 64,
+        "expires_m": time.monotonic() + 60,
+        "expires_t": 0.0,
+        "boot": boot_id(),
+        "t": 0.0,
+        "plan": {},
+        "refused": "",
+    }
+    return PlanView(**{**known, **changed})
+
+
+def desk(*plans: PlanView) -> Desk:
+    """Return what these methods look at of a desk: the plans that its journal has."""
+    ledger = SimpleNamespace(plans={view.plan_hash: view for view in plans})
+    return cast(Desk, SimpleNamespace(ledger=ledger))
+
+
+def action(kind: str) -> ActionView:
+    return ActionView(
+        key="k1",
+        kind=kind,
+        who="anna@laptop",
+        run="demo",
+        state="running",
+        accepted_t=ACCEPTED,
+        updated_t=ACCEPTED,
+    )
+
+
+def test_a_plan_that_nobody_made_is_refused_with_the_command_that_makes_one() -> None:
+    with pytest.raises(Refused) as refused:
+        Desk.kept_plan(desk(), "0123456789abcdef0123", "bs4-console playbook plan step-desync")
+    assert str(refused.value) == (
+        "No plan has the hash '0123456789abcdef'; make one with "
+        "`bs4-console playbook plan step-desync` and confirm that."
+    )
+
+
+def test_a_plan_that_was_refused_cannot_be_confirmed() -> None:
+    view = plan(refused="no step is complete")
+    with pytest.raises(Refused):
+        Desk.kept_plan(desk(view), view.plan_hash, "bs4-console launch")
+
+
+def test_a_plan_that_is_kept_is_given() -> None:
+    view = plan()
+    assert Desk.kept_plan(desk(view), view.plan_hash, "bs4-console launch") is view
+    Desk.must_live(desk(view), view)
+
+
+@pytest.mark.parametrize("changed", [{"expires_m": 0.0}, {"boot": "another boot"}])
+def test_an_old_plan_is_refused_with_what_to_do(changed: dict[str, Any]) -> None:
+    with pytest.raises(PlanExpired) as expired:
+        Desk.must_live(desk(), plan(**changed))
+    assert str(expired.value) == (
+        "The plan is older than 15 minutes (or the pod was rebooted since); make a new plan."
+    )
+
+
+def test_a_busy_run_says_who_does_what_and_that_a_stop_is_taken() -> None:
+    since = time.strftime("%H:%M:%S", time.localtime(ACCEPTED))
+    assert _busy("demo", action("launch")) == (
+        f"demo is busy: launch by anna@laptop since {since}. Wait for it to end, or end it with "
+        "the run: `bs4-console stop` is accepted meanwhile."
+    )
+
+
+@pytest.mark.parametrize(("held", "kind"), [("demo", "stop"), ("setup", "setup")])
+def test_what_a_stop_cannot_end_is_only_waited_for(held: str, kind: str) -> None:
+    assert _busy(held, action(kind)).endswith(". Wait for it to end.")
