@@ -30,15 +30,28 @@ class ForeignJsonError(ValueError):
 
 
 def loads(raw: bytes | str) -> Any:
-    """Return what a JSON text holds; bytes that are not UTF-8 are replaced. ForeignJsonError when
-    it cannot be read within the limits.
+    """Return what a JSON text holds. Bytes that are not UTF-8 are replaced, and so are halves of
+    surrogate pairs, which UTF-8 cannot hold. Raises ForeignJsonError if it is not JSON within the
+    limits.
     """
     text = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else raw
     check_nesting(text)
     try:
-        return json.loads(text)
+        value = json.loads(text)
     except ValueError as error:
         raise ForeignJsonError(str(error)) from None
+    return _encodable(value) if "\\ud" in text.lower() else value
+
+
+def _encodable(value: Any) -> Any:
+    """Return a JSON value whose texts can be written as UTF-8."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+    if isinstance(value, list):
+        return [_encodable(entry) for entry in value]
+    if isinstance(value, dict):
+        return {_encodable(key): _encodable(entry) for key, entry in value.items()}
+    return value
 
 
 def check_nesting(text: str) -> None:

@@ -330,7 +330,7 @@ class Ledger:
             )
         known.state, known.updated_t = "open", record["t"]
         for name in ("role", "severity", "summary", "evidence", "coverage"):
-            if name in record:
+            if record.get(name) is not None:
                 setattr(known, name, record[name])
 
     def _plan(self, record: Record) -> None:

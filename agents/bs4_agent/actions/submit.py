@@ -18,6 +18,7 @@ from bs4_agent.actions.setups import SetUpActions
 from bs4_agent.actions.stops import Stops
 from bs4_agent.book import Book
 from bs4_agent.errors import BadRequest, KeyReused
+from bs4_agent.ids import is_key
 from bs4_agent.ledger import ActionView
 from bs4_agent.playbooks.compiled import Library, digest
 from bs4_agent.pod import Pod
@@ -98,8 +99,8 @@ class Actions:
         `payload`: the secrets of a set-up; everything else of an action is journalled.
         """
         key, kind = body.get("key"), body.get("kind")
-        if not isinstance(key, str) or len(key) != 26:
-            raise BadRequest("An action needs a key of 26 characters (a ULID); send one.")
+        if not isinstance(key, str) or not is_key(key):
+            raise BadRequest("An action needs a key of 26 letters and digits (a ULID); send one.")
         take = self._kinds.get(str(kind))
         if take is None:
             raise BadRequest(

@@ -16,6 +16,7 @@ from typing import Any
 
 from bs4_agent.checkpoints.sets import StepSet
 from bs4_agent.errors import Refused, StepFailed
+from bs4_agent.ids import is_key
 from bs4_agent.paths import storage
 from bs4_agent.runs.model import Run
 from bs4_agent.runs.registry import Runs
@@ -119,7 +120,7 @@ def free(trashes: Sequence[Path], key: str) -> int:
     """Delete for good what `key` has moved aside, and return the bytes that this freed. Can be
     repeated. StepFailed as the disk says.
     """
-    if len(key) != 26:
+    if not is_key(key):
         raise Refused(f"{key!r} is no action's key; nothing was deleted.")
     freed = 0
     for trash in trashes:

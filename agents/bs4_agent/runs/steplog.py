@@ -12,7 +12,7 @@ from bs4_agent.clock import stamp
 from bs4_agent.errors import SpoolFull
 from bs4_agent.runs.model import Attempt
 from bs4_agent.streams.registry import Streams
-from bs4_agent.streams.segments import SegmentStream, parse
+from bs4_agent.streams.segments import RecordNotJson, RecordTooLarge, SegmentStream, parse
 from bs4_agent.trainers.base import Trainer
 from bs4_agent.trainers.steps import StepReader
 
@@ -97,9 +97,10 @@ class StepLog:
     def flush(self) -> None:
         """Write what is pending. SpoolFull leaves it for the next call.
 
-        A record that can never be written is dropped: RecordTooLarge or RecordNotJson says so, and
-        the next call goes on behind it.
+        A record that can never be written is dropped. RecordTooLarge or RecordNotJson says so of
+        the first one, once all others are written.
         """
+        refused: RecordTooLarge | RecordNotJson | None = None
         while self._pending:
             record = {**stamp(), **self._pending.popleft()}
             try:
@@ -107,6 +108,10 @@ class StepLog:
             except SpoolFull:
                 self._pending.appendleft(record)
                 raise
+            except (RecordTooLarge, RecordNotJson) as error:
+                refused = refused or error
+        if refused is not None:
+            raise refused
 
     @property
     def written(self) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bs4_agent.clock import stamp
 from bs4_agent.errors import Refused, StepFailed
-from bs4_agent.ids import ulid
+from bs4_agent.ids import is_key, ulid
 from bs4_agent.paths import storage
 from bs4_agent.runs.files import read_json, sync_directory, write_json
 from bs4_agent.runs.model import Run
@@ -35,6 +35,8 @@ def trash(
     """
     run = runs.get(name)
     layout = runs.trainer(run.spec).layout(run.spec)
+    if stamp_as and not is_key(stamp_as):
+        raise Refused(f"{stamp_as!r} is no action's key; {path} was left where it is.")
     area = storage(layout.output_dir, name) / "trash" / (stamp_as or ulid())
     target = area / below(path, layout.output_dir)
     if not os.path.lexists(path) and os.path.lexists(target):

@@ -21,7 +21,7 @@ Metrics = Mapping[str, "float | str"]
 _VALIDATION = ("val-core/", "val-aux/", "val/")
 _HEAD = re.compile(r"(?:^|[\s\]])step:(\d{1,12}) - (?=\S+?:)")
 _NUMPY = re.compile(r"np\.\w{1,20}\(([^()]*)\)")
-_NUMBER = re.compile(r"[-+]?(?:\d[\d_]*\.?\d*(?:[eE][-+]?\d+)?|\.\d+|inf|nan)")
+_NUMBER = re.compile(r"[-+]?(?:\d+(?:_\d+)*\.?\d*(?:[eE][-+]?\d+)?|\.\d+|inf|nan)")
 _MOST_PAIRS = 4096
 #: Data sources of a validation that are kept as curves.
 _MOST_VALIDATIONS = 8
@@ -118,7 +118,9 @@ def record(metrics: Metrics) -> dict[str, Any]:
     if "response_length/mean" in metrics and "prompt_length/mean" in metrics:
         prompt, answer = metrics["prompt_length/mean"], metrics["response_length/mean"]
         found["seq_len"] = (
-            prompt + answer if isinstance(prompt, float) and isinstance(answer, float) else "nan"
+            recorded(prompt + answer)
+            if isinstance(prompt, float) and isinstance(answer, float)
+            else "nan"
         )
     if points := validations(metrics):
         found["validation"] = points
@@ -162,7 +164,9 @@ def _picked(
         for key, factor in candidates:
             if key in metrics:
                 value = metrics[key]
-                found[name] = value * factor if isinstance(value, float) else value
+                if isinstance(value, float):
+                    value = recorded(value * factor)
+                found[name] = value
                 break
     return found
 

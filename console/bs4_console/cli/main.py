@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import os
 import sys
 import traceback
@@ -87,6 +88,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """The exit code. Whatever goes wrong is one sentence on stderr; only a defect of ours shows its
     traceback.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # One character that cannot be written must not take the verdict of a pod with it.
+            stream.reconfigure(errors="backslashreplace")
     arguments = list(sys.argv[1:] if argv is None else argv)
     name = next((word for word in arguments if not word.startswith("-")), "")
     try:

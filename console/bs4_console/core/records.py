@@ -73,12 +73,23 @@ def flag(value: Any) -> bool:
 
 def text(value: Any) -> bool:
     """A text."""
-    return isinstance(value, str) and len(value) <= TEXT_LENGTH
+    return isinstance(value, str) and len(value) <= TEXT_LENGTH and _encodable(value)
+
+
+def _encodable(value: str) -> bool:
+    """Return False for halves of surrogate pairs, which no terminal, file or JSON can take."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def name(value: Any) -> bool:
     """A name, which is not empty."""
-    return isinstance(value, str) and 0 < len(value.encode("utf-8", "replace")) <= NAME_BYTES
+    if not isinstance(value, str) or not _encodable(value):
+        return False
+    return 0 < len(value.encode()) <= NAME_BYTES
 
 
 def mapping(value: Any) -> bool:

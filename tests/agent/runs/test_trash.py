@@ -19,6 +19,8 @@ from bs4_agent.runs.registry import Runs
 from bs4_agent.runs.trash import restore, trash, trashed
 from tests.agent.runs.practice import Pod
 
+KEY = "0" * 26
+
 
 @pytest.fixture
 def out(pod: Pod) -> Path:
@@ -49,15 +51,15 @@ def runs(pod: Pod, out: Path) -> Runs:
 def test_a_step_is_moved_and_comes_back(runs: Runs, out: Path) -> None:
     path = out / "checkpoints/step_40"
     inode = path.stat().st_ino
-    target = trash(runs, "alpha", path, stamp_as="KEY")
-    assert target == out.parent / ".bs4/alpha/trash/KEY/checkpoints/step_40"
+    target = trash(runs, "alpha", path, stamp_as=KEY)
+    assert target == out.parent / f".bs4/alpha/trash/{KEY}/checkpoints/step_40"
     assert (target.stat().st_ino, path.exists()) == (inode, False)
-    assert trashed(runs, "alpha", path, "KEY")
-    assert trash(runs, "alpha", path, stamp_as="KEY") == target, "done already"
+    assert trashed(runs, "alpha", path, KEY)
+    assert trash(runs, "alpha", path, stamp_as=KEY) == target, "done already"
     assert restore(target) == path
     assert (path.stat().st_ino, (path / "data").read_text()) == (inode, "step 40")
     assert restore(target) == path, "put back already"
-    assert not trashed(runs, "alpha", path, "KEY")
+    assert not trashed(runs, "alpha", path, KEY)
 
 
 def test_the_same_step_can_be_moved_twice_under_names_of_its_own(runs: Runs, out: Path) -> None:

@@ -260,7 +260,7 @@ class IncidentScreen(MomentCommands, ConsoleScreen):
         """The log at the first piece of evidence that has a place in one."""
         for entry in self.incident.evidence if self.incident else []:
             stream, cursor = str(entry.get("stream") or ""), str(entry.get("cursor") or "")
-            if stream.startswith("log/") and ":" in cursor:
+            if stream.startswith("log/") and stream.count("/") > 1 and ":" in cursor:
                 _, run, source = stream.split("/", 2)
                 self.console_app.open_logs(self.pod, run, source, cursor)
                 return
