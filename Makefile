@@ -18,7 +18,7 @@ test: system $(STAMP) $(WHEELS) check
 
 test-long: system $(STAMP) $(WHEELS)
 	$(BIN)/python -m pytest -m "long and not beside and not gpu and not vllm" --timeout 900
-	$(BIN)/python -m pytest -m "long and beside" --timeout 900 -n 2
+	$(BIN)/python -m pytest -m "long and beside" --timeout 900 -n 3
 
 # All of the long rounds of which `make test-long` has a short one; a line with the result goes to benchmarks/results/rounds.ndjson.
 test-rounds: system $(STAMP) $(WHEELS)

@@ -1,11 +1,8 @@
 """Build what a pod is sent, from the sources and the wheels that agents/*.lock pin by hash.
 
-    python tools/build_bundle.py --fetch             download the pinned wheels that are missing
-    into build/wheels
-    python tools/build_bundle.py --into DIRECTORY    write both bundles there, as a wheel of the
-    console carries them
-    python tools/build_bundle.py --source DIRECTORY  write there what a source archive needs to do
-    the same offline
+    --fetch             download the pinned wheels that are missing into build/wheels
+    --into DIRECTORY    write both bundles there, as a wheel of the console carries them
+    --source DIRECTORY  write there what a source archive needs to do the same offline
 
 The last two fetch what is missing from build/wheels into a directory of their own: they change
 nothing in the sources. They need pip, PyYAML and jsonschema (pyproject.toml, `build-system`).

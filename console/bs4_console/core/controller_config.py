@@ -1,10 +1,14 @@
-"""`recover.toml`: which runs may be brought on to another machine, from where, to what, and for how
-much.
+"""`recover.toml`: which runs may be brought on to another machine, and for how much.
 
-[runs.demo] pod = "alpha"                      # where it is now, by its name in pods.toml store =
-"b2://BUCKET/PREFIX"       # where its checkpoints are synced to mode = "ask"
-# or "auto" trainer = "prime-rl" gpu = "H100" max_price = 6.0                    # US dollars an
-hour, the whole machine per_day = 60.0 per_run = 400.0
+[runs.demo]
+pod = "alpha"                      # where it is now, by its name in pods.toml
+store = "b2://BUCKET/PREFIX"       # where its checkpoints are synced to
+mode = "ask"                       # or "auto"
+trainer = "prime-rl"
+gpu = "H100"
+max_price = 6.0                    # US dollars an hour, the whole machine
+per_day = 60.0
+per_run = 400.0
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ A phase file is TOML on this side:
     [[phases]]
     name = "bootstrap"
     config = "configs/bootstrap.toml"    # on the pod
-    until = { step = 200 }               # or { reward = 0.3, steps = 20 }, or { by = "hand" }; the
-    last phase needs none
+    until = { step = 200 }               # or { reward = 0.3, steps = 20 }, or { by = "hand" };
+                                         # the last phase needs none
 """
 
 from __future__ import annotations

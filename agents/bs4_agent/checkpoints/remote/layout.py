@@ -1,13 +1,14 @@
-"""Where things lie in a bucket: every name that is written or looked for is made here.
+"""Name everything in a bucket: every name that is written or looked for is made here.
 
-<prefix>/<run>/latest.json                        the pointer: the newest step that was verified
-there <prefix>/<run>/lease.json                         which controller acts
-<prefix>/<run>/recovery.json                      what the controllers know together of the run:
-where it is, what was spent <prefix>/<run>/clock.json                         written to learn what
-time the store has <prefix>/<run>/steps/step_N/manifest.json         what belongs to step N
-<prefix>/<run>/steps/step_N/files/<path>          its files, by their path below the run's output
-directory <prefix>/<run>/logs/<attempt>/<name>              logs of attempts that ended
-<prefix>/<run>/reports/<name>                     crash reports
+<prefix>/<run>/latest.json                 the pointer: the newest step that was verified there
+<prefix>/<run>/lease.json                  which controller acts
+<prefix>/<run>/recovery.json               what the controllers know of the run: where it is,
+                                           what was spent
+<prefix>/<run>/clock.json                  written to learn what time the store has
+<prefix>/<run>/steps/step_N/manifest.json  what belongs to step N
+<prefix>/<run>/steps/step_N/files/<path>   its files, by their path below the output directory
+<prefix>/<run>/logs/<attempt>/<name>       logs of attempts that ended
+<prefix>/<run>/reports/<name>              crash reports
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The two bucket layouts of the scripts before us, read and never written.
+"""Read the two bucket layouts of the scripts before us; they are never written.
 
-    RUN/latest.json, RUN/step_N/..., RUN/config.toml      one script's: the content of a checkpoint
-    directory of the trainer
-    RUN/checkpoints/step_N/...                             the other's, without any pointer
+    RUN/latest.json, RUN/step_N/..., RUN/config.toml   one script's: the content of a checkpoint
+                                                       directory of the trainer
+    RUN/checkpoints/step_N/...                         the other's, without any pointer
 
 Neither has a manifest: what a step should hold is not known, only what is there. The names say
 whether the trainer's writer came to its end (`.metadata` beside shards); no hash of theirs can be

@@ -28,19 +28,25 @@ KINDS = (
 @dataclass
 class Fault:
     """`kind`:
-    busy            503 with Retry-After 0 many            429 drop            the connection ends
-    after `after` bytes of the request's body (or of a download) were taken lost            the work
-    is done and its answer never sent: the connection ends hang            no answer for `seconds`
-    corrupt         a byte flips on the way: what arrives has another hash than was announced, and
-    the server says so rot             a byte flips after it arrived: the server keeps other bytes
-    than it acknowledged, and lists their true hash expire          the token is not known any more
-    slow            `rate` bytes a second full, transactions   a cap of the account is reached stop
-    `on` is called when `after` bytes were taken, before anything else happens (in-process tests
-    kill somebody there)
 
-    `call`: the API call it befalls ("b2_upload_file", "b2_upload_part", "b2_download_file_by_name",
-    ...), "" for all. `name`: only where the file's name holds this. `skip` calls are let through
-    first, then `times` are hit (None: all).
+    busy      503 with Retry-After 0
+    many      429
+    drop      the connection ends after `after` bytes of the body (or of a download) were taken
+    lost      the work is done and its answer never sent: the connection ends
+    hang      no answer for `seconds`
+    corrupt   a byte flips on the way: what arrives has another hash than was announced, and the
+              server says so
+    rot       a byte flips after it arrived: the server keeps other bytes than it acknowledged, and
+              lists their true hash
+    expire    the token is not known any more
+    slow      `rate` bytes a second
+    full, transactions   a cap of the account is reached
+    stop      `on` is called when `after` bytes were taken, before anything else happens; with
+              `after`, the connection then ends (in-process tests kill somebody there)
+
+    `call`: the API call it befalls ("b2_upload_file", "b2_upload_part", ...), "" for all. `name`:
+    only where the file's name holds this. `skip` calls are let through first, then `times` are hit
+    (None: all).
     """
 
     kind: str

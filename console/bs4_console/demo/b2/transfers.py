@@ -103,6 +103,8 @@ def _write(request: Request, path: Path, size: int, each: Callable[[bytes], None
                     raise Cut
                 if fault.kind == "stop" and fault.after and fault.on is not None:
                     fault.on()
+                    # What the dead peer has left in the sockets' buffers has not arrived.
+                    raise Cut
             if request.has("corrupt") and not taken:
                 data = _flipped(data)
             taken += len(data)
