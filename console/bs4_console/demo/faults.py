@@ -338,7 +338,11 @@ async def start_decoy(pod: PracticePod, argv: Sequence[str], title: str | None =
     directory.mkdir(exist_ok=True)
     # The interpreter under any argv[0] and with any arguments comes by this hook before it looks at
     # them.
-    (directory / "sitecustomize.py").write_text(_DECOY)
+    # Written once: a decoy that is just starting must not find the file empty, or it becomes what
+    # it looks like.
+    hook = directory / "sitecustomize.py"
+    if not hook.exists():
+        hook.write_text(_DECOY)
     packages = next((pod.project / ".venv" / "lib").glob("python*")) / "site-packages"
     own = {
         "PYTHONPATH": f"{directory}:{packages}",
