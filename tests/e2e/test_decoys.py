@@ -64,9 +64,21 @@ def shown(stage: Stage, run: str) -> set[int]:
     return {component["pid"] for entry in entries for component in entry["components"]}
 
 
+#: What a text that names processes says before or between their pids.
+_NAMES_A_PROCESS = re.compile(r"\bpids?\b|\bkill\b|\bSIG[A-Z]+\b")
+
+
 def named(value: Any) -> set[int]:
-    """Every number in a plan or journal record that could be a pid."""
-    return {int(number) for number in re.findall(r"\b\d+\b", str(value))}
+    """Return every pid in a plan or journal record: in its fields, and in what it says in words."""
+    if isinstance(value, dict):
+        pid = value.get("pid")
+        own = {pid} if isinstance(pid, int) else set()
+        return own.union(*(named(item) for item in value.values()))
+    if isinstance(value, list):
+        return set().union(*(named(item) for item in value))
+    if isinstance(value, str) and _NAMES_A_PROCESS.search(value):
+        return {int(number) for number in re.findall(r"\b\d+\b", value)}
+    return set()
 
 
 def check_untouched(stage: Stage, cast: Cast, run: str) -> None:
