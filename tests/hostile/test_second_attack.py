@@ -13,12 +13,17 @@ import pytest
 
 from bs4_agent import foreign_json
 from bs4_agent.checkpoints.removal import free
-from bs4_agent.errors import BadRequest, Refused
+from bs4_agent.detect.facts import LogEvent
+from bs4_agent.errors import BadRequest, KeyReused, Refused
 from bs4_agent.ids import is_key, ulid
 from bs4_agent.ledger import Ledger
 from bs4_agent.runs import trash
-from bs4_console.core import records
+from bs4_agent.runs.runlog import RunLog
+from bs4_agent.trainers.base import Event
+from bs4_console.core import mirror, records, reports
+from bs4_console.core.diagnose import diagnose
 from tests.agent.actions.stopping import RUN, StoppingAgent
+from tests.console.core.test_reports import HEAD, JOURNAL, MEMBERS, archive
 from tests.hostile.test_odd_rows import START, recorded, step_log
 
 #: Each is 26 characters long and would lead out of the trash, or is no name of a directory.
@@ -132,3 +137,114 @@ def test_an_incident_whose_fields_are_null_keeps_what_it_had() -> None:
     ledger.apply({**opened, "event": "updated", "evidence": None, "summary": None})
     assert ledger.incidents["i1"].evidence == [{"source": "trainer"}]
     assert ledger.incidents["i1"].summary == ""
+
+
+def reached(*steps: int, unordered: bool = True) -> list[int | None]:
+    """Return the step at which a run is seen to be after each line that names one of `steps`."""
+    log = RunLog(run="demo", attempt=1)
+    found = []
+    for m, step in enumerate(steps):
+        log.add(
+            LogEvent(
+                event=Event("step", "trainer", {"unordered": unordered}, step),
+                m=float(m),
+                text="",
+                source="trainer",
+                stream="",
+                cursor="",
+                file="",
+                offset=0,
+                line=0,
+            )
+        )
+        assert log.side("trainer").last_step_m == float(m)
+        found.append(log.side("trainer").last_step)
+    return found
+
+
+@pytest.mark.parametrize("unordered", [True, False])
+def test_one_line_with_a_huge_step_does_not_move_the_step(unordered: bool) -> None:
+    huge = 999_999_999_999
+    assert reached(7, 8, huge, 9, 10, unordered=unordered) == [7, 8, 8, 9, 10]
+    assert reached(huge, 1, 2, 3, unordered=unordered) == [huge, huge, 2, 3]
+    assert reached(7, huge, 8, huge + 5000, 9, unordered=unordered) == [7, 7, 8, 8, 9]
+
+
+def test_a_step_far_away_is_believed_when_a_second_line_agrees() -> None:
+    assert reached(7, 5000, 5001, 5002) == [7, 7, 5001, 5002]
+
+
+def test_a_submission_cannot_take_the_key_of_what_the_agent_does_itself(tmp_path: Path) -> None:
+    agent = StoppingAgent(tmp_path)
+    try:
+        agent.runs.register(agent.spec())
+        desk = agent.actions.desk
+        rotate = {"kind": "rotate", "run": "other"}
+        desk.own("other", "disk guard", rotate, [], lambda key: desk.event(key, "other", "done"))
+        (key,) = agent.book.ledger.actions
+        with pytest.raises(KeyReused):
+            agent.actions.submit({"key": key, "kind": "note", "run": RUN, "text": "x"}, "bob")
+    finally:
+        agent.close()
+
+
+#: What no agent writes in its journal, and what the folds and the screen would stumble over.
+ODD_RECORDS = [
+    {"type": "incident", "event": "opened", "incident": "i", "run": "r", "attempt": 1},
+    {"type": "incident", "event": "updated", "incident": "i1", "coverage": 5},
+    {"type": "action", "action": "A", "event": "intent", "step": 10**12},
+    {"type": "action", "action": "A", "event": "intent", "step": "x"},
+    {"type": "run", "event": "registered", "run": []},
+    {"type": "report", "event": "written", "run": "r", "attempt": 1, "missing": 5},
+]
+
+
+@pytest.mark.parametrize("record", ODD_RECORDS)
+def test_a_report_with_an_odd_record_still_tells_the_rest(
+    record: dict[str, object], tmp_path: Path
+) -> None:
+    line = json.dumps({"t": 30.0, "m": 1.0, "b": "x", "seq": 99, **record}).encode() + b"\n"
+    path = archive(
+        tmp_path / f"r.1{reports.SUFFIX}", {**MEMBERS, "records/journal/4": JOURNAL + line}
+    )
+    told = diagnose([path])
+    assert [finding["id"] for finding in told["findings"]] == ["cuda-oom"]
+    assert [phrase for phrase in told["coverage"] if phrase.startswith("1 records of its journal")]
+
+
+def test_a_record_with_a_bad_time_is_left_out_of_a_report(tmp_path: Path) -> None:
+    line = b'{"t":"x","type":"incident","event":"opened","incident":"j","failure":"f","run":"r"}\n'
+    path = archive(
+        tmp_path / f"r.1{reports.SUFFIX}", {**MEMBERS, "records/journal/4": line + JOURNAL}
+    )
+    assert [finding["id"] for finding in diagnose([path])["findings"]] == ["cuda-oom"]
+
+
+@pytest.mark.parametrize("home", ["home", "", "///", "../up", "\u00e9"])
+def test_a_report_from_a_home_with_an_odd_name_is_unpacked(home: str, tmp_path: Path) -> None:
+    head = json.dumps({**HEAD, "home": home}).encode()
+    path = archive(tmp_path / "r", {**MEMBERS, "report.json": head})
+    reports.unpack(reports.load(path), tmp_path / "mirror")
+    kept = mirror.Mirror(tmp_path / "mirror", write=False)
+    assert kept.home == "unnamed"
+
+
+def test_a_pod_whose_home_is_called_home_is_kept(tmp_path: Path) -> None:
+    kept = mirror.Mirror(tmp_path / "mirror")
+    kept.use("home")
+    assert (kept.home, kept.stopped) == ("unnamed", "")
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"report.json": json.dumps({**HEAD, "missing": 5}).encode()},
+        {"records/journal/04": JOURNAL},
+        {"log/r/trainer/3.5": b"x\n"},
+    ],
+)
+def test_a_report_with_a_part_twice_or_odd_fields_is_refused(
+    odd: dict[str, bytes], tmp_path: Path
+) -> None:
+    with pytest.raises(reports.UsageError, match="is no crash report"):
+        reports.load(archive(tmp_path / "r", {**MEMBERS, **odd}))

@@ -110,7 +110,8 @@ class Actions:
             known = self._bodies.get(key)
             if known == digest(_identity(body)):
                 return {"action": key, "state": "accepted"}
-            if known is not None:
+            # The agent's own actions (a rotation, for one) have a key and no submission.
+            if known is not None or key in self.desk.ledger.actions:
                 raise KeyReused(
                     f"Action key {key} was used for something else already; make a new one."
                 )

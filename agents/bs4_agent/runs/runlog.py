@@ -22,10 +22,13 @@ _STEPS = 256
 #: Steps whose durations make "the usual step": enough to be calm, few enough to follow a change of
 #: the batch size.
 _TYPICAL = 20
+#: A step that is further than this from the last one is believed once a second line agrees with it:
+#: anything can print a line that looks like a step's.
+_FAR = 1000
 _TEXT = 300
 
 
-@dataclass
+@dataclass(kw_only=True)
 class SideLog:
     """Progress of one side. `last_step_m`/`_t`: when its line was read, or, where the line was read
     late, when it says it was written.
@@ -38,6 +41,22 @@ class SideLog:
     durations: deque[float] = field(default_factory=lambda: deque(maxlen=_TYPICAL))
     late: deque[int] = field(default_factory=lambda: deque(maxlen=_TYPICAL))
     """The last steps that were told, where lines come out of order."""
+    doubted: int | None = None
+    """A step far from the last one, which no second line has agreed with yet."""
+
+    def believes(self, step: int) -> bool:
+        """Return whether `step` can be where this side is: near the last step, or near the step
+        that was doubted before.
+        """
+        if self.last_step is None or abs(step - self.last_step) <= _FAR:
+            self.doubted = None
+            return True
+        agreed = self.doubted is not None and abs(step - self.doubted) <= _FAR
+        self.doubted = None if agreed else step
+        if agreed:
+            self.last_step = None
+            self.late.clear()
+        return agreed
 
 
 @dataclass(kw_only=True)
@@ -159,6 +178,10 @@ class RunLog:
         step = event.event.step
         if step is None or side.last_step == step or step in side.late:
             return  # the same line of another rank, or in a second file
+        if not side.believes(step):
+            side.last_step_m = event.m
+            side.last_step_t = _wall(event.m)
+            return
         unordered = bool(event.event.values.get("unordered"))
         if unordered:
             side.late.append(step)
@@ -203,11 +226,11 @@ class RunLog:
             log.add(_event_from_dict(event))
         log.sides = {
             name: SideLog(
-                s["last_step"],
-                _mono(s["last_step_t"]),
-                s["last_step_t"],
-                s["steps"],
-                deque(s["durations"], maxlen=_TYPICAL),
+                last_step=s["last_step"],
+                last_step_m=_mono(s["last_step_t"]),
+                last_step_t=s["last_step_t"],
+                steps=s["steps"],
+                durations=deque(s["durations"], maxlen=_TYPICAL),
             )
             for name, s in data["sides"].items()
         }

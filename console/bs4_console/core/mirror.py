@@ -31,7 +31,7 @@ MIN_FREE_RECORDS = 128 * 1024 * 1024
 
 #: What a pod calls things becomes file names here: nothing that leads out of the directory.
 _STREAM = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}(/[A-Za-z0-9][A-Za-z0-9._-]{0,99}){0,3}")
-_HOME = re.compile(r"[A-Za-z0-9]{1,64}")
+_HOME = re.compile(r"(?!home\Z)[A-Za-z0-9]{1,64}")
 _DATA = re.compile(r"([0-9]{1,12})(?:\.([0-9]{1,12}))?\.data")
 _LAST_USED = "home"
 
@@ -46,6 +46,13 @@ _KINDS: Mapping[Kind, str] = {
 }
 #: What is kept of a gap.
 _GAP, _GAP_BYTES = ("generation", "from", "to", "reason"), 500
+
+
+def directory_name(home: str) -> str:
+    """Return the name of the directory for the agent's home that calls itself `home`: the same for
+    all whose name no agent makes.
+    """
+    return home if _HOME.fullmatch(home) else "unnamed"
 
 
 class Mirror:
@@ -94,8 +101,7 @@ class Mirror:
         """The pod's agent lives in `home`; whether that is another one than so far, so that nothing
         known before is of this pod.
         """
-        if not _HOME.fullmatch(home):
-            home = "unnamed"
+        home = directory_name(home)
         changed = home != self.home
         if changed:
             self.home = home

@@ -295,7 +295,7 @@ JOURNAL: Mapping[str, Shape] = {
     "sync": _SYNC,
     "report": Shape(
         {"run": name, "attempt": attempt, "event": text},
-        {"report": text, "bytes": whole, "sha256": text, "detail": text},
+        {"report": text, "bytes": whole, "sha256": text, "detail": text, "missing": texts},
     ),
 }
 _STEP_EVENTS = frozenset({"intent", "step-done", "step-skipped", "step-failed"})

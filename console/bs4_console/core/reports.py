@@ -24,7 +24,7 @@ from bs4_agent.foreign_json import loads
 from bs4_agent.ledger import IncidentView, Ledger
 from bs4_agent.streams.cursor import START, Cursor
 from bs4_agent.streams.segments import parse
-from bs4_console.core import ceilings, files, records
+from bs4_console.core import ceilings, files, mirror, records
 from bs4_console.core.errors import RemoteError, UsageError
 from bs4_console.core.session import PodSession
 
@@ -38,13 +38,13 @@ _HEAD = records.Shape(
         "attempt": records.attempt,
         "trainer": records.text,
         "t": records.wall,
-    }
+    },
+    {"missing": records.texts},
 )
-_RECORDS = re.compile(r"records/(journal|telemetry|steps/[A-Za-z0-9][\w.-]{0,99})/([0-9]{1,12})")
-_LOG = re.compile(
-    r"(log/[A-Za-z0-9][\w.-]{0,99}/[A-Za-z0-9][\w.-]{0,99})/([0-9]{1,12})\.([0-9]{1,15})"
-)
-_BESIDE = re.compile(r"dmesg\.log|(?:attempt|config)/[A-Za-z0-9][\w.-]{0,99}")
+_NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}"
+_RECORDS = re.compile(rf"records/(journal|telemetry|steps/{_NAME})/([0-9]{{1,12}})")
+_LOG = re.compile(rf"log/{_NAME}/({_NAME})/([0-9]{{1,12}})\.([0-9]{{1,15}})")
+_BESIDE = re.compile(rf"dmesg\.log|(?:attempt|config)/{_NAME}")
 _ANSWER_S = 60.0
 _TIMES = 3
 
@@ -104,7 +104,7 @@ def _listed(record: Mapping[str, Any]) -> Listed | None:
         return None
     if not stream.startswith("report/") or not files.is_component(stream.removeprefix("report/")):
         return None
-    missing = tuple(str(phrase) for phrase in record.get("missing") or ())
+    missing = tuple(record.get("missing") or ())
     return Listed(
         stream=stream,
         run=record["run"],
@@ -164,16 +164,25 @@ def load(path: Path) -> Report:
         raise wrong from error
     if head.get("schema") != SCHEMA or not files.is_component(head["run"]):
         raise wrong
-    logs, streams, beside = [], defaultdict(list), {}
+    logs: dict[tuple[str, int], tuple[int, bytes]] = {}
+    streams: dict[str, dict[int, bytes]] = defaultdict(dict)
+    beside = {}
     for name, data in members.items():
         if found := _LOG.fullmatch(name):
-            logs.append((found[1].rsplit("/", 1)[1], int(found[2]), int(found[3]), data))
+            if (found[1], int(found[2])) in logs:
+                raise wrong
+            logs[found[1], int(found[2])] = (int(found[3]), data)
         elif found := _RECORDS.fullmatch(name):
-            streams[found[1]].append((int(found[2]), data))
+            if int(found[2]) in streams[found[1]]:
+                raise wrong
+            streams[found[1]][int(found[2])] = data
         elif _BESIDE.fullmatch(name):
             beside[name] = data
     return Report(
-        head, tuple(logs), {name: tuple(sorted(parts)) for name, parts in streams.items()}, beside
+        head,
+        tuple((source, generation, *part) for (source, generation), part in logs.items()),
+        {name: tuple(sorted(parts.items())) for name, parts in streams.items()},
+        beside,
     )
 
 
@@ -183,7 +192,7 @@ def unpack(report: Report, root: Path) -> None:
     Only the ends of logs are in it: their bytes begin at 0 here, and every cursor in the records
     that points into one is moved with them.
     """
-    home = root / re.sub(r"[^A-Za-z0-9]", "", str(report.head["home"]))[:64]
+    home = root / mirror.directory_name(str(report.head["home"]))
     begins = {
         (f"log/{report.run}/{source}", generation): begin
         for source, generation, begin, _ in report.logs
@@ -202,18 +211,36 @@ def unpack(report: Report, root: Path) -> None:
 
 def incidents(report: Report) -> list[IncidentView]:
     """What was wrong with the attempt when the report was written, by its journal; roots first."""
-    lines = (line for _, data in report.records.get("journal", ()) for line in data.splitlines())
-    ledger = Ledger(record for line in lines if (record := parse(line)) is not None)
+    ledger, _ = _journal(report)
     return [i for i in ledger.open_incidents(report.run) if i.attempt == report.head["attempt"]]
 
 
 def not_seen(report: Report) -> list[str]:
     """What is not in the report, and what the agent could not see."""
-    phrases = [
-        *report.head.get("missing", ()),
-        *(phrase for incident in incidents(report) for phrase in incident.coverage),
-    ]
-    return list(dict.fromkeys(map(str, phrases)))
+    phrases = list(report.head.get("missing") or ())
+    for incident in incidents(report):
+        phrases += incident.coverage
+    _, refused = _journal(report)
+    if refused:
+        phrases.append(
+            f"{len(refused)} records of its journal, which no agent writes; the first: {refused[0]}"
+        )
+    return list(dict.fromkeys(phrases))
+
+
+def _journal(report: Report) -> tuple[Ledger, list[str]]:
+    """Return the report's journal, and why each of the records that are left out is no agent's."""
+    accepted, refused = [], []
+    for _, data in report.records.get("journal", ()):
+        for line in data.splitlines():
+            record = parse(line)
+            if record is None:
+                continue
+            try:
+                accepted.append(records.check("journal", record))
+            except records.RecordRefused as error:
+                refused.append(str(error))
+    return Ledger(accepted), refused
 
 
 async def _read(session: PodSession, stream: str) -> bytes:
