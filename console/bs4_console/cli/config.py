@@ -23,7 +23,7 @@ from bs4_console.core.configs.fix import fix, write
 from bs4_console.core.configs.history import History
 from bs4_console.core.configs.kinds import component_of
 from bs4_console.core.configs.lint import TRAINERS, lint
-from bs4_console.core.configs.migrate import migrate
+from bs4_console.core.configs.migrate import Left, Migrated, migrate
 from bs4_console.core.configs.schema import COMPONENTS
 from bs4_console.core.configs.sizing import Wish, estimate, new
 from bs4_console.core.configs.view import Given
@@ -51,7 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "migrate": (
             (
                 "write it in the names of the other prime-rl generation; ends with 1 when lint "
-                "refuses the result"
+                "refuses the result, or it would mean something else"
             ),
             _migrate_parser,
         ),
@@ -434,29 +434,55 @@ def _put(output: Path, text: str) -> None:
 
 def _migrate(options: argparse.Namespace) -> int:
     done = migrate(options.file, options.to, options.component)
-    if options.output:
-        _put(options.output, done.text)
+    text = done.text
+    if done.refused:
+        text = ""
+    elif options.output:
+        _put(options.output, text)
     if options.json:
-        left_out = [{"key": key, "reason": reason} for key, reason in done.left_out]
         emit(
             "config-migrate",
             to=options.to,
             component=done.component,
-            text=done.text,
-            left_out=left_out,
+            refused=done.refused,
+            text=text,
+            left_out=[_left(item) for item in done.left],
             findings=[finding.as_dict() for finding in done.findings],
         )
-        return _ends(done.findings)
+    else:
+        _say_migrated(options, done, text)
+    if done.refused:
+        return FINDING
+    return _ends(done.findings)
+
+
+def _left(item: Left) -> dict[str, Any]:
+    return {
+        "key": item.key,
+        "line": item.line,
+        "reason": item.reason,
+        "refuses": item.refuses,
+    }
+
+
+def _say_migrated(options: argparse.Namespace, done: Migrated, text: str) -> None:
+    """Print the result, or why there is none, and what the report names."""
     if not options.output:
-        print(done.text, end="")
-    for key, reason in done.left_out:
-        complain(f"{key}: {reason}.")
+        print(text, end="")
+    for item in done.left:
+        word = "not converted: " if item.refuses else ""
+        complain(f"{options.file}:{item.line}: {word}{item.key}: {item.reason}.")
+    if done.refused:
+        complain(
+            "Nothing was migrated: without what is not converted the result would mean something "
+            f"else. Change or remove it in {options.file} and migrate again."
+        )
+        return
     for finding in done.findings:
         complain(
             f"{options.output or 'result'}:{finding.line}: {finding.level} {finding.id}: "
             f"{finding.message}"
         )
-    return _ends(done.findings)
 
 
 def _ask(question: str) -> str:

@@ -18,10 +18,13 @@ edit.
 config before a pod is paid for: by rule, with the line and what to do. It ends with 1 when there is
 an error, 0 otherwise (warnings included), 2 when the file cannot be read or the command is wrong.
 For verl the file may also be the script that starts it. `config fix` makes the fixes that are
-certain; `config diff` compares by meaning; `config migrate` translates between the generations of
-prime-rl and lists what the other one has no key for; `config new` and `config estimate` know what
-fits; `config history` keeps versions, their parents and reasons in a registry of its own, because
-the trainers refuse keys that they do not know.
+certain, with the comments and the line ends of the file; `config diff` compares by meaning;
+`config migrate` translates between the generations of prime-rl: every value of the file is in the
+result or named with its line and the reason. Where the result would mean something else (a value
+that is no such kind, several servers where one can stand, a run that would not resume) it writes
+nothing and ends with 1. Comments below the first setting are not taken over. `config new` and
+`config estimate` know what fits; `config history` keeps versions, their parents and reasons in a
+registry of its own, because the trainers refuse keys that they do not know.
 
 What the trainer's own schema says (configs/schemas) is reported under the rule that explains it,
 and as `schema` where none does. Values are converted as the trainers convert them before they are

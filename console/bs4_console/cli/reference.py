@@ -62,8 +62,9 @@ SHAPES = {
         "(shipped, or trainer: its own classes), `detail` (the class, or why none was asked)}"
     ),
     "config-migrate": (
-        "`to`, `text`, `left_out` [{`key`, `reason`}], `findings` [as in config-lint, of the "
-        "result]"
+        "`to`, `component`, `refused` (the result would mean something else), `text` (empty when "
+        "refused), `left_out` [{`key`, `line`, `reason`, `refuses`}], `findings` [as in "
+        "config-lint, of the result]"
     ),
     "config-new": "`trainer`, `text`, `reasons`, `findings` [as in config-lint]",
     "demo": "`scenario`, `failure_id`, `trainer`, `detected_s`, `plan_hash`, `steps`, `recovered`, "

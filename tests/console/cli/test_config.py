@@ -182,6 +182,21 @@ def test_migrate_writes_a_new_file_only(
     assert tomllib.loads(answer["text"]) == tomllib.loads(output.read_text())
 
 
+def test_migrate_refuses_what_would_mean_something_else(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file.write_text('max_steps = 5\n[ckpt]\nresume_step = "last"\n')
+    output = tmp_path / "current.toml"
+    code, out, err = config(capsys, "migrate", file, "--to", "prime-rl", "--output", output)
+    assert (code, out, output.exists()) == (1, "", False)
+    assert f"{file}:3: not converted: ckpt.resume_step: it is to be a whole number." in err
+    assert "Nothing was migrated" in err
+    code, answer = loaded(capsys, "migrate", file, "--to", "prime-rl")
+    assert (code, answer["refused"], answer["text"]) == (1, True, "")
+    (left,) = answer["left_out"]
+    assert (left["key"], left["line"], left["refuses"]) == ("ckpt.resume_step", 3, True)
+
+
 def test_new_and_estimate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output = tmp_path / "new.toml"
     assert (

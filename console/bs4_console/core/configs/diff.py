@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path as File
 from typing import Any, Literal
 
-from bs4_console.core.configs.document import read_toml
+from bs4_console.core.configs.document import Document, read_toml
 from bs4_console.core.configs.findings import Path, dotted
 from bs4_console.core.errors import UsageError
 
@@ -24,19 +24,24 @@ class Change:
     after: Any
 
 
-def values(file: File) -> dict[str, Any]:
-    """UsageError when it is no TOML."""
+def valid(file: File) -> Document:
+    """Return a config file that is read. UsageError when it is no TOML."""
     document = read_toml(file)
     if document.findings:
         raise UsageError(
             f"{file}, line {document.findings[0].line}: {document.findings[0].message}",
             "Correct it first.",
         )
-    return document.data
+    return document
+
+
+def values(file: File) -> dict[str, Any]:
+    """Return the values of a config file. UsageError when it is no TOML."""
+    return valid(file).data
 
 
 def compare(before: dict[str, Any], after: dict[str, Any]) -> list[Change]:
-    old, new = dict(_leaves(before, ())), dict(_leaves(after, ()))
+    old, new = dict(leaves(before, ())), dict(leaves(after, ()))
     found = []
     for path in sorted({**old, **new}, key=dotted):
         name = dotted(path)
@@ -49,13 +54,13 @@ def compare(before: dict[str, Any], after: dict[str, Any]) -> list[Change]:
     return found
 
 
-def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
-    """Every plain value, list of plain values and empty table, with its place."""
+def leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+    """Yield every plain value, list of plain values and empty table, with its place."""
     if isinstance(value, dict) and value:
         for key, item in value.items():
-            yield from _leaves(item, (*path, key))
+            yield from leaves(item, (*path, key))
     elif isinstance(value, list) and any(isinstance(item, dict) for item in value):
         for n, item in enumerate(value):
-            yield from _leaves(item, (*path, n))
+            yield from leaves(item, (*path, n))
     elif path:
         yield path, value

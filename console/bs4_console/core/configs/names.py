@@ -16,13 +16,14 @@ from bs4_console.core.configs.schema import exists, homes, tables
 @dataclass(frozen=True)
 class Rename:
     """`new` is "" where the current generation has nothing for it; `moved`: the value can be taken
-    over as it is.
+    over as it is; `needed`: without it the config would mean something else.
     """
 
     old: str
     new: str
     moved: bool = True
     note: str = ""
+    needed: bool = False
 
 
 RENAMES = (
@@ -43,17 +44,29 @@ RENAMES = (
         "",
         False,
         "a teacher is a frozen model outside, named in orchestrator.algo",
+        needed=True,
     ),
     Rename(
         "teacher_inference",
         "",
         False,
         "a teacher is a frozen model outside, named in orchestrator.algo",
+        needed=True,
     ),
     Rename("ckpt.resume_step", "resume.step", False, "-1 is an empty [resume] table"),
-    Rename("trainer.ckpt.resume_step", "resume.step", False, "one [resume] table for both sides"),
     Rename(
-        "orchestrator.ckpt.resume_step", "resume.step", False, "one [resume] table for both sides"
+        "trainer.ckpt.resume_step",
+        "resume.step",
+        False,
+        "one [resume] table for both sides",
+        needed=True,
+    ),
+    Rename(
+        "orchestrator.ckpt.resume_step",
+        "resume.step",
+        False,
+        "one [resume] table for both sides",
+        needed=True,
     ),
     Rename("trainer.ckpt.weights", "", False, "weights are no longer saved beside checkpoints"),
     Rename("wandb", "monitors.wandb"),
@@ -166,10 +179,10 @@ RENAMES = (
         "trainer.model.fused_lm_head_chunk_size", "trainer.model.fused_lm_head_token_chunk_size"
     ),
     Rename("trainer.max_concurrent_runs", "", False, "a trainer serves one run"),
-    Rename("bench", "", False, "the rl command has no benchmark mode"),
-    Rename("trainer.bench", "", False, "the rl command has no benchmark mode"),
-    Rename("orchestrator.bench", "", False, "the rl command has no benchmark mode"),
-    Rename("toml_files", "", False, "a config is one file; give several with @"),
+    Rename("bench", "", False, "the rl command has no benchmark mode", needed=True),
+    Rename("trainer.bench", "", False, "the rl command has no benchmark mode", needed=True),
+    Rename("orchestrator.bench", "", False, "the rl command has no benchmark mode", needed=True),
+    Rename("toml_files", "", False, "a config is one file; give several with @", needed=True),
     *(
         Rename(
             f"trainer.loss.{key}", "", False, "the loss masks with dppo_mask_low and dppo_mask_high"
@@ -189,7 +202,13 @@ RENAMES = (
         )
         for key in ("sequence_mask_high", "sequence_mask_low")
     ),
-    Rename("trainer.loss.teacher_tau", "", False, "a teacher is named in orchestrator.algo"),
+    Rename(
+        "trainer.loss.teacher_tau",
+        "",
+        False,
+        "a teacher is named in orchestrator.algo",
+        needed=True,
+    ),
 )
 
 _OLD = {rename.old: rename for rename in RENAMES}

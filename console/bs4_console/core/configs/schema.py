@@ -404,6 +404,14 @@ def default(generation: str, *names: str, component: str = "rl") -> Any:
     return _place(generation, names, component).get("default")
 
 
+def is_optional(generation: str, path: Path, component: str = "rl") -> bool:
+    """Return whether a table is off unless it is written: it may be null, and is by default."""
+    place = _place(generation, names_of(path), component)
+    if place.get("default") is not None:
+        return False
+    return {"type": "null"} in place.get("anyOf", [])
+
+
 def refused(generation: str, names: tuple[str, ...], value: Any, path: Path) -> list[Problem]:
     """What is wrong with a value of `path` that is handed on to the key `names`."""
     checker = Checker(generation)

@@ -26,6 +26,7 @@ def migrated(directory: Path, text: str, to: str) -> tuple[dict[str, Any], list[
     file.write_text(text)
     result = migrate(file, to)
     assert [item.as_dict() for item in result.findings if item.level == "error"] == []
+    assert [item for item in result.left if item.refuses] == []
     return tomllib.loads(result.text), result.left_out
 
 
@@ -50,6 +51,7 @@ def test_to_the_current_generation(tmp_path: Path) -> None:
     assert data["inference"]["vllm"]["enforce_eager"] is True
     assert data["trainer"]["model"]["lora"] == {"rank": 8, "alpha": 32}
     assert {place for place, _ in left_out} == {
+        "orchestrator.env[0].id",
         "orchestrator.env[0].args",
         "inference.model.enable_auto_tool_choice",
     }
@@ -67,7 +69,7 @@ def test_to_january(tmp_path: Path) -> None:
     assert data["inference"]["model"]["tool_call_parser"] == "hermes"
     assert data["output_dir"] == "outputs/practice-1"
     assert data["wandb"]["name"] == "practice-1"
-    assert [place for place, _ in left_out] == ["orchestrator.train.source[0].env"]
+    assert [place for place, _ in left_out] == ["orchestrator.train.source[0].env.agent.harness.id"]
 
 
 def test_there_and_back_keeps_what_both_know(tmp_path: Path) -> None:
