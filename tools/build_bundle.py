@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "console"), str(ROOT / "agents")]
 
 # The checkout's own code, before it is installed.
-from bs4_console.core.errors import ConsoleError  # noqa: E402
+from bs4_console.errors import ConsoleError  # noqa: E402
 from bs4_console.transport import bundle, bundle_b2  # noqa: E402
 
 

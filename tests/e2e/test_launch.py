@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from bs4_console.core import launch
-from bs4_console.core.errors import RefusedError, RemoteError
 from bs4_console.core.launch import Asked
 from bs4_console.demo.stage import Stage, staged
+from bs4_console.errors import RefusedError, RemoteError
 from tests.e2e import journals
 from tests.e2e.killing import Moment, kill_agent_at
 

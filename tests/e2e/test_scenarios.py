@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 
 import bs4_console.demo as demo
-from bs4_console.core import assets, playbooks
-from bs4_console.core.errors import NotApplicableError, UsageError
+from bs4_console import assets
+from bs4_console.core import playbooks
 from bs4_console.demo import play, stage
 from bs4_console.demo.scenarios import BOTH, SCENARIOS, choose
+from bs4_console.errors import NotApplicableError, UsageError
 from bs4_console.transport import bundle
 from bs4_console.transport.ssh import SshTransport
 

@@ -14,10 +14,10 @@ import pytest
 
 from bs4_console.core import setup
 from bs4_console.core.credentials import Credentials
-from bs4_console.core.errors import ConsoleError
 from bs4_console.core.setup import Recipe
 from bs4_console.demo import bare
 from bs4_console.demo.stage import Stage, staged
+from bs4_console.errors import ConsoleError
 from tests.console.cli.conftest import Console
 from tests.e2e import journals
 from tests.e2e.killing import at, kill_agent_at

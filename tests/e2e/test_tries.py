@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from bs4_console.core.assets import find
+from bs4_console.assets import find
 from bs4_console.demo.scenarios import SCENARIOS
 from bs4_console.demo.tries import TRIES
 

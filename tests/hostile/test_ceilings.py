@@ -19,10 +19,11 @@ from typing import Any
 import pytest
 
 from bs4_agent.streams.cursor import Chunk
-from bs4_console.core import ceilings, pod_streams, reports
-from bs4_console.core.errors import UsageError
+from bs4_console import ceilings
+from bs4_console.core import pod_streams, reports
 from bs4_console.core.mirror import Mirror
 from bs4_console.core.state import PodState
+from bs4_console.errors import UsageError
 from tests.console.core.test_reports import HEAD, MEMBERS, archive
 
 MIB = 1024 * 1024
@@ -219,7 +220,7 @@ OPEN = """
 import resource, sys
 from pathlib import Path
 from bs4_console.core import reports
-from bs4_console.core.errors import UsageError
+from bs4_console.errors import UsageError
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 try:
     reports.load(Path(sys.argv[1]))

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from bs4_console.core.assets import find
+from bs4_console.assets import find
 from tests.playbooks.library import HERE, library, playbook_files
 
 #: family, id, role of every failure that the project promises to know.

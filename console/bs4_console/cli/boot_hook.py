@@ -8,9 +8,9 @@ from bs4_console.cli.actions import watch
 from bs4_console.cli.output import emit
 from bs4_console.cli.sessions import linked, to_act_on, transport
 from bs4_console.core import boot_hook
-from bs4_console.core.errors import FINDING, RefusedError, UsageError
 from bs4_console.core.inventory import Inventory
 from bs4_console.core.session import PodSession
+from bs4_console.errors import FINDING, RefusedError, UsageError
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -27,7 +27,7 @@ from bs4_console.core.configs.migrate import Left, Migrated, migrate
 from bs4_console.core.configs.schema import COMPONENTS
 from bs4_console.core.configs.sizing import Wish, estimate, new
 from bs4_console.core.configs.view import Given
-from bs4_console.core.errors import FINDING, UsageError
+from bs4_console.errors import FINDING, UsageError
 
 #: Both generations of prime-rl; what is TOML.
 TOML = TRAINERS[:2]

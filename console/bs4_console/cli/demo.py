@@ -10,7 +10,7 @@ import sys
 
 from bs4_console.cli.output import emit
 from bs4_console.cli.sessions import is_terminal
-from bs4_console.core.errors import FINDING, UsageError
+from bs4_console.errors import FINDING, UsageError
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

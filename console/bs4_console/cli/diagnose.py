@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bs4_console.cli.output import emit
 from bs4_console.core.diagnose import SOURCES, diagnose
-from bs4_console.core.errors import FINDING
+from bs4_console.errors import FINDING
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from bs4_console.cli.output import complain
-from bs4_console.core.errors import UNREACHABLE, USAGE, ConsoleError
+from bs4_console.errors import UNREACHABLE, USAGE, ConsoleError
 
 #: As a shell says of a command that Ctrl-C ended.
 INTERRUPTED = 130
@@ -146,8 +146,8 @@ def _main(arguments: list[str], name: str) -> int:
 
 def _screen(read_only: bool) -> int:
     from bs4_console.cli.sessions import fleet, is_terminal
-    from bs4_console.core.errors import UsageError
     from bs4_console.core.inventory import Inventory
+    from bs4_console.errors import UsageError
 
     if not is_terminal():
         raise UsageError(

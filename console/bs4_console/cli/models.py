@@ -8,9 +8,9 @@ import argparse
 import dataclasses
 import os
 
+from bs4_console import models
 from bs4_console.cli.output import emit, table
-from bs4_console.core import models
-from bs4_console.core.errors import FINDING, UsageError
+from bs4_console.errors import FINDING, UsageError
 
 TRAINERS = ("prime-rl-2026-01", "prime-rl", "verl")
 

@@ -12,13 +12,13 @@ from typing import Any
 from bs4_console.cli.actions import act, exit_code
 from bs4_console.cli.output import complain, emit, plan_text, table
 from bs4_console.cli.sessions import ask, is_terminal, linked, to_act_on
-from bs4_console.core.errors import FINDING, REFUSED, NotApplicableError, RefusedError, UsageError
 from bs4_console.core.inventory import Inventory
 from bs4_console.core.playbooks import lint
 from bs4_console.core.session import PodSession
 from bs4_console.core.state import PlanView
 from bs4_console.core.step_words import sentence
-from bs4_console.core.suggest import did_you_mean
+from bs4_console.errors import FINDING, REFUSED, NotApplicableError, RefusedError, UsageError
+from bs4_console.suggest import did_you_mean
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

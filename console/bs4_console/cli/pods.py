@@ -12,8 +12,8 @@ from pathlib import Path
 from bs4_console.cli import boot_hook, setup, sync
 from bs4_console.cli.output import complain, emit, table
 from bs4_console.cli.sessions import ask, is_terminal, pods, session, transport
-from bs4_console.core.errors import REFUSED, HostKeyUnknown, LinkError, UsageError
 from bs4_console.core.inventory import Inventory, Pod
+from bs4_console.errors import REFUSED, HostKeyUnknown, LinkError, UsageError
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

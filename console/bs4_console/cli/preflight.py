@@ -10,10 +10,10 @@ import asyncio
 from bs4_console.cli.output import emit
 from bs4_console.cli.sessions import linked, pods
 from bs4_console.core.check import UNKNOWN, WORDS
-from bs4_console.core.errors import UsageError
 from bs4_console.core.launch import HOMES, TRAINERS
 from bs4_console.core.preflight import Check, Preflight, Wanted, examine
 from bs4_console.core.preflight_check import VERL
+from bs4_console.errors import UsageError
 
 #: Answers in the codes of `check`.
 USAGE_CODE = UNKNOWN

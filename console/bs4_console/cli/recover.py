@@ -14,13 +14,18 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from bs4_console import assets, files
 from bs4_console.cli import sessions
 from bs4_console.cli.actions import tell_incident
 from bs4_console.cli.output import complain, emit
-from bs4_console.core import assets, controller_config, files
+from bs4_console.core import controller_config
 from bs4_console.core import credentials as secrets
 from bs4_console.core.controller_config import RunConfig
-from bs4_console.core.errors import (
+from bs4_console.core.inventory import Inventory, Pod
+from bs4_console.core.mirror import Mirror
+from bs4_console.core.session import PodSession
+from bs4_console.core.state import PodState
+from bs4_console.errors import (
     FINDING,
     REFUSED,
     UNREACHABLE,
@@ -28,11 +33,7 @@ from bs4_console.core.errors import (
     RefusedError,
     UsageError,
 )
-from bs4_console.core.inventory import Inventory, Pod
-from bs4_console.core.locations import data_dir, private
-from bs4_console.core.mirror import Mirror
-from bs4_console.core.session import PodSession
-from bs4_console.core.state import PodState
+from bs4_console.locations import data_dir, private
 
 if TYPE_CHECKING:
     from bs4_console.core.controller import Controller

@@ -13,9 +13,9 @@ from pathlib import Path
 from bs4_console.cli.output import complain, emit, table
 from bs4_console.cli.sessions import is_terminal, linked, pods
 from bs4_console.core import reports
-from bs4_console.core.errors import LinkError, UsageError
 from bs4_console.core.inventory import Inventory
-from bs4_console.core.locations import data_dir, private
+from bs4_console.errors import LinkError, UsageError
+from bs4_console.locations import data_dir, private
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -8,8 +8,8 @@ import asyncio
 
 from bs4_console.cli.sessions import linked, pods
 from bs4_console.core import checkpoints, run_validation
-from bs4_console.core.errors import LinkError, RemoteError
 from bs4_console.core.run_record import RunRecord
+from bs4_console.errors import LinkError, RemoteError
 
 #: Seconds that a record waits for its pod to say which checkpoints are there.
 _ASK_S = 20.0

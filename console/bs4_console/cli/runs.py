@@ -14,12 +14,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from bs4_console import files
 from bs4_console.cli import run_curves
 from bs4_console.cli.actions import act, exit_code
 from bs4_console.cli.output import complain, emit, table
 from bs4_console.cli.sessions import linked, pods, to_act_on, who
-from bs4_console.core import eta, evals, files, run_export_status, run_import_wandb, run_record_fold
-from bs4_console.core.errors import (
+from bs4_console.core import eta, evals, run_export_status, run_import_wandb, run_record_fold
+from bs4_console.core.inventory import Pod
+from bs4_console.core.run_log import RunLog
+from bs4_console.core.run_record import FINAL, RunRecord
+from bs4_console.core.state import RunState
+from bs4_console.errors import (
     FINDING,
     UNREACHABLE,
     ConsoleError,
@@ -27,10 +32,6 @@ from bs4_console.core.errors import (
     RefusedError,
     UsageError,
 )
-from bs4_console.core.inventory import Pod
-from bs4_console.core.run_log import RunLog
-from bs4_console.core.run_record import FINAL, RunRecord
-from bs4_console.core.state import RunState
 
 #: Seconds for which a pod is asked for the newest of its runs.
 _LOOK_S = 20.0

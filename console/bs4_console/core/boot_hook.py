@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bs4_console.core.errors import ConsoleError, RefusedError
 from bs4_console.core.transport import Transport
+from bs4_console.errors import ConsoleError, RefusedError
 
 PLATFORMS = ("vast", "runpod", "cron", "systemd")
 #: What this console can put there by itself; the others are set where the machine is rented.

@@ -18,7 +18,8 @@ from bs4_agent.errors import ProtocolError
 from bs4_agent.streams.cursor import Chunk
 from bs4_agent.wire import Decoder, Frame, encode
 from bs4_console.core import records
-from bs4_console.core.errors import (
+from bs4_console.core.transport import Duplex
+from bs4_console.errors import (
     ChannelLost,
     ConsoleError,
     ProtocolMismatch,
@@ -26,7 +27,6 @@ from bs4_console.core.errors import (
     UsageError,
     described,
 )
-from bs4_console.core.transport import Duplex
 
 #: Seconds for the agent's greeting: it is in the air while the pod's disk may still be busy with
 #: the deploy.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bs4_console.core.check import OK, Found, Verdict, level_of, unreachable, verdict
 from bs4_console.core.diagnose import diagnose
-from bs4_console.core.errors import UsageError
+from bs4_console.errors import UsageError
 
 
 def judge_files(path: Path, source: str | None = None, trainer: str | None = None) -> Verdict:

@@ -13,10 +13,10 @@ from typing import Protocol
 from bs4_console.core.check import WORDS, Verdict, aggregate, judge, unreachable
 from bs4_console.core.check_files import judge_files
 from bs4_console.core.check_transitions import Notice, Transitions
-from bs4_console.core.errors import ConsoleError
 from bs4_console.core.outside import ask
 from bs4_console.core.session import PodSession
 from bs4_console.core.witness import link_incidents
+from bs4_console.errors import ConsoleError
 
 #: Seconds after which what a person has to mend (a key, an agent) is looked at again.
 STOPPED_S = 300.0

@@ -20,12 +20,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from bs4_console.assets import find
 from bs4_console.core import shell
-from bs4_console.core.assets import find
 from bs4_console.core.code_sync_remote import SCRIPT
-from bs4_console.core.errors import ConsoleError, UsageError
 from bs4_console.core.inventory import Pod
 from bs4_console.core.transport import Completed
+from bs4_console.errors import ConsoleError, UsageError
 
 #: As rsync decides by default: the same size and time is the same file. Filesystems keep times to a
 #: second at worst.

@@ -40,10 +40,10 @@ from bs4_console.core.controller_terms import (
     Report,
     Saved,
 )
-from bs4_console.core.errors import FINDING, REFUSED, UNREACHABLE, RefusedError
 from bs4_console.core.lease import Lease, LeaseHeld
 from bs4_console.core.lost import Rules, Sign, Verdict
 from bs4_console.core.sync import StoreFailed
+from bs4_console.errors import FINDING, REFUSED, UNREACHABLE, RefusedError
 from bs4_console.providers.base import label_of
 
 DAY_S = 86400.0

@@ -24,13 +24,6 @@ from bs4_console.core.controller_config import RunConfig
 from bs4_console.core.controller_state import Where
 from bs4_console.core.controller_terms import Absent, Chosen, Doubt, Failed, Report, Saved
 from bs4_console.core.credentials import Credentials
-from bs4_console.core.errors import (
-    ConsoleError,
-    HostKeyUnknown,
-    LinkError,
-    RefusedError,
-    UsageError,
-)
 from bs4_console.core.inventory import Inventory, Pod
 from bs4_console.core.lost import Sign, of_sight
 from bs4_console.core.lost_look import at_its_port
@@ -48,6 +41,13 @@ from bs4_console.core.provision_pod import greets, pod_of
 from bs4_console.core.provision_witness import ProviderWitness
 from bs4_console.core.session import PodSession
 from bs4_console.core.state import ActionView, IncidentView, PodState, RunState
+from bs4_console.errors import (
+    ConsoleError,
+    HostKeyUnknown,
+    LinkError,
+    RefusedError,
+    UsageError,
+)
 from bs4_console.providers.base import Machine, Offer, Want, ulid_of
 
 #: Seconds for which one look waits for something that goes on by itself on the pod.

@@ -19,8 +19,8 @@ from bs4_agent.checkpoints.remote.layout import Layout
 from bs4_agent.checkpoints.remote.store import Entry, Store
 from bs4_agent.journal import Journal
 from bs4_agent.streams.segments import SegmentStream
-from bs4_console.core.errors import ConsoleError
-from bs4_console.core.locations import private
+from bs4_console.errors import ConsoleError
+from bs4_console.locations import private
 
 SCHEMA = "bs4.recovery/1"
 MOST = 256 * 1024

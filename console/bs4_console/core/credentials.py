@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 
-from bs4_console.core.errors import UsageError
+from bs4_console.errors import UsageError
 
 #: Variable -> the credential it belongs to, and the field there. The first names of a field are the
 #: usual ones.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bs4_console.core.errors import UsageError
+from bs4_console.errors import UsageError
 
 #: Steps at which the benchmark protocol looks (beautifulsoup-rl's training notes).
 MILESTONES = (100, 500, 1000)

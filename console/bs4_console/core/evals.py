@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bs4_console.core.errors import UsageError
+from bs4_console.errors import UsageError
 
 #: Step -> improvement over the baseline, in points of the pass rate, that a healthy run has by
 #: then, from and to. Source: beautifulsoup-rl's training notes, January 2026; one environment's

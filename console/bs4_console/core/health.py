@@ -6,8 +6,8 @@ import tomllib
 from collections.abc import Mapping
 from typing import Any
 
-from bs4_console.core.assets import find
-from bs4_console.core.errors import UsageError
+from bs4_console.assets import find
+from bs4_console.errors import UsageError
 
 FILE = "health.toml"
 

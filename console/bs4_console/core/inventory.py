@@ -13,9 +13,9 @@ from typing import Any
 import tomlkit
 from tomlkit.exceptions import ParseError
 
-from bs4_console.core import files, locations
-from bs4_console.core.errors import UsageError
-from bs4_console.core.suggest import did_you_mean
+from bs4_console import files, locations
+from bs4_console.errors import UsageError
+from bs4_console.suggest import did_you_mean
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 # What reaches ssh as a host, user or jump: no white space, no control characters, no leading dash

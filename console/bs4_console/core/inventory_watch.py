@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bs4_console.core.errors import UsageError
 from bs4_console.core.inventory import Inventory, Pod
+from bs4_console.errors import UsageError
 
 _Stamp = tuple[int, int, int]
 

@@ -25,7 +25,7 @@ from typing import Any
 from bs4_agent.checkpoints.remote.errors import NotThere, StoreAuth, StoreDamaged
 from bs4_agent.checkpoints.remote.layout import Layout
 from bs4_agent.checkpoints.remote.store import Entry, Store
-from bs4_console.core.errors import RefusedError
+from bs4_console.errors import RefusedError
 
 #: Seconds. A dead controller is followed by another after TTL_S at the latest; one create call and
 #: its look afterwards fit into MARGIN_S.

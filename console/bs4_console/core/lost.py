@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from bs4_console.core import errors
+from bs4_console import errors
 
 if TYPE_CHECKING:
     from bs4_console.core.witness import Sight

@@ -16,11 +16,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from bs4_console.core.errors import ConsoleError
 from bs4_console.core.inventory import Inventory
 from bs4_console.core.lost import SILENT, Rules, Sign, Source, Verdict, judge, of_sight
 from bs4_console.core.state import Ledger, PodState, RunState
 from bs4_console.core.witness import Sight
+from bs4_console.errors import ConsoleError
 
 if TYPE_CHECKING:
     from bs4_console.core.lost_look import PortWord

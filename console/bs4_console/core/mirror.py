@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bs4_agent.streams.segments import parse
-from bs4_console.core import ceilings, files
+from bs4_console import ceilings, files
 from bs4_console.core.spans import Spans
 
 #: A stream keeps at most this many bytes here; the oldest files go first. A journal never comes

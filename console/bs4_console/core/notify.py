@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from bs4_console.core import locations
+from bs4_console import locations
 from bs4_console.core.check import CRITICAL, UNKNOWN, WARNING, worse
-from bs4_console.core.errors import UsageError
+from bs4_console.errors import UsageError
 
 KINDS = ("webhook", "ntfy", "healthchecks", "apprise")
 LEVELS = {"WARNING": WARNING, "UNKNOWN": UNKNOWN, "CRITICAL": CRITICAL}

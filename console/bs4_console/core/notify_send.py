@@ -19,8 +19,8 @@ from typing import Any
 from bs4_console import __version__
 from bs4_console.core.check import CRITICAL, OK, UNKNOWN, WARNING, WORDS
 from bs4_console.core.check_transitions import Notice
-from bs4_console.core.errors import ConsoleError, UsageError
 from bs4_console.core.notify import Channel
+from bs4_console.errors import ConsoleError, UsageError
 
 #: Seconds a receiver has for each step of one request.
 TIMEOUT_S = 10.0

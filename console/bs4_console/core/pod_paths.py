@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bs4_console.core.errors import ConsoleError, RemoteError
+from bs4_console.errors import ConsoleError, RemoteError
 
 if TYPE_CHECKING:
     from bs4_console.core.session import PodSession

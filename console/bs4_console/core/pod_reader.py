@@ -15,12 +15,12 @@ from bs4_agent.streams.cursor import Chunk
 from bs4_agent.streams.segments import parse
 from bs4_console.core import records
 from bs4_console.core.channel import Channel
-from bs4_console.core.errors import ChannelLost, RemoteError
 from bs4_console.core.mirror import Mirror
 from bs4_console.core.pod_streams import place, position, stream_names
 from bs4_console.core.state import PodState
-from bs4_console.core.together import Together
-from bs4_console.core.waiting import at_most
+from bs4_console.errors import ChannelLost, RemoteError
+from bs4_console.task_group import Together
+from bs4_console.waiting import at_most
 
 #: How long one read waits on the pod for something new. It bounds only how often an idle stream is
 #: asked again.

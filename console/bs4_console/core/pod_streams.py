@@ -6,9 +6,9 @@ from typing import Any
 
 from bs4_agent.errors import AgentError
 from bs4_agent.streams.cursor import Cursor
-from bs4_console.core import ceilings
+from bs4_console import ceilings
 from bs4_console.core.channel import Channel
-from bs4_console.core.errors import ProtocolMismatch, UsageError
+from bs4_console.errors import ProtocolMismatch, UsageError
 
 #: Any file of the pod is a stream: this and its path. Nothing of it is kept here.
 FILE = "file/"

@@ -22,9 +22,9 @@ from bs4_console.core import (
     preflight_stack,
 )
 from bs4_console.core.check import CRITICAL, OK, UNKNOWN, WARNING
-from bs4_console.core.errors import NotApplicableError, RemoteError
 from bs4_console.core.preflight_ask import Asks, name_of, sliced
 from bs4_console.core.preflight_check import Check, State, Wanted, number
+from bs4_console.errors import NotApplicableError, RemoteError
 
 __all__ = ["Asks", "Check", "Preflight", "State", "Wanted", "examine"]
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from bs4_console.core.errors import ChannelLost
+from bs4_console.errors import ChannelLost
 
 _PAUSE_S = 0.1
 _AGAIN_S = 0.5

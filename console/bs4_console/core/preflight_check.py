@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from bs4_console.core.assets import find
+from bs4_console.assets import find
 
 State = Literal["ok", "warning", "blocking", "unknown"]
 

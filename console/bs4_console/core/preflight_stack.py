@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bs4_console.core.assets import find
+from bs4_console.assets import find
 from bs4_console.core.preflight_check import VERL, Check, Subject, Wanted, said, unseen, within
 
 _THERE = ("uv-missing", "training environment")

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bs4_agent.ids import ulid
-from bs4_console.core import files, locations
-from bs4_console.core.errors import UsageError
+from bs4_console import files, locations
+from bs4_console.errors import UsageError
 from bs4_console.providers.base import Machine, Offer, Want, label_of
 
 #: open: written, and nothing is known of its create yet. doubt: the create's end is not known.

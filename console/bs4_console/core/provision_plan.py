@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bs4_console.core import files, locations
-from bs4_console.core.errors import ConsoleError, RefusedError
+from bs4_console import files, locations
 from bs4_console.core.provision_errors import NoOffers
+from bs4_console.errors import ConsoleError, RefusedError
 from bs4_console.providers.base import Offer, Want
 
 #: Seconds for which a plan can be confirmed, as for every other plan.

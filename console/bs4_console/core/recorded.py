@@ -18,12 +18,12 @@ from bs4_agent.streams.query import Queries
 from bs4_agent.streams.segments import record_time
 from bs4_agent.streams.stream import Piece
 from bs4_console.core.channel import Channel
-from bs4_console.core.errors import RefusedError, RemoteError
 from bs4_console.core.mirror import Mirror
 from bs4_console.core.recorded_trail import Trail, midnight_of, place_at, span_of, trail_of
 from bs4_console.core.session import PodSession
 from bs4_console.core.state import PodState
 from bs4_console.core.transport import Transport
+from bs4_console.errors import RefusedError, RemoteError
 
 #: The word for the link.
 RECORDED: Final = "recorded"

@@ -24,9 +24,10 @@ from bs4_agent.foreign_json import loads
 from bs4_agent.ledger import IncidentView, Ledger
 from bs4_agent.streams.cursor import START, Cursor
 from bs4_agent.streams.segments import parse
-from bs4_console.core import ceilings, files, mirror, records
-from bs4_console.core.errors import RemoteError, UsageError
+from bs4_console import ceilings, files
+from bs4_console.core import mirror, records
 from bs4_console.core.session import PodSession
+from bs4_console.errors import RemoteError, UsageError
 
 SUFFIX = ".report.tar.gz"
 SCHEMA = "bs4.report/1"

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bs4_console.core.errors import FINDING, ConsoleError, RefusedError
 from bs4_console.core.launch import Asked as Launch
 from bs4_console.core.session import PodSession
 from bs4_console.core.state import ActionView, PlanView
+from bs4_console.errors import FINDING, ConsoleError, RefusedError
 
 #: What stands where a playbook's id does.
 NAME = "restore"

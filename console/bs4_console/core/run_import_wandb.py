@@ -10,7 +10,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from bs4_console.core.errors import NotApplicableError
+from bs4_console.errors import NotApplicableError
 
 #: wandb names them offline-run-<date>_<time>-<id>; in each is run-<id>.wandb, beside which `wandb
 #: sync` leaves run-<id>.wandb.synced.

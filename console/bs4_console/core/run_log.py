@@ -9,11 +9,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bs4_console.core import files, run_export, run_import
-from bs4_console.core.errors import UsageError
-from bs4_console.core.locations import data_dir
+from bs4_console import files
+from bs4_console.core import run_export, run_import
 from bs4_console.core.run_log_text import Chunk, chunks, covers
 from bs4_console.core.run_record import Note, RunRecord
+from bs4_console.errors import UsageError
+from bs4_console.locations import data_dir
 
 SCHEMA = "bs4.run-log/1"
 

@@ -16,7 +16,12 @@ from bs4_agent.streams.cursor import Chunk
 from bs4_console import __version__
 from bs4_console.core import records
 from bs4_console.core.channel import Channel
-from bs4_console.core.errors import (
+from bs4_console.core.mirror import Mirror
+from bs4_console.core.pod_reader import READ_BYTES, PodReader
+from bs4_console.core.pod_streams import FILE, NOWHERE, place, position, stream_names
+from bs4_console.core.state import ActionView, PodState
+from bs4_console.core.transport import Transport
+from bs4_console.errors import (
     ChannelLost,
     ConsoleError,
     RefusedError,
@@ -24,13 +29,8 @@ from bs4_console.core.errors import (
     SessionFailed,
     Unreachable,
 )
-from bs4_console.core.mirror import Mirror
-from bs4_console.core.pod_reader import READ_BYTES, PodReader
-from bs4_console.core.pod_streams import FILE, NOWHERE, place, position, stream_names
-from bs4_console.core.state import ActionView, PodState
-from bs4_console.core.together import Together
-from bs4_console.core.transport import Transport
-from bs4_console.core.waiting import at_most
+from bs4_console.task_group import Together
+from bs4_console.waiting import at_most
 
 __all__ = ["Chunk", "PodSession"]
 

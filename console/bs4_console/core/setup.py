@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from bs4_console.core import assets
+from bs4_console import assets
 from bs4_console.core.credentials import Credentials
-from bs4_console.core.errors import NotApplicableError, UsageError
 from bs4_console.core.session import PodSession
 from bs4_console.core.state import ActionView, PlanView
+from bs4_console.errors import NotApplicableError, UsageError
 
 #: Where uv's installer of one version is.
 _UV = "https://astral.sh/uv/{version}/install.sh"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from bs4_console.core.errors import UsageError
 from bs4_console.core.inventory import Inventory, Pod
-from bs4_console.core.locations import data_dir
+from bs4_console.errors import UsageError
+from bs4_console.locations import data_dir
 
 
 def argv(name: str, address: str) -> list[str]:

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from bs4_console.core.errors import UsageError
 from bs4_console.core.inventory import Pod
+from bs4_console.errors import UsageError
 
 # OpenSSH's own limit for nested Include (READCONF_MAX_DEPTH).
 _MAX_DEPTH = 16

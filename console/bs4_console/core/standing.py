@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bs4_agent.checkpoints.launch_record import without_keys
-from bs4_console.core.errors import RemoteError
 from bs4_console.core.session import PodSession
 from bs4_console.core.state import PodState
+from bs4_console.errors import RemoteError
 
 #: An action's kind and body, as it is submitted, without the run; `off` where the order was taken
 #: back. Of kind `launch`: `overrides`, the further arguments that the run was started with. A step

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from bs4_agent.ledger import ActionView, IncidentView, Ledger, PlanView, RunView, StepView
 from bs4_agent.trainers.steps import EVAL
-from bs4_console.core.errors import LinkState
 from bs4_console.core.links import Links
 from bs4_console.core.records import RecordRefused
 from bs4_console.core.samples import Samples
 from bs4_console.core.witness import Sight, without_the_pod
+from bs4_console.errors import LinkState
 
 if TYPE_CHECKING:
     from bs4_console.core.lost import Verdict
@@ -192,7 +192,7 @@ class PodState:
     streams: list[str] = field(default_factory=list)
     links: Links = field(default_factory=Links)
     sights: dict[str, Sight] = field(default_factory=dict)
-    """By run, what W&B said of it at the last look (core/outside.py); empty where nobody asked."""
+    """By run, what W&B said at the last look (core/outside.py); empty where nobody asked."""
     unseen: tuple[str, ...] = ()
     """What W&B could not be asked at that look, and why, as phrases."""
     provider: Sight | None = None

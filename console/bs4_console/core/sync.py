@@ -23,7 +23,8 @@ from bs4_agent.errors import AgentError, BadRequest, PlanChanged
 from bs4_agent.setup.credentials import private
 from bs4_console.core.checkpoints import age, size
 from bs4_console.core.credentials import Credentials
-from bs4_console.core.errors import (
+from bs4_console.core.state import PodState
+from bs4_console.errors import (
     FINDING,
     UNREACHABLE,
     USAGE,
@@ -31,8 +32,7 @@ from bs4_console.core.errors import (
     RefusedError,
     UsageError,
 )
-from bs4_console.core.locations import config_dir
-from bs4_console.core.state import PodState
+from bs4_console.locations import config_dir
 
 if TYPE_CHECKING:
     from bs4_agent.checkpoints.remote.b2 import B2Store

@@ -14,7 +14,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from bs4_console.core.errors import (
+from bs4_console.errors import (
     AuthFailed,
     ChannelLost,
     ConnectionRefused,

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import random
 
-from bs4_console.core.errors import NotApplicableError, UsageError
 from bs4_console.demo import faults
 from bs4_console.demo.scenario import BOTH, WARM_UP, Scenario, advance, complete, stopped, train
 from bs4_console.demo.stage import Stage, StageError
+from bs4_console.errors import NotApplicableError, UsageError
 
 __all__ = ["BOTH", "SCENARIOS", "WARM_UP", "Scenario", "advance", "choose", "stopped", "train"]
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from bs4_console.core.errors import NotApplicableError, UsageError
 from bs4_console.demo.breaks import checkpoints, inference, orchestration, outside, training, verl
 from bs4_console.demo.scenario import Scenario
 from bs4_console.demo.scenarios import SCENARIOS
+from bs4_console.errors import NotApplicableError, UsageError
 
 TRIES: dict[str, Scenario] = {
     **SCENARIOS,

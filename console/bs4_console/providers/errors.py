@@ -4,7 +4,7 @@ ever holds a key.
 
 from __future__ import annotations
 
-from bs4_console.core.errors import FINDING, UNREACHABLE, USAGE, ConsoleError
+from bs4_console.errors import FINDING, UNREACHABLE, USAGE, ConsoleError
 
 
 class ProviderError(ConsoleError):

@@ -13,9 +13,9 @@ import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from bs4_console.core import files, locations
-from bs4_console.core.errors import UsageError
+from bs4_console import files, locations
 from bs4_console.core.notify import Secret
+from bs4_console.errors import UsageError
 from bs4_console.providers.errors import NoKey
 
 #: Provider -> the environment variables of its key, in the order of its fields (Verda has an id and

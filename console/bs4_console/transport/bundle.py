@@ -19,8 +19,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from bs4_console.core import assets, files
-from bs4_console.core.errors import ConsoleError
+from bs4_console import assets, files
+from bs4_console.errors import ConsoleError
 
 ARCHIVE, DESCRIPTION, LOCK = "agent.tar.gz", "agent.json", "bundle.lock"
 #: Only in a source archive: the build number of the checkout that it was made from.

@@ -10,7 +10,7 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from bs4_console.core import assets
+from bs4_console import assets
 from bs4_console.transport import bundle
 from bs4_console.transport.bundle import Bundle
 

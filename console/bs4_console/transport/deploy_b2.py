@@ -7,7 +7,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 
-from bs4_console.core.errors import DeployFailed, LinkError, NoAgent, NoSpace
+from bs4_console.errors import DeployFailed, LinkError, NoAgent, NoSpace
 from bs4_console.transport.bundle import Bundle
 from bs4_console.transport.bundle_b2 import shipped
 from bs4_console.transport.deploy import installer

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import asyncssh
 
-from bs4_console.core.errors import (
+from bs4_console.errors import (
     AuthFailed,
     ChannelLost,
     ConnectionRefused,

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import asyncssh
 
-from bs4_console.core import files, locations
-from bs4_console.core.errors import HostKeyChanged, HostKeyUnknown, UsageError
+from bs4_console import files, locations
+from bs4_console.errors import HostKeyChanged, HostKeyUnknown, UsageError
 
 _ENTRY = re.compile(r"[A-Za-z0-9\[][A-Za-z0-9._:\[\]-]*")
 

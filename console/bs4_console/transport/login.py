@@ -13,7 +13,7 @@ from pathlib import Path
 
 import asyncssh
 
-from bs4_console.core.errors import KeyUnusable
+from bs4_console.errors import KeyUnusable
 from bs4_console.transport.route import Hop
 
 #: Asks a person for the passphrase of a key file; None = nobody can be asked, or they declined. May

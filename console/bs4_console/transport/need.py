@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from bs4_console.core.errors import DeployFailed, NoPython, NoSpace
+from bs4_console.errors import DeployFailed, NoPython, NoSpace
 from bs4_console.transport.bundle import MACHINES, PYTHON_MIN, Bundle
 
 #: Any installed bundle will do (argument of the script in place of a hash name).

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from bs4_console.tui.ink import harmless, text_of
 
 if TYPE_CHECKING:
-    from bs4_console.core.settings import Settings
     from bs4_console.tui.views.fleet import Row
+    from bs4_console.ui_state import Settings
 
 #: From this rank on (2 warning, 3 unknown, 4 critical) a person is told.
 TOLD_RANK = 2

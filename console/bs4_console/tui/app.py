@@ -14,8 +14,7 @@ from textual.command import Provider
 from textual.filter import LineFilter, NoColor
 from textual.screen import Screen
 
-from bs4_console.core import settings
-from bs4_console.core.settings import Settings
+from bs4_console import ui_state as settings
 from bs4_console.tui import commands, memory, pins, themes
 from bs4_console.tui.alerts import Alerts, silence, silent, sound
 from bs4_console.tui.clock import Clock
@@ -28,6 +27,7 @@ from bs4_console.tui.overview import Overview
 from bs4_console.tui.remote import remote
 from bs4_console.tui.screens.base import ConsoleScreen, Question, Subject
 from bs4_console.tui.time_cursor import TimeCursor
+from bs4_console.ui_state import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -8,7 +8,7 @@ import asyncio
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from bs4_console.core.errors import ConsoleError
+from bs4_console.errors import ConsoleError
 from bs4_console.tui.ink import Line
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from bs4_console.core.locations import state_dir
+from bs4_console.locations import state_dir
 
 #: Terminals cut or drop longer OSC 52 sequences (xterm's own limit is about this many bytes of
 #: text).

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from textual.app import SuspendNotSupported
 from textual.screen import Screen
 
-from bs4_console.core.errors import ConsoleError
 from bs4_console.core.pod_streams import file_stream
+from bs4_console.errors import ConsoleError
 from bs4_console.tui import commands
 from bs4_console.tui.screens.base import ConsoleScreen, Subject
 from bs4_console.tui.screens.fleet import FleetScreen

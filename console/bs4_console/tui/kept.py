@@ -15,8 +15,8 @@ from bs4_console.tui import commands, pins
 from bs4_console.tui.screens.base import ConsoleScreen
 
 if TYPE_CHECKING:
-    from bs4_console.core.settings import Settings
     from bs4_console.tui.app import ConsoleApp
+    from bs4_console.ui_state import Settings
 
 #: Seconds after the first look in which the screen that was left comes back.
 RESTORE_S = 5.0

@@ -37,7 +37,7 @@ def load_keymap() -> tuple[dict[str, str], list[str]]:
     """({command id: key} of the `[keys]` table, complaints); empty without the file, and a sentence
     when it cannot be used.
     """
-    from bs4_console.core.locations import config_dir
+    from bs4_console.locations import config_dir
 
     path = config_dir() / "keys.toml"
     try:

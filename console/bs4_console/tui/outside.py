@@ -10,7 +10,7 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 
-from bs4_console.core.errors import ConsoleError
+from bs4_console.errors import ConsoleError
 
 #: Seconds in which tmux has to answer; it only opens a window.
 TMUX_S = 5.0

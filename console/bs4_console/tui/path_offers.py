@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from bs4_console.core.errors import ConsoleError
 from bs4_console.core.pod_paths import Paths, ask_paths
+from bs4_console.errors import ConsoleError
 from bs4_console.tui.screens.base import ConsoleScreen
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import Any
 from textual.app import App
 from textual.worker import Worker, WorkerState
 
-from bs4_console.core.errors import ConsoleError
+from bs4_console.errors import ConsoleError
 from bs4_console.tui.clipboard import copy
 from bs4_console.tui.clock import Clock
 from bs4_console.tui.ink import harmless

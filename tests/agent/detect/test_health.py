@@ -14,7 +14,7 @@ from bs4_agent.runs.history import KEPT, History
 from bs4_agent.trainers import registry
 from bs4_agent.trainers.base import Event
 from bs4_console.core import health
-from bs4_console.core.errors import UsageError
+from bs4_console.errors import UsageError
 from tests.agent.facts import NOW, facts, healthy
 from tests.playbooks.library import library
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from bs4_console.assets import find
 from bs4_console.cli import failures
-from bs4_console.core.assets import find
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -20,7 +20,7 @@ import yaml
 from bs4_console.cli import recover
 from bs4_console.core import controller_config
 from bs4_console.core.controller_terms import Outcome
-from bs4_console.core.errors import RefusedError, UsageError
+from bs4_console.errors import RefusedError, UsageError
 from tests.console.cli.conftest import Console
 
 GOOD = """

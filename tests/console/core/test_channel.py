@@ -17,7 +17,7 @@ from bs4_agent.endpoint import connect
 from bs4_agent.wire import HEADER_LIMIT, PAYLOAD_LIMIT, Decoder, encode
 from bs4_console.core import channel as channel_module
 from bs4_console.core.channel import Channel
-from bs4_console.core.errors import ChannelLost, ProtocolMismatch, RemoteError, UsageError
+from bs4_console.errors import ChannelLost, ProtocolMismatch, RemoteError, UsageError
 from tests.agent.streams.tiny import TinyHome
 from tests.agent.test_server import Agent
 

@@ -13,7 +13,7 @@ import pytest
 from bs4_agent.checkpoints.remote.errors import StoreUnreachable
 from bs4_console.core.controller_state import Records, State
 from bs4_console.core.controller_terms import Saved
-from bs4_console.core.errors import ConsoleError
+from bs4_console.errors import ConsoleError
 from tests.console.core.recovering import (
     LAYOUT,
     Killed,

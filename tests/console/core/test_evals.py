@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bs4_console.core import evals
-from bs4_console.core.errors import UsageError
+from bs4_console.errors import UsageError
 
 BASE = evals.Result(0.40, archetypes={"tables": 0.5, "links": 0.9, "gone": 1.0})
 

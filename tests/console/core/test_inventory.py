@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from bs4_console.core import locations
-from bs4_console.core.errors import UsageError
+from bs4_console import locations
 from bs4_console.core.inventory import Inventory, Pod
+from bs4_console.errors import UsageError
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from bs4_console.core import launch, launch_config
-from bs4_console.core.errors import RemoteError, UsageError
 from bs4_console.core.launch import Asked
+from bs4_console.errors import RemoteError, UsageError
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[3] / "configs").glob("*/*.toml"))
 RL = "[trainer]\nsave_freq = 5\n[actor_rollout_ref.rollout]\nn = 4\n"

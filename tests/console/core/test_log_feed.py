@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from bs4_console.core.errors import RemoteError, Unreachable
 from bs4_console.core.log_feed import LogFeed, gap_text
 from bs4_console.core.log_merge import keyed, rows_of, same_day
 from bs4_console.core.log_store import MARK, LogStore
+from bs4_console.errors import RemoteError, Unreachable
 
 
 @dataclass

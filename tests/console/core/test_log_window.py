@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from bs4_console.core.errors import UsageError
 from bs4_console.core.log_feed import LogFeed
 from bs4_console.core.log_filter import Lens, LogFilter
 from bs4_console.core.log_jump import Target, parse, resolve
@@ -20,6 +19,7 @@ from bs4_console.core.log_merge import Side, keyed, rows_of, take_newer, take_ol
 from bs4_console.core.log_pages import LogPages
 from bs4_console.core.log_search import LogSearch
 from bs4_console.core.log_store import LogStore, Repeats
+from bs4_console.errors import UsageError
 from tests.console.core.pods_logs import PodsLogs, cursor_of, texts
 
 ONE, TWO = "log/r/one", "log/r/two"

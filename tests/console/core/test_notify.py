@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from bs4_console.core.check import CRITICAL, OK, UNKNOWN, WARNING
-from bs4_console.core.errors import UsageError
 from bs4_console.core.notify import Channel, Secret, channels
+from bs4_console.errors import UsageError
 
 TOKEN = "s3cr3t-T0ken"  # noqa: S105 (what must not be shown)
 URL = f"https://hooks.example.com/{TOKEN}"

@@ -14,9 +14,9 @@ import pytest
 from bs4_console.core import notify_send
 from bs4_console.core.check import CRITICAL, OK, WARNING
 from bs4_console.core.check_transitions import Notice
-from bs4_console.core.errors import UsageError
 from bs4_console.core.notify import Channel, Secret
 from bs4_console.core.notify_send import Notifier, NotSent, send
+from bs4_console.errors import UsageError
 from tests.console.core.receiver import receiving
 
 TOKEN = "s3cr3t-T0ken"  # noqa: S105 (what must not be shown)

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from bs4_console.core import phases
-from bs4_console.core.errors import RefusedError, UsageError
 from bs4_console.core.phases import Until
 from bs4_console.core.state import PodState
+from bs4_console.errors import RefusedError, UsageError
 
 GOOD = """
 run = "curriculum"

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from bs4_console.core import preflight_ask
-from bs4_console.core.errors import ChannelLost, NotApplicableError, RemoteError
 from bs4_console.core.preflight import Check, Preflight, Wanted, examine
+from bs4_console.errors import ChannelLost, NotApplicableError, RemoteError
 from tests.console.core.test_preflight_pod import pod
 from tests.console.core.test_preflight_run import run
 from tests.console.core.test_preflight_services import GOOD, model

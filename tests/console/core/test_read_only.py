@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from bs4_console.core.errors import RefusedError
 from bs4_console.core.mirror import Mirror
 from bs4_console.core.pod_reader import PodReader
 from bs4_console.core.session import PodSession
 from bs4_console.core.state import PodState
+from bs4_console.errors import RefusedError
 
 
 class Channel:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from bs4_console.core.errors import RefusedError, RemoteError
 from bs4_console.core.mirror import Mirror
 from bs4_console.core.recorded import RecordedSession
 from bs4_console.demo import recording
+from bs4_console.errors import RefusedError, RemoteError
 
 LOG = [b"12:00:00 one\n12:00:01 two\n", b"12:00:02 three\nunfinished"]
 

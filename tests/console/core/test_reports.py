@@ -13,8 +13,8 @@ import pytest
 
 from bs4_console.core import reports
 from bs4_console.core.diagnose import diagnose
-from bs4_console.core.errors import UsageError
 from bs4_console.core.recorded import RecordedSession
+from bs4_console.errors import UsageError
 
 HEAD = {
     "schema": reports.SCHEMA,

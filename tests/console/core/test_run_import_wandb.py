@@ -8,7 +8,7 @@ import pytest
 
 from bs4_console.cli.main import main
 from bs4_console.core import run_import_wandb
-from bs4_console.core.errors import NotApplicableError
+from bs4_console.errors import NotApplicableError
 
 
 @pytest.fixture

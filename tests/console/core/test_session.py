@@ -20,13 +20,13 @@ import pytest
 from bs4_agent.wire import Decoder, encode
 from bs4_console.core import pod_reader
 from bs4_console.core import session as module
-from bs4_console.core.errors import ChannelLost, HostKeyChanged, NoAgent, RefusedError, Unreachable
 from bs4_console.core.inventory import Pod
 from bs4_console.core.mirror import Mirror
 from bs4_console.core.pod_paths import ask_paths
 from bs4_console.core.session import PodSession
 from bs4_console.core.state import PodState
 from bs4_console.core.transport import Completed, Duplex
+from bs4_console.errors import ChannelLost, HostKeyChanged, NoAgent, RefusedError, Unreachable
 from bs4_console.transport import bundle
 from bs4_console.transport.local import LocalTransport
 

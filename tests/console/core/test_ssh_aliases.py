@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bs4_console.core import ssh_aliases
-from bs4_console.core.errors import UsageError
+from bs4_console.errors import UsageError
 
 
 def test_aliases_come_from_host_lines_and_includes(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from __future__ import annotations
 from typing import Any
 
 from bs4_console.core import standing
-from bs4_console.core.errors import RemoteError
 from bs4_console.core.state import PodState
+from bs4_console.errors import RemoteError
 
 SYNC = {
     "kind": "sync",

@@ -9,7 +9,7 @@ import inspect
 import pytest
 
 from bs4_agent.playbooks.compiled import Library
-from bs4_console.core import errors
+from bs4_console import errors
 from bs4_console.core.check import UNKNOWN, unreachable
 from bs4_console.core.playbooks import compile_all
 from bs4_console.core.witness import LINK_FAILURES, link_incidents

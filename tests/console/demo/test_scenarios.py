@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import pytest
 
-from bs4_console.core.errors import NotApplicableError, UsageError
 from bs4_console.demo.play import play
 from bs4_console.demo.scenarios import SCENARIOS, choose
+from bs4_console.errors import NotApplicableError, UsageError
 
 pytestmark = pytest.mark.beside
 

@@ -13,10 +13,10 @@ import httpx
 import pytest
 
 from bs4_console import providers
-from bs4_console.core.errors import ConsoleError
 from bs4_console.core.provision import Patience, Provisioner
 from bs4_console.core.provision_book import Book
 from bs4_console.demo.cloud import Cloud
+from bs4_console.errors import ConsoleError
 from bs4_console.providers.base import Machine, Offer, Provider, Want, label_of
 from bs4_console.providers.errors import (
     BadAnswer,

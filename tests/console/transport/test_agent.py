@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from bs4_console.core.channel import Channel
-from bs4_console.core.errors import ConsoleError, NoAgent
+from bs4_console.errors import ConsoleError, NoAgent
 from bs4_console.transport import bundle
 from bs4_console.transport.ssh import SshTransport
 from tests.support.pod import TestPod

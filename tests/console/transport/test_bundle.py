@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from bs4_console.core.errors import ConsoleError
+from bs4_console.errors import ConsoleError
 from bs4_console.transport import bundle
 
 ROOT = Path(__file__).resolve().parents[3]

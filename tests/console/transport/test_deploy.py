@@ -19,7 +19,8 @@ from typing import Any
 
 import pytest
 
-from bs4_console.core.errors import (
+from bs4_console.core.transport import Duplex
+from bs4_console.errors import (
     ChannelLost,
     ConsoleError,
     DeployFailed,
@@ -27,7 +28,6 @@ from bs4_console.core.errors import (
     NoPython,
     NoSpace,
 )
-from bs4_console.core.transport import Duplex
 from bs4_console.transport import deploy, need
 from bs4_console.transport.bundle import Bundle, pack
 from bs4_console.transport.remote import command

@@ -9,7 +9,7 @@ from pathlib import Path
 import asyncssh
 import pytest
 
-from bs4_console.core.errors import HostKeyChanged, HostKeyUnknown, UsageError
+from bs4_console.errors import HostKeyChanged, HostKeyUnknown, UsageError
 from bs4_console.transport import hostkeys
 from bs4_console.transport.hostkeys import HostKeys
 

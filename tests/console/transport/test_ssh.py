@@ -18,7 +18,8 @@ from pathlib import Path
 import asyncssh
 import pytest
 
-from bs4_console.core.errors import (
+from bs4_console.core.inventory import Pod
+from bs4_console.errors import (
     AuthFailed,
     ChannelLost,
     ConnectionRefused,
@@ -29,7 +30,6 @@ from bs4_console.core.errors import (
     LinkError,
     Unreachable,
 )
-from bs4_console.core.inventory import Pod
 from bs4_console.transport import ssh
 from bs4_console.transport.hostkeys import HostKeys
 from bs4_console.transport.login import Passphrases

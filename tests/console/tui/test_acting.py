@@ -339,7 +339,7 @@ def test_the_screen_steps_aside_for_a_shell_and_comes_back(
 
 
 def test_a_program_that_is_not_there_is_said() -> None:
-    from bs4_console.core.errors import ConsoleError
+    from bs4_console.errors import ConsoleError
 
     with pytest.raises(ConsoleError, match="cannot be started"):
         outside.here(["/nonexistent/ssh"])

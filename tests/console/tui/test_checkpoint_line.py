@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bs4_console.core.errors import RemoteError
+from bs4_console.errors import RemoteError
 from bs4_console.tui.app import ConsoleApp
 from bs4_console.tui.clock import Clock
 from bs4_console.tui.ink import text_of

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bs4_console.core.errors import RemoteError
+from bs4_console.errors import RemoteError
 from bs4_console.tui.app import ConsoleApp
 from bs4_console.tui.screens.fleet import FleetScreen
 from bs4_console.tui.screens.log import FileScreen

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from bs4_console.core.settings import Settings
 from bs4_console.tui import alerts
 from bs4_console.tui.alerts import Alerts
 from bs4_console.tui.app import ConsoleApp
@@ -20,6 +19,7 @@ from bs4_console.tui.overview import Overview
 from bs4_console.tui.views import fleet as view
 from bs4_console.tui.views.fleet import Row
 from bs4_console.tui.widgets.bars import tally
+from bs4_console.ui_state import Settings
 from tests.console.tui import fixtures
 from tests.console.tui.driving import drive
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from bs4_console.core import settings
+from bs4_console import ui_state
 from bs4_console.tui import app as apps
 from bs4_console.tui.clock import Clock
 from bs4_console.tui.screens.fleet import FleetScreen
@@ -44,7 +44,7 @@ async def test_row_screen_filter_and_theme_come_back(keys: tuple[str, ...], scre
         await drive(pilot, sessions, (":theme bs4-light", "/h100", "down", "down", *keys, ":q"))
     row = app.settings.pod, app.settings.run
     assert row[1]
-    assert settings.save(app.settings) == ""
+    assert ui_state.save(app.settings) == ""
 
     sessions = fixtures.everything()
     app = again(*sessions)
@@ -88,18 +88,18 @@ async def test_it_is_kept_while_one_works_and_comes_back(
         now[0] += 0.5
         app.tick()
         try:
-            return dict(json.loads(settings.path().read_text()))
+            return dict(json.loads(ui_state.path().read_text()))
         except FileNotFoundError:
             return {}
 
     async with app.run_test(size=(120, 40)) as pilot:
         await drive(pilot, sessions, keys)
         await until(pilot, lambda: place.items() <= kept().items())
-        written = settings.path().stat().st_mtime_ns
+        written = ui_state.path().stat().st_mtime_ns
         for _ in range(5):
             kept()
             await until(pilot, lambda: not app.kept.busy)
-        assert settings.path().stat().st_mtime_ns == written, (
+        assert ui_state.path().stat().st_mtime_ns == written, (
             "what did not change is not written again"
         )
     sessions = fixtures.everything()
@@ -161,7 +161,7 @@ def test_after_kill_9_it_opens_where_it_was(terminal: Terminal, tmp_path: Path) 
 async def test_who_has_begun_already_is_not_carried_off() -> None:
     session = fixtures.healthy()
     runs, session.state.runs = session.state.runs, {}
-    settings.save(settings.Settings(pod="h100-b", run="code-14b", place="run"))
+    ui_state.save(ui_state.Settings(pod="h100-b", run="code-14b", place="run"))
     app = again(session)
     async with app.run_test(size=(120, 40)) as pilot:
         await drive(pilot, [], ("m", "escape"))
@@ -176,7 +176,7 @@ async def test_a_pod_that_comes_too_late_is_not_waited_for() -> None:
     now = [0.0]
     session = fixtures.healthy()
     runs, session.state.runs = session.state.runs, {}
-    settings.save(settings.Settings(pod="h100-b", run="code-14b", place="run"))
+    ui_state.save(ui_state.Settings(pod="h100-b", run="code-14b", place="run"))
     app = again(session)
     app.clock = Clock(wall=lambda: fixtures.NOW + now[0], mono=lambda: fixtures.MONO + now[0])
     async with app.run_test(size=(120, 40)) as pilot:
@@ -189,8 +189,8 @@ async def test_a_pod_that_comes_too_late_is_not_waited_for() -> None:
 
 
 async def test_a_damaged_file_is_told_and_the_screen_opens() -> None:
-    settings.path().parent.mkdir(parents=True)
-    settings.path().write_text("{")
+    ui_state.path().parent.mkdir(parents=True)
+    ui_state.path().write_text("{")
     app = again(fixtures.idle())
     async with app.run_test() as pilot:
         await drive(pilot, [], ())
@@ -220,7 +220,7 @@ async def test_pins_bring_back_row_run_log_and_incident() -> None:
         assert "Nothing is pinned as 2" in app.messages[-1].text
         await drive(pilot, sessions, (":jump ", "enter"))
         assert "1 h100-a/math-7b fleet" in app.messages[-1].text
-    settings.save(app.settings)
+    ui_state.save(app.settings)
     app = again(*sessions)
     async with app.run_test(size=(120, 40)) as pilot:
         await drive(pilot, sessions, ("4",))

@@ -6,7 +6,7 @@ import functools
 import tomllib
 from dataclasses import dataclass
 
-from bs4_console.core.assets import find
+from bs4_console.assets import find
 from bs4_console.core.configs.findings import Edit, Finding, Level
 
 

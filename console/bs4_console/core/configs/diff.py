@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from bs4_console.core.configs.document import Document, read_toml
 from bs4_console.core.configs.findings import Path, dotted
-from bs4_console.core.errors import UsageError
+from bs4_console.errors import UsageError
 
 
 @dataclass(frozen=True)

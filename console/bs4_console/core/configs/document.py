@@ -13,7 +13,7 @@ from typing import Any
 
 from bs4_console.core.configs.findings import Finding, Path
 from bs4_console.core.configs.toml_lines import lines_of
-from bs4_console.core.errors import UsageError
+from bs4_console.errors import UsageError
 
 #: No training config comes near; a checkpoint or a log given by mistake does.
 LARGEST = 1 << 20

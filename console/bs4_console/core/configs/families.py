@@ -8,8 +8,8 @@ import functools
 import re
 import tomllib
 
-from bs4_console.core import models
-from bs4_console.core.assets import find
+from bs4_console import models
+from bs4_console.assets import find
 
 #: Family -> parsers that read its tool calls; the first is the one to set.
 PARSERS = {

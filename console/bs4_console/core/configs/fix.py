@@ -21,7 +21,7 @@ from bs4_console.core.configs.findings import Edit, Finding, Path
 from bs4_console.core.configs.lint import lint_document
 from bs4_console.core.configs.toml_lines import lines_of
 from bs4_console.core.configs.view import Given
-from bs4_console.core.errors import NotApplicableError
+from bs4_console.errors import NotApplicableError
 
 #: What lint says of a text.
 Linted = Callable[[str], list[Finding]]

@@ -17,7 +17,7 @@ from pathlib import Path as File
 from typing import Any
 
 from bs4_console.core.configs.document import read_text
-from bs4_console.core.errors import UsageError
+from bs4_console.errors import UsageError
 
 
 @dataclass(frozen=True)

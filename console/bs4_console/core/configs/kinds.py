@@ -9,7 +9,7 @@ from pathlib import Path as File
 from typing import Any
 
 from bs4_console.core.configs.schema import COMPONENTS, Checker, prefix_of
-from bs4_console.core.errors import UsageError
+from bs4_console.errors import UsageError
 
 #: Words in a path that name a component.
 _WORDS: Mapping[str, str] = {

@@ -21,7 +21,7 @@ from bs4_console.core.configs.explain import explain
 from bs4_console.core.configs.findings import Finding, Path
 from bs4_console.core.configs.schema import COMPONENTS, Checker, Problem, prefix_of
 from bs4_console.core.configs.view import Given, View
-from bs4_console.core.errors import UsageError
+from bs4_console.errors import UsageError
 
 TRAINERS = ("prime-rl-2026-01", "prime-rl", "verl")
 

@@ -22,7 +22,7 @@ from bs4_console.core.configs.migration.to_current import to_current
 from bs4_console.core.configs.migration.to_january import to_january
 from bs4_console.core.configs.schema import prefix_of
 from bs4_console.core.configs.toml_lines import lines_of
-from bs4_console.core.errors import NotApplicableError
+from bs4_console.errors import NotApplicableError
 
 
 @dataclass(frozen=True)

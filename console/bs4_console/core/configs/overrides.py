@@ -19,7 +19,7 @@ from bs4_console.core.configs.explain import explain
 from bs4_console.core.configs.findings import Finding, Path
 from bs4_console.core.configs.schema import Checker, Problem, tables
 from bs4_console.core.configs.view import View
-from bs4_console.core.errors import UsageError
+from bs4_console.errors import UsageError
 
 
 @dataclass(frozen=True)

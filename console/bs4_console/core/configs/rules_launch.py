@@ -20,7 +20,7 @@ from bs4_console.core.configs.findings import Edit, Finding
 from bs4_console.core.configs.history import History
 from bs4_console.core.configs.rules_shared import environment_args, january
 from bs4_console.core.configs.view import View
-from bs4_console.core.errors import UsageError
+from bs4_console.errors import UsageError
 
 _COMMAND = re.compile(r"(?:^|\s|`)(?:uv run )?(?:prime-rl|rl)\s+@")
 _GLUED = re.compile(

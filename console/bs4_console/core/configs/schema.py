@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from bs4_console.core.assets import find
+from bs4_console.assets import find
 from bs4_console.core.configs.findings import Path, dotted, names_of
 
 Schema = dict[str, Any]

@@ -22,7 +22,7 @@ from bs4_console.core.configs.rules_shared import january, models, sequence
 from bs4_console.core.configs.schema import Checker
 from bs4_console.core.configs.toml_lines import lines_of
 from bs4_console.core.configs.view import View
-from bs4_console.core.errors import NotApplicableError, UsageError
+from bs4_console.errors import NotApplicableError, UsageError
 
 GIB = 1 << 30
 #: Activations of 7B at 4096 tokens without checkpointing, in GiB; with it a tenth is left.

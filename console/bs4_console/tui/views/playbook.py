@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from bs4_console.core.assets import find
+from bs4_console.assets import find
 from bs4_console.core.step_words import sentence
 from bs4_console.tui.views.plan import verify_words
 

@@ -12,7 +12,7 @@ import pytest
 from bs4_console.core.configs.findings import Finding
 from bs4_console.core.configs.fix import fix
 from bs4_console.core.configs.lint import lint
-from bs4_console.core.errors import UsageError
+from bs4_console.errors import UsageError
 from tests.console.core.configs.bases import BASES
 
 OLD, NEW = "prime-rl-2026-01", "prime-rl"

@@ -10,7 +10,7 @@ import pytest
 from bs4_console.core.configs.diff import compare
 from bs4_console.core.configs.findings import Edit
 from bs4_console.core.configs.fix import apply, fix, write
-from bs4_console.core.errors import NotApplicableError
+from bs4_console.errors import NotApplicableError
 from tests.console.core.configs.bases import CURRENT, JANUARY, changed
 from tests.console.core.configs.test_rules import WRONG
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bs4_console.core.configs.history import History
-from bs4_console.core.errors import UsageError
+from bs4_console.errors import UsageError
 from tests.console.core.configs.bases import BASES, CURRENT, JANUARY, changed, findings
 
 OLD, NEW = "prime-rl-2026-01", "prime-rl"

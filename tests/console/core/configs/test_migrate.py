@@ -15,7 +15,7 @@ import pytest
 from bs4_console.core.configs.kinds import component_of
 from bs4_console.core.configs.migrate import migrate
 from bs4_console.core.configs.schema import Checker, exists, prefix_of
-from bs4_console.core.errors import NotApplicableError, UsageError
+from bs4_console.errors import NotApplicableError, UsageError
 from tests.console.core.configs.bases import CURRENT, JANUARY
 
 ROOT = Path(__file__).resolve().parents[4]

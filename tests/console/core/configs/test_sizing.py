@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bs4_console.core.configs.sizing import Wish, estimate, new
-from bs4_console.core.errors import NotApplicableError, UsageError
+from bs4_console.errors import NotApplicableError, UsageError
 from tests.console.core.configs.bases import JANUARY
 
 OLD, NEW = "prime-rl-2026-01", "prime-rl"

@@ -12,7 +12,7 @@ from bs4_console.core.configs.document import read_toml
 from bs4_console.core.configs.lint import lint
 from bs4_console.core.configs.overrides import overlay
 from bs4_console.core.configs.view import Given, View
-from bs4_console.core.errors import UsageError
+from bs4_console.errors import UsageError
 from tests.console.core.configs.bases import CURRENT, JANUARY
 
 OLD, NEW, VERL = "prime-rl-2026-01", "prime-rl", "verl"

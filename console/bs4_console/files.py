@@ -11,9 +11,9 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from bs4_console.core import ceilings
-from bs4_console.core.errors import RefusedError, UsageError
-from bs4_console.core.locations import private
+from bs4_console import ceilings
+from bs4_console.errors import RefusedError, UsageError
+from bs4_console.locations import private
 
 _COMPONENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 

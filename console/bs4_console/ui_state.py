@@ -8,7 +8,7 @@ import json
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
-from bs4_console.core.locations import state_dir
+from bs4_console.locations import state_dir
 
 FILE = "screen.json"
 #: A file longer than this is none of ours.
@@ -78,7 +78,7 @@ def load() -> tuple[Settings, str]:
 
 def save(settings: Settings) -> str:
     """Keep them; what went wrong, or nothing."""
-    from bs4_console.core import files
+    from bs4_console import files
 
     try:
         files.replace(path(), json.dumps(asdict(settings), indent=1).encode())
@@ -93,7 +93,7 @@ def keep(mine: Settings, before: Settings) -> str:
     """Write what has changed since `before`; the rest stays as another console has left it
     meanwhile. What went wrong, or nothing.
     """
-    from bs4_console.core import files
+    from bs4_console import files
 
     changed = {
         entry.name

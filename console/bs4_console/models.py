@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from bs4_agent.probes.service_script import KeepTokenAtHome
-from bs4_console.core.assets import find
-from bs4_console.core.errors import UsageError
+from bs4_console.assets import find
+from bs4_console.errors import UsageError
 
 Level = Literal["error", "warning", "info"]
 Kind = Literal["text", "vision", "closed"]

@@ -9,10 +9,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from bs4_console import models
 from bs4_console.cli.main import main
-from bs4_console.core import models
 from bs4_console.core.configs.families import known_bad
-from bs4_console.core.errors import UsageError
+from bs4_console.errors import UsageError
 
 CANARY = "canary"
 ANSWERS: dict[str, tuple[int, object]] = {

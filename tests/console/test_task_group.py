@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from bs4_console.core.together import Together
+from bs4_console.task_group import Together
 
 
 async def fail(error: Exception) -> None:

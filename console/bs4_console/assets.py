@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from bs4_console.core.errors import ConsoleError
+from bs4_console.errors import ConsoleError
 
 Kind = Literal["playbooks", "configs", "bundle"]
 
-_PACKAGE = Path(__file__).resolve().parents[1]
+_PACKAGE = Path(__file__).resolve().parent
 _CHECKOUT = _PACKAGE.parents[1]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bs4_console.core.suggest import did_you_mean
+from bs4_console.suggest import did_you_mean
 
 
 def test_the_nearest_name_is_offered() -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from bs4_console.core import assets
-from bs4_console.core.errors import ConsoleError
+from bs4_console import assets
+from bs4_console.errors import ConsoleError
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_a_checkout_uses_its_own_files() -> None:
