@@ -38,10 +38,10 @@ from typing import Any, NoReturn
 
 from bs4_agent.clock import boot_id
 from bs4_agent.paths import Home
-from bs4_console.core.channel import Channel
 from bs4_console.core.fleet import Fleet
-from bs4_console.core.state import PodState
 from bs4_console.errors import ConsoleError
+from bs4_console.pods.channel import Channel
+from bs4_console.pods.state import PodState
 from bs4_console.tui.app import ConsoleApp
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))

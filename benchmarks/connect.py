@@ -33,7 +33,7 @@ from tests.support.pods import Pods  # noqa: E402
 from tests.support.transports import transport, trusting  # noqa: E402
 
 # The checkout's root must be importable for the test pods.
-from bs4_console.core.channel import Channel  # noqa: E402
+from bs4_console.pods.channel import Channel  # noqa: E402
 from bs4_console.transport import bundle  # noqa: E402
 
 RESULT = ROOT / "benchmarks" / "results" / "connect.json"
@@ -109,7 +109,7 @@ def start_of_python() -> float:
     """Seconds to start a Python and import what connecting needs."""
     started = time.perf_counter()
     subprocess.run(
-        [sys.executable, "-c", "import bs4_console.transport.ssh, bs4_console.core.channel"],
+        [sys.executable, "-c", "import bs4_console.transport.ssh, bs4_console.pods.channel"],
         check=True,
         cwd=ROOT,
     )

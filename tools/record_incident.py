@@ -13,12 +13,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bs4_console.core.mirror import Mirror
-from bs4_console.core.session import PodSession
-from bs4_console.core.state import PodState
 from bs4_console.demo import faults
 from bs4_console.demo import pod as practice
 from bs4_console.demo.stage import Stage, inventory_entry
+from bs4_console.pods.mirror import Mirror
+from bs4_console.pods.session import PodSession
+from bs4_console.pods.state import PodState
 from bs4_console.transport.hostkeys import HostKeys
 from bs4_console.transport.ssh import SshTransport
 

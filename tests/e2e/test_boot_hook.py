@@ -14,11 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from bs4_console.core import boot_hook, launch
+from bs4_console.core import launch
 from bs4_console.demo import pod as practice
 from bs4_console.demo import tree
 from bs4_console.demo.b2.server import B2Server
 from bs4_console.demo.stage import GENERATIONS, Stage, connect, inventory_entry
+from bs4_console.pods import boot_hook
 from bs4_console.transport.hostkeys import HostKeys
 from bs4_console.transport.ssh import SshTransport
 from tests.e2e import journals, lost_pods

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from bs4_console.core import reports
 from bs4_console.core.diagnose import diagnose
 from bs4_console.core.fleet import Fleet
 from bs4_console.demo import faults
 from bs4_console.demo.scenario import train
 from bs4_console.demo.stage import Stage, connect, staged
+from bs4_console.pods import reports
 from bs4_console.tui.app import ConsoleApp
 from tests.console.cli.conftest import Console
 from tests.console.demo.running import SLOW_INFERENCE, half_a_batch

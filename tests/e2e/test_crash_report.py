@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from bs4_console.core import reports
 from bs4_console.core.diagnose import diagnose
-from bs4_console.core.recorded import RecordedSession
 from bs4_console.demo import faults
 from bs4_console.demo.scenario import BOTH, train
 from bs4_console.demo.stage import Stage, staged
+from bs4_console.pods import reports
+from bs4_console.pods.recorded import RecordedSession
 
 pytestmark = [pytest.mark.long, pytest.mark.beside]
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from bs4_console.core.mirror import Mirror
-from bs4_console.core.session import PodSession
-from bs4_console.core.state import PodState
 from bs4_console.errors import LinkError
+from bs4_console.pods.mirror import Mirror
+from bs4_console.pods.session import PodSession
+from bs4_console.pods.state import PodState
 from tests.e2e import journals, writer_text
 from tests.support.pod import TestPod
 from tests.support.transports import transport

@@ -10,9 +10,9 @@ import pytest
 
 from bs4_console.core import launch
 from bs4_console.core.launch import Asked
-from bs4_console.core.state import ActionView
 from bs4_console.demo.stage import Stage, staged
 from bs4_console.errors import NotApplicableError
+from bs4_console.pods.state import ActionView
 
 pytestmark = [pytest.mark.long, pytest.mark.beside]
 

@@ -20,11 +20,11 @@ import pytest
 
 from bs4_agent.streams.cursor import Chunk
 from bs4_console import ceilings
-from bs4_console.core import pod_streams, reports
-from bs4_console.core.mirror import Mirror
-from bs4_console.core.state import PodState
 from bs4_console.errors import UsageError
-from tests.console.core.test_reports import HEAD, MEMBERS, archive
+from bs4_console.pods import reports, streams
+from bs4_console.pods.mirror import Mirror
+from bs4_console.pods.state import PodState
+from tests.console.pods.test_reports import HEAD, MEMBERS, archive
 
 MIB = 1024 * 1024
 
@@ -137,7 +137,7 @@ async def test_long_names_and_endless_lists_of_streams_end(monkeypatch: pytest.M
         entries = [{"name": "x" * 60_000}, {"name": 7}, 5, {"name": f"log/r/{asked}"}]
         return {"streams": entries, "next": {"after": "always more"}}
 
-    names = await pod_streams.stream_names(SimpleNamespace(query=query))  # type: ignore[arg-type]
+    names = await streams.stream_names(SimpleNamespace(query=query))  # type: ignore[arg-type]
     assert asked == 20
     assert len(names) == 20
     assert all(name.startswith("log/r/") for name in names)

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from bs4_console.core.fleet import Fleet
-from bs4_console.core.inventory import Pod
-from bs4_console.core.mirror import Mirror
-from bs4_console.core.session import PodSession
-from bs4_console.core.state import PodState
 from bs4_console.errors import ConsoleError
+from bs4_console.pods.inventory import Pod
+from bs4_console.pods.mirror import Mirror
+from bs4_console.pods.session import PodSession
+from bs4_console.pods.state import PodState
 from bs4_console.transport.hostkeys import HostKeys
 from bs4_console.transport.ssh import SshTransport
 from bs4_console.tui.app import ConsoleApp

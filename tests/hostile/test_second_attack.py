@@ -20,10 +20,10 @@ from bs4_agent.ledger import Ledger
 from bs4_agent.runs import trash
 from bs4_agent.runs.runlog import RunLog
 from bs4_agent.trainers.base import Event
-from bs4_console.core import mirror, records, reports
 from bs4_console.core.diagnose import diagnose
+from bs4_console.pods import mirror, records, reports
 from tests.agent.actions.stopping import RUN, StoppingAgent
-from tests.console.core.test_reports import HEAD, JOURNAL, MEMBERS, archive
+from tests.console.pods.test_reports import HEAD, JOURNAL, MEMBERS, archive
 from tests.hostile.test_odd_rows import START, recorded, step_log
 
 #: Each is 26 characters long and would lead out of the trash, or is no name of a directory.

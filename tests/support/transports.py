@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bs4_console.core.inventory import Pod
+from bs4_console.pods.inventory import Pod
 from bs4_console.transport.hostkeys import HostKeys
 from bs4_console.transport.ssh import SshTransport
 from tests.support.pod import TestPod

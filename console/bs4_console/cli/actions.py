@@ -9,9 +9,9 @@ from typing import Any
 
 from bs4_console.cli.output import complain, emit
 from bs4_console.core import run_incidents
-from bs4_console.core.session import PodSession
-from bs4_console.core.state import ActionView, IncidentView
 from bs4_console.errors import FINDING, REFUSED
+from bs4_console.pods.session import PodSession
+from bs4_console.pods.state import ActionView, IncidentView
 
 
 async def watch(live: PodSession, key: str, *, as_json: bool, quiet: bool = False) -> ActionView:

@@ -7,10 +7,10 @@ import argparse
 from bs4_console.cli.actions import watch
 from bs4_console.cli.output import emit
 from bs4_console.cli.sessions import linked, to_act_on, transport
-from bs4_console.core import boot_hook
-from bs4_console.core.inventory import Inventory
-from bs4_console.core.session import PodSession
 from bs4_console.errors import FINDING, RefusedError, UsageError
+from bs4_console.pods import boot_hook
+from bs4_console.pods.inventory import Inventory
+from bs4_console.pods.session import PodSession
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

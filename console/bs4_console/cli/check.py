@@ -13,12 +13,12 @@ from pathlib import Path
 from bs4_console.cli.output import clock, complain, emit
 from bs4_console.cli.sessions import linked, pods, session
 from bs4_console.core.check import OK, UNKNOWN, WORDS, Verdict, aggregate, judge, unreachable
-from bs4_console.core.inventory import Pod
 from bs4_console.core.lost_look import beside_the_link
 from bs4_console.core.outside import ask
-from bs4_console.core.state import PodState
-from bs4_console.core.witness import link_incidents
 from bs4_console.errors import ConsoleError, UsageError, described
+from bs4_console.pods.inventory import Pod
+from bs4_console.pods.state import PodState
+from bs4_console.pods.witness import link_incidents
 
 #: Nagios' code for "the check itself did not work".
 USAGE_CODE = UNKNOWN

@@ -12,10 +12,10 @@ from bs4_console.cli.output import complain, emit, table
 from bs4_console.cli.sessions import ask, is_terminal, linked, to_act_on, transport
 from bs4_console.core import credentials, sync
 from bs4_console.core.checkpoints import age, size
-from bs4_console.core.inventory import Inventory, Pod
-from bs4_console.core.session import PodSession
-from bs4_console.core.state import PodState
 from bs4_console.errors import FINDING, RefusedError, UsageError
+from bs4_console.pods.inventory import Inventory, Pod
+from bs4_console.pods.session import PodSession
+from bs4_console.pods.state import PodState
 from bs4_console.transport.remote import Remote
 
 _FROM = "b2://BUCKET/PREFIX"

@@ -14,8 +14,8 @@ from bs4_console.cli.actions import act, exit_code
 from bs4_console.cli.output import complain, emit, table
 from bs4_console.cli.sessions import linked, pods, to_act_on
 from bs4_console.core import checkpoints
-from bs4_console.core.session import PodSession
 from bs4_console.errors import UNREACHABLE, LinkError, UsageError
+from bs4_console.pods.session import PodSession
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

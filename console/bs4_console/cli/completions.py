@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bs4_console.core.inventory import Inventory
+from bs4_console.pods.inventory import Inventory
 
 SHELLS = ("bash", "zsh", "fish")
 #: Options whose value is a pod of the inventory: asked for when Tab is pressed.

@@ -71,8 +71,8 @@ def run(options: argparse.Namespace) -> int:
 async def _recorded(why: str, *, headless: bool, as_json: bool) -> int:
     """A practice pod's incident as it was kept. `why` is shown with it."""
     from bs4_console.cli.recording import show
-    from bs4_console.core.recorded import RecordedSession
     from bs4_console.demo import recording
+    from bs4_console.pods.recorded import RecordedSession
 
     return await show(
         RecordedSession(recording.NAME, recording.directory(), why),

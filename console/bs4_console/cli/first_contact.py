@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from bs4_console.cli.sessions import transport
-from bs4_console.core.inventory import Pod
 from bs4_console.errors import HostKeyUnknown, RefusedError
+from bs4_console.pods.inventory import Pod
 
 
 async def introduce(pod: Pod, told: Collection[str]) -> str:

@@ -14,12 +14,12 @@ from bs4_console.cli.actions import exit_code, watch
 from bs4_console.cli.output import complain, emit, plan_text
 from bs4_console.cli.sessions import ask, is_terminal, linked, to_act_on
 from bs4_console.core import launch, launch_config, phases
-from bs4_console.core.inventory import Inventory, Pod
 from bs4_console.core.launch import AUTO, COMPONENTS, TRAINERS, Asked
 from bs4_console.core.phases import Phases
-from bs4_console.core.session import PodSession
-from bs4_console.core.state import PlanView
 from bs4_console.errors import FINDING, REFUSED, RefusedError, UsageError
+from bs4_console.pods.inventory import Inventory, Pod
+from bs4_console.pods.session import PodSession
+from bs4_console.pods.state import PlanView
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

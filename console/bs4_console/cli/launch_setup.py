@@ -11,9 +11,9 @@ from bs4_console.cli.sessions import ask, is_terminal
 from bs4_console.core import setup
 from bs4_console.core.credentials import Credentials
 from bs4_console.core.launch import Asked
-from bs4_console.core.session import PodSession
 from bs4_console.core.setup import Recipe
 from bs4_console.errors import RefusedError, UsageError
+from bs4_console.pods.session import PodSession
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

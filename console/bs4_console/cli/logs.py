@@ -10,10 +10,10 @@ import sys
 
 from bs4_console.cli.output import complain, emit
 from bs4_console.cli.sessions import linked
-from bs4_console.core.inventory import Inventory
-from bs4_console.core.pod_streams import file_stream
-from bs4_console.core.session import Chunk, PodSession
 from bs4_console.errors import Unreachable, UsageError
+from bs4_console.pods.inventory import Inventory
+from bs4_console.pods.session import Chunk, PodSession
+from bs4_console.pods.streams import file_stream
 
 #: How long a read waits on the pod for more, and the pause before asking again over a link that is
 #: down.

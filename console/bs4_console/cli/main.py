@@ -146,8 +146,8 @@ def _main(arguments: list[str], name: str) -> int:
 
 def _screen(read_only: bool) -> int:
     from bs4_console.cli.sessions import fleet, is_terminal
-    from bs4_console.core.inventory import Inventory
     from bs4_console.errors import UsageError
+    from bs4_console.pods.inventory import Inventory
 
     if not is_terminal():
         raise UsageError(

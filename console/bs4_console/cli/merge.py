@@ -11,8 +11,8 @@ from bs4_console.cli.actions import exit_code, watch
 from bs4_console.cli.output import complain, emit
 from bs4_console.cli.sessions import linked, to_act_on
 from bs4_console.core import merge
-from bs4_console.core.inventory import Inventory
-from bs4_console.core.session import PodSession
+from bs4_console.pods.inventory import Inventory
+from bs4_console.pods.session import PodSession
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -11,10 +11,10 @@ from bs4_console.cli.launch import watch_launch
 from bs4_console.cli.output import complain, emit
 from bs4_console.cli.sessions import ask, is_terminal, linked, to_act_on
 from bs4_console.core import launch, phases
-from bs4_console.core.inventory import Inventory
 from bs4_console.core.phases import Phase, Phases, Standing
-from bs4_console.core.session import PodSession
 from bs4_console.errors import FINDING, REFUSED, NotApplicableError, RefusedError
+from bs4_console.pods.inventory import Inventory
+from bs4_console.pods.session import PodSession
 
 #: Between two looks of `advance --wait`: a step takes minutes.
 _LOOK_S = 5.0

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from bs4_console.cli.sessions import ask, is_terminal
-from bs4_console.core.state import PlanView
 from bs4_console.errors import RefusedError
+from bs4_console.pods.state import PlanView
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 from bs4_console.cli import boot_hook, setup, sync
 from bs4_console.cli.output import complain, emit, table
 from bs4_console.cli.sessions import ask, is_terminal, pods, session, transport
-from bs4_console.core.inventory import Inventory, Pod
 from bs4_console.errors import REFUSED, HostKeyUnknown, LinkError, UsageError
+from bs4_console.pods.inventory import Inventory, Pod
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -284,7 +284,7 @@ def _remove(options: argparse.Namespace) -> int:
 
 
 def _import(options: argparse.Namespace) -> int:
-    from bs4_console.core.ssh_aliases import candidates, default_path
+    from bs4_console.pods.ssh_aliases import candidates, default_path
 
     path = Path(options.config).expanduser() if options.config else default_path()
     found = candidates(path)

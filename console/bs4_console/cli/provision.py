@@ -19,7 +19,6 @@ from bs4_console import providers
 from bs4_console.cli.first_contact import introduce
 from bs4_console.cli.output import complain, emit, table
 from bs4_console.cli.sessions import ask, is_terminal, who
-from bs4_console.core.inventory import Inventory, Pod
 from bs4_console.core.provision import Listed, Plan, Provisioner
 from bs4_console.core.provision_book import Book
 from bs4_console.core.provision_pod import remember
@@ -32,6 +31,7 @@ from bs4_console.errors import (
     RefusedError,
     UsageError,
 )
+from bs4_console.pods.inventory import Inventory, Pod
 from bs4_console.providers import keys
 from bs4_console.providers.base import Machine, Offer, Want
 

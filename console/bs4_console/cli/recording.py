@@ -5,7 +5,7 @@ open` have in common.
 from __future__ import annotations
 
 from bs4_console.cli.output import complain, emit
-from bs4_console.core.recorded import RecordedSession
+from bs4_console.pods.recorded import RecordedSession
 
 
 async def show(session: RecordedSession, why: str, *, headless: bool, as_json: bool) -> int:

@@ -21,10 +21,6 @@ from bs4_console.cli.output import complain, emit
 from bs4_console.core import controller_config
 from bs4_console.core import credentials as secrets
 from bs4_console.core.controller_config import RunConfig
-from bs4_console.core.inventory import Inventory, Pod
-from bs4_console.core.mirror import Mirror
-from bs4_console.core.session import PodSession
-from bs4_console.core.state import PodState
 from bs4_console.errors import (
     FINDING,
     REFUSED,
@@ -34,6 +30,10 @@ from bs4_console.errors import (
     UsageError,
 )
 from bs4_console.locations import data_dir, private
+from bs4_console.pods.inventory import Inventory, Pod
+from bs4_console.pods.mirror import Mirror
+from bs4_console.pods.session import PodSession
+from bs4_console.pods.state import PodState
 
 if TYPE_CHECKING:
     from bs4_console.core.controller import Controller

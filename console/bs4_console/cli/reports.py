@@ -12,10 +12,10 @@ from pathlib import Path
 
 from bs4_console.cli.output import complain, emit, table
 from bs4_console.cli.sessions import is_terminal, linked, pods
-from bs4_console.core import reports
-from bs4_console.core.inventory import Inventory
 from bs4_console.errors import LinkError, UsageError
 from bs4_console.locations import data_dir, private
+from bs4_console.pods import reports
+from bs4_console.pods.inventory import Inventory
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -124,7 +124,7 @@ async def _fetch(options: argparse.Namespace) -> int:
 
 async def _open(options: argparse.Namespace) -> int:
     from bs4_console.cli.recording import show
-    from bs4_console.core.recorded import RecordedSession
+    from bs4_console.pods.recorded import RecordedSession
 
     report = reports.load(options.file)
     written = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(report.head["t"]))

@@ -13,10 +13,10 @@ from bs4_console.cli.launch import watch_launch
 from bs4_console.cli.output import complain, emit
 from bs4_console.cli.sessions import linked, to_act_on
 from bs4_console.core import launch, restore
-from bs4_console.core.inventory import Inventory
-from bs4_console.core.session import PodSession
-from bs4_console.core.state import ActionView
 from bs4_console.errors import FINDING, REFUSED
+from bs4_console.pods.inventory import Inventory
+from bs4_console.pods.session import PodSession
+from bs4_console.pods.state import ActionView
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -20,10 +20,8 @@ from bs4_console.cli.actions import act, exit_code
 from bs4_console.cli.output import complain, emit, table
 from bs4_console.cli.sessions import linked, pods, to_act_on, who
 from bs4_console.core import eta, evals, run_export_status, run_import_wandb, run_record_fold
-from bs4_console.core.inventory import Pod
 from bs4_console.core.run_log import RunLog
 from bs4_console.core.run_record import FINAL, RunRecord
-from bs4_console.core.state import RunState
 from bs4_console.errors import (
     FINDING,
     UNREACHABLE,
@@ -32,6 +30,8 @@ from bs4_console.errors import (
     RefusedError,
     UsageError,
 )
+from bs4_console.pods.inventory import Pod
+from bs4_console.pods.state import RunState
 
 #: Seconds for which a pod is asked for the newest of its runs.
 _LOOK_S = 20.0

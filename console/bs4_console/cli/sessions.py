@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Literal
 
 from bs4_console.cli.output import complain
 from bs4_console.core.fleet import Fleet, Source
-from bs4_console.core.inventory import Inventory, Pod
-from bs4_console.core.mirror import Mirror
-from bs4_console.core.session import PodSession
-from bs4_console.core.state import PodState
-from bs4_console.core.transport import Transport
 from bs4_console.errors import RefusedError
 from bs4_console.locations import data_dir
+from bs4_console.pods.inventory import Inventory, Pod
+from bs4_console.pods.mirror import Mirror
+from bs4_console.pods.port import Transport
+from bs4_console.pods.session import PodSession
+from bs4_console.pods.state import PodState
 
 if TYPE_CHECKING:
     import argparse

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from bs4_console.core.outside import Outside, beside_the_pod
-from bs4_console.core.state import STALE_S, PodState, RunState
-from bs4_console.core.witness import without_the_pod
+from bs4_console.pods.state import STALE_S, PodState, RunState
+from bs4_console.pods.witness import without_the_pod
 
 OK, WARNING, CRITICAL, UNKNOWN = 0, 1, 2, 3
 WORDS = {OK: "OK", WARNING: "WARNING", CRITICAL: "CRITICAL", UNKNOWN: "UNKNOWN"}

@@ -14,9 +14,9 @@ from bs4_console.core.check import WORDS, Verdict, aggregate, judge, unreachable
 from bs4_console.core.check_files import judge_files
 from bs4_console.core.check_transitions import Notice, Transitions
 from bs4_console.core.outside import ask
-from bs4_console.core.session import PodSession
-from bs4_console.core.witness import link_incidents
 from bs4_console.errors import ConsoleError
+from bs4_console.pods.session import PodSession
+from bs4_console.pods.witness import link_incidents
 
 #: Seconds after which what a person has to mend (a key, an agent) is looked at again.
 STOPPED_S = 300.0

@@ -20,7 +20,6 @@ from typing import Any, Literal, NoReturn
 
 from bs4_agent.errors import AgentError
 from bs4_agent.ids import ulid
-from bs4_console.core import lost
 from bs4_console.core.controller_state import (
     GOOD,
     WORKING,
@@ -41,9 +40,10 @@ from bs4_console.core.controller_terms import (
     Saved,
 )
 from bs4_console.core.lease import Lease, LeaseHeld
-from bs4_console.core.lost import Rules, Sign, Verdict
 from bs4_console.core.sync import StoreFailed
 from bs4_console.errors import FINDING, REFUSED, UNREACHABLE, RefusedError
+from bs4_console.pods import liveness
+from bs4_console.pods.liveness import Rules, Sign, Verdict
 from bs4_console.providers.base import label_of
 
 DAY_S = 86400.0
@@ -122,7 +122,7 @@ class Controller:
         found = [*self.seen.get(where, ()), *await self.hands.signs(where)]
         now = self.clock()
         self.seen[where] = [s for s in found if s.t >= now - self.rules.window_s]
-        return lost.judge(where.pod, self.seen[where], now, self.rules)
+        return liveness.judge(where.pod, self.seen[where], now, self.rules)
 
     async def _load(self) -> State:
         """As it is in the store. What nobody has written down yet of a pod that was not rented by

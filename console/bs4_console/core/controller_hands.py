@@ -19,13 +19,11 @@ from bs4_agent.checkpoints.remote.errors import StoreError
 from bs4_agent.checkpoints.remote.layout import Place
 from bs4_agent.checkpoints.remote.store import Store
 from bs4_agent.ids import made_t
-from bs4_console.core import checkpoints, launch, restore, setup, standing
+from bs4_console.core import checkpoints, launch, restore, setup
 from bs4_console.core.controller_config import RunConfig
 from bs4_console.core.controller_state import Where
 from bs4_console.core.controller_terms import Absent, Chosen, Doubt, Failed, Report, Saved
 from bs4_console.core.credentials import Credentials
-from bs4_console.core.inventory import Inventory, Pod
-from bs4_console.core.lost import Sign, of_sight
 from bs4_console.core.lost_look import at_its_port
 from bs4_console.core.provision import (
     Dearer,
@@ -39,8 +37,6 @@ from bs4_console.core.provision import (
 from bs4_console.core.provision_book import Book, Intent
 from bs4_console.core.provision_pod import greets, pod_of
 from bs4_console.core.provision_witness import ProviderWitness
-from bs4_console.core.session import PodSession
-from bs4_console.core.state import ActionView, IncidentView, PodState, RunState
 from bs4_console.errors import (
     ConsoleError,
     HostKeyUnknown,
@@ -48,6 +44,11 @@ from bs4_console.errors import (
     RefusedError,
     UsageError,
 )
+from bs4_console.pods import carried_orders
+from bs4_console.pods.inventory import Inventory, Pod
+from bs4_console.pods.liveness import Sign, of_sight
+from bs4_console.pods.session import PodSession
+from bs4_console.pods.state import ActionView, IncidentView, PodState, RunState
 from bs4_console.providers.base import Machine, Offer, Want, ulid_of
 
 #: Seconds for which one look waits for something that goes on by itself on the pod.
@@ -213,7 +214,9 @@ class RealHands:
                         if attempt is not None and run.word in ("failed", "stopped")
                         else ""
                     )
-                    return Report(run.step, failed=why, orders=standing.of(live.state, self.run))
+                    return Report(
+                        run.step, failed=why, orders=carried_orders.of(live.state, self.run)
+                    )
                 sets = (await checkpoints.of_pod(live, self.run))["checkpoints"]
                 return Report(
                     run.step,
@@ -441,7 +444,7 @@ class RealHands:
                 key = going.key
             return await _ended(live, key)
 
-    async def launch(self, where: Where, step: int, orders: Sequence[standing.Order]) -> bool:
+    async def launch(self, where: Where, step: int, orders: Sequence[carried_orders.Order]) -> bool:
         async with self._at(where) as live:
             done = _last(live, restore.NAME, self.run)
             if done is None or done.state != "done":
@@ -449,7 +452,7 @@ class RealHands:
             asked = restore.launch_of(done.result)
             # saved by an agent of before that: what the looks have learned is all that is known
             if not restore.recorded(done.result):
-                asked = replace(asked, overrides=standing.overrides(orders))
+                asked = replace(asked, overrides=carried_orders.overrides(orders))
             if (
                 launch.trains_already(live.state, asked) is not None
                 or launch.under_way(live.state, self.run) is not None
@@ -472,10 +475,10 @@ class RealHands:
             await launch.start(live, view)
             return True
 
-    async def order(self, where: Where, orders: Sequence[standing.Order]) -> Sequence[str]:
+    async def order(self, where: Where, orders: Sequence[carried_orders.Order]) -> Sequence[str]:
         async with self._at(where) as live:
-            refused = await standing.renew(
-                live, self.run, standing.with_sync(orders, self.config.store)
+            refused = await carried_orders.renew(
+                live, self.run, carried_orders.with_sync(orders, self.config.store)
             )
         if "sync" in refused:
             raise Failed(f"{self.run} would not be saved on {where.pod}: {refused['sync']}")

@@ -111,7 +111,7 @@ class State:
     plan_hash: str = ""
     why: str = ""
     orders: tuple[Mapping[str, Any], ...] = ()
-    """What was ordered for the run on its pod and stays in force (core/standing.py): the next
+    """What was ordered for the run on its pod and stays in force (pods/carried_orders.py): the next
     machine is to be ordered the same.
     """
     named: str = ""

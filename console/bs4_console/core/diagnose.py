@@ -19,10 +19,10 @@ from bs4_agent.detect.facts import RunFacts
 from bs4_agent.detect.offline import Loose
 from bs4_agent.ledger import IncidentView
 from bs4_agent.playbooks.compiled import Library
-from bs4_console.core import reports
 from bs4_console.core.playbooks import compile_all
 from bs4_console.core.sources import SOURCES, by_content, by_name
 from bs4_console.errors import UsageError
+from bs4_console.pods import reports
 
 __all__ = ["SOURCES", "diagnose"]
 

@@ -7,12 +7,12 @@ import functools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from bs4_console.core.inventory import Inventory, Pod
-from bs4_console.core.inventory_watch import InventoryWatch
 from bs4_console.core.outside import Lookout
-from bs4_console.core.session import PodSession
-from bs4_console.core.state import PodState
 from bs4_console.errors import ConsoleError, SessionFailed
+from bs4_console.pods.inventory import Inventory, Pod
+from bs4_console.pods.inventory_watch import InventoryWatch
+from bs4_console.pods.session import PodSession
+from bs4_console.pods.state import PodState
 
 #: Seconds between two looks at the inventory's file.
 LOOK_S = 1.0

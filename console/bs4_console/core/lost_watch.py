@@ -1,5 +1,5 @@
 """What became of pods that do not answer, for a console that stays open: the signs of each are kept
-in time and judged (core/lost.py).
+in time and judged (pods/liveness.py).
 
 The provider is asked while a pod is silent, and seldom while something else is wrong with it; never
 of a pod that is well. A verdict is told and nothing more: what acts on one is the controller, which
@@ -16,11 +16,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from bs4_console.core.inventory import Inventory
-from bs4_console.core.lost import SILENT, Rules, Sign, Source, Verdict, judge, of_sight
-from bs4_console.core.state import Ledger, PodState, RunState
-from bs4_console.core.witness import Sight
 from bs4_console.errors import ConsoleError
+from bs4_console.pods.inventory import Inventory
+from bs4_console.pods.liveness import SILENT, Rules, Sign, Source, Verdict, judge, of_sight
+from bs4_console.pods.state import Ledger, PodState, RunState
+from bs4_console.pods.witness import Sight
 
 if TYPE_CHECKING:
     from bs4_console.core.lost_look import PortWord

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from bs4_agent.trainers import registry
-from bs4_console.core.session import PodSession
-from bs4_console.core.state import ActionView, PlanView, PodState, RunState
 from bs4_console.errors import NotApplicableError, RefusedError
+from bs4_console.pods.session import PodSession
+from bs4_console.pods.state import ActionView, PlanView, PodState, RunState
 
 #: What stands where a playbook's id does.
 NAME = "merge"

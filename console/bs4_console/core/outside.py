@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bs4_console.core.state import PodState, RunState
-from bs4_console.core.witness import FRESH_S, Sight, ago
 from bs4_console.errors import ConsoleError
+from bs4_console.pods.state import PodState, RunState
+from bs4_console.pods.witness import FRESH_S, Sight, ago
 
 if TYPE_CHECKING:
     from bs4_agent.detect.engine import Engine

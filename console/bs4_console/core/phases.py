@@ -23,9 +23,9 @@ from typing import Any
 
 from bs4_console.core import checkpoints, launch
 from bs4_console.core.launch import HOMES, TRAINERS, Asked
-from bs4_console.core.session import PodSession
-from bs4_console.core.state import PlanView, PodState, RunState
 from bs4_console.errors import RefusedError, UsageError
+from bs4_console.pods.session import PodSession
+from bs4_console.pods.state import PlanView, PodState, RunState
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import asyncio
 
-from bs4_console.core.inventory import Inventory, Pod
 from bs4_console.core.provision_book import Book
 from bs4_console.core.provision_errors import NotUp
+from bs4_console.pods.inventory import Inventory, Pod
 from bs4_console.providers.base import Machine
 
 

@@ -14,9 +14,9 @@ from collections.abc import Callable
 import httpx
 
 from bs4_console import providers
-from bs4_console.core.inventory import Pod
-from bs4_console.core.witness import Sight
 from bs4_console.errors import ConsoleError
+from bs4_console.pods.inventory import Pod
+from bs4_console.pods.witness import Sight
 from bs4_console.providers.base import Machine, Provider
 
 #: Seconds for one look, tries included.

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from bs4_console.core.launch import Asked as Launch
-from bs4_console.core.session import PodSession
-from bs4_console.core.state import ActionView, PlanView
 from bs4_console.errors import FINDING, ConsoleError, RefusedError
+from bs4_console.pods.session import PodSession
+from bs4_console.pods.state import ActionView, PlanView
 
 #: What stands where a playbook's id does.
 NAME = "restore"

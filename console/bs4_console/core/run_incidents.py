@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from bs4_console.core.state import ActionView, IncidentView, PodState
+from bs4_console.pods.state import ActionView, IncidentView, PodState
 
 #: Receives each incident once, as soon as the console knows of it.
 Tell = Callable[[IncidentView], None]

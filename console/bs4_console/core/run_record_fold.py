@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from bs4_console.core import run_validation
-from bs4_console.core.mirror import Mirror
 from bs4_console.core.run_record import Attempt, Incident, RunRecord
-from bs4_console.core.session import PodSession
-from bs4_console.core.state import ActionView, IncidentView, PodState, RunState
-from bs4_console.core.transport import Transport
 from bs4_console.errors import RefusedError
 from bs4_console.locations import data_dir
+from bs4_console.pods.mirror import Mirror
+from bs4_console.pods.port import Transport
+from bs4_console.pods.session import PodSession
+from bs4_console.pods.state import ActionView, IncidentView, PodState, RunState
 
 
 def mirrored() -> Iterator[PodState]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bs4_console.core.state import ActionView, PodState, RunState
+from bs4_console.pods.state import ActionView, PodState, RunState
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,8 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from bs4_console.core.witness import Sight
 from bs4_console.errors import ConsoleError
+from bs4_console.pods.witness import Sight
 
 PUBLIC = "https://api.wandb.ai"
 #: W&B shows runs under one name and answers under another; a server of one's own has one.

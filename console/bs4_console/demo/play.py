@@ -11,11 +11,11 @@ from collections.abc import Callable
 from typing import Any
 
 from bs4_console.core.playbooks import lint
-from bs4_console.core.state import IncidentView
 from bs4_console.demo import person, witness
 from bs4_console.demo.scenario import Scenario
 from bs4_console.demo.stage import Stage, staged
 from bs4_console.errors import NotApplicableError
+from bs4_console.pods.state import IncidentView
 
 DETECT_S = 90.0
 RECOVER_S = 180.0

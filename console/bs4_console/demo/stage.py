@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bs4_console.core.inventory import Pod
-from bs4_console.core.mirror import Mirror
-from bs4_console.core.session import PodSession
-from bs4_console.core.state import ActionView, IncidentView, PlanView, PodState
 from bs4_console.demo import pod as practice
 from bs4_console.demo import witness
 from bs4_console.errors import ConsoleError
+from bs4_console.pods.inventory import Pod
+from bs4_console.pods.mirror import Mirror
+from bs4_console.pods.session import PodSession
+from bs4_console.pods.state import ActionView, IncidentView, PlanView, PodState
 from bs4_console.transport.hostkeys import HostKeys
 from bs4_console.transport.ssh import SshTransport
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bs4_console.core.fleet import Fleet
-from bs4_console.core.session import PodSession
 from bs4_console.demo import faults
 from bs4_console.demo import pod as practice
 from bs4_console.demo.stage import connect
 from bs4_console.errors import ConsoleError
+from bs4_console.pods.session import PodSession
 
 RUN = "practice"
 #: The failing run trains for this many steps of a second first: time to look at a healthy one.

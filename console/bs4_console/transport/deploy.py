@@ -15,8 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
-from bs4_console.core.transport import Duplex
 from bs4_console.errors import ChannelLost, DeployFailed, LinkError, NoAgent, NoSpace
+from bs4_console.pods.port import Duplex
 from bs4_console.transport.bundle import Bundle, order
 from bs4_console.transport.need import ANY, LOOK, check, no_space, parse, script, wanted_kib
 from bs4_console.transport.remote import Ending, Pipe, Remote, printable

@@ -10,9 +10,9 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from bs4_console.core.inventory import Pod
-from bs4_console.core.transport import Completed, Duplex
 from bs4_console.errors import DeployFailed, LinkError, NoSpace, Unreachable
+from bs4_console.pods.inventory import Pod
+from bs4_console.pods.port import Completed, Duplex
 from bs4_console.transport import deploy as deployment
 from bs4_console.transport.bundle import Bundle
 from bs4_console.transport.bundle import shipped as shipped_bundle

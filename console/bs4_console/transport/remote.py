@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from bs4_console.core.transport import Completed, Duplex
+from bs4_console.pods.port import Completed, Duplex
 
 #: Characters of another side's words that a message of ours repeats.
 _SAID = 300

@@ -12,9 +12,9 @@ from typing import Any
 import asyncssh
 from asyncssh.config import ConfigParseError
 
-from bs4_console.core import ssh_aliases
-from bs4_console.core.inventory import Pod
 from bs4_console.errors import UsageError
+from bs4_console.pods import ssh_aliases
+from bs4_console.pods.inventory import Pod
 
 # A ProxyJump may name a host that itself has one; a loop in the file must end.
 _MAX_HOPS = 8

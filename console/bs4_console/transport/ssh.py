@@ -12,9 +12,9 @@ from typing import Any
 
 import asyncssh
 
-from bs4_console.core.inventory import Pod
-from bs4_console.core.transport import Completed, Duplex
 from bs4_console.errors import ChannelLost, DeployFailed, LinkError, NoSpace, Unreachable
+from bs4_console.pods.inventory import Pod
+from bs4_console.pods.port import Completed, Duplex
 from bs4_console.transport import deploy as deployment
 from bs4_console.transport import faults, login
 from bs4_console.transport.bundle import Bundle

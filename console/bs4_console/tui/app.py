@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from textual.driver import Driver
 
     from bs4_console.core.fleet import Fleet
-    from bs4_console.core.state import PodState
+    from bs4_console.pods.state import PodState
     from bs4_console.tui.path_offers import PathOffers
 
 #: Paints a second. A full-screen tail costs 252 KiB/s at 10 Hz and 101 at 4: over SSH that is the

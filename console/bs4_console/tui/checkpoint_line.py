@@ -12,8 +12,8 @@ from bs4_console.errors import ConsoleError
 from bs4_console.tui.ink import Line
 
 if TYPE_CHECKING:
-    from bs4_console.core.session import PodSession
-    from bs4_console.core.state import PodState
+    from bs4_console.pods.session import PodSession
+    from bs4_console.pods.state import PodState
     from bs4_console.tui.app import ConsoleApp
 
 #: Seconds between two looks: the pod reads its checkpoint directories for it. While there is

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from textual.app import SuspendNotSupported
 from textual.screen import Screen
 
-from bs4_console.core.pod_streams import file_stream
 from bs4_console.errors import ConsoleError
+from bs4_console.pods.streams import file_stream
 from bs4_console.tui import commands
 from bs4_console.tui.screens.base import ConsoleScreen, Subject
 from bs4_console.tui.screens.fleet import FleetScreen
@@ -17,8 +17,8 @@ from bs4_console.tui.telling import Telling
 
 if TYPE_CHECKING:
     from bs4_console.core.fleet import Fleet
-    from bs4_console.core.session import PodSession
-    from bs4_console.core.state import PodState, RunState
+    from bs4_console.pods.session import PodSession
+    from bs4_console.pods.state import PodState, RunState
 
 
 class Going(Telling):
@@ -222,7 +222,7 @@ class Going(Telling):
         """In tmux in a window of its own; else here, and the screen comes back when the person
         leaves it.
         """
-        from bs4_console.core import shell
+        from bs4_console.pods import shell
         from bs4_console.tui import outside
 
         try:

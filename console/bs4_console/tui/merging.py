@@ -10,8 +10,8 @@ from bs4_console.core import merge
 from bs4_console.tui.screens.confirm import ConfirmScreen
 
 if TYPE_CHECKING:
-    from bs4_console.core.session import PodSession
-    from bs4_console.core.state import PlanView
+    from bs4_console.pods.session import PodSession
+    from bs4_console.pods.state import PlanView
     from bs4_console.tui.app import ConsoleApp
 
 

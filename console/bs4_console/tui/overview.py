@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from bs4_console.tui.views import fleet as view
 
 if TYPE_CHECKING:
-    from bs4_console.core.state import PodState
+    from bs4_console.pods.state import PodState
     from bs4_console.tui.clock import Clock
 
 #: Up to this many pods every change is shown at the next tick.

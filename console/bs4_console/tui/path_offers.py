@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from bs4_console.core.pod_paths import Paths, ask_paths
 from bs4_console.errors import ConsoleError
+from bs4_console.pods.paths import Paths, ask_paths
 from bs4_console.tui.screens.base import ConsoleScreen
 
 if TYPE_CHECKING:
-    from bs4_console.core.state import PodState
+    from bs4_console.pods.state import PodState
     from bs4_console.tui.app import ConsoleApp
 
 #: Seconds for which an answer holds: files come and go.

@@ -12,7 +12,7 @@ from bs4_console.tui.screens.base import ConsoleScreen, Subject
 from bs4_console.tui.screens.fleet import FleetScreen
 
 if TYPE_CHECKING:
-    from bs4_console.core.state import PodState, RunState
+    from bs4_console.pods.state import PodState, RunState
     from bs4_console.tui.app import ConsoleApp
 
 Pin = dict[str, str]

@@ -12,7 +12,7 @@ from bs4_console.tui.ink import Line
 if TYPE_CHECKING:
     # At run time the screen needs none of core's classes: importing the session would pull in the
     # channel and its frames (12 ms).
-    from bs4_console.core.state import PodState, RunState
+    from bs4_console.pods.state import PodState, RunState
     from bs4_console.tui.clock import Clock
 
 #: What drawing raises when a pod's records have another shape than the documented one. A pod can be
@@ -265,7 +265,7 @@ def _heard(pod: PodState, run: RunState | None, clock: Clock) -> list[str]:
     sight = pod.sights.get(run.name) if run is not None else None
     if run is None or sight is None:
         return []
-    from bs4_console.core.witness import without_the_pod
+    from bs4_console.pods.witness import without_the_pod
 
     said = without_the_pod(run.name, sight, clock.wall())
     return [said] if said else []

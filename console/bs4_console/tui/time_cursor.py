@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bs4_console.core.state import STALE_S
+from bs4_console.pods.state import STALE_S
 from bs4_console.tui.screens.base import ConsoleScreen
 
 if TYPE_CHECKING:
-    from bs4_console.core.history import History
-    from bs4_console.core.state import PodState
+    from bs4_console.pods.history import History
+    from bs4_console.pods.state import PodState
     from bs4_console.tui.app import ConsoleApp
 
 #: Samples of a stretch of curves: more than the widest curve has columns of dots.
@@ -164,7 +164,7 @@ class TimeCursor:
             return None
         if directory not in self._histories:
             # the first paint does without (it brings the agent's streams along)
-            from bs4_console.core.history import (
+            from bs4_console.pods.history import (
                 History,
             )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bs4_console.cli.setup import plan_text
-from bs4_console.core.state import PlanView
+from bs4_console.pods.state import PlanView
 from tests.console.cli.conftest import Console
 
 WORDS = ("pods", "setup", "pod-x", "--trainer", "prime-rl")

@@ -17,8 +17,8 @@ from bs4_console.core.controller import Controller
 from bs4_console.core.controller_state import Records, Where
 from bs4_console.core.controller_terms import Absent, Chosen, Doubt, Failed, Limits, Report, Saved
 from bs4_console.core.lease import Lease
-from bs4_console.core.lost import Sign
 from bs4_console.errors import Unreachable
+from bs4_console.pods.liveness import Sign
 
 RUN = "demo"
 LAYOUT = Layout("saved", RUN)

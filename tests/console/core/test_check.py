@@ -17,7 +17,7 @@ from bs4_console.core.check import (
     judge,
     unreachable,
 )
-from bs4_console.core.state import PodState
+from bs4_console.pods.state import PodState
 
 GPU = {"index": 0, "util": 93.4, "mem_used": 7, "mem_total": 80, "error": None}
 

@@ -10,8 +10,8 @@ import pytest
 
 from bs4_agent.checkpoints.report import answer
 from bs4_console.core import checkpoints
-from bs4_console.core.state import PodState
 from bs4_console.errors import UsageError
+from bs4_console.pods.state import PodState
 from tests.agent.checkpoints.guarded import Guarded
 from tests.agent.checkpoints.trees import (
     age,

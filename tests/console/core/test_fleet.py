@@ -13,8 +13,8 @@ import pytest
 
 from bs4_console.core import fleet as module
 from bs4_console.core.fleet import Fleet, Source
-from bs4_console.core.inventory import Inventory, Pod
-from bs4_console.core.state import PodState
+from bs4_console.pods.inventory import Inventory, Pod
+from bs4_console.pods.state import PodState
 
 
 class Session:

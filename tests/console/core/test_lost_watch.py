@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from bs4_console.core.fleet import Fleet
-from bs4_console.core.lost import Verdict
 from bs4_console.core.lost_look import at_its_port
 from bs4_console.core.lost_watch import SILENT_S, WRONG_S, LostWatch, RealLooks
-from bs4_console.core.state import Ledger, PodState
-from bs4_console.core.witness import Sight
 from bs4_console.demo.cloud import running
+from bs4_console.pods.liveness import Verdict
+from bs4_console.pods.state import Ledger, PodState
+from bs4_console.pods.witness import Sight
 from bs4_console.providers.base import label_of
 from tests.console.core.test_controller_hands import hands
 

@@ -11,8 +11,8 @@ import pytest
 
 from bs4_console.core import phases
 from bs4_console.core.phases import Until
-from bs4_console.core.state import PodState
 from bs4_console.errors import RefusedError, UsageError
+from bs4_console.pods.state import PodState
 
 GOOD = """
 run = "curriculum"

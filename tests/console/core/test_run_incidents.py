@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bs4_console.core import launch, run_incidents, stopping
-from bs4_console.core.state import ActionView, PodState
+from bs4_console.pods.state import ActionView, PodState
 from tests.console.tui import fixtures
 
 STOP = "`bs4-console stop --pod h100-a --run math-7b` is accepted now"

@@ -13,8 +13,8 @@ from bs4_console.core import setup
 from bs4_console.core.credentials import VARIABLES, Credentials, collect
 from bs4_console.core.credentials import read as read_lines
 from bs4_console.core.setup import Recipe
-from bs4_console.core.state import ActionView
 from bs4_console.errors import UsageError
+from bs4_console.pods.state import ActionView
 
 TRAINERS = ("prime-rl-2026-01", "prime-rl")
 

@@ -19,7 +19,6 @@ import httpx
 import pytest
 
 from bs4_console import providers
-from bs4_console.core.inventory import Inventory, Pod
 from bs4_console.core.provision import (
     AlreadyThere,
     Dearer,
@@ -39,6 +38,7 @@ from bs4_console.core.provision_witness import ProviderWitness, machine_state, w
 from bs4_console.demo import cloud as clouds
 from bs4_console.demo.cloud import Cloud
 from bs4_console.errors import ConsoleError, NotApplicableError, RefusedError, UsageError
+from bs4_console.pods.inventory import Inventory, Pod
 from bs4_console.providers import api
 from bs4_console.providers.base import Machine, Offer, Want, is_ours, label_of, ulid_of
 from bs4_console.providers.errors import NotAllowed

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from bs4_console.core.channel import Channel
 from bs4_console.errors import ConsoleError, NoAgent
+from bs4_console.pods.channel import Channel
 from bs4_console.transport import bundle
 from bs4_console.transport.ssh import SshTransport
 from tests.support.pod import TestPod

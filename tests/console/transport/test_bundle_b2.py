@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from bs4_console.core.inventory import Pod
 from bs4_console.errors import ConsoleError, DeployFailed, NoAgent
+from bs4_console.pods.inventory import Pod
 from bs4_console.transport import bundle, bundle_b2
 from bs4_console.transport.deploy_b2 import bring
 from bs4_console.transport.local import LocalTransport

@@ -19,7 +19,6 @@ from typing import Any
 
 import pytest
 
-from bs4_console.core.transport import Duplex
 from bs4_console.errors import (
     ChannelLost,
     ConsoleError,
@@ -28,6 +27,7 @@ from bs4_console.errors import (
     NoPython,
     NoSpace,
 )
+from bs4_console.pods.port import Duplex
 from bs4_console.transport import deploy, need
 from bs4_console.transport.bundle import Bundle, pack
 from bs4_console.transport.remote import command

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from bs4_console.core.inventory import Pod
 from bs4_console.errors import ChannelLost, DeployFailed, LinkError, NoAgent, Unreachable
+from bs4_console.pods.inventory import Pod
 from bs4_console.transport.local import LocalTransport
 from tests.support import bundles, processes
 

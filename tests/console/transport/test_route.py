@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from bs4_console.core.inventory import Pod
 from bs4_console.errors import HostKeyUnknown, LinkError, Unreachable, UsageError
+from bs4_console.pods.inventory import Pod
 from bs4_console.transport.hostkeys import HostKeys
 from bs4_console.transport.route import route
 from bs4_console.transport.ssh import SshTransport

@@ -18,7 +18,6 @@ from pathlib import Path
 import asyncssh
 import pytest
 
-from bs4_console.core.inventory import Pod
 from bs4_console.errors import (
     AuthFailed,
     ChannelLost,
@@ -30,6 +29,7 @@ from bs4_console.errors import (
     LinkError,
     Unreachable,
 )
+from bs4_console.pods.inventory import Pod
 from bs4_console.transport import ssh
 from bs4_console.transport.hostkeys import HostKeys
 from bs4_console.transport.login import Passphrases

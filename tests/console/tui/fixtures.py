@@ -19,11 +19,11 @@ from bs4_agent.streams.query import Queries
 from bs4_agent.streams.stream import Piece
 from bs4_console.core.fleet import Fleet
 from bs4_console.core.log_text import clean, clock_of
-from bs4_console.core.lost import Sign, judge
-from bs4_console.core.mirror import Mirror
-from bs4_console.core.state import PodState
-from bs4_console.core.witness import Sight
 from bs4_console.errors import LinkState, RemoteError, Unreachable
+from bs4_console.pods.liveness import Sign, judge
+from bs4_console.pods.mirror import Mirror
+from bs4_console.pods.state import PodState
+from bs4_console.pods.witness import Sight
 from bs4_console.tui.clock import Clock
 
 #: 2026-11-20 03:12:41 UTC: the hour the product is for.

@@ -384,7 +384,7 @@ def test_no_agent_is_brought_to_a_read_only_pod(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from bs4_console.cli import sessions
-    from bs4_console.core.inventory import Pod
+    from bs4_console.pods.inventory import Pod
 
     monkeypatch.setenv("BS4_DATA_DIR", str(tmp_path))
     assert sessions.session(Pod(name="a", host="h"))._deploy

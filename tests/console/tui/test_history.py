@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from bs4_console.core.history import History
-from bs4_console.core.mirror import Mirror
+from bs4_console.pods.history import History
+from bs4_console.pods.mirror import Mirror
 from bs4_console.tui.app import ConsoleApp
 from bs4_console.tui.ink import text_of
 from bs4_console.tui.widgets.panel import Panel

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from bs4_console.core.pod_paths import ask_paths
 from bs4_console.errors import ConsoleError, RemoteError, Unreachable
+from bs4_console.pods.paths import ask_paths
 from bs4_console.tui.app import ConsoleApp
 from bs4_console.tui.ink import text_of
 from bs4_console.tui.screens.log import FileScreen

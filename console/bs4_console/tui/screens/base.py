@@ -20,8 +20,8 @@ from bs4_console.tui.widgets.panel import Panel
 from bs4_console.tui.widgets.prompt import Completer, Prompt
 
 if TYPE_CHECKING:
-    from bs4_console.core.session import PodSession
-    from bs4_console.core.state import IncidentView, PodState, RunState
+    from bs4_console.pods.session import PodSession
+    from bs4_console.pods.state import IncidentView, PodState, RunState
     from bs4_console.tui.app import ConsoleApp
 
 
@@ -272,7 +272,7 @@ class ConsoleScreen(Screen[None]):
         pod = self.subject().pod
         if pod is None:
             return
-        from bs4_console.core import shell
+        from bs4_console.pods import shell
 
         if pod.address in ("", "local"):
             self.console_app.say(f"{pod.name} is this machine: open a shell here.")

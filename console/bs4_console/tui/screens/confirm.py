@@ -13,7 +13,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.widgets import Input
 
-from bs4_console.core.state import PlanView, PodState
+from bs4_console.pods.state import PlanView, PodState
 from bs4_console.tui import words
 from bs4_console.tui.ink import Line, fold
 from bs4_console.tui.screens.base import Question

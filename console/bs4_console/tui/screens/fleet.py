@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from textual.widget import Widget
 
-from bs4_console.core.state import PodState
+from bs4_console.pods.state import PodState
 from bs4_console.tui import alerts, commands, status, words
 from bs4_console.tui.ink import Line, cut, fold, spread, text_of, width_of
 from bs4_console.tui.screens.base import Subject

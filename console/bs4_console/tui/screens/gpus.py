@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from textual.widget import Widget
 
-from bs4_console.core.state import PodState
+from bs4_console.pods.state import PodState
 from bs4_console.tui import commands, words
 from bs4_console.tui.ink import Line, cut, text_of
 from bs4_console.tui.overview import PodRows

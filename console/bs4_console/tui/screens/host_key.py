@@ -10,7 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 
-from bs4_console.core.state import PodState
+from bs4_console.pods.state import PodState
 from bs4_console.tui.ink import Line, fold
 from bs4_console.tui.screens.base import Question
 from bs4_console.tui.widgets.panel import Panel

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from textual.containers import VerticalScroll
 from textual.widget import Widget
 
-from bs4_console.core.state import ActionView, IncidentView, PlanView, PodState, RunState
+from bs4_console.pods.state import ActionView, IncidentView, PlanView, PodState, RunState
 from bs4_console.tui import commands, status, words
 from bs4_console.tui.ink import Line, fold, text_of
 from bs4_console.tui.screens.base import ConsoleScreen, Subject

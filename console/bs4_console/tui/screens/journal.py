@@ -9,7 +9,7 @@ from typing import ClassVar
 from textual.containers import VerticalScroll
 from textual.widget import Widget
 
-from bs4_console.core.state import ActionView, PodState
+from bs4_console.pods.state import ActionView, PodState
 from bs4_console.tui import commands
 from bs4_console.tui.clock import Clock
 from bs4_console.tui.ink import text_of

@@ -16,8 +16,8 @@ from textual.widgets import Input
 from bs4_console.core import launch, launch_config
 from bs4_console.core.launch import AUTO, HOMES, TRAINERS, Asked
 from bs4_console.core.preflight_check import Check
-from bs4_console.core.state import PlanView, PodState, RunState
 from bs4_console.errors import ConsoleError
+from bs4_console.pods.state import PlanView, PodState, RunState
 from bs4_console.tui.ink import Line, cut, fold, spread
 from bs4_console.tui.screens.base import Question
 from bs4_console.tui.views import findings
@@ -25,7 +25,7 @@ from bs4_console.tui.views import plan as plans
 from bs4_console.tui.widgets.panel import Panel
 
 if TYPE_CHECKING:
-    from bs4_console.core.session import PodSession
+    from bs4_console.pods.session import PodSession
     from bs4_console.tui.app import ConsoleApp
 
 #: Field -> what stands beside it.

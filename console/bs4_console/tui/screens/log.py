@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from textual.widget import Widget
 
-from bs4_console.core.state import PodState
+from bs4_console.pods.state import PodState
 from bs4_console.tui import commands, words
 from bs4_console.tui.screens.base import ConsoleScreen, Subject
 from bs4_console.tui.widgets.file_pane import FilePane

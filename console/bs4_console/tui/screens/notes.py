@@ -8,7 +8,7 @@ from typing import ClassVar
 from textual.containers import VerticalScroll
 from textual.widget import Widget
 
-from bs4_console.core.state import PodState, RunState
+from bs4_console.pods.state import PodState, RunState
 from bs4_console.tui import commands
 from bs4_console.tui.screens.base import ConsoleScreen, Subject
 from bs4_console.tui.views import notes as view

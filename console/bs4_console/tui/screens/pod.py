@@ -10,7 +10,7 @@ from typing import ClassVar
 from textual.containers import VerticalScroll
 from textual.widget import Widget
 
-from bs4_console.core.state import PodState
+from bs4_console.pods.state import PodState
 from bs4_console.tui import commands, status, words
 from bs4_console.tui.ink import Line, cut, fold, spread
 from bs4_console.tui.screens.base import ConsoleScreen, Subject

@@ -9,7 +9,7 @@ from typing import ClassVar
 from textual.timer import Timer
 from textual.widget import Widget
 
-from bs4_console.core.state import PodState, RunState
+from bs4_console.pods.state import PodState, RunState
 from bs4_console.tui import commands, status
 from bs4_console.tui.checkpoint_line import CheckpointLine
 from bs4_console.tui.ink import Line, cut

@@ -12,7 +12,7 @@ from bs4_console.tui.ink import Line, cut
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from bs4_console.core.state import ActionView, PodState
+    from bs4_console.pods.state import ActionView, PodState
     from bs4_console.tui.clock import Clock
 
 #: Kinds that are no work: a question, a word, and what the disk guard does all day (the line of the

@@ -13,7 +13,7 @@ from bs4_console.tui import status, words
 from bs4_console.tui.ink import Line, text_of, width_of
 
 if TYPE_CHECKING:
-    from bs4_console.core.state import PodState, RunState
+    from bs4_console.pods.state import PodState, RunState
     from bs4_console.tui.clock import Clock
 
 #: A run that ended longer ago than this is folded away until `a` is pressed.

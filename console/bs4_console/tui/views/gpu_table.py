@@ -15,7 +15,7 @@ from bs4_console.tui.views.gpus import HOT_C, marks, nvlink_line, owners, pcie_l
 from bs4_console.tui.views.run import bar, faded, is_old
 
 if TYPE_CHECKING:
-    from bs4_console.core.state import PodState
+    from bs4_console.pods.state import PodState
     from bs4_console.tui.clock import Clock
 
 COLUMNS = (

@@ -11,7 +11,7 @@ from bs4_console.tui.ink import Line, cut, pad
 from bs4_console.tui.views.run import bar, is_old
 
 if TYPE_CHECKING:
-    from bs4_console.core.state import PodState
+    from bs4_console.pods.state import PodState
     from bs4_console.tui.clock import Clock
 
 #: An Xid is shown for this long after it happened: the driver reports it once.

@@ -8,7 +8,7 @@ from bs4_console.tui import words
 from bs4_console.tui.ink import Line, cut, fold, width_of
 
 if TYPE_CHECKING:
-    from bs4_console.core.state import IncidentView, PodState
+    from bs4_console.pods.state import IncidentView, PodState
     from bs4_console.tui.clock import Clock
     from bs4_console.tui.views.playbook import PlaybookText
 

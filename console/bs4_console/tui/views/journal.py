@@ -11,7 +11,7 @@ from bs4_console.tui.ink import Line, fold
 from bs4_console.tui.views.fleet import Column, Row
 
 if TYPE_CHECKING:
-    from bs4_console.core.state import ActionView, PodState
+    from bs4_console.pods.state import ActionView, PodState
     from bs4_console.tui.clock import Clock
 
 COLUMNS = (

@@ -12,8 +12,8 @@ from bs4_console.tui.ink import Line, fold, width_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from bs4_console.core.lost import Sign
-    from bs4_console.core.state import PodState
+    from bs4_console.pods.liveness import Sign
+    from bs4_console.pods.state import PodState
     from bs4_console.tui.clock import Clock
 
 #: Where a sign comes from, as a person calls it.

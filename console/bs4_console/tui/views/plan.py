@@ -8,7 +8,7 @@ from bs4_console.tui import words
 from bs4_console.tui.ink import Line, cut, fold
 
 if TYPE_CHECKING:
-    from bs4_console.core.state import ActionView, PlanView, PodState, StepView
+    from bs4_console.pods.state import ActionView, PlanView, PodState, StepView
     from bs4_console.tui.clock import Clock
 
 #: A danger up to which one key confirms; for the others the run's name is typed.

@@ -10,7 +10,7 @@ from bs4_console.tui.ink import Line, cut, fold, spread, text_of, whole, width_o
 from bs4_console.tui.views.fleet import newest, step_line
 
 if TYPE_CHECKING:
-    from bs4_console.core.state import PodState, RunState
+    from bs4_console.pods.state import PodState, RunState
     from bs4_console.tui.clock import Clock
 
 #: Order in which components are named; what is not here follows by name.

@@ -11,7 +11,7 @@ from bs4_console.tui.ink import Line, whole
 from bs4_console.tui.views.run import bar
 
 if TYPE_CHECKING:
-    from bs4_console.core.state import PodState
+    from bs4_console.pods.state import PodState
     from bs4_console.tui.clock import Clock
 
 #: Cells of the bar.

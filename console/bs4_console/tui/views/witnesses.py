@@ -7,15 +7,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bs4_console.core.outside import beside_the_pod
-from bs4_console.core.witness import without_the_pod
+from bs4_console.pods.witness import without_the_pod
 from bs4_console.tui import status, words
 from bs4_console.tui.ink import Line, cut, fold, width_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bs4_console.core.state import PodState, RunState
-    from bs4_console.core.witness import Sight
+    from bs4_console.pods.state import PodState, RunState
+    from bs4_console.pods.witness import Sight
     from bs4_console.tui.clock import Clock
 
 _STATE = {

@@ -13,7 +13,7 @@ from bs4_console.tui.ink import Line, spread, width_of
 from bs4_console.tui.widgets.panel import Panel
 
 if TYPE_CHECKING:
-    from bs4_console.core.state import PodState
+    from bs4_console.pods.state import PodState
     from bs4_console.tui.app import ConsoleApp
     from bs4_console.tui.clock import Clock
     from bs4_console.tui.views.fleet import Row

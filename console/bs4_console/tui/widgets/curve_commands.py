@@ -13,7 +13,7 @@ from bs4_console.tui.widgets.curve_view import WEIGHTS, CurveView
 from bs4_console.tui.widgets.curves import span
 
 if TYPE_CHECKING:
-    from bs4_console.core.state import PodState, RunState
+    from bs4_console.pods.state import PodState, RunState
     from bs4_console.tui.app import ConsoleApp
     from bs4_console.tui.widgets.prompt import Completer
 

@@ -15,7 +15,7 @@ from bs4_console.tui.widgets.braille import Overlay
 from bs4_console.tui.widgets.curve_view import Point
 
 if TYPE_CHECKING:
-    from bs4_console.core.state import RunState
+    from bs4_console.pods.state import RunState
 
 #: (key, title, whether the orchestrator reports it).
 METRICS = (

@@ -24,7 +24,7 @@ from bs4_console.tui.widgets.curve_data import (
 from bs4_console.tui.widgets.curve_view import CurveView, Point, smoothed
 
 if TYPE_CHECKING:
-    from bs4_console.core.state import RunState
+    from bs4_console.pods.state import RunState
 
 __all__ = [
     "TITLES",

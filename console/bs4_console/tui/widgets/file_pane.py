@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bs4_console.core.pod_streams import file_stream
+from bs4_console.pods.streams import file_stream
 from bs4_console.tui.widgets.log_pane import LogPane
 
 if TYPE_CHECKING:
-    from bs4_console.core.state import PodState
+    from bs4_console.pods.state import PodState
 
 
 class FilePane(LogPane):

@@ -21,8 +21,8 @@ from bs4_console.tui.widgets.log_view import LogView
 from bs4_console.tui.widgets.panel import Panel
 
 if TYPE_CHECKING:
-    from bs4_console.core.session import PodSession
-    from bs4_console.core.state import PodState
+    from bs4_console.pods.session import PodSession
+    from bs4_console.pods.state import PodState
     from bs4_console.tui.app import ConsoleApp
 
 #: Lines read ahead of what is looked at while it is not the end: more stay on the pod until

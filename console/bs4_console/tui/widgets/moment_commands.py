@@ -14,7 +14,7 @@ from bs4_console.tui.widgets.curve_data import lineage
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bs4_console.core.state import PodState, RunState
+    from bs4_console.pods.state import PodState, RunState
     from bs4_console.tui.clock import Clock
     from bs4_console.tui.screens.base import ConsoleScreen as Beside
     from bs4_console.tui.time_cursor import TimeCursor

@@ -1,0 +1,248 @@
+"""What starts the agent again when a pod comes back by itself: the line that each platform needs,
+and whether one is there.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bs4_console.errors import ConsoleError, RefusedError
+from bs4_console.pods.port import Transport
+
+PLATFORMS = ("vast", "runpod", "cron", "systemd")
+#: What this console can put there by itself; the others are set where the machine is rented.
+INSTALLABLE = ("cron", "systemd")
+PLAYBOOK = "resume-after-restart"
+UNIT = "bs4-agent.service"
+_MARK = "bs4_agent/bootstrap.py boot"
+
+#: Prints facts as NAME=VALUE lines; looks and changes nothing. $1: the mark of our line.
+_LOOK = """
+B=${BS4_HOME:-$HOME/.bs4}
+echo "home=$B"; echo "uid=$(id -u)"
+[ -e "$B/current/bs4_agent/bootstrap.py" ] && echo agent=yes
+[ -f "$B/agent.json" ] && echo "record=$(tr -d '\\n' <"$B/agent.json")"
+[ -f "$B/boot.json" ] && echo "boot=$(tr -d '\\n' <"$B/boot.json")"
+echo "boot_id=$(cat /proc/sys/kernel/random/boot_id 2>/dev/null)"
+[ -d /run/systemd/system ] && echo systemd=runs
+[ -e "$HOME/.config/systemd/user/default.target.wants/$2" ] && echo "hook=systemd"
+[ -e "/var/lib/systemd/linger/$(id -un)" ] && echo linger=yes
+command -v crontab >/dev/null 2>&1 && echo crontab=yes &&
+  crontab -l 2>/dev/null | grep -qF "$1" && echo "hook=cron"
+for p in /proc/[0-9]*/comm; do read -r n <"$p" 2>/dev/null || continue
+  case $n in cron|crond) echo cron=runs; break;; esac; done
+[ -f /root/onstart.sh ] && echo vast=yes && grep -qF "$1" /root/onstart.sh && echo "hook=vast"
+tr '\\0' '\\n' </proc/1/environ 2>/dev/null | grep -q '^RUNPOD_POD_ID=' && echo runpod=yes
+tr '\\0' ' ' </proc/1/cmdline 2>/dev/null | grep -qF "$1" && echo "hook=runpod"
+df -P "$B" 2>/dev/null | tail -n 1 | { read -r a b c d e mount; echo "mount=$mount"; }
+true
+"""
+_PUT_CRON = (
+    '{ crontab -l 2>/dev/null | grep -vF "$1"; [ -z "$2" ] || printf "%s\\n" "$2"; } | crontab -'
+)
+_PUT_UNIT = """
+set -e
+d=$HOME/.config/systemd/user; mkdir -p "$d"; printf '%s' "$2" >"$d/.$1.new"; mv "$d/.$1.new" "$d/$1"
+systemctl --user daemon-reload; systemctl --user enable "$1"
+"""
+_DROP_UNIT = (
+    'systemctl --user disable "$1" 2>/dev/null; rm -f "$HOME/.config/systemd/user/$1"; systemctl '
+    "--user daemon-reload"
+)
+
+
+class NoAgentThere(ConsoleError):
+    """A hook would have nothing to start."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a look at the pod has told. `hooks`: which platforms' hooks are there; `last`: the
+    record of the last start by one.
+    """
+
+    home: str
+    python: str
+    hooks: Sequence[str]
+    facts: Mapping[str, str]
+    last: Mapping[str, Any] | None
+
+    @property
+    def command(self) -> str:
+        """What starts the agent, as a shell line."""
+        return (
+            f"{shlex.quote(self.python)} -IS "
+            f"{shlex.quote(f'{self.home}/current/{_MARK.split()[0]}')} boot"
+        )
+
+    @property
+    def worked(self) -> bool:
+        """Whether a hook has started the agent in this life of the machine."""
+        return self.last is not None and self.last.get("b") == self.facts.get("boot_id")
+
+
+async def look(link: Transport, pod: str) -> Seen:
+    """NoAgentThere without an agent on the pod."""
+    done = await link.run(["sh", "-c", _LOOK, "sh", _MARK, UNIT])
+    lines = [line.partition("=") for line in done.stdout.decode("utf-8", "replace").splitlines()]
+    facts = {name: value for name, equals, value in lines if equals}
+    hooks = [value for name, _, value in lines if name == "hook"]
+    if facts.get("agent") != "yes":
+        raise NoAgentThere(
+            f"There is no agent on {pod} that a hook could start.",
+            f"Put it there with `bs4-console deploy --pod {pod}`.",
+        )
+    restart = (_json(facts.get("record")) or {}).get("restart") or ["python3"]
+    return Seen(facts["home"], str(restart[0]), hooks, facts, _json(facts.get("boot")))
+
+
+def text(platform: str, seen: Seen) -> str:
+    """What is to be put where, for one platform, as a person would type it."""
+    return {"vast": _vast, "runpod": _runpod, "cron": cron_line, "systemd": unit}[platform](seen)
+
+
+def where(platform: str) -> str:
+    """Where that text goes."""
+    return {
+        "vast": (
+            "Append this line to /root/onstart.sh on the instance; Vast runs that file at every "
+            "start of the container. For the next instance give it as its on-start script."
+        ),
+        "runpod": (
+            "Give this as the container start command (`dockerArgs`) of the pod or its template. "
+            "Only /workspace outlives a stop there, so the agent's home, prime-rl and the run's "
+            "output have to be below it (BS4_HOME=/workspace/.bs4)."
+        ),
+        "cron": (
+            "A line for `crontab -e`; `--install cron` puts it there. It needs a cron daemon "
+            "that runs."
+        ),
+        "systemd": (
+            f"A user's unit, ~/.config/systemd/user/{UNIT}; `--install systemd` puts it there. "
+            "Without `loginctl enable-linger` it starts with the first login only."
+        ),
+    }[platform]
+
+
+def cron_line(seen: Seen) -> str:
+    return (
+        f"@reboot {_home(seen)}{seen.command} --via cron "
+        f">>{shlex.quote(seen.home + '/agent.log')} 2>&1"
+    )
+
+
+def unit(seen: Seen) -> str:
+    """KillMode=none would be deprecated: with KillMode=process and no main process left, stopping
+    the unit ends nothing of the runs.
+    """
+    words = [seen.python, "-IS", f"{seen.home}/current/{_MARK.split()[0]}", "boot"]
+    quoted = " ".join(f'"{word}"' if " " in word else word for word in words)
+    return (
+        "[Unit]\nDescription=bs4-console agent: watches training runs, resumes them by their "
+        "mode\nAfter=network-online.target\n\n"
+        "[Service]\nType=oneshot\nRemainAfterExit=yes\nKillMode=process\n"
+        f'Environment="BS4_HOME={seen.home}"\n'
+        f"ExecStart={quoted} --via systemd\nExecStop={quoted} --stopping\n\n[Install]\n"
+        "WantedBy=default.target\n"
+    )
+
+
+def _vast(seen: Seen) -> str:
+    return f"{_home(seen)}{seen.command} --via vast >>{shlex.quote(seen.home + '/agent.log')} 2>&1"
+
+
+def _runpod(seen: Seen) -> str:
+    """The image's own start script goes on below it; TERM, which comes seconds before KILL, is
+    passed on after the agent has heard it.
+    """
+    boot = f"{_home(seen)}{seen.command}"
+    script = (
+        f'{boot} --via runpod; /start.sh & c=$!; trap "{boot} --stopping; kill -TERM $c" TERM; '
+        "wait $c; wait $c"
+    )
+    return f"bash -c {shlex.quote(script)}"
+
+
+def _home(seen: Seen) -> str:
+    return f"BS4_HOME={shlex.quote(seen.home)} "
+
+
+async def install(link: Transport, platform: str, seen: Seen) -> None:
+    """cron or systemd; again, it replaces what was there. RefusedError when the platform does not
+    take it.
+    """
+    if platform == "cron":
+        done = await link.run(["sh", "-c", _PUT_CRON, "sh", _MARK, cron_line(seen)])
+    else:
+        done = await link.run(["sh", "-c", _PUT_UNIT, "sh", UNIT, unit(seen)])
+    if done.exit_status != 0:
+        why = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:] or [
+            f"exit code {done.exit_status}"
+        ]
+        raise RefusedError(
+            f"The {platform} hook could not be put there: {why[0][:300]}.",
+            f"Print it with --print {platform} instead.",
+        )
+
+
+async def remove(link: Transport, seen: Seen) -> list[str]:
+    """What this console can put there is taken away again; the names of those that were there."""
+    gone = [name for name in seen.hooks if name in INSTALLABLE]
+    if "cron" in gone:
+        await link.run(["sh", "-c", _PUT_CRON, "sh", _MARK, ""])
+    if "systemd" in gone:
+        await link.run(["sh", "-c", _DROP_UNIT, "sh", UNIT])
+    return gone
+
+
+def verdict(seen: Seen) -> list[str]:
+    """What is there, in sentences; that there is none, when there is none."""
+    facts = seen.facts
+    if not seen.hooks:
+        fits = [name for name in ("vast", "runpod") if facts.get(name) == "yes"]
+        fits += ["systemd"] if facts.get("systemd") == "runs" else []
+        fits += ["cron"] if facts.get("cron") == "runs" and facts.get("crontab") == "yes" else []
+        found = (
+            f"`--print {fits[0]}` is for this machine."
+            if fits
+            else "No service of it that starts things was found: no cron, no systemd."
+        )
+        return [
+            (
+                "There is no boot hook: after a restart nobody watches before a console "
+                f"connects. {found}"
+            )
+        ]
+    lines = [f"Boot hook: {', '.join(seen.hooks)}."]
+    if seen.last is None:
+        lines.append("It has not started the agent yet: the machine was not restarted since.")
+    else:
+        lines.append(
+            "It has started the agent in this life of the machine."
+            if seen.worked
+            else "It last started the agent in an earlier life."
+        )
+    if "systemd" in seen.hooks and facts.get("linger") != "yes":
+        lines.append(
+            "Its user does not linger: `loginctl enable-linger` lets it start without a login."
+        )
+    if "cron" in seen.hooks and facts.get("cron") != "runs":
+        lines.append("No cron daemon runs, so the line in the crontab starts nothing.")
+    if "runpod" in seen.hooks and not facts.get("mount", "").startswith("/workspace"):
+        lines.append(
+            f"{seen.home} is on {facts.get('mount')}, which RunPod clears at a stop; only "
+            "/workspace stays."
+        )
+    return lines
+
+
+def _json(value: str | None) -> dict[str, Any] | None:
+    try:
+        found = json.loads(value or "null")
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None

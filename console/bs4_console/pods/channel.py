@@ -1,0 +1,338 @@
+"""The console's end of the conversation with one agent: calls by number, replies in any order,
+bounded whatever the pod sends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import re
+import time
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bs4_agent import PROTOCOLS
+from bs4_agent.errors import ProtocolError
+from bs4_agent.streams.cursor import Chunk
+from bs4_agent.wire import Decoder, Frame, encode
+from bs4_console.errors import (
+    ChannelLost,
+    ConsoleError,
+    ProtocolMismatch,
+    RemoteError,
+    UsageError,
+    described,
+)
+from bs4_console.pods import records
+from bs4_console.pods.port import Duplex
+
+#: Seconds for the agent's greeting: it is in the air while the pod's disk may still be busy with
+#: the deploy.
+HELLO_S = 20.0
+#: Seconds beyond its own wait that a call may take. An agent that is alive answers within
+#: milliseconds; a slow link adds seconds.
+ANSWER_S = 30.0
+#: Round trips among which the shortest is kept: with it the clock offset is least wrong.
+PINGS = 8
+
+_CURSOR = re.compile(r"[0-9]{1,12}:[0-9]{1,18}")
+
+
+@dataclass(frozen=True)
+class _Ping:
+    rtt: float
+    offset: float
+
+
+class Channel:
+    """One conversation over a Duplex. Every method raises ChannelLost once the link has ended,
+    RemoteError when the agent said no, and ProtocolMismatch when what came is not the protocol.
+    Cancelling an awaited call also stops it on the pod.
+    """
+
+    def __init__(self, duplex: Duplex) -> None:
+        """Use `Channel.open`."""
+        self.hello: dict[str, Any] = {}
+        """What the agent said of itself: protocol, agent, bundle, python, pid, boot_id, host, t, m,
+        coverage.
+        """
+        self._duplex = duplex
+        self._decoder = Decoder()
+        self._numbers = itertools.count(1)
+        self._waiting: dict[int, asyncio.Future[Frame]] = {}
+        self._writing = asyncio.Lock()
+        self._lost: ConsoleError | None = None
+        self._pings: deque[_Ping] = deque(maxlen=PINGS)
+        self._receiver: asyncio.Task[None] | None = None
+        self._writes: set[asyncio.Task[None]] = set()
+
+    @classmethod
+    async def open(cls, duplex: Duplex, who: str, client: str) -> Channel:
+        """Greet the agent. ProtocolMismatch when no version is known to both sides, or when it is
+        no agent that answers.
+        """
+        channel = cls(duplex)
+        try:
+            async with asyncio.timeout(HELLO_S):
+                await channel._greet(who, client)
+        except TimeoutError:
+            await duplex.close()
+            raise ChannelLost(
+                f"The agent did not greet within {HELLO_S:.0f} s.", "The link is made again."
+            ) from None
+        except ConsoleError:
+            await duplex.close()
+            raise
+        channel._receiver = asyncio.create_task(channel._receive())
+        return channel
+
+    @property
+    def rtt(self) -> float | None:
+        """Seconds of the shortest of the last pings' round trips; None before the first."""
+        return min((ping.rtt for ping in self._pings), default=None)
+
+    @property
+    def clock_offset(self) -> float | None:
+        """Seconds that the pod's wall clock is ahead of ours, as measured at that shortest round
+        trip.
+        """
+        return min(self._pings, key=lambda ping: ping.rtt).offset if self._pings else None
+
+    async def read(
+        self, stream: str, cursor: str, limit: int = 262144, wait: float = 0.0, *, seen: int = 0
+    ) -> Chunk:
+        """The bytes of `stream` from `cursor` on, waiting up to `wait` seconds (at most 30) for
+        some. `seen`: how many bytes of an unfinished last line are held already (`Chunk.repeats`),
+        so that it comes again only when it has grown.
+        """
+        frame = await self._call(
+            {
+                "call": "read",
+                "stream": stream,
+                "cursor": cursor,
+                "limit": limit,
+                "wait": wait,
+                "seen": seen,
+            },
+            wait + ANSWER_S,
+        )
+        return _chunk(frame)
+
+    async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
+        """The `result` of a stat, seek-line, seek-time, search or list; its `next` says with what
+        to ask on.
+        """
+        frame = await self._call({**parameters, "call": "query", "stream": stream, "op": op})
+        result = frame.header.get("result")
+        if not isinstance(result, dict):
+            raise _mismatch("its answer to a query holds no result")
+        return result
+
+    async def submit(self, action: Mapping[str, Any], payload: bytes = b"") -> dict[str, Any]:
+        """Submit an action with its key; the answer's `action` and `state`. Submitting the same
+        once more does nothing twice.
+
+        The action is journalled on the pod; `payload` (the secrets of a set-up) is not.
+        """
+        return (
+            await self._call({"call": "submit", "action": dict(action)}, payload=payload)
+        ).header
+
+    async def ping(self) -> float:
+        """Seconds of one round trip; also measures the clock offset."""
+        sent, wall = time.monotonic(), time.time()
+        frame = await self._call({"call": "ping"})
+        rtt, theirs = time.monotonic() - sent, frame.header.get("t")
+        if theirs is None or not records.wall(theirs):
+            raise _mismatch("its answer to a ping holds no time")
+        self._pings.append(_Ping(rtt, theirs - (wall + rtt / 2)))
+        return rtt
+
+    async def close(self) -> None:
+        """End the conversation; whoever still waits gets ChannelLost."""
+        self._fail(ChannelLost("The connection was closed here.", "Connect again."))
+        await self._duplex.close()
+        tasks = [
+            task
+            for task in (self._receiver, *self._writes)
+            if task is not None and task is not asyncio.current_task()
+        ]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _greet(self, who: str, client: str) -> None:
+        await self._duplex.write(
+            encode({"hello": {"protocols": list(PROTOCOLS), "client": client, "who": who}})
+        )
+        frames: list[Frame] = []
+        while not frames:
+            data = await self._duplex.read()
+            if not data:
+                raise ChannelLost(
+                    "The agent's channel closed before it greeted.",
+                    "Look at agent.log on the pod, or deploy again.",
+                )
+            frames = self._decode(data)
+        header = frames[0].header
+        if "error" in header:
+            raise _refusal(header["error"])
+        hello = header.get("hello")
+        if not isinstance(hello, dict) or hello.get("protocol") not in PROTOCOLS:
+            raise _mismatch(f"it chose protocol {str(hello)[:60]}")
+        try:
+            records.HELLO.check(hello)
+        except records.RecordRefused as error:
+            raise _mismatch(f"in its greeting {error}") from None
+        self.hello = hello
+
+    def _decode(self, data: bytes) -> list[Frame]:
+        try:
+            return self._decoder.feed(data)
+        except ProtocolError as error:
+            raise _mismatch(error.message) from None
+
+    async def _call(
+        self, header: dict[str, Any], timeout: float = ANSWER_S, *, payload: bytes = b""
+    ) -> Frame:
+        if self._lost is not None:
+            raise self._lost
+        number = next(self._numbers)
+        reply = self._waiting[number] = asyncio.get_running_loop().create_future()
+        try:
+            async with asyncio.timeout(timeout):
+                await asyncio.shield(self._write({"id": number, **header}, payload))
+                frame: Frame = await reply
+        except TimeoutError:
+            self._say_cancel(number)
+            raise ChannelLost(
+                f"The agent did not answer a {header['call']} within {timeout:.0f} s.",
+                "The link is made again.",
+            ) from None
+        except asyncio.CancelledError:
+            self._say_cancel(number)
+            raise
+        finally:
+            del self._waiting[number]
+            reply.cancel()
+        if "error" in frame.header:
+            raise _refusal(frame.header["error"])
+        return frame
+
+    def _write(self, header: dict[str, Any], payload: bytes = b"") -> asyncio.Task[None]:
+        """A task of its own: half a frame would put the channel out of step for good, so a
+        cancelled caller lets it be written.
+        """
+
+        async def write() -> None:
+            async with self._writing:
+                await self._duplex.write(data)
+
+        try:
+            data = encode(header, payload)
+        except ProtocolError as error:
+            raise UsageError(
+                f"That request is too large: {error.message}", "Ask for less at once."
+            ) from None
+        task = asyncio.create_task(write())
+        self._writes.add(task)
+        task.add_done_callback(self._written)
+        return task
+
+    def _written(self, task: asyncio.Task[None]) -> None:
+        self._writes.discard(task)
+        if not task.cancelled() and isinstance(error := task.exception(), ConsoleError):
+            self._fail(error)
+
+    def _say_cancel(self, number: int) -> None:
+        """Tell the agent that nobody waits for call `number` any more; nobody waits for this
+        either.
+        """
+        if self._lost is None:
+            self._write({"id": next(self._numbers), "call": "cancel", "target": number})
+
+    async def _receive(self) -> None:
+        """Until the link ends: hand each reply to its caller. A reply that nobody waits for
+        (cancelled, invented) is dropped at once, so a pod can make us hold at most one payload per
+        call of ours.
+        """
+        try:
+            while data := await self._duplex.read():
+                for frame in self._decode(data):
+                    self._deliver(frame)
+            self._fail(ChannelLost("The agent's channel closed.", "The link is made again."))
+        except ConsoleError as error:
+            self._fail(error)
+            await self._duplex.close()
+        except OSError as error:
+            self._fail(
+                ChannelLost(f"The agent's channel broke ({error}).", "The link is made again.")
+            )
+        except Exception as error:  # noqa: BLE001 (whatever it is, the calls that wait learn of it)
+            # Without a receiver every call would wait for its time limit while the pod seems
+            # connected.
+            self._fail(
+                ChannelLost(
+                    f"What the agent sent cannot be taken ({described(error)}).",
+                    "The link is made again.",
+                )
+            )
+            await self._duplex.close()
+
+    def _deliver(self, frame: Frame) -> None:
+        number = frame.header.get("id")
+        if number is None and "error" in frame.header:
+            raise _refusal(frame.header["error"])
+        reply = self._waiting.get(number) if type(number) is int else None
+        if reply is not None and not reply.done():
+            reply.set_result(frame)
+
+    def _fail(self, error: ConsoleError) -> None:
+        if self._lost is None:
+            self._lost = error
+        for reply in self._waiting.values():
+            if not reply.done():
+                reply.set_exception(self._lost)
+
+
+def _chunk(frame: Frame) -> Chunk:
+    """The answer to a read, checked: its cursors become file names and positions here."""
+    header = frame.header
+    start, following, gap = header.get("start"), header.get("next"), header.get("gap")
+    if not (
+        isinstance(start, str)
+        and _CURSOR.fullmatch(start)
+        and isinstance(following, str)
+        and _CURSOR.fullmatch(following)
+    ):
+        raise _mismatch("its answer to a read holds no cursors")
+    if gap is not None and not isinstance(gap, dict):
+        raise _mismatch("its answer to a read holds a gap that is none")
+    return Chunk(
+        start,
+        following,
+        frame.payload,
+        gap,
+        header.get("partial") is True,
+        header.get("more") is True,
+    )
+
+
+def _refusal(error: Any) -> ConsoleError:
+    if not isinstance(error, dict) or not isinstance(error.get("message"), str):
+        return _mismatch("its error holds no message")
+    word = str(error.get("type", "error"))
+    if word in ("protocol", "protocol-version"):
+        return ProtocolMismatch(
+            error["message"], "Deploy this console's agent, or update the console."
+        )
+    return RemoteError(word, error["message"])
+
+
+def _mismatch(detail: str) -> ProtocolMismatch:
+    return ProtocolMismatch(
+        f"What answers on the pod does not speak the agent's protocol: {detail}.",
+        "Look whether a shell start file on the pod prints something, then deploy the agent again.",
+    )

@@ -1,0 +1,152 @@
+"""Telemetry of long ago, out of the segments that are kept on this machine: one moment, or a
+stretch of time thinned out.
+
+Nothing here reads more than it needs: a day of eight GPUs is 140 MB, and somebody waits. It blocks,
+so it belongs into a thread.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from bs4_agent.streams.segments import parse, record_time
+from bs4_console.pods.links import KEPT_S, Links
+from bs4_console.pods.state import STALE_S
+
+#: The beginning of a record's line (every record begins with its stamp), at the start of a line or
+#: behind a hole.
+_RECORD = re.compile(rb'(?:^|(?<=[\n\0]))\{"t":', re.MULTILINE)
+_NAME = re.compile(r"([0-9]{1,12})\.data")
+#: Read at once to find one record; one of eight GPUs with their processes has 4 to 8 KiB.
+_BLOCK = 32 * 1024
+#: A record is never longer than a frame's payload.
+_LONGEST = 256 * 1024
+
+
+class History:
+    """`directory` holds one record stream of a mirror (`<generation>.data`, sparse); it may grow
+    meanwhile, and need not exist.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._begins: dict[Path, float] = {}
+
+    def near(self, t: float) -> dict[str, Any] | None:
+        """The record nearest to `t` (wall seconds of the pod), None where none is within STALE_S of
+        it. PCIe and NVLink are those told last before it.
+        """
+        files = self._files()
+        at = bisect_right([begin for begin, _ in files], t) - 1
+        links = Links()
+        best: dict[str, Any] | None = None
+        for _, path in files[max(0, at) : at + 2]:
+            for record in _records(path, t - max(KEPT_S.values()), t + STALE_S):
+                links.fill(record)
+                if abs(record["t"] - t) <= STALE_S and (
+                    best is None or abs(record["t"] - t) < abs(best["t"] - t)
+                ):
+                    best = record
+        return best
+
+    def between(self, begin: float, end: float, most: int) -> list[dict[str, Any]]:
+        """At most `most` records from `begin` to `end`, evenly spread over what is kept of that
+        time, oldest first.
+        """
+        files = self._files()
+        first = max(0, bisect_right([b for b, _ in files], begin) - 1)
+        touched = [path for b, path in files[first:] if b <= end]
+        # A file over which the window only laps gives less than its share: that is made good by
+        # asking the others for a little more.
+        each = max(1, -(-most // max(1, len(touched))))
+        found = [
+            record
+            for path in touched
+            for record in _spread(path, each)
+            if begin <= record["t"] <= end
+        ]
+        stride = -(-len(found) // most) if len(found) > most else 1
+        return found[::stride]
+
+    def _files(self) -> list[tuple[float, Path]]:
+        """(time of its first record, path), oldest first."""
+        try:
+            found = [
+                (int(match[1]), path)
+                for path in self._directory.iterdir()
+                if (match := _NAME.fullmatch(path.name))
+            ]
+        except FileNotFoundError:
+            return []
+        for _, path in found:
+            if path not in self._begins and (record := next(_spread(path, 1), None)) is not None:
+                self._begins[path] = record["t"]
+        return sorted((self._begins[path], path) for _, path in found if path in self._begins)
+
+
+def _records(path: Path, begin: float, end: float) -> Iterator[dict[str, Any]]:
+    """Those of one file in a span of time; only their stamps are read of the others. A file that
+    was given up for newer ones has none.
+    """
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return
+    for match in _RECORD.finditer(data):
+        stop = data.find(b"\n", match.start())
+        t = record_time(data[match.start() : match.start() + 48])
+        if (
+            stop >= 0
+            and t is not None
+            and begin <= t <= end
+            and (record := parse(data[match.start() : stop])) is not None
+        ):
+            yield record
+
+
+def _spread(path: Path, count: int) -> Iterator[dict[str, Any]]:
+    """`count` records at even distances of the file's bytes, the first one among them; each
+    once.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        size = os.fstat(fd).st_size
+        behind = 0
+        for i in range(count):
+            place = _record_at(fd, max(behind, size * i // count))
+            if place is None:
+                return
+            begin, line = place
+            behind = begin + len(line)
+            if (record := parse(line)) is not None and isinstance(record.get("t"), (int, float)):
+                yield record
+    finally:
+        os.close(fd)
+
+
+def _record_at(fd: int, offset: int) -> tuple[int, bytes] | None:
+    """The first whole record that begins at or behind `offset`, with its place. What was never read
+    from the pod is a hole: passed over.
+    """
+    try:
+        offset = max(offset, os.lseek(fd, offset, os.SEEK_DATA))
+    except OSError:
+        return None  # nothing but a hole up to the end
+    begin = max(0, offset - 1)  # with the byte before, to see whether a record begins just here
+    data = b""
+    while True:
+        more = os.pread(fd, _BLOCK, begin + len(data))
+        data += more
+        match = _RECORD.search(data)
+        if match and (stop := data.find(b"\n", match.start())) >= 0:
+            return begin + match.start(), data[match.start() : stop + 1]
+        if not more or len(data) > 2 * _LONGEST:
+            return None

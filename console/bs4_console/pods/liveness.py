@@ -1,0 +1,364 @@
+"""Is a pod lost, and how? A pure function of signs in time.
+
+A link that is down is only a link. What leads to an action (`reclaimed`, `ended`) rests on two
+signs that do not depend on each other: the provider says so, look after look, and nothing answers
+at the pod's address; and nobody may have heard from the run meanwhile. What the pod itself says
+outranks everything. Weights & Biases and the object store can only ever prove life, never death.
+
+Whether something lives is read from a time that moves on between two looks, by whoever's clock: no
+two clocks are compared.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from bs4_console import errors
+
+if TYPE_CHECKING:
+    from bs4_console.pods.witness import Sight
+
+Word = Literal["fine", "network-only", "rebooted", "hung", "reclaimed", "ended", "unknown"]
+#: ssh: our own link (`up`, or the word of its error). port: a bare connection to the same address
+#: (open: it greets; mute: it connects and says nothing; refused; silent). network: whether this
+#: machine reaches anything else (up, down). provider, wandb: a witness's Sight (running, stopped,
+#: gone, unknown). store: what lies in the object store for the run (seen). boot: the pod's boot id
+#: (its value). run: what the pod says of its run (moving, still, finished, failed).
+Source = Literal["ssh", "port", "network", "provider", "wandb", "store", "boot", "run"]
+
+#: Words of a link at whose other end nothing answers. (All others mean that a server spoke to us.)
+SILENT = frozenset(
+    {
+        errors.Unreachable.link_state,
+        errors.ConnectionRefused.link_state,
+        errors.ChannelLost.link_state,
+    }
+)
+_FOREIGN = errors.HostKeyChanged.link_state
+_GONE = ("stopped", "gone")
+#: What may be acted upon, and only by the controller.
+LOST: frozenset[Word] = frozenset({"reclaimed", "ended"})
+
+
+@dataclass(frozen=True)
+class Sign:
+    """One look. `t`: when, in seconds of the observer's clock; all signs of one judgement are of
+    one observer. `seen_t`: when what is told was true by the teller's own clock (heartbeat, newest
+    file, newest step): only compared with the same teller's. `value`: boot id, or the teller's own
+    word for the state.
+    """
+
+    t: float
+    source: Source
+    word: str
+    detail: str = ""
+    seen_t: float | None = None
+    value: str = ""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """`samples` looks that say the same, `apart_s` seconds between the first and the last of them;
+    a sign older than `recent_s` is not "now"; nothing older than `window_s` counts at all.
+    """
+
+    samples: int = 2
+    apart_s: float = 60.0
+    recent_s: float = 300.0
+    window_s: float = 3600.0
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`sentence` is for a person; `evidence` are the signs that it rests on, oldest first;
+    `next_step` what a person can do.
+    """
+
+    word: Word
+    sentence: str
+    evidence: tuple[Sign, ...] = ()
+    next_step: str = ""
+
+    @property
+    def lost(self) -> bool:
+        return self.word in LOST
+
+    def as_dict(self) -> dict[str, object]:
+        signs = [
+            {"t": s.t, "source": s.source, "word": s.word, "detail": s.detail}
+            for s in self.evidence
+        ]
+        return {
+            "verdict": self.word,
+            "sentence": self.sentence,
+            "evidence": signs,
+            "next_step": self.next_step,
+        }
+
+
+def of_sight(source: Literal["provider", "wandb", "store"], sight: Sight, t: float) -> Sign:
+    """A witness's look as a sign. The store's word is always `seen`: files say nothing about a
+    machine.
+    """
+    word = "seen" if source == "store" and sight.seen_t is not None else sight.state
+    return Sign(t, source, word, sight.detail or sight.coverage, sight.seen_t, sight.raw_state)
+
+
+def judge(pod: str, signs: Iterable[Sign], now: float, rules: Rules | None = None) -> Verdict:
+    """What became of the pod, at `now`. Signs in any order."""
+    rules = rules or Rules()
+    known = _Signs(
+        [s for s in sorted(signs, key=lambda s: s.t) if now - rules.window_s <= s.t <= now],
+        now,
+        rules,
+    )
+    link = known.now("ssh")
+    if link is None:
+        return Verdict(
+            "unknown",
+            f"Nobody has looked at {pod} for a while.",
+            next_step=f"Look: `bs4-console check --pod {pod}`.",
+        )
+    if link.word == "up":
+        return _answers(pod, link, known)
+    if link.word not in SILENT and not (link.word == _FOREIGN and known.gone()):
+        text = (
+            f"{pod} answers, and cannot be asked ({link.word}): that is a matter of the link, "
+            "not of the run."
+        )
+        return Verdict("unknown", text, (link,), link.detail)
+    return _silent(pod, link, known)
+
+
+def _answers(pod: str, link: Sign, known: _Signs) -> Verdict:
+    """Local truth: whatever anybody else says."""
+    run = known.now("run")
+    boots = known.of("boot")
+    other = [s for s in boots if s.value != boots[0].value]
+    if other and not (run is not None and run.word == "moving" and run.t > other[0].t):
+        text = f"{pod} was rebooted: its boot id is another one."
+        return Verdict(
+            "rebooted",
+            text,
+            (boots[0], other[-1], link),
+            "Its agent resumes the run as the run's mode says.",
+        )
+    if run is not None and run.word == "still":
+        text = f"{pod} answers and its run stands still. {run.detail}".strip()
+        return Verdict(
+            "hung",
+            text,
+            (link, run),
+            f"The pod's own playbooks mend it: `bs4-console check --pod {pod}`.",
+        )
+    against = [
+        s for s in (known.now("provider"), known.now("wandb")) if s is not None and s.word in _GONE
+    ]
+    text = f"{pod} answers" + (f"; its run is {run.word}" if run is not None else "")
+    text += "".join(
+        f" ({s.source} says {s.value or s.word}; the pod itself knows better)" for s in against
+    )
+    return Verdict("fine", f"{text}.", tuple(s for s in (link, run, *against) if s is not None))
+
+
+def _silent(pod: str, link: Sign, known: _Signs) -> Verdict:
+    """Nothing answers at its address, or something that is not it."""
+    since = known.silent_since()
+    gone = known.gone()
+    network = known.now("network")
+    if network is not None and network.word == "down" and not gone:
+        text = f"This machine's own network is down: nothing is known of {pod}."
+        return Verdict(
+            "network-only",
+            text,
+            (link, network),
+            "Mend the network here; the run is not concerned.",
+        )
+    life = known.life(since)
+    if gone:
+        first = gone[0].t
+        looks = [s for s in known.of("ssh") if s.t >= first]
+        alive = known.life(first)
+        lasting = len(gone) >= known.rules.samples and gone[-1].t - first >= known.rules.apart_s
+        if alive:
+            text = (
+                f"The provider says that {pod} does not run, and {alive[-1].source} has heard "
+                "from it since: they contradict each other."
+            )
+            return Verdict(
+                "unknown",
+                text,
+                (*gone, link, *alive),
+                "Look again in some minutes; nothing is done meanwhile.",
+            )
+        if answers := known.answers(first):
+            text = (
+                f"The provider says that {pod} does not run, and its address answered since "
+                f"({answers[-1].source}: {answers[-1].word})."
+            )
+            return Verdict(
+                "unknown",
+                text,
+                (*gone, *answers, link),
+                "They contradict each other: look again; nothing is done meanwhile.",
+            )
+        if lasting and len(looks) >= known.rules.samples:
+            return _lost(pod, gone, looks)
+        text = (
+            f"The provider says that {pod} does not run ({gone[-1].value or gone[-1].word}); it "
+            "is looked at again before that is believed."
+        )
+        return Verdict(
+            "unknown",
+            text,
+            (*gone, link),
+            f"It takes {known.rules.samples} looks, {known.rules.apart_s:.0f} s apart.",
+        )
+    if life:
+        text = (
+            f"{pod} cannot be reached, and its run goes on: {life[-1].source} has heard from it "
+            "since. Only the way there is broken."
+        )
+        return Verdict(
+            "network-only",
+            text,
+            (link, *life),
+            "Nothing is lost and nothing is to be done; the link is tried again by itself.",
+        )
+    running, mute = known.now("provider"), known.trailing("port", ("mute",))
+    if (
+        running is not None
+        and running.word == "running"
+        and running.t >= since
+        and len(mute) >= known.rules.samples
+    ):
+        text = f"{pod} runs at the provider and takes connections without a word: it hangs."
+        return Verdict(
+            "hung",
+            text,
+            (running, *mute, link),
+            "Look at its console at the provider; nothing is rented for it.",
+        )
+    return _undecided(pod, link, known)
+
+
+def _lost(pod: str, gone: Sequence[Sign], looks: Sequence[Sign]) -> Verdict:
+    says = gone[-1].value or gone[-1].word
+    evidence = tuple(sorted([gone[0], gone[-1], looks[0], looks[-1]], key=lambda s: s.t))
+    if gone[-1].word == "gone":
+        text = (
+            f"{pod} no longer exists at the provider ({says}, {len(gone)} looks), and nothing "
+            "answers at its address."
+        )
+        return Verdict(
+            "ended",
+            text,
+            evidence,
+            "Its run can go on elsewhere from the newest step in the object store.",
+        )
+    text = (
+        f"The provider took {pod} back ({says}, {len(gone)} looks), and nothing answers at its "
+        "address."
+    )
+    return Verdict(
+        "reclaimed",
+        text,
+        evidence,
+        "Its run can go on elsewhere from the newest step in the object store.",
+    )
+
+
+def _undecided(pod: str, link: Sign, known: _Signs) -> Verdict:
+    provider = known.now("provider")
+    if provider is None or provider.word == "unknown":
+        why = "the provider was not asked" if provider is None else "the provider does not say"
+        text = f"{pod} cannot be reached ({link.word}), and {why} whether it runs."
+    else:
+        text = (
+            f"{pod} {'runs' if provider.word == 'running' else provider.word} at the provider "
+            "and nothing in it is heard: hung, or cut off."
+        )
+    evidence = tuple(
+        s for s in (link, provider, known.now("wandb"), known.now("store")) if s is not None
+    )
+    return Verdict(
+        "unknown",
+        text,
+        evidence,
+        "Nothing is done for this alone; look at its console at the provider.",
+    )
+
+
+class _Signs:
+    """Signs within the window, oldest first."""
+
+    def __init__(self, signs: Sequence[Sign], now: float, rules: Rules) -> None:
+        self._all, self._now, self.rules = signs, now, rules
+
+    def of(self, source: Source) -> list[Sign]:
+        return [s for s in self._all if s.source == source]
+
+    def now(self, source: Source) -> Sign | None:
+        """The newest sign of this source, if it is recent."""
+        found = self.of(source)
+        return found[-1] if found and self._now - found[-1].t <= self.rules.recent_s else None
+
+    def trailing(
+        self, source: Source, words: Sequence[str], passing: Sequence[str] = ()
+    ) -> list[Sign]:
+        """The newest looks, as far back as all of them said one of `words`; those that said one of
+        `passing` are as if not made. None where the newest look at all is not recent, or knew
+        nothing.
+        """
+        found: list[Sign] = []
+        newest = self.now(source)
+        if newest is None or newest.word in passing:
+            return []
+        for sign in reversed(self.of(source)):
+            if sign.word in passing:
+                continue
+            if sign.word not in words:
+                break
+            found.append(sign)
+        return found[::-1]
+
+    def gone(self) -> list[Sign]:
+        """The looks at the provider in which the machine did not run, up to now. One that got no
+        answer says nothing.
+        """
+        return self.trailing("provider", _GONE, ("unknown",))
+
+    def silent_since(self) -> float:
+        """When the link was first found down in the present stretch."""
+        since = self._now
+        for sign in reversed(self.of("ssh")):
+            if sign.word == "up":
+                break
+            since = sign.t
+        return since
+
+    def answers(self, since: float) -> list[Sign]:
+        """Looks at its address, at or after `since`, at which something answered that may be it: a
+        machine with another host key is not, and while that is what the link finds, an open port is
+        that machine's.
+        """
+        link = self.now("ssh")
+        foreign = link is not None and link.word == _FOREIGN
+        spoke = [s for s in self.of("ssh") if s.word not in SILENT and s.word != _FOREIGN]
+        spoke += [] if foreign else [s for s in self.of("port") if s.word in ("open", "mute")]
+        return sorted((s for s in spoke if s.t >= since), key=lambda s: s.t)
+
+    def life(self, since: float) -> list[Sign]:
+        """Two looks of one witness, both at or after `since`, between which the time of what it saw
+        moved on; [] without any.
+        """
+        sources: tuple[Source, ...] = ("wandb", "store")
+        for source in sources:
+            told = [s for s in self.of(source) if s.t >= since and s.seen_t is not None]
+            for before, after in itertools.pairwise(told):
+                if (after.seen_t or 0.0) > (before.seen_t or 0.0):
+                    return [before, after]
+        return []

@@ -1,0 +1,284 @@
+"""Reads what a pod's agent writes about it: journal, steps and telemetry, into a PodState and its
+mirror.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from bs4_agent.ids import ulid
+from bs4_agent.streams.cursor import Chunk
+from bs4_agent.streams.segments import parse
+from bs4_console.errors import ChannelLost, RemoteError
+from bs4_console.pods import records
+from bs4_console.pods.channel import Channel
+from bs4_console.pods.mirror import Mirror
+from bs4_console.pods.state import PodState
+from bs4_console.pods.streams import place, position, stream_names
+from bs4_console.task_group import Together
+from bs4_console.waiting import at_most
+
+#: How long one read waits on the pod for something new. It bounds only how often an idle stream is
+#: asked again.
+WAIT_S = 20.0
+#: Telemetry samples shown at once on contact.
+FIRST_SAMPLES = 120
+#: One read, the most that a frame carries.
+READ_BYTES = 262144
+#: Older telemetry is fetched beside the live streams at no more than 64 KiB every tenth of a
+#: second.
+BACKFILL_BYTES, BACKFILL_PAUSE_S = 65536, 0.1
+#: Reads of step streams that wait at a time, and how long each waits when there are more streams
+#: than that.
+STEP_READS, SHARED_S = 4, 1.0
+#: Characters of the reason for which a record was refused.
+_REASON_LENGTH = 160
+#: How often the list of streams is asked for (new runs, new logs).
+LIST_S = 2.0
+
+Apply = Callable[[dict[str, Any]], None]
+
+
+class PodReader:
+    """Over one connection after another, each time from the mirror's cursors: a reconnect or a
+    restarted console asks only for what it lacks.
+    """
+
+    def __init__(self, state: PodState, mirror: Mirror) -> None:
+        self.state, self.mirror = state, mirror
+        self.sampled = asyncio.Event()
+        """Telemetry of this connection has arrived."""
+        self._look = asyncio.Event()
+        """A run that was not known: its streams are wanted now."""
+        self._step_reads = asyncio.Semaphore(STEP_READS)
+        self._backfilled = False
+        self._replayed = False
+        self._refused: dict[str, tuple[int, str]] = {}
+        """Stream -> how many of its records were left out, and what was wrong with the first."""
+
+    def replay(self) -> None:
+        """Fill the state from the mirror: what was known when the console was last open, its age
+        included. Once only.
+        """
+        if self._replayed:
+            return
+        self._replayed = True
+        for record in self.mirror.records("journal"):
+            self._apply("journal", self.state.apply_journal, record)
+        for run in list(self.state.runs):
+            for record in self.mirror.records(f"steps/{run}"):
+                self._apply(f"steps/{run}", functools.partial(self.state.apply_step, run), record)
+        for record in self.mirror.tail("telemetry", FIRST_SAMPLES):
+            self._apply(
+                "telemetry", functools.partial(self.state.apply_telemetry, kept=True), record
+            )
+
+    def begin_anew(self) -> None:
+        """The mirror is of another agent than before, or of another past of it."""
+        self.state.forget()
+        self._refused.clear()
+        self._replayed = self._backfilled = False
+        self.replay()
+        self.state.changed()
+
+    def start(self, channel: Channel, loops: Together) -> None:
+        """Follow all streams; each loop runs until it fails."""
+        loops.start(self._follow_journal(channel))
+        loops.start(self._follow_telemetry(channel, loops))
+        loops.start(self._discover(channel, loops))
+
+    # -- one stream
+
+    async def _follow(
+        self, channel: Channel, stream: str, apply: Apply, first: str = "start"
+    ) -> None:
+        cursor = self.mirror.cursor(stream) or first
+        # until the end was met once: an empty stream has its place at once, not after a wait
+        wait = 0.0
+        while True:
+            chunk = await self._read(channel, stream, cursor, READ_BYTES, wait)
+            if chunk.gap:
+                self.mirror.note_gap(stream, chunk.gap)
+            self.mirror.append(stream, chunk.start, chunk.next, chunk.data)
+            for line in chunk.data.split(b"\n"):
+                if line:
+                    self._apply(stream, apply, parse(line))
+            self._note_mirror()
+            if chunk.data or chunk.next != cursor:
+                self.state.changed()
+            if (
+                stream == "journal"
+                and cursor != first
+                and position(chunk.start)[0] > position(cursor)[0]
+            ):
+                await self.release(channel)
+            wait = 0.0 if chunk.data or chunk.gap else WAIT_S
+            cursor = chunk.next
+
+    async def _read(
+        self, channel: Channel, stream: str, cursor: str, limit: int, wait: float
+    ) -> Chunk:
+        try:
+            return await self._waiting_turn(channel, stream, cursor, limit, wait)
+        except RemoteError as error:
+            if error.type != "bad-cursor":
+                raise
+            # The agent's disk was set back to an earlier state (a restored snapshot): what we hold
+            # is of a past that it does not know.
+            self.mirror.start_anew()
+            self.begin_anew()
+            raise ChannelLost(
+                f"{self.state.name} does not know what was read of it before.", "It is read anew."
+            ) from None
+
+    async def _waiting_turn(
+        self, channel: Channel, stream: str, cursor: str, limit: int, wait: float
+    ) -> Chunk:
+        """An agent lets sixteen reads of a connection wait; the open logs of the screen need most
+        of them. So the steps of many runs share a few, and a refusal for too many is a pause.
+        """
+        shared = stream.startswith("steps/")
+        if shared and sum(name.startswith("steps/") for name in self.state.streams) > STEP_READS:
+            wait = min(wait, SHARED_S)
+        while True:
+            try:
+                async with self._step_reads if shared else contextlib.nullcontext():
+                    return await channel.read(stream, cursor, limit=limit, wait=wait)
+            except RemoteError as error:
+                if error.type != "too-many-calls":
+                    raise
+            await asyncio.sleep(SHARED_S)
+
+    def _apply(self, stream: str, apply: Apply, record: dict[str, Any] | None) -> None:
+        """Put one record into the state. A pod can send anything: what is not understood is counted
+        and left out, and the watch goes on.
+        """
+        try:
+            apply(records.check(stream, record))
+        except records.RecordRefused as error:
+            self._refuse(stream, str(error))
+        except (ValueError, TypeError, ArithmeticError, LookupError, AttributeError) as error:
+            # What the check lets pass and the fold cannot take.
+            self._refuse(stream, f"{type(error).__name__}: {error}")
+
+    def _refuse(self, stream: str, reason: str) -> None:
+        """Count a record that was left out; the pod says how many there are and what was wrong with
+        the first.
+        """
+        count, first = self._refused.get(stream, (0, reason[:_REASON_LENGTH]))
+        self._refused[stream] = count + 1, first
+        self.state.notes[stream] = (
+            f"{count + 1} records of {stream} were refused, the first because {first}; "
+            "the pod's agent is newer than this console, or not one."
+        )
+
+    def _note_mirror(self) -> None:
+        told = [*([self.mirror.stopped] if self.mirror.stopped else []), *self.mirror.over.values()]
+        if told:
+            self.state.notes["mirror"] = " ".join(told)
+
+    # -- the journal
+
+    async def _follow_journal(self, channel: Channel) -> None:
+        await self.release(channel)
+        await self._follow(channel, "journal", self._apply_journal)
+
+    def _apply_journal(self, record: dict[str, Any]) -> None:
+        known = len(self.state.runs)
+        self.state.apply_journal(record)
+        if len(self.state.runs) > known:
+            self._look.set()
+
+    async def release(self, channel: Channel) -> None:
+        """The agent keeps the oldest part of a full journal (64 MB) until a console holds it. One
+        that keeps nothing says nothing.
+        """
+        cursor = self.mirror.secure("journal")
+        self._note_mirror()
+        if cursor is None or self.state.read_only:
+            return
+        try:
+            await channel.submit(
+                {"key": ulid(), "kind": "release", "stream": "journal", "cursor": cursor}
+            )
+        except RemoteError:
+            # An agent from before this action refuses it; its journal then simply stays.
+            return
+
+    # -- telemetry
+
+    async def _follow_telemetry(self, channel: Channel, loops: Together) -> None:
+        """Begins with the last two minutes: the screen is true at once. What lies between that and
+        what is held is fetched beside it.
+        """
+        begin = place(await channel.query("telemetry", "seek-line", line=-FIRST_SAMPLES), "cursor")
+        held = self.mirror.cursor("telemetry")
+        if self.mirror.keeps_telemetry:
+            start = (
+                held
+                if self._backfilled and held
+                else place(await channel.query("telemetry", "stat"), "start")
+            )
+            loops.start(self._backfill(channel, start, begin))
+        if held is None or position(held) < position(begin):
+            self.mirror.append("telemetry", begin, begin, b"")
+        await self._follow(channel, "telemetry", self._apply_telemetry, begin)
+
+    def _apply_telemetry(self, record: dict[str, Any]) -> None:
+        self.state.apply_telemetry(record)
+        self.sampled.set()
+
+    async def _backfill(self, channel: Channel, cursor: str, goal: str) -> None:
+        """Keep the telemetry that was written while nobody watched, slowly: a day of 8 GPUs is 140
+        MB, and the link is for what is new.
+        """
+        while self.mirror.keeps_telemetry and position(cursor) < position(goal):
+            held = self.mirror.hole("telemetry", cursor)
+            # Behind what is held may be the end of that segment: one record tells, a whole chunk
+            # would fetch the next segment's again.
+            chunk = await self._read(
+                channel, "telemetry", held, BACKFILL_BYTES if held == cursor else 1, 0.0
+            )
+            if chunk.next == held:
+                break
+            if chunk.gap:
+                self.mirror.note_gap("telemetry", chunk.gap)
+            self.mirror.keep("telemetry", chunk.start, chunk.data)
+            self._note_mirror()
+            cursor = chunk.next
+            await asyncio.sleep(BACKFILL_PAUSE_S)
+        self._backfilled = self.mirror.keeps_telemetry
+
+    # -- which streams there are
+
+    async def _discover(self, channel: Channel, loops: Together) -> None:
+        following: set[str] = set()
+        while True:
+            self._look.clear()
+            self.state.streams = await stream_names(channel)
+            for stream in self.state.streams:
+                run = stream.removeprefix("steps/")
+                if (
+                    stream.startswith("steps/")
+                    and stream not in following
+                    and run in self.state.runs
+                ):
+                    following.add(stream)
+                    loops.start(self._follow_steps(channel, stream, following))
+            await at_most(self._look.wait(), LIST_S)
+
+    async def _follow_steps(self, channel: Channel, stream: str, following: set[str]) -> None:
+        try:
+            await self._follow(
+                channel,
+                stream,
+                functools.partial(self.state.apply_step, stream.removeprefix("steps/")),
+            )
+        except RemoteError as error:
+            if error.type != "unknown-stream":
+                raise
+            following.discard(stream)  # the run was removed; one of that name may come again

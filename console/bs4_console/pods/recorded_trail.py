@@ -1,0 +1,107 @@
+"""When each line of a recorded log was written, by the lines' own clocks: HH:MM:SS in the run's
+time zone, without a date.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bs4_console.core.log_merge import DAY, keyed, rows_of
+from bs4_console.core.log_text import clean, clock_of
+from bs4_console.pods.state import RunState
+
+#: (wall seconds, generation, offset) of the first line of each second, oldest first.
+Trail = list[tuple[float, int, int]]
+
+
+def place_at(trail: Trail, t: float) -> str | None:
+    """The first line that was not written before the second of `t`; None behind the last. (Clocks
+    of lines have whole seconds.)
+    """
+    at = bisect_left(trail, (float(math.floor(t)), -1, -1))
+    return f"{trail[at][1]}:{trail[at][2]}" if at < len(trail) else None
+
+
+def trail_of(
+    files: Sequence[tuple[int, Path]], midnight: float | None, span: tuple[float, float]
+) -> Trail:
+    """`files`: (generation, path) of one log, in order. `midnight`: wall seconds at which the run's
+    clock once showed 00:00:00. `span`: from when to when the run wrote.
+
+    A log without any clock is spread over that time, line by line: about there is better than at
+    its end.
+    """
+    made: Trail = []
+    lines: list[tuple[int, int]] = []
+    last: int | None = None
+    shift: float | None = None
+    for generation, path in files:
+        rows = rows_of(path.read_bytes(), 0, f"{generation}:0")
+        lines += [(row[1], row[2]) for row in rows]
+        first = next(
+            (clock for row in rows if (clock := clock_of(clean(row[3]))) is not None), None
+        )
+        if first is None or midnight is None:
+            continue
+        if shift is None:
+            # The day is the one that brings the first line nearest to the run's own beginning.
+            shift = midnight + round((span[0] - midnight - first) / DAY) * DAY
+        for seconds, row in keyed(rows, after=last):
+            last = seconds if last is None else max(last, seconds)
+            if not made or shift + last > made[-1][0]:
+                made.append((shift + last, row[1], row[2]))
+    if made or not lines:
+        return made
+    begin, end = span
+    return [(begin + (end - begin) * i / len(lines), *line) for i, line in enumerate(lines)]
+
+
+def midnight_of(run: RunState, files: Mapping[str, Sequence[tuple[int, Path]]]) -> float | None:
+    """From any step whose line is among `files` (by stream), as the agent dated it; else from the
+    first clock in any of them, which is about when the run began.
+    """
+    for row in (*run.trainer_steps, *run.orchestrator_steps):
+        at = row.get("at") or {}
+        line = _line_at(files.get(at.get("stream", ""), ()), at.get("cursor", ""))
+        if line is not None and (clock := clock_of(clean(line))) is not None:
+            return math.floor(float(row.get("log_t") or row["t"])) - float(clock)
+    attempt = run.view.attempts[min(run.view.attempts)] if run.view.attempts else None
+    clocks = (
+        clock_of(clean(line))
+        for found in files.values()
+        for _, path in found
+        for line in path.read_bytes()[:65536].split(b"\n")
+    )
+    first = next((clock for clock in clocks if clock is not None), None)
+    return (
+        None if attempt is None or first is None else math.floor(attempt.started_t) - float(first)
+    )
+
+
+def span_of(run: RunState, latest: dict[str, Any]) -> tuple[float, float]:
+    """From when to when the run wrote, as far as is known; `latest`: the newest telemetry."""
+    attempts = run.view.attempts.values()
+    begin = min((attempt.started_t for attempt in attempts), default=0.0)
+    ends = [attempt.ended_t for attempt in attempts if attempt.ended_t is not None]
+    return begin, max(
+        [
+            begin,
+            *ends,
+            float(latest.get("t") or 0.0),
+            *(float(row.get("log_t") or row["t"]) for row in run.trainer_steps),
+        ]
+    )
+
+
+def _line_at(files: Sequence[tuple[int, Path]], cursor: str) -> bytes | None:
+    generation, _, offset = cursor.partition(":")
+    path = next((path for number, path in files if str(number) == generation), None)
+    if path is None or not offset.isdecimal():
+        return None
+    with path.open("rb") as handle:
+        handle.seek(int(offset))
+        return handle.readline(4096)

@@ -1,0 +1,356 @@
+"""Crash reports: which a pod has, how one comes here, and how one is opened where the pod is gone
+(the agent's recorder/ writes them).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import json
+import os
+import re
+import tarfile
+import zlib
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import IO, Any
+
+from bs4_agent.errors import BadCursor
+from bs4_agent.foreign_json import loads
+from bs4_agent.ledger import IncidentView, Ledger
+from bs4_agent.streams.cursor import START, Cursor
+from bs4_agent.streams.segments import parse
+from bs4_console import ceilings, files
+from bs4_console.errors import RemoteError, UsageError
+from bs4_console.pods import mirror, records
+from bs4_console.pods.session import PodSession
+
+SUFFIX = ".report.tar.gz"
+SCHEMA = "bs4.report/1"
+_HEAD = records.Shape(
+    {
+        "home": records.text,
+        "host": records.text,
+        "run": records.name,
+        "attempt": records.attempt,
+        "trainer": records.text,
+        "t": records.wall,
+    },
+    {"missing": records.texts},
+)
+_NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}"
+_RECORDS = re.compile(rf"records/(journal|telemetry|steps/{_NAME})/([0-9]{{1,12}})")
+_LOG = re.compile(rf"log/{_NAME}/({_NAME})/([0-9]{{1,12}})\.([0-9]{{1,15}})")
+_BESIDE = re.compile(rf"dmesg\.log|(?:attempt|config)/{_NAME}")
+_ANSWER_S = 60.0
+_TIMES = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listed:
+    """A report on a pod. `stream`: how it is read; `t`: wall seconds at which it was written."""
+
+    stream: str
+    run: str
+    attempt: int
+    t: float
+    bytes: int
+    sha256: str
+    missing: tuple[str, ...]
+
+    @property
+    def file_name(self) -> str:
+        return self.stream.removeprefix("report/") + SUFFIX
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a report says of itself (its report.json), and the logs in it: (source, generation,
+    first byte, data).
+    """
+
+    head: Mapping[str, Any]
+    logs: tuple[tuple[str, int, int, bytes], ...]
+    records: Mapping[str, tuple[tuple[int, bytes], ...]]
+    beside: Mapping[str, bytes]
+
+    @property
+    def run(self) -> str:
+        return str(self.head["run"])
+
+
+def listed(session: PodSession) -> list[Listed]:
+    """The reports that the pod's journal tells of, newest first, and that can still be read
+    there.
+    """
+    there = set(session.state.streams)
+    found = [
+        _listed(record)
+        for record in session.state.ledger.reports.values()
+        if record.get("report") in there
+    ]
+    return sorted((one for one in found if one is not None), key=lambda one: one.t, reverse=True)
+
+
+def _listed(record: Mapping[str, Any]) -> Listed | None:
+    """Return a report that the journal names, or None when its name cannot be a file's here or its
+    record is incomplete.
+    """
+    stream, digest, size = record.get("report"), record.get("sha256"), record.get("bytes")
+    if not isinstance(stream, str) or not isinstance(digest, str) or not isinstance(size, int):
+        return None
+    if not stream.startswith("report/") or not files.is_component(stream.removeprefix("report/")):
+        return None
+    missing = tuple(record.get("missing") or ())
+    return Listed(
+        stream=stream,
+        run=record["run"],
+        attempt=record["attempt"],
+        t=record["t"],
+        bytes=size,
+        sha256=digest,
+        missing=missing,
+    )
+
+
+async def fetch(session: PodSession, one: Listed, target: Path) -> Path:
+    """Bring a report here whole, proved by the hash that the journal has. UsageError when `target`
+    is there already.
+    """
+    if target.exists():
+        raise UsageError(
+            f"{target} is there already.", "Name another file with --to, or open this one."
+        )
+    data = await _read(session, one.stream)
+    known = next((entry for entry in listed(session) if entry.stream == one.stream), one)
+    expected = known.sha256
+    if sha256(data).hexdigest() != expected:
+        raise UsageError(
+            f"{one.stream} is not what the journal says of it.",
+            "It was written anew meanwhile, or changed; fetch it once more.",
+        )
+    files.replace(target, data)
+    return target
+
+
+def load(path: Path) -> Report:
+    """Read a report, trusting nothing in it. UsageError for what is none."""
+    wrong = UsageError(
+        f"{path} is no crash report.",
+        f"Give a file that `bs4-console reports fetch` brought (*{SUFFIX}).",
+    )
+    try:
+        members = dict(_members(path))
+        head = loads(members.pop("report.json"))
+    except (
+        gzip.BadGzipFile,
+        tarfile.TarError,
+        EOFError,
+        zlib.error,
+        KeyError,
+        ValueError,
+    ) as error:
+        raise wrong from error
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be read: {error.strerror or error}.", "Give another file."
+        ) from error
+    try:
+        _HEAD.check(head if isinstance(head, dict) else {})
+    except records.RecordRefused as error:
+        raise wrong from error
+    if head.get("schema") != SCHEMA or not files.is_component(head["run"]):
+        raise wrong
+    logs: dict[tuple[str, int], tuple[int, bytes]] = {}
+    streams: dict[str, dict[int, bytes]] = defaultdict(dict)
+    beside = {}
+    for name, data in members.items():
+        if found := _LOG.fullmatch(name):
+            if (found[1], int(found[2])) in logs:
+                raise wrong
+            logs[found[1], int(found[2])] = (int(found[3]), data)
+        elif found := _RECORDS.fullmatch(name):
+            if int(found[2]) in streams[found[1]]:
+                raise wrong
+            streams[found[1]][int(found[2])] = data
+        elif _BESIDE.fullmatch(name):
+            beside[name] = data
+    return Report(
+        head,
+        tuple((source, generation, *part) for (source, generation), part in logs.items()),
+        {name: tuple(sorted(parts.items())) for name, parts in streams.items()},
+        beside,
+    )
+
+
+def unpack(report: Report, root: Path) -> None:
+    """Lay the report out as a mirror (pods/mirror.py), which RecordedSession opens.
+
+    Only the ends of logs are in it: their bytes begin at 0 here, and every cursor in the records
+    that points into one is moved with them.
+    """
+    home = root / mirror.directory_name(str(report.head["home"]))
+    begins = {
+        (f"log/{report.run}/{source}", generation): begin
+        for source, generation, begin, _ in report.logs
+    }
+    for source, generation, _, data in report.logs:
+        _put(home / "log" / report.run / source, generation, data)
+    for stream, parts in report.records.items():
+        for segment, data in parts:
+            _put(
+                home / stream,
+                segment,
+                b"".join(_moved(line, begins) for line in data.splitlines(keepends=True)),
+            )
+    (root / "home").write_text(home.name)
+
+
+def incidents(report: Report) -> list[IncidentView]:
+    """What was wrong with the attempt when the report was written, by its journal; roots first."""
+    ledger, _ = _journal(report)
+    return [i for i in ledger.open_incidents(report.run) if i.attempt == report.head["attempt"]]
+
+
+def not_seen(report: Report) -> list[str]:
+    """What is not in the report, and what the agent could not see."""
+    phrases = list(report.head.get("missing") or ())
+    for incident in incidents(report):
+        phrases += incident.coverage
+    _, refused = _journal(report)
+    if refused:
+        phrases.append(
+            f"{len(refused)} records of its journal, which no agent writes; the first: {refused[0]}"
+        )
+    return list(dict.fromkeys(phrases))
+
+
+def _journal(report: Report) -> tuple[Ledger, list[str]]:
+    """Return the report's journal, and why each of the records that are left out is no agent's."""
+    accepted, refused = [], []
+    for _, data in report.records.get("journal", ()):
+        for line in data.splitlines():
+            record = parse(line)
+            if record is None:
+                continue
+            try:
+                accepted.append(records.check("journal", record))
+            except records.RecordRefused as error:
+                refused.append(str(error))
+    return Ledger(accepted), refused
+
+
+async def _read(session: PodSession, stream: str) -> bytes:
+    for _ in range(_TIMES):
+        parts: list[bytes] = []
+        cursor = START
+        try:
+            channel = await session.connected(_ANSWER_S)
+            size = 0
+            while True:
+                chunk = await channel.read(stream, cursor)
+                parts.append(chunk.data)
+                size += len(chunk.data)
+                if size > ceilings.REPORT_BYTES:
+                    raise UsageError(
+                        f"{stream} has more than {ceilings.REPORT_BYTES // ceilings.MIB} "
+                        "MiB, which no crash report has.",
+                        "Nothing was kept of it; look at the pod.",
+                    )
+                cursor = chunk.next
+                if not chunk.more:
+                    return b"".join(parts)
+        except RemoteError as error:
+            if error.type != "bad-cursor":
+                raise
+    raise UsageError(
+        f"{stream} is being written anew all the time.", "Fetch it once more in a minute."
+    )
+
+
+def _members(path: Path) -> Iterator[tuple[str, bytes]]:
+    with (
+        gzip.open(path) as unpacked,
+        tarfile.open(fileobj=_Bounded(unpacked), mode="r:") as archive,
+    ):
+        for member in archive:
+            handle = archive.extractfile(member) if member.isreg() else None
+            if handle is None:
+                raise tarfile.ReadError(f"{member.name[:80]}: not a plain file")
+            yield member.name, _content(handle)
+
+
+def _content(member: IO[bytes]) -> bytes:
+    parts = []
+    while part := member.read(ceilings.MIB):
+        parts.append(part)
+    return b"".join(parts)
+
+
+class _Bounded(io.BufferedIOBase):
+    """The bytes of an archive, of which nobody gets too many at once or reads too far."""
+
+    def __init__(self, unpacked: gzip.GzipFile) -> None:
+        self._unpacked = unpacked
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is None or not 0 <= size <= ceilings.REPORT_READ_BYTES:
+            raise tarfile.ReadError("a header is too large")
+        data = self._unpacked.read(size)
+        self._check(self._unpacked.tell())
+        return data
+
+    def seek(self, position: int, whence: int = os.SEEK_SET, /) -> int:
+        self._check(position)
+        return self._unpacked.seek(position, whence)
+
+    def tell(self) -> int:
+        return self._unpacked.tell()
+
+    @staticmethod
+    def _check(position: int) -> None:
+        if position > ceilings.REPORT_UNPACKED_BYTES:
+            raise tarfile.ReadError("it unpacks to too much")
+
+
+def _put(directory: Path, generation: int, data: bytes) -> None:
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fd = os.open(
+        directory / f"{generation}.data", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600
+    )
+    with open(fd, "wb") as handle:
+        handle.write(data)
+
+
+def _moved(line: bytes, begins: Mapping[tuple[str, int], int]) -> bytes:
+    """The record with its cursors as they are in the report; what is no record stays as it is."""
+    if not any(begins.values()) or b'"cursor"' not in line:
+        return line
+    try:
+        record = loads(line)
+    except ValueError:
+        return line
+    return json.dumps(_walk(record, begins), separators=(",", ":")).encode() + b"\n"
+
+
+def _walk(value: Any, begins: Mapping[tuple[str, int], int]) -> Any:
+    if isinstance(value, list):
+        return [_walk(item, begins) for item in value]
+    if not isinstance(value, dict):
+        return value
+    moved = {key: _walk(item, begins) for key, item in value.items()}
+    stream, cursor = value.get("stream"), value.get("cursor")
+    if isinstance(stream, str) and isinstance(cursor, str) and ":" in cursor:
+        with contextlib.suppress(BadCursor):  # what is no cursor stays as it is
+            place = Cursor.parse(cursor)
+            moved["cursor"] = str(
+                Cursor(
+                    place.generation,
+                    max(0, place.offset - begins.get((stream, place.generation), 0)),
+                )
+            )
+    return moved

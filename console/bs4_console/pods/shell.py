@@ -1,0 +1,58 @@
+"""The command that opens a shell on a pod, with what the inventory says of the way there."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from bs4_console.errors import UsageError
+from bs4_console.locations import data_dir
+from bs4_console.pods.inventory import Inventory, Pod
+
+
+def argv(name: str, address: str) -> list[str]:
+    """As the inventory describes pod `name`; one that it does not know (a practice pod) by its
+    `address`, user@host:port.
+
+    A pod on this machine answers with the person's own shell.
+    """
+    if address in ("", "local"):
+        return [os.environ.get("SHELL") or "/bin/sh"]
+    known = {pod.name: pod for pod in Inventory().list()}
+    return of_pod(known[name]) if name in known else _of_address(address)
+
+
+def of_pod(pod: Pod) -> list[str]:
+    if pod.is_local:
+        return [os.environ.get("SHELL") or "/bin/sh"]
+    words = ["ssh", "-t"]
+    if not pod.ssh_config:
+        words += ["-F", "none"]
+    if pod.port is not None:
+        words += ["-p", str(pod.port)]
+    if pod.identity_file:
+        words += ["-i", str(Path(pod.identity_file).expanduser())]
+    if pod.jump:
+        words += ["-J", pod.jump]
+    pinned = data_dir() / "known_hosts"
+    if pinned.exists():
+        # The key that was confirmed for this pod counts here too, under the pod's name: rented
+        # addresses come back as other machines.
+        words += ["-o", f'UserKnownHostsFile="{pinned}"', "-o", f"HostKeyAlias={pod.name}"]
+    host = pod.host.removeprefix("[").removesuffix("]")
+    return [*words, "--", f"{pod.user}@{host}" if pod.user else host]
+
+
+def _of_address(address: str) -> list[str]:
+    host, colon, port = address.rpartition(":")
+    if (
+        not colon
+        or not port.isdigit()
+        or host.endswith(":")
+        or (":" in host and not host.endswith("]"))
+    ):
+        host, port = address, ""
+    host = host.replace("[", "").replace("]", "")
+    if host.startswith("-"):
+        raise UsageError(f"{address!r} is no address.", "Correct the pod's host in pods.toml.")
+    return ["ssh", "-t", *(["-p", port] if port else []), "--", host]
