@@ -49,9 +49,9 @@ from tests.support.pods import Pods  # noqa: E402
 from tests.support.transports import transport  # noqa: E402
 
 from bs4_console.cli.sessions import fleet, linked  # noqa: E402
-from bs4_console.core.log_feed import LogFeed  # noqa: E402
-from bs4_console.core.log_pages import split  # noqa: E402
-from bs4_console.core.log_store import LogStore  # noqa: E402
+from bs4_console.logs.feed import LogFeed  # noqa: E402
+from bs4_console.logs.pages import split  # noqa: E402
+from bs4_console.logs.store import LogStore  # noqa: E402
 from bs4_console.pods.channel import Channel  # noqa: E402
 from bs4_console.pods.inventory import Inventory, Pod  # noqa: E402
 from bs4_console.pods.session import PodSession  # noqa: E402

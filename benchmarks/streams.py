@@ -43,8 +43,8 @@ from bs4_agent.server import Server
 from bs4_agent.streams.logs import LogStream
 from bs4_agent.streams.registry import Streams
 from bs4_agent.wire import Decoder, Frame, encode
-from bs4_console.core.log_feed import LogFeed
-from bs4_console.core.log_store import LogStore
+from bs4_console.logs.feed import LogFeed
+from bs4_console.logs.store import LogStore
 from bs4_console.pods.channel import Channel
 
 #: What writes the growing logs, as for benchmarks/screen.py.

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import pytest
 
-from bs4_console.core.log_detail import spell_out
-from bs4_console.core.log_text import present
+from bs4_console.logs.detail import spell_out
+from bs4_console.logs.text import present
 
 DEEP = b"[" * 30_000 + b"]" * 30_000
 LINES = {

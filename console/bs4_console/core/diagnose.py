@@ -20,8 +20,8 @@ from bs4_agent.detect.offline import Loose
 from bs4_agent.ledger import IncidentView
 from bs4_agent.playbooks.compiled import Library
 from bs4_console.core.playbooks import compile_all
-from bs4_console.core.sources import SOURCES, by_content, by_name
 from bs4_console.errors import UsageError
+from bs4_console.logs.sources import SOURCES, by_content, by_name
 from bs4_console.pods import reports
 
 __all__ = ["SOURCES", "diagnose"]

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bs4_console.core.log_merge import DAY, keyed, rows_of
-from bs4_console.core.log_text import clean, clock_of
+from bs4_console.logs.merge import DAY, keyed, rows_of
+from bs4_console.logs.text import clean, clock_of
 from bs4_console.pods.state import RunState
 
 #: (wall seconds, generation, offset) of the first line of each second, oldest first.

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bs4_console.core.log_store import LogStore
+from bs4_console.logs.store import LogStore
 from bs4_console.tui.app import ConsoleApp
 from bs4_console.tui.ink import text_of
 from bs4_console.tui.widgets.log_view import LogView

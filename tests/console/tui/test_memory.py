@@ -19,7 +19,7 @@ from tests.console.tui.driving import drive
 PROGRAM = """
 import os, random
 from pathlib import Path
-from bs4_console.core.log_store import LogStore
+from bs4_console.logs.store import LogStore
 from bs4_console.tui import memory
 if {settled}: memory.settle()
 stores, chance = [LogStore(16 << 20), LogStore(16 << 20)], random.Random(1)

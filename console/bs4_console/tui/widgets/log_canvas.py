@@ -20,9 +20,9 @@ from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
-from bs4_console.core.log_filter import Lens
-from bs4_console.core.log_store import MARK, LogStore, Place
-from bs4_console.core.log_text import LINE_CELLS, size_of
+from bs4_console.logs.filter import Lens
+from bs4_console.logs.store import MARK, LogStore, Place
+from bs4_console.logs.text import LINE_CELLS, size_of
 from bs4_console.tui.ink import Ink, Line, text_of
 from bs4_console.tui.remote import remote
 from bs4_console.tui.widgets import log_lines

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
-from bs4_console.core.log_filter import AND
-from bs4_console.core.log_text import LINE_CELLS
+from bs4_console.logs.filter import AND
+from bs4_console.logs.text import LINE_CELLS
 from bs4_console.tui.widgets.log_pane import LogPane
 from bs4_console.tui.words import count
 

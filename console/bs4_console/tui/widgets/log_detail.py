@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 
-from bs4_console.core.log_text import clean, plain
+from bs4_console.logs.text import clean, plain
 from bs4_console.tui.ink import Line, fold, spread, text_of
 from bs4_console.tui.screens.base import Question
 from bs4_console.tui.widgets.log_lines import Marks

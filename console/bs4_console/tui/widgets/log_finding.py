@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 from textual.worker import Worker
 
-from bs4_console.core.log_feed import LogFeed
-from bs4_console.core.log_filter import LogFilter
-from bs4_console.core.log_search import LogSearch, beside, edges_of
-from bs4_console.core.log_store import Place
+from bs4_console.logs.feed import LogFeed
+from bs4_console.logs.filter import LogFilter
+from bs4_console.logs.search import LogSearch, beside, edges_of
+from bs4_console.logs.store import Place
 from bs4_console.tui.widgets.log_window import LogWindow
 
 

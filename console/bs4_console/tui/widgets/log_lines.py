@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from bs4_console.core.log_filter import compile_pattern, find_reach
-from bs4_console.core.log_store import MARK
-from bs4_console.core.log_text import DEBUG, ERROR, SUCCESS, WARNING, present
+from bs4_console.logs.filter import compile_pattern, find_reach
+from bs4_console.logs.store import MARK
+from bs4_console.logs.text import DEBUG, ERROR, SUCCESS, WARNING, present
 from bs4_console.tui.ink import Line
 
 #: torchrun's prefix and the clock, then the level word.

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bs4_console.core.log_detail import entry, spell_out
-from bs4_console.core.log_feed import LogFeed
-from bs4_console.core.log_jump import parse, resolve
-from bs4_console.core.log_moment import written_at
-from bs4_console.core.log_store import LINE_BYTES, Place
-from bs4_console.core.log_text import clock_of, plain, size_of
 from bs4_console.errors import ConsoleError
+from bs4_console.logs.detail import entry, spell_out
+from bs4_console.logs.feed import LogFeed
+from bs4_console.logs.jump import parse, resolve
+from bs4_console.logs.store import LINE_BYTES, Place
+from bs4_console.logs.text import clock_of, plain, size_of
+from bs4_console.logs.written import written_at
 from bs4_console.tui.ink import Line
 from bs4_console.tui.widgets.log_detail import PAGE_BYTES, LogDetail, part
 from bs4_console.tui.widgets.log_finding import LogFinding

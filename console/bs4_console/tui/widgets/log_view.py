@@ -13,9 +13,9 @@ from textual.binding import Binding, BindingType
 from textual.events import Click, MouseScrollDown, MouseScrollLeft, MouseScrollRight, MouseScrollUp
 from textual.message import Message
 
-from bs4_console.core.log_filter import Lens, LogFilter, compile_pattern, find_reach
-from bs4_console.core.log_store import LogStore
-from bs4_console.core.log_text import present
+from bs4_console.logs.filter import Lens, LogFilter, compile_pattern, find_reach
+from bs4_console.logs.store import LogStore
+from bs4_console.logs.text import present
 from bs4_console.tui.ink import Line
 from bs4_console.tui.widgets import log_lines
 from bs4_console.tui.widgets.log_canvas import LogCanvas

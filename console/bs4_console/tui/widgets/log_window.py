@@ -12,10 +12,10 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.worker import Worker
 
-from bs4_console.core.log_feed import LogFeed
-from bs4_console.core.log_jump import near
-from bs4_console.core.log_store import LogStore, Place, Repeats
-from bs4_console.core.log_text import size_of
+from bs4_console.logs.feed import LogFeed
+from bs4_console.logs.jump import near
+from bs4_console.logs.store import LogStore, Place, Repeats
+from bs4_console.logs.text import size_of
 from bs4_console.tui.views.run import short, sources
 from bs4_console.tui.widgets.log_view import LogView
 from bs4_console.tui.widgets.panel import Panel

@@ -6,8 +6,8 @@ from bisect import bisect_right
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from bs4_console.core.moment import parse
 from bs4_console.errors import UsageError
+from bs4_console.logs.moment import parse
 from bs4_console.tui import status
 from bs4_console.tui.widgets.curve_data import lineage
 

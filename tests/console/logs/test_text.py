@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bs4_console.core.log_text import LINE_CELLS, clean, clock_of, level_of, plain, present
+from bs4_console.logs.text import LINE_CELLS, clean, clock_of, level_of, plain, present
 
 
 @pytest.mark.parametrize(

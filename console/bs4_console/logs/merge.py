@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from bs4_console.core.log_store import Row
-from bs4_console.core.log_text import clean, clock_of
+from bs4_console.logs.store import Row
+from bs4_console.logs.text import clean, clock_of
 
 DAY = 86400
 #: A clock that jumps by more than this has passed midnight.

@@ -8,8 +8,8 @@ import re
 import time
 from dataclasses import dataclass
 
-from bs4_console.core.log_jump import parse as place
 from bs4_console.errors import UsageError
+from bs4_console.logs.jump import parse as place
 
 EXAMPLES = "187 (a step), 14:32, 14:32:05, -15m, 2026-11-20 14:32 or now"
 _NOW = ("now", "end", "live")

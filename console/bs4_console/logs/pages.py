@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from bs4_console.core.log_filter import LogFilter
-from bs4_console.core.log_merge import rows_of
-from bs4_console.core.log_store import MARK, Row
 from bs4_console.errors import LinkError, RemoteError
+from bs4_console.logs.filter import LogFilter
+from bs4_console.logs.merge import rows_of
+from bs4_console.logs.store import MARK, Row
 
 #: Queries at a time: an agent runs four of one connection, and the session needs one for itself.
 QUERIES = 2

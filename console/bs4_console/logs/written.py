@@ -4,7 +4,7 @@ date and its pod's zone is not known.
 
 from __future__ import annotations
 
-from bs4_console.core.log_pages import LogPages, split
+from bs4_console.logs.pages import LogPages, split
 
 #: Time zones differ by multiples of this: within it, a line's own clock is true to the second.
 _ZONES_S = 900

@@ -7,10 +7,10 @@ import re
 
 import pytest
 
-from bs4_console.core import log_filter
-from bs4_console.core.log_filter import Lens, LogFilter, compile_pattern
-from bs4_console.core.log_store import CAP_BYTES, MARK, LogStore
-from bs4_console.core.log_text import level_of
+from bs4_console.logs import filter as log_filter
+from bs4_console.logs.filter import Lens, LogFilter, compile_pattern
+from bs4_console.logs.store import CAP_BYTES, MARK, LogStore
+from bs4_console.logs.text import level_of
 
 TEXT = b"".join(
     b"21:00:%02d %s line %d\n"

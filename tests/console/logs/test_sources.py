@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bs4_console.core.sources import Wrote, by_content, by_name
+from bs4_console.logs.sources import Wrote, by_content, by_name
 
 SHARED = Path(__file__).resolve().parents[4] / "shared" / "corpus"
 

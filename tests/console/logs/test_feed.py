@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from bs4_console.core.log_feed import LogFeed, gap_text
-from bs4_console.core.log_merge import keyed, rows_of, same_day
-from bs4_console.core.log_store import MARK, LogStore
 from bs4_console.errors import RemoteError, Unreachable
+from bs4_console.logs.feed import LogFeed, gap_text
+from bs4_console.logs.merge import keyed, rows_of, same_day
+from bs4_console.logs.store import MARK, LogStore
 
 
 @dataclass
@@ -129,8 +129,8 @@ class Running:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bs4_console.core.log_pages.RETRY_S", 0.01)
-    monkeypatch.setattr("bs4_console.core.log_feed.DISCOVER_S", 0.01)
+    monkeypatch.setattr("bs4_console.logs.pages.RETRY_S", 0.01)
+    monkeypatch.setattr("bs4_console.logs.feed.DISCOVER_S", 0.01)
 
 
 def numbered(first: int, last: int) -> bytes:
@@ -256,8 +256,8 @@ async def test_many_sources_keep_within_what_an_agent_allows() -> None:
 
 
 async def test_a_refusal_for_too_many_calls_is_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bs4_console.core.log_pages.BUSY_S", 0.001)
-    monkeypatch.setattr("bs4_console.core.log_feed.BUSY_S", 0.001)
+    monkeypatch.setattr("bs4_console.logs.pages.BUSY_S", 0.001)
+    monkeypatch.setattr("bs4_console.logs.feed.BUSY_S", 0.001)
     reader = Reader(
         {f"log/r/env-{i:02}": [b"21:00:%02d INFO from %d\n" % (i, i)] for i in range(8)},
         waiting_allowed=3,

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from bs4_console.core.log_moment import written_at
-from bs4_console.core.log_pages import LogPages
+from bs4_console.logs.pages import LogPages
+from bs4_console.logs.written import written_at
 
 BEGIN = 1_795_000_000.0
 #: A line of ten bytes every 7.3 s for a day.

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from bs4_console.core.log_text import clean, clock_of
+from bs4_console.logs.text import clean, clock_of
 
 #: Bytes of text one view keeps. 64 MiB is about half a million lines of 120 characters; what is
 #: older is asked from the pod again.

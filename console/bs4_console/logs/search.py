@@ -8,11 +8,11 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from bs4_console.core.log_filter import LogFilter, sought
-from bs4_console.core.log_merge import DAY, HALF
-from bs4_console.core.log_pages import LogPages, split
-from bs4_console.core.log_store import LogStore, Place
-from bs4_console.core.log_text import clock_of
+from bs4_console.logs.filter import LogFilter, sought
+from bs4_console.logs.merge import DAY, HALF
+from bs4_console.logs.pages import LogPages, split
+from bs4_console.logs.store import LogStore, Place
+from bs4_console.logs.text import clock_of
 
 #: Seconds between two looks for matches in what came since.
 AGAIN_S = 2.0

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from bs4_console.core.log_feed import LogFeed
-from bs4_console.core.log_filter import Lens, LogFilter
-from bs4_console.core.log_jump import Target, parse, resolve
-from bs4_console.core.log_merge import Side, keyed, rows_of, take_newer, take_older
-from bs4_console.core.log_pages import LogPages
-from bs4_console.core.log_search import LogSearch
-from bs4_console.core.log_store import LogStore, Repeats
 from bs4_console.errors import UsageError
-from tests.console.core.pods_logs import PodsLogs, cursor_of, texts
+from bs4_console.logs.feed import LogFeed
+from bs4_console.logs.filter import Lens, LogFilter
+from bs4_console.logs.jump import Target, parse, resolve
+from bs4_console.logs.merge import Side, keyed, rows_of, take_newer, take_older
+from bs4_console.logs.pages import LogPages
+from bs4_console.logs.search import LogSearch
+from bs4_console.logs.store import LogStore, Repeats
+from tests.console.logs.pods_logs import PodsLogs, cursor_of, texts
 
 ONE, TWO = "log/r/one", "log/r/two"
 
@@ -62,7 +62,7 @@ async def at_work(work: object) -> AsyncIterator[None]:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"IDLE_S": 0.001, "COUNT_S": 0.0, "DISCOVER_S": 0.005}.items():
-        monkeypatch.setattr(f"bs4_console.core.log_feed.{name}", value)
+        monkeypatch.setattr(f"bs4_console.logs.feed.{name}", value)
 
 
 async def test_a_filter_fetches_only_what_passes(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ async def test_a_filter_fetches_only_what_passes(tmp_path: Path) -> None:
 async def test_a_level_floor_keeps_tracebacks_also_over_the_edges_of_pages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bs4_console.core.log_pages.SIFTED_LINES", 7)
+    monkeypatch.setattr("bs4_console.logs.pages.SIFTED_LINES", 7)
     data = log("one", 200, 0, 1)
     pod, store = PodsLogs(tmp_path, {ONE: data}), LogStore()
     feed = LogFeed(pod, store, lambda: None)
@@ -111,7 +111,7 @@ async def test_a_level_floor_keeps_tracebacks_also_over_the_edges_of_pages(
 async def test_the_merged_whole_is_paged_back_to_its_start_in_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bs4_console.core.log_feed.MERGED_TAIL_LINES", 50)
+    monkeypatch.setattr("bs4_console.logs.feed.MERGED_TAIL_LINES", 50)
     data = {ONE: log("one", 700, 85_000, 7), TWO: log("two", 300, 85_003, 16)}
     pod, store = PodsLogs(tmp_path, data), LogStore(repeats=Repeats())
     feed = LogFeed(pod, store, lambda: None)
@@ -138,8 +138,8 @@ async def test_the_merged_whole_is_paged_back_to_its_start_in_order(
 async def test_a_merged_window_in_the_middle_grows_to_both_sides(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bs4_console.core.log_feed.MERGED_TAIL_LINES", 40)
-    monkeypatch.setattr("bs4_console.core.log_pages.PAGE_BYTES", 2000)
+    monkeypatch.setattr("bs4_console.logs.feed.MERGED_TAIL_LINES", 40)
+    monkeypatch.setattr("bs4_console.logs.pages.PAGE_BYTES", 2000)
     data = {ONE: log("one", 700, 85_000, 7), TWO: log("two", 300, 85_003, 16)}
     pod, store = PodsLogs(tmp_path, data), LogStore()
     feed = LogFeed(pod, store, lambda: None)
@@ -186,9 +186,9 @@ async def test_a_paused_reader_leaves_the_lines_on_the_pod_and_counts_them(tmp_p
 async def test_who_follows_and_falls_behind_goes_on_at_the_end_without_a_hole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bs4_console.core.log_feed.BEHIND_BYTES", 500_000)
-    monkeypatch.setattr("bs4_console.core.log_feed.BEHIND_READS", 1)
-    monkeypatch.setattr("bs4_console.core.log_feed.PAGE_BYTES", 10_000)
+    monkeypatch.setattr("bs4_console.logs.feed.BEHIND_BYTES", 500_000)
+    monkeypatch.setattr("bs4_console.logs.feed.BEHIND_READS", 1)
+    monkeypatch.setattr("bs4_console.logs.feed.PAGE_BYTES", 10_000)
     pod, store = PodsLogs(tmp_path, {ONE: log("one", 10, 0, 1)}), LogStore()
     feed = LogFeed(pod, store, lambda: None)
     async with at_work(feed.run([ONE])):
@@ -213,9 +213,9 @@ async def test_who_follows_and_falls_behind_goes_on_at_the_end_without_a_hole(
 async def test_what_was_paused_is_never_passed_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bs4_console.core.log_feed.BEHIND_BYTES", 1000)
-    monkeypatch.setattr("bs4_console.core.log_feed.BEHIND_READS", 1)
-    monkeypatch.setattr("bs4_console.core.log_feed.PAGE_BYTES", 1000)
+    monkeypatch.setattr("bs4_console.logs.feed.BEHIND_BYTES", 1000)
+    monkeypatch.setattr("bs4_console.logs.feed.BEHIND_READS", 1)
+    monkeypatch.setattr("bs4_console.logs.feed.PAGE_BYTES", 1000)
     pod, store = PodsLogs(tmp_path, {ONE: log("one", 10, 0, 1)}), LogStore()
     feed = LogFeed(pod, store, lambda: None, following=lambda: False)
     async with at_work(feed.run([ONE])):
@@ -258,7 +258,7 @@ async def search(pod: PodsLogs, text: str, wanted: str = "") -> LogSearch:
 async def test_all_matches_are_counted_and_those_that_come_later_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bs4_console.core.log_search.AGAIN_S", 0.001)
+    monkeypatch.setattr("bs4_console.logs.search.AGAIN_S", 0.001)
     pod = PodsLogs(tmp_path, {ONE: log("one", 1000, 0, 1), TWO: log("two", 500, 0, 1)})
     found = await search(pod, "ERROR")
     async with at_work(found.count(lambda: None)):

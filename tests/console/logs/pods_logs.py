@@ -11,7 +11,7 @@ from typing import Any
 
 from bs4_agent.streams.logs import LogStream
 from bs4_agent.streams.query import Queries
-from bs4_console.core.log_store import LogStore
+from bs4_console.logs.store import LogStore
 
 
 class PodsLogs:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from bs4_console.core.moment import Moment, parse
 from bs4_console.errors import UsageError
+from bs4_console.logs.moment import Moment, parse
 
 #: 2026-11-20 03:12:41 in the zone of the tests.
 END = 1795144361.0

@@ -8,8 +8,8 @@ import json
 import re
 
 from bs4_agent.foreign_json import ForeignJsonError, loads
-from bs4_console.core.log_store import LogStore
-from bs4_console.core.log_text import clock_of, level_of
+from bs4_console.logs.store import LogStore
+from bs4_console.logs.text import clock_of, level_of
 
 #: Lines looked at before and behind one line for the entry it belongs to.
 AROUND = 500

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
-from bs4_console.core.log_store import MARK, Block, LogStore
-from bs4_console.core.log_text import LEVELS, level_of
+from bs4_console.logs.store import MARK, Block, LogStore
+from bs4_console.logs.text import LEVELS, level_of
 
 #: Bytes of a line that an expression looks at as a filter, and when something is looked for: one
 #: over an unbounded line is how Toolong hangs (its issue 55). A text is found in the whole of a

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from bs4_console.core.log_merge import DAY
-from bs4_console.core.log_pages import LogPages
-from bs4_console.core.log_search import shortest
-from bs4_console.core.log_store import LogStore
 from bs4_console.errors import UsageError
+from bs4_console.logs.merge import DAY
+from bs4_console.logs.pages import LogPages
+from bs4_console.logs.search import shortest
+from bs4_console.logs.store import LogStore
 
 #: Lines around the current one among which each source's place is looked for.
 NEAR_LINES = 5000

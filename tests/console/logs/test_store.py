@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bs4_console.core.log_store import LINE_BYTES, MARK, OPEN_BYTES, OPEN_TOTAL, LogStore, Repeats
-from bs4_console.core.log_text import size_of
+from bs4_console.logs.store import LINE_BYTES, MARK, OPEN_BYTES, OPEN_TOTAL, LogStore, Repeats
+from bs4_console.logs.text import size_of
 
 LINES = b"".join(
     b"21:36:59 INFO line %06d of the trainer's log, as long as such lines are, more or less\n" % i

@@ -13,11 +13,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from bs4_console.core.log_filter import LogFilter
-from bs4_console.core.log_merge import Side, from_a_head, keyed, same_day, take_newer, take_older
-from bs4_console.core.log_pages import BUSY_S, INSIDE, PAGE_BYTES, Back, LogPages, LogReader, split
-from bs4_console.core.log_store import MARK, LogStore, Row
 from bs4_console.errors import RemoteError
+from bs4_console.logs.filter import LogFilter
+from bs4_console.logs.merge import Side, from_a_head, keyed, same_day, take_newer, take_older
+from bs4_console.logs.pages import BUSY_S, INSIDE, PAGE_BYTES, Back, LogPages, LogReader, split
+from bs4_console.logs.store import MARK, LogStore, Row
 
 #: Lines fetched of each stream on opening: a few screens, and enough for the merge to be in order.
 TAIL_LINES = 2000
