@@ -26,8 +26,8 @@ from typing import Any
 
 import yaml
 
-from bs4_console.core.patterns import literals
-from bs4_console.core.playbooks import lint
+from bs4_console.failures.patterns import literals
+from bs4_console.failures.playbooks import lint
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULT = ROOT / "benchmarks" / "results" / "diagnose.json"

@@ -24,7 +24,7 @@ from bs4_agent.detect import offline
 from bs4_agent.detect.engine import Engine
 from bs4_agent.detect.facts import Finding
 from bs4_agent.playbooks.compiled import Library, Playbook
-from bs4_console.core.playbooks import compile_all
+from bs4_console.failures.playbooks import compile_all
 
 DEFAULT = Path(__file__).resolve().parents[2] / "shared" / "corpus" / "incidents"
 #: Classes of real logs, of which so many must be named right, in percent.

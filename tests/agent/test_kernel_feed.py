@@ -18,7 +18,7 @@ from bs4_agent.detect.engine import Engine
 from bs4_agent.kernel_feed import FIRST_PIDNS, KernelFeed
 from bs4_agent.playbooks.compiled import Library
 from bs4_agent.telemetry.kernel import KernelLog
-from bs4_console.core.playbooks import compile_all
+from bs4_console.failures.playbooks import compile_all
 from tests.agent.facts import facts, healthy, member, spec
 
 _KILL = "Memory cgroup out of memory: Killed process {pid} (python) total-vm:1kB, anon-rss:1kB"

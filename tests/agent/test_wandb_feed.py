@@ -19,7 +19,7 @@ from bs4_agent.streams.segments import SegmentStream
 from bs4_agent.trainers import registry
 from bs4_agent.trainers.base import LaunchSpec
 from bs4_agent.wandb_feed import EVERY_S, WandbFeed
-from bs4_console.core.playbooks import compile_all
+from bs4_console.failures.playbooks import compile_all
 from tests.agent.facts import facts, healthy
 
 RETRY = (

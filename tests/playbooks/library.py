@@ -20,7 +20,7 @@ from bs4_agent.detect.facts import Facts
 from bs4_agent.playbooks.compiled import Library, Playbook
 from bs4_agent.trainers import lines, registry
 from bs4_console.assets import find
-from bs4_console.core.playbooks import compile_all, lint
+from bs4_console.failures.playbooks import compile_all, lint
 from tests.playbooks import facts as facts_package
 from tests.playbooks.facts import case
 

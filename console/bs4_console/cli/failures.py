@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from bs4_console.core.playbooks import lint
-from bs4_console.core.step_words import sentence
+from bs4_console.failures.playbooks import lint
+from bs4_console.failures.step_words import sentence
 
 FAMILIES = {
     "inference": "Inference",

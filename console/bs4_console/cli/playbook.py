@@ -12,9 +12,9 @@ from typing import Any
 from bs4_console.cli.actions import act, exit_code
 from bs4_console.cli.output import complain, emit, plan_text, table
 from bs4_console.cli.sessions import ask, is_terminal, linked, to_act_on
-from bs4_console.core.playbooks import lint
-from bs4_console.core.step_words import sentence
 from bs4_console.errors import FINDING, REFUSED, NotApplicableError, RefusedError, UsageError
+from bs4_console.failures.playbooks import lint
+from bs4_console.failures.step_words import sentence
 from bs4_console.pods.inventory import Inventory
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import PlanView

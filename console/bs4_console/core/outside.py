@@ -161,7 +161,7 @@ def _engine() -> Engine:
 @functools.cache
 def _playbooks() -> list[Any]:
     from bs4_agent.playbooks.compiled import Library
-    from bs4_console.core.playbooks import compile_all
+    from bs4_console.failures.playbooks import compile_all
 
     return [
         playbook

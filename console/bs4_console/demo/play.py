@@ -10,11 +10,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from bs4_console.core.playbooks import lint
 from bs4_console.demo import person, witness
 from bs4_console.demo.scenario import Scenario
 from bs4_console.demo.stage import Stage, staged
 from bs4_console.errors import NotApplicableError
+from bs4_console.failures.playbooks import lint
 from bs4_console.pods.state import IncidentView
 
 DETECT_S = 90.0

@@ -160,7 +160,7 @@ def link_incidents(
 def _known() -> dict[str, Playbook]:
     # A check of pods that answer needs no playbook, and starts sooner without them.
     from bs4_agent.playbooks.compiled import Library
-    from bs4_console.core.playbooks import compile_all
+    from bs4_console.failures.playbooks import compile_all
 
     return {
         playbook.id: playbook

@@ -98,7 +98,7 @@ def compiled_playbooks() -> bytes:
     """playbooks.json: every playbook of this console, validated, as the agent reads them."""
     # Here, because an installed console, which reads the finished file, should not load the YAML
     # and schema machinery (0.1 s).
-    from bs4_console.core.playbooks import compile_all
+    from bs4_console.failures.playbooks import compile_all
 
     return compile_all()
 

@@ -26,7 +26,7 @@ from bs4_agent.telemetry.gpus import open_gpus
 from bs4_agent.telemetry.guard import GuardedGpus
 from bs4_agent.telemetry.processes import ProcessTable
 from bs4_agent.trainers.base import LaunchSpec
-from bs4_console.core.playbooks import compile_all
+from bs4_console.failures.playbooks import compile_all
 from tests.agent.runs.practice import PracticeTrainer, until
 
 RUN = "demo"

@@ -9,7 +9,7 @@ from typing import Any
 
 from bs4_agent.detect.engine import Engine
 from bs4_agent.playbooks.compiled import Library, Playbook
-from bs4_console.core.playbooks import _compile
+from bs4_console.failures.playbooks import _compile
 
 BASE = {
     "title": "T",

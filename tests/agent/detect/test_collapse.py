@@ -14,7 +14,7 @@ from bs4_agent.detect.engine import Engine
 from bs4_agent.detect.facts import LogEvent, RunFacts, Side
 from bs4_agent.playbooks.compiled import Library
 from bs4_agent.trainers.lines import parse
-from bs4_console.core.playbooks import compile_all
+from bs4_console.failures.playbooks import compile_all
 from tests.agent.facts import NOW, event, facts, healthy, member
 
 HOUR_S = 3600

@@ -12,7 +12,7 @@ import pytest
 from bs4_agent.detect import offline
 from bs4_agent.detect.engine import Engine
 from bs4_agent.playbooks.compiled import Library
-from bs4_console.core.playbooks import compile_all
+from bs4_console.failures.playbooks import compile_all
 
 OLD, NEW = "prime-rl-2026-01", "prime-rl"
 READY = "INFO:     Application startup complete.\n"

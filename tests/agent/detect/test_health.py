@@ -13,8 +13,8 @@ from bs4_agent.detect.facts import Finding, LogEvent
 from bs4_agent.runs.history import KEPT, History
 from bs4_agent.trainers import registry
 from bs4_agent.trainers.base import Event
-from bs4_console.core import health
 from bs4_console.errors import UsageError
+from bs4_console.failures import health
 from tests.agent.facts import NOW, facts, healthy
 from tests.playbooks.library import library
 

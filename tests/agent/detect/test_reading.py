@@ -22,7 +22,7 @@ from bs4_agent.detect.engine import Engine
 from bs4_agent.detect.tracks import MANY
 from bs4_agent.playbooks.compiled import Library
 from bs4_agent.trainers import registry
-from bs4_console.core.playbooks import compile_all
+from bs4_console.failures.playbooks import compile_all
 from tests.agent.detect.compiled import engine, library, playbook
 
 CASES = Path(__file__).resolve().parents[2] / "playbooks" / "cases"

@@ -13,8 +13,8 @@ from bs4_agent.detect.shapes import Shapes
 from bs4_agent.detect.sieve import Sieve
 from bs4_agent.detect.signatures import Expression
 from bs4_agent.trainers import registry
-from bs4_console.core.patterns import literals, relaxed
-from bs4_console.core.playbooks import lint
+from bs4_console.failures.patterns import literals, relaxed
+from bs4_console.failures.playbooks import lint
 
 PATTERNS = (
     r"^Step \d+ \|",

@@ -9,7 +9,7 @@ import dataclasses
 from bs4_agent.detect.engine import Engine
 from bs4_agent.playbooks.compiled import Library
 from bs4_agent.trainers.lines import parse
-from bs4_console.core.playbooks import compile_all
+from bs4_console.failures.playbooks import compile_all
 from tests.agent.facts import NOW, event, facts, healthy
 
 _REFUSED = 'INFO:     127.0.0.1:40012 - "POST /update_weights HTTP/1.1" 500 Internal Server Error'

@@ -22,7 +22,7 @@ from bs4_agent.playbooks.compiled import Library, Playbook
 from bs4_agent.playbooks.steps import STEPS
 from bs4_agent.playbooks.world import Context
 from bs4_agent.streams.segments import SegmentStream
-from bs4_console.core.playbooks import compile_all
+from bs4_console.failures.playbooks import compile_all
 from tests.agent.facts import checkpoint
 from tests.agent.playbooks.test_steps import KEY, World
 

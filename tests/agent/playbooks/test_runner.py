@@ -19,7 +19,7 @@ from bs4_agent.playbooks.compiled import Library
 from bs4_agent.playbooks.runner import Runner
 from bs4_agent.streams.segments import SegmentStream
 from bs4_agent.trainers.base import Checkpoint
-from bs4_console.core.playbooks import compile_all
+from bs4_console.failures.playbooks import compile_all
 from tests.agent.facts import healthy, layout, trained
 
 LIBRARY = Library(compile_all())

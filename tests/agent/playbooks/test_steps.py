@@ -26,7 +26,7 @@ from bs4_agent.playbooks.world import Context
 from bs4_agent.runs.model import Member
 from bs4_agent.streams.segments import SegmentStream
 from bs4_agent.trainers.base import Checkpoint
-from bs4_console.core.playbooks import compile_all, lint
+from bs4_console.failures.playbooks import compile_all, lint
 from tests.agent.facts import healthy, identity, layout, member, spec, trained
 
 KEY = "01J00000000000000000000000"
@@ -468,7 +468,7 @@ def test_every_relaunch_archives_and_moves_before_it(tmp_path: Path) -> None:
 
 
 def test_every_step_of_the_schema_is_one_of_the_agents() -> None:
-    from bs4_console.core.playbooks import schema
+    from bs4_console.failures.playbooks import schema
 
     assert set(schema()["properties"]["fix"]["items"]["properties"]) == set(STEPS)
     assert set(schema()["properties"]["verify"]["properties"]) == set(VERIFIERS)

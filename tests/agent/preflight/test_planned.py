@@ -15,7 +15,7 @@ from bs4_agent.playbooks.compiled import Library
 from bs4_agent.preflight import look, planned
 from bs4_agent.trainers import registry
 from bs4_agent.trainers.base import LaunchSpec
-from bs4_console.core import playbooks
+from bs4_console.failures import playbooks
 from tests.agent.facts import facts, healthy
 
 OLD = "prime-rl-2026-01"

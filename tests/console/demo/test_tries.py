@@ -15,12 +15,12 @@ import benchmarks.tries as benchmark
 import pytest
 
 import bs4_console.demo as demo
-from bs4_console.core.playbooks import lint
 from bs4_console.demo import disks, limits, tree
 from bs4_console.demo.scenario import BOTH, VERL
 from bs4_console.demo.scenarios import SCENARIOS
 from bs4_console.demo.tries import TRIES, UNTRIED, choose, failures, summary
 from bs4_console.errors import NotApplicableError, UsageError
+from bs4_console.failures.playbooks import lint
 
 MINIATURE = Path(demo.__file__).parent / "miniature"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bs4_console.core import health
+from bs4_console.failures import health
 from bs4_console.tui.app import ConsoleApp
 from bs4_console.tui.ink import text_of, width_of
 from bs4_console.tui.widgets import curves

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from bs4_console.assets import find
-from bs4_console.core.step_words import sentence
+from bs4_console.failures.step_words import sentence
 from bs4_console.tui.views.plan import verify_words
 
 #: A pod names the playbook; a name becomes a path here, so it may be nothing but a name.

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from bs4_console.core import health
 from bs4_console.errors import ConsoleError
+from bs4_console.failures import health
 from bs4_console.tui.widgets.curve_data import MOST, TITLES, Band, Other, curves, overtaken_attempts
 from bs4_console.tui.widgets.curve_view import WEIGHTS, CurveView
 from bs4_console.tui.widgets.curves import span

@@ -17,11 +17,18 @@ from bs4_agent.detect import detectors, signatures
 from bs4_agent.detect.detectors import DETECTORS
 from bs4_agent.playbooks.compiled import canonical
 from bs4_console.assets import find
-from bs4_console.core import patterns
-from bs4_console.core.compiled_cache import cached
-from bs4_console.core.health import with_ranges
-from bs4_console.core.patterns import MIN_LITERAL, Refused, check_cost, groups, literals, relaxed
 from bs4_console.errors import UsageError
+from bs4_console.failures import patterns
+from bs4_console.failures.compiled_cache import cached
+from bs4_console.failures.health import with_ranges
+from bs4_console.failures.patterns import (
+    MIN_LITERAL,
+    Refused,
+    check_cost,
+    groups,
+    literals,
+    relaxed,
+)
 
 #: What only a person reads: it stays here, the agent has 30 MB for everything.
 _FOR_PEOPLE = frozenset({"looks_like", "explanation", "prevent", "sources", "advice", "leads_to"})

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bs4_console.core import compiled_cache
+from bs4_console.failures import compiled_cache
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import re
 import pytest
 
 from bs4_agent.detect.signatures import FLAGS, LINE_CAP
-from bs4_console.core.patterns import Refused, check_cost, literals
+from bs4_console.failures.patterns import Refused, check_cost, literals
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_needs(pattern, needs):
 
 def test_every_match_holds_one_of_its_needs():
     """Of the shipped patterns, on lines made from their own pieces."""
-    from bs4_console.core.playbooks import lint
+    from bs4_console.failures.playbooks import lint
 
     rng = random.Random(3)
     good, _ = lint()

@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from bs4_agent.playbooks.compiled import Library
-from bs4_console.core.playbooks import compile_all, lint
 from bs4_console.errors import UsageError
+from bs4_console.failures.playbooks import compile_all, lint
 
 BASE: dict[str, Any] = {
     "id": "x",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bs4_console.core.playbooks import schema
-from bs4_console.core.step_words import SENTENCES, sentence
+from bs4_console.failures.playbooks import schema
+from bs4_console.failures.step_words import SENTENCES, sentence
 
 
 def test_every_kind_of_step_has_words() -> None:
