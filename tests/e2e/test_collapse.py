@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bs4_console.core.diagnose import diagnose
+from bs4_console.checks.diagnose import diagnose
 from bs4_console.core.fleet import Fleet
 from bs4_console.demo import faults
 from bs4_console.demo.scenario import train

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bs4_console.core.diagnose import diagnose
+from bs4_console.checks.diagnose import diagnose
 from bs4_console.demo import faults
 from bs4_console.demo.scenario import BOTH, train
 from bs4_console.demo.stage import Stage, staged

@@ -20,7 +20,7 @@ from bs4_agent.ledger import Ledger
 from bs4_agent.runs import trash
 from bs4_agent.runs.runlog import RunLog
 from bs4_agent.trainers.base import Event
-from bs4_console.core.diagnose import diagnose
+from bs4_console.checks.diagnose import diagnose
 from bs4_console.pods import mirror, records, reports
 from tests.agent.actions.stopping import RUN, StoppingAgent
 from tests.console.pods.test_reports import HEAD, JOURNAL, MEMBERS, archive

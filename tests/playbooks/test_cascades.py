@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from bs4_console.core.diagnose import diagnose
+from bs4_console.checks.diagnose import diagnose
 
 OOM_KILL = (
     "[Wed Nov 12 10:11:12 2025] Memory cgroup out of memory: Killed process 4100 ({name}) "

@@ -31,7 +31,7 @@ from bs4_agent.runs.stop import StopRun
 from bs4_agent.scope import Scope
 from bs4_agent.telemetry.processes import ProcessTable
 from bs4_agent.trainers.base import LaunchSpec
-from bs4_console.core.diagnose import diagnose
+from bs4_console.checks.diagnose import diagnose
 from bs4_console.failures.playbooks import compile_all
 from tests.agent.runs.practice import ListJournal, until
 from tests.vllm.figures import Figures

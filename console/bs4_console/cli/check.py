@@ -10,11 +10,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from bs4_console.checks.outside import ask
+from bs4_console.checks.verdict import OK, UNKNOWN, WORDS, Verdict, aggregate, judge, unreachable
 from bs4_console.cli.output import clock, complain, emit
 from bs4_console.cli.sessions import linked, pods, session
-from bs4_console.core.check import OK, UNKNOWN, WORDS, Verdict, aggregate, judge, unreachable
 from bs4_console.core.lost_look import beside_the_link
-from bs4_console.core.outside import ask
 from bs4_console.errors import ConsoleError, UsageError, described
 from bs4_console.pods.inventory import Pod
 from bs4_console.pods.state import PodState
@@ -108,14 +108,14 @@ def _show(verdicts: Sequence[Verdict], form: str) -> None:
             pods=[verdict.as_dict() for verdict in verdicts],
         )
         return
-    from bs4_console.core.check_formats import FORMATS
+    from bs4_console.checks.formats import FORMATS
 
     # A pod can send half a surrogate pair, which no terminal and no file takes.
     sys.stdout.write(FORMATS[form](verdicts).encode("utf-8", "replace").decode())
 
 
 def _files(options: argparse.Namespace) -> list[Verdict]:
-    from bs4_console.core.check_files import judge_files
+    from bs4_console.checks.on_files import judge_files
 
     return [judge_files(Path(path), options.source, options.trainer) for path in options.paths]
 
@@ -154,10 +154,10 @@ def _kept(pod: Pod) -> PodState:
 
 
 async def _watch(options: argparse.Namespace) -> int:
-    from bs4_console.core.check_transitions import Notice
-    from bs4_console.core.check_watch import Judged, WatchedFiles, WatchedPod, watch
-    from bs4_console.core.notify import channels
-    from bs4_console.core.notify_send import Notifier
+    from bs4_console.checks.delivery import Notifier
+    from bs4_console.checks.recipients import channels
+    from bs4_console.checks.transitions import Notice
+    from bs4_console.checks.watch import Judged, WatchedFiles, WatchedPod, watch
 
     if options.format not in ("text", "json"):
         raise UsageError(
@@ -202,10 +202,10 @@ async def _watch(options: argparse.Namespace) -> int:
 
 async def _test_channels() -> int:
     """CRITICAL when a channel did not take the message, UNKNOWN when there is none."""
-    from bs4_console.core.check import CRITICAL
-    from bs4_console.core.check_transitions import Notice
-    from bs4_console.core.notify import channels
-    from bs4_console.core.notify_send import NotSent, send
+    from bs4_console.checks.delivery import NotSent, send
+    from bs4_console.checks.recipients import channels
+    from bs4_console.checks.transitions import Notice
+    from bs4_console.checks.verdict import CRITICAL
 
     known = channels()
     if not known:

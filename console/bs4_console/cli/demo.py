@@ -101,7 +101,7 @@ async def _printed() -> int:
     """Without a terminal: the status of the three pods once their runs train, as `check` says
     it.
     """
-    from bs4_console.core.check import judge
+    from bs4_console.checks.verdict import judge
     from bs4_console.demo.three import three_pods
 
     async with three_pods() as practice:

@@ -7,8 +7,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from bs4_console.checks.diagnose import SOURCES, diagnose
 from bs4_console.cli.output import emit
-from bs4_console.core.diagnose import SOURCES, diagnose
 from bs4_console.errors import FINDING
 
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 
+from bs4_console.checks.verdict import UNKNOWN, WORDS
 from bs4_console.cli.output import emit
 from bs4_console.cli.sessions import linked, pods
-from bs4_console.core.check import UNKNOWN, WORDS
 from bs4_console.core.launch import HOMES, TRAINERS
 from bs4_console.core.preflight import Check, Preflight, Wanted, examine
 from bs4_console.core.preflight_check import VERL

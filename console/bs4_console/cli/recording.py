@@ -18,7 +18,7 @@ async def show(session: RecordedSession, why: str, *, headless: bool, as_json: b
         app = configured(Fleet([session]), read_only=True, practice=True)
         await app.run_async()
         return app.return_code or 0
-    from bs4_console.core.check import WORDS, judge
+    from bs4_console.checks.verdict import WORDS, judge
 
     await session.synced()
     verdict = judge(session.state)

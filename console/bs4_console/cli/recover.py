@@ -220,7 +220,7 @@ async def controller_of(
     options: argparse.Namespace, config: RunConfig
 ) -> AsyncIterator[Controller]:
     """One run's controller, alone on this machine."""
-    from bs4_console.core import outside
+    from bs4_console.checks import outside
     from bs4_console.core.controller import Controller
     from bs4_console.core.controller_hands import RealHands
     from bs4_console.core.controller_state import Records, Where

@@ -7,7 +7,7 @@ import functools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from bs4_console.core.outside import Lookout
+from bs4_console.checks.outside import Lookout
 from bs4_console.errors import ConsoleError, SessionFailed
 from bs4_console.pods.inventory import Inventory, Pod
 from bs4_console.pods.inventory_watch import InventoryWatch

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from bs4_console.checks.verdict import CRITICAL, OK, UNKNOWN, WARNING
 from bs4_console.core import (
     preflight_config,
     preflight_host,
@@ -21,7 +22,6 @@ from bs4_console.core import (
     preflight_services,
     preflight_stack,
 )
-from bs4_console.core.check import CRITICAL, OK, UNKNOWN, WARNING
 from bs4_console.core.preflight_ask import Asks, name_of, sliced
 from bs4_console.core.preflight_check import Check, State, Wanted, number
 from bs4_console.errors import NotApplicableError, RemoteError

@@ -192,7 +192,7 @@ class PodState:
     streams: list[str] = field(default_factory=list)
     links: Links = field(default_factory=Links)
     sights: dict[str, Sight] = field(default_factory=dict)
-    """By run, what W&B said at the last look (core/outside.py); empty where nobody asked."""
+    """By run, what W&B said at the last look (checks/outside.py); empty where nobody asked."""
     unseen: tuple[str, ...] = ()
     """What W&B could not be asked at that look, and why, as phrases."""
     provider: Sight | None = None

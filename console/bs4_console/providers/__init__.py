@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 import httpx
 
-from bs4_console.core.notify import Secret as Secret
+from bs4_console.checks.recipients import Secret as Secret
 from bs4_console.errors import UsageError
 from bs4_console.providers import keys
 from bs4_console.providers.base import Provider

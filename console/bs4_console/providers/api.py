@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 
-from bs4_console.core.notify import Secret
+from bs4_console.checks.recipients import Secret
 from bs4_console.providers.errors import (
     BadAnswer,
     InDoubt,

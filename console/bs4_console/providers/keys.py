@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from bs4_console import files, locations
-from bs4_console.core.notify import Secret
+from bs4_console.checks.recipients import Secret
 from bs4_console.errors import UsageError
 from bs4_console.providers.errors import NoKey
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import httpx
 
-from bs4_console.core.notify import Secret
+from bs4_console.checks.recipients import Secret
 from bs4_console.providers import gpus
 from bs4_console.providers.api import Api
 from bs4_console.providers.base import (

@@ -16,9 +16,9 @@ from xml.etree import ElementTree
 
 import pytest
 
+from tests.console.checks import prom as strict
+from tests.console.checks.receiver import receiving
 from tests.console.cli.conftest import Console, Practice
-from tests.console.core import prom as strict
-from tests.console.core.receiver import receiving
 
 _PERF = re.compile(r"('[^'=]+'|[^ '=]+)=[0-9.]+(s|%|B)?(;[0-9.]*){0,4}")
 

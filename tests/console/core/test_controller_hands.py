@@ -19,13 +19,13 @@ from bs4_agent.checkpoints.remote.b2 import B2Store
 from bs4_agent.checkpoints.remote.layout import Layout
 from bs4_agent.ids import ulid
 from bs4_console import providers
+from bs4_console.checks.recipients import Secret
 from bs4_console.core.controller_config import RunConfig
 from bs4_console.core.controller_hands import KeyedBook, RealHands
 from bs4_console.core.controller_state import Where
 from bs4_console.core.controller_terms import Absent, Doubt
 from bs4_console.core.lease import Grant, Lease, LeaseHeld
 from bs4_console.core.lost_look import beside_the_link
-from bs4_console.core.notify import Secret
 from bs4_console.core.provision import Patience, Provisioner
 from bs4_console.demo.b2.server import B2Server
 from bs4_console.demo.cloud import Cloud, running

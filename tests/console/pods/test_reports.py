@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bs4_console.core.diagnose import diagnose
+from bs4_console.checks.diagnose import diagnose
 from bs4_console.errors import UsageError
 from bs4_console.pods import reports
 from bs4_console.pods.recorded import RecordedSession

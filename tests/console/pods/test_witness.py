@@ -10,7 +10,7 @@ import pytest
 
 from bs4_agent.playbooks.compiled import Library
 from bs4_console import errors
-from bs4_console.core.check import UNKNOWN, unreachable
+from bs4_console.checks.verdict import UNKNOWN, unreachable
 from bs4_console.failures.playbooks import compile_all
 from bs4_console.pods.witness import LINK_FAILURES, link_incidents
 

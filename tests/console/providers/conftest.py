@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from bs4_console import providers
-from bs4_console.core.notify import Secret
+from bs4_console.checks.recipients import Secret
 from bs4_console.demo import cloud as clouds
 from bs4_console.demo.cloud import Cloud
 from bs4_console.providers.base import Provider

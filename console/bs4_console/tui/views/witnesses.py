@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bs4_console.core.outside import beside_the_pod
+from bs4_console.checks.outside import beside_the_pod
 from bs4_console.pods.witness import without_the_pod
 from bs4_console.tui import status, words
 from bs4_console.tui.ink import Line, cut, fold, width_of

@@ -23,7 +23,7 @@ from bs4_console.pods.witness import FRESH_S, Sight, ago
 if TYPE_CHECKING:
     from bs4_agent.detect.engine import Engine
     from bs4_agent.detect.facts import Facts
-    from bs4_console.core.wandb import WandbApi
+    from bs4_console.checks.wandb import WandbApi
 
 #: Between two looks of a console that stays open.
 EVERY_S = 60.0
@@ -76,7 +76,7 @@ def _matters(run: RunState) -> bool:
 
 async def look(pod: PodState, api: WandbApi) -> Outside:
     """Ask W&B about each of the pod's runs, at once."""
-    from bs4_console.core.wandb import WandbWitness
+    from bs4_console.checks.wandb import WandbWitness
 
     witnesses = {run.name: WandbWitness(api, run.name, run.view.tracked) for run in watched(pod)}
     sights = dict(
@@ -101,7 +101,7 @@ async def ask(pod: PodState) -> Outside:
     """
     if not watched(pod):
         return Outside()
-    from bs4_console.core.wandb import WandbApi, account
+    from bs4_console.checks.wandb import WandbApi, account
 
     try:
         known = account()

@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from bs4_console.core.check import WORDS, Verdict, aggregate, judge, unreachable
-from bs4_console.core.check_files import judge_files
-from bs4_console.core.check_transitions import Notice, Transitions
-from bs4_console.core.outside import ask
+from bs4_console.checks.on_files import judge_files
+from bs4_console.checks.outside import ask
+from bs4_console.checks.transitions import Notice, Transitions
+from bs4_console.checks.verdict import WORDS, Verdict, aggregate, judge, unreachable
 from bs4_console.errors import ConsoleError
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.witness import link_incidents

@@ -8,7 +8,16 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from xml.etree import ElementTree
 
-from bs4_console.core.check import CRITICAL, OK, UNKNOWN, WARNING, WORDS, Sample, Verdict, aggregate
+from bs4_console.checks.verdict import (
+    CRITICAL,
+    OK,
+    UNKNOWN,
+    WARNING,
+    WORDS,
+    Sample,
+    Verdict,
+    aggregate,
+)
 
 NO_POD = "no pod is in the inventory; add one with `bs4-console pods add`"
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from bs4_console.core.check import CRITICAL, OK, UNKNOWN, WARNING, WORDS, Verdict
-from bs4_console.core.check_transitions import Notice, Transitions
+from bs4_console.checks.transitions import Notice, Transitions
+from bs4_console.checks.verdict import CRITICAL, OK, UNKNOWN, WARNING, WORDS, Verdict
 
 LETTERS = {"o": OK, "w": WARNING, "u": UNKNOWN, "c": CRITICAL}
 

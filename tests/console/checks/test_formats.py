@@ -8,10 +8,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from bs4_console.core.check import CRITICAL, OK, UNKNOWN, WARNING, Verdict, judge, unreachable
-from bs4_console.core.check_formats import github, junit, prom, text
-from tests.console.core import prom as strict
-from tests.console.core.test_check import FAILED, GPU, STARTED, disk, incident, pod
+from bs4_console.checks.formats import github, junit, prom, text
+from bs4_console.checks.verdict import CRITICAL, OK, UNKNOWN, WARNING, Verdict, judge, unreachable
+from tests.console.checks import prom as strict
+from tests.console.checks.test_verdict import FAILED, GPU, STARTED, disk, incident, pod
 
 NASTY = 'a"b\\c\nd::error::x%\x07\ud800'
 

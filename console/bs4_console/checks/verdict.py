@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from bs4_console.core.outside import Outside, beside_the_pod
+from bs4_console.checks.outside import Outside, beside_the_pod
 from bs4_console.pods.state import STALE_S, PodState, RunState
 from bs4_console.pods.witness import without_the_pod
 

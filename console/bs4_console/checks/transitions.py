@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bs4_console.core.check import CRITICAL, OK, UNKNOWN, WORDS, Verdict, aggregate, worse
+from bs4_console.checks.verdict import CRITICAL, OK, UNKNOWN, WORDS, Verdict, aggregate, worse
 
 
 @dataclass(frozen=True)

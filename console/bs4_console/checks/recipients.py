@@ -18,7 +18,7 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from bs4_console import locations
-from bs4_console.core.check import CRITICAL, UNKNOWN, WARNING, worse
+from bs4_console.checks.verdict import CRITICAL, UNKNOWN, WARNING, worse
 from bs4_console.errors import UsageError
 
 KINDS = ("webhook", "ntfy", "healthchecks", "apprise")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bs4_console.core.check import CRITICAL, OK, UNKNOWN, WARNING
-from bs4_console.core.notify import Channel, Secret, channels
+from bs4_console.checks.recipients import Channel, Secret, channels
+from bs4_console.checks.verdict import CRITICAL, OK, UNKNOWN, WARNING
 from bs4_console.errors import UsageError
 
 TOKEN = "s3cr3t-T0ken"  # noqa: S105 (what must not be shown)

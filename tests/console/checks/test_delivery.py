@@ -11,13 +11,13 @@ import socket
 
 import pytest
 
-from bs4_console.core import notify_send
-from bs4_console.core.check import CRITICAL, OK, WARNING
-from bs4_console.core.check_transitions import Notice
-from bs4_console.core.notify import Channel, Secret
-from bs4_console.core.notify_send import Notifier, NotSent, send
+from bs4_console.checks import delivery
+from bs4_console.checks.delivery import Notifier, NotSent, send
+from bs4_console.checks.recipients import Channel, Secret
+from bs4_console.checks.transitions import Notice
+from bs4_console.checks.verdict import CRITICAL, OK, WARNING
 from bs4_console.errors import UsageError
-from tests.console.core.receiver import receiving
+from tests.console.checks.receiver import receiving
 
 TOKEN = "s3cr3t-T0ken"  # noqa: S105 (what must not be shown)
 BAD = Notice(
@@ -148,7 +148,7 @@ async def test_one_receiver_that_fails_does_not_keep_the_others_waiting_or_silen
 
 
 async def test_what_waits_is_bounded_and_the_loss_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(notify_send, "KEPT", 2)
+    monkeypatch.setattr(delivery, "KEPT", 2)
     said: list[str] = []
     notifier = Notifier([channel("webhook", f"http://127.0.0.1:{closed_port()}/")], said.append)
     await notifier.tell([BAD, BAD, GOOD], OK, "")
@@ -164,7 +164,7 @@ def test_a_redirect_is_not_followed() -> None:
 
 
 def test_a_receiver_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(notify_send, "TIMEOUT_S", 0.2)
+    monkeypatch.setattr(delivery, "TIMEOUT_S", 0.2)
     with receiving(hanging=True) as at, pytest.raises(NotSent, match="did not answer within"):
         send(channel("webhook", at.url("/")), BAD)
 

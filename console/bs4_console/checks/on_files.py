@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from bs4_console.core.check import OK, Found, Verdict, level_of, unreachable, verdict
-from bs4_console.core.diagnose import diagnose
+from bs4_console.checks.diagnose import diagnose
+from bs4_console.checks.verdict import OK, Found, Verdict, level_of, unreachable, verdict
 from bs4_console.errors import UsageError
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from bs4_console.core.check import CRITICAL, OK, UNKNOWN, Verdict
-from bs4_console.core.check_transitions import Notice
-from bs4_console.core.check_watch import WatchedFiles, summary, watch
-from bs4_console.core.notify import Channel, Secret
-from bs4_console.core.notify_send import Notifier
-from tests.console.core.receiver import receiving
+from bs4_console.checks.delivery import Notifier
+from bs4_console.checks.recipients import Channel, Secret
+from bs4_console.checks.transitions import Notice
+from bs4_console.checks.verdict import CRITICAL, OK, UNKNOWN, Verdict
+from bs4_console.checks.watch import WatchedFiles, summary, watch
+from tests.console.checks.receiver import receiving
 
 WELL = "12:00:01     INFO Starting\n"
 ILL = WELL + "12:00:03    ERROR Error: Inference failed with exit code 1\n"

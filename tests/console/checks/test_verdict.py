@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bs4_console.core.check import (
+from bs4_console.checks.verdict import (
     CRITICAL,
     OK,
     UNKNOWN,

@@ -17,9 +17,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from bs4_console import __version__
-from bs4_console.core.check import CRITICAL, OK, UNKNOWN, WARNING, WORDS
-from bs4_console.core.check_transitions import Notice
-from bs4_console.core.notify import Channel
+from bs4_console.checks.recipients import Channel
+from bs4_console.checks.transitions import Notice
+from bs4_console.checks.verdict import CRITICAL, OK, UNKNOWN, WARNING, WORDS
 from bs4_console.errors import ConsoleError, UsageError
 
 #: Seconds a receiver has for each step of one request.
