@@ -19,9 +19,6 @@ from bs4_console import providers
 from bs4_console.cli.first_contact import introduce
 from bs4_console.cli.output import complain, emit, table
 from bs4_console.cli.sessions import ask, is_terminal, who
-from bs4_console.core.provision import Listed, Plan, Provisioner
-from bs4_console.core.provision_book import Book
-from bs4_console.core.provision_pod import remember
 from bs4_console.errors import (
     FINDING,
     REFUSED,
@@ -34,6 +31,9 @@ from bs4_console.errors import (
 from bs4_console.pods.inventory import Inventory, Pod
 from bs4_console.providers import keys
 from bs4_console.providers.base import Machine, Offer, Want
+from bs4_console.provision.book import Book
+from bs4_console.provision.pod import remember
+from bs4_console.provision.rent import Listed, Plan, Provisioner
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -38,7 +38,7 @@ from bs4_console.pods.state import PodState
 if TYPE_CHECKING:
     from bs4_console.core.controller import Controller
     from bs4_console.core.controller_terms import Outcome
-    from bs4_console.core.provision import Provisioner
+    from bs4_console.provision.rent import Provisioner
     from bs4_console.transport.remote import Remote
 
 #: What each is printed from.
@@ -300,8 +300,8 @@ async def _provisioner(config: RunConfig, only: str) -> AsyncIterator[Provisione
 
     from bs4_console import providers
     from bs4_console.core.controller_hands import KeyedBook
-    from bs4_console.core.provision import Provisioner
     from bs4_console.providers import keys
+    from bs4_console.provision.rent import Provisioner
 
     async with httpx.AsyncClient() as client:
         names = (only,) if only else config.providers or keys.known()

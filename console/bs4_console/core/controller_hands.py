@@ -25,18 +25,6 @@ from bs4_console.core.controller_state import Where
 from bs4_console.core.controller_terms import Absent, Chosen, Doubt, Failed, Report, Saved
 from bs4_console.core.credentials import Credentials
 from bs4_console.core.lost_look import at_its_port
-from bs4_console.core.provision import (
-    Dearer,
-    NoOffers,
-    NotGone,
-    NothingMade,
-    Plan,
-    Provisioner,
-    Unsettled,
-)
-from bs4_console.core.provision_book import Book, Intent
-from bs4_console.core.provision_pod import greets, pod_of
-from bs4_console.core.provision_witness import ProviderWitness
 from bs4_console.errors import (
     ConsoleError,
     HostKeyUnknown,
@@ -50,6 +38,18 @@ from bs4_console.pods.liveness import Sign, of_sight
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import ActionView, IncidentView, PodState, RunState
 from bs4_console.providers.base import Machine, Offer, Want, ulid_of
+from bs4_console.provision.book import Book, Intent
+from bs4_console.provision.pod import greets, pod_of
+from bs4_console.provision.rent import (
+    Dearer,
+    NoOffers,
+    NotGone,
+    NothingMade,
+    Plan,
+    Provisioner,
+    Unsettled,
+)
+from bs4_console.provision.witness import ProviderWitness
 
 #: Seconds for which one look waits for something that goes on by itself on the pod.
 WAIT_S = 60.0

@@ -7,11 +7,11 @@ from __future__ import annotations
 import asyncio
 from typing import Literal
 
-from bs4_console.core.provision_pod import greets
-from bs4_console.core.provision_witness import witness_of
 from bs4_console.errors import ConsoleError, LinkError
 from bs4_console.pods.inventory import Pod
 from bs4_console.pods.liveness import Sign, judge, of_sight
+from bs4_console.provision.pod import greets
+from bs4_console.provision.witness import witness_of
 
 PortWord = Literal["open", "mute", "refused", "silent"]
 

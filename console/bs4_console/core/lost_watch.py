@@ -56,9 +56,7 @@ class RealLooks:
 
     async def provider(self, pod: str) -> Sight | None:
         # An HTTP client comes with it, a fifth of a second: not in the thread that answers keys.
-        witness = await asyncio.to_thread(
-            importlib.import_module, "bs4_console.core.provision_witness"
-        )
+        witness = await asyncio.to_thread(importlib.import_module, "bs4_console.provision.witness")
         try:
             known = await asyncio.to_thread(self._inventory.get, pod)
         except ConsoleError as error:

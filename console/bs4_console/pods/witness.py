@@ -2,7 +2,7 @@
 could not.
 
 Three are known: this machine's own link (`link_incidents` here), Weights & Biases (checks/wandb.py)
-and the provider (core/provision.py). A witness is never a ground: alone it is at most a warning,
+and the provider (provision/rent.py). A witness is never a ground: alone it is at most a warning,
 and no action ever comes of it. What the pod itself says outranks all of them. None of it is in the
 pod's journal, because no pod can write down that it cannot be reached.
 """

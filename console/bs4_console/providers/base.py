@@ -2,7 +2,7 @@
 adapter each speaks its API.
 
 No provider has an idempotency key. So nothing here ever repeats a create, and a create's label is
-exact and unique: who is in doubt looks for that label (core/provision.py does).
+exact and unique: who is in doubt looks for that label (provision/rent.py does).
 """
 
 from __future__ import annotations

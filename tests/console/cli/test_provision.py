@@ -20,12 +20,12 @@ from pathlib import Path
 import pytest
 
 from bs4_console.cli import provision
-from bs4_console.core.provision import Provisioner
-from bs4_console.core.provision_book import Book
 from bs4_console.demo import cloud as clouds
 from bs4_console.demo.cloud import Cloud
 from bs4_console.errors import UsageError
 from bs4_console.providers.base import label_of
+from bs4_console.provision.book import Book
+from bs4_console.provision.rent import Provisioner
 
 from .conftest import Console
 

@@ -26,12 +26,12 @@ from bs4_console.core.controller_state import Where
 from bs4_console.core.controller_terms import Absent, Doubt
 from bs4_console.core.lease import Grant, Lease, LeaseHeld
 from bs4_console.core.lost_look import beside_the_link
-from bs4_console.core.provision import Patience, Provisioner
 from bs4_console.demo.b2.server import B2Server
 from bs4_console.demo.cloud import Cloud, running
 from bs4_console.errors import RefusedError, Unreachable
 from bs4_console.pods.inventory import Inventory, Pod
 from bs4_console.providers.base import label_of
+from bs4_console.provision.rent import Patience, Provisioner
 from tests.console.tui import fixtures
 
 KEY = "01K0000000000000000000000A"

@@ -19,7 +19,16 @@ import httpx
 import pytest
 
 from bs4_console import providers
-from bs4_console.core.provision import (
+from bs4_console.demo import cloud as clouds
+from bs4_console.demo.cloud import Cloud
+from bs4_console.errors import ConsoleError, NotApplicableError, RefusedError, UsageError
+from bs4_console.pods.inventory import Inventory, Pod
+from bs4_console.providers import api
+from bs4_console.providers.base import Machine, Offer, Want, is_ours, label_of, ulid_of
+from bs4_console.providers.errors import NotAllowed
+from bs4_console.provision.book import Book
+from bs4_console.provision.pod import greets, remember
+from bs4_console.provision.rent import (
     AlreadyThere,
     Dearer,
     NoOffers,
@@ -32,16 +41,7 @@ from bs4_console.core.provision import (
     Provisioner,
     Unsettled,
 )
-from bs4_console.core.provision_book import Book
-from bs4_console.core.provision_pod import greets, remember
-from bs4_console.core.provision_witness import ProviderWitness, machine_state, witness_of
-from bs4_console.demo import cloud as clouds
-from bs4_console.demo.cloud import Cloud
-from bs4_console.errors import ConsoleError, NotApplicableError, RefusedError, UsageError
-from bs4_console.pods.inventory import Inventory, Pod
-from bs4_console.providers import api
-from bs4_console.providers.base import Machine, Offer, Want, is_ours, label_of, ulid_of
-from bs4_console.providers.errors import NotAllowed
+from bs4_console.provision.witness import ProviderWitness, machine_state, witness_of
 
 from .conftest import PUBLIC_KEY, adapter
 

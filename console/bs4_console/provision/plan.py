@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from bs4_console import files, locations
-from bs4_console.core.provision_errors import NoOffers
 from bs4_console.errors import ConsoleError, RefusedError
 from bs4_console.providers.base import Offer, Want
+from bs4_console.provision.errors import NoOffers
 
 #: Seconds for which a plan can be confirmed, as for every other plan.
 PLAN_S = 900.0

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bs4_console.core.provision_book import Intent
 from bs4_console.errors import FINDING, UNREACHABLE, ConsoleError, RefusedError
 from bs4_console.providers.base import Machine, Offer
+from bs4_console.provision.book import Intent
 
 
 class NoOffers(ConsoleError):

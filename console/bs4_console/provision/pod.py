@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import asyncio
 
-from bs4_console.core.provision_book import Book
-from bs4_console.core.provision_errors import NotUp
 from bs4_console.pods.inventory import Inventory, Pod
 from bs4_console.providers.base import Machine
+from bs4_console.provision.book import Book
+from bs4_console.provision.errors import NotUp
 
 
 async def greets(host: str, port: int, timeout_s: float = 10.0) -> bool:

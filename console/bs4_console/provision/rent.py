@@ -16,8 +16,12 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from bs4_console.core.provision_book import Book, Intent
-from bs4_console.core.provision_errors import (
+from bs4_console.errors import ConsoleError, NotApplicableError, RefusedError
+from bs4_console.pods.inventory import Pod
+from bs4_console.providers.base import Machine, Offer, Provider, Want, is_ours
+from bs4_console.providers.errors import InDoubt, NotAllowed, NotSent, ProviderError, WrongKey
+from bs4_console.provision.book import Book, Intent
+from bs4_console.provision.errors import (
     AlreadyThere,
     Dearer,
     NoOffers,
@@ -27,12 +31,8 @@ from bs4_console.core.provision_errors import (
     OverBudget,
     Unsettled,
 )
-from bs4_console.core.provision_plan import PLAN_S, Found, Plan, no_offers
-from bs4_console.core.provision_pod import greets
-from bs4_console.errors import ConsoleError, NotApplicableError, RefusedError
-from bs4_console.pods.inventory import Pod
-from bs4_console.providers.base import Machine, Offer, Provider, Want, is_ours
-from bs4_console.providers.errors import InDoubt, NotAllowed, NotSent, ProviderError, WrongKey
+from bs4_console.provision.plan import PLAN_S, Found, Plan, no_offers
+from bs4_console.provision.pod import greets
 
 #: A price is the same when it differs by less than this (the providers' own rounding).
 _CENT = 0.005
