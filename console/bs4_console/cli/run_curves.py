@@ -7,9 +7,10 @@ from __future__ import annotations
 import asyncio
 
 from bs4_console.cli.sessions import linked, pods
-from bs4_console.core import checkpoints, run_validation
-from bs4_console.core.run_record import RunRecord
+from bs4_console.core import checkpoints
 from bs4_console.errors import LinkError, RemoteError
+from bs4_console.run_log import validation
+from bs4_console.run_log.record import RunRecord
 
 #: Seconds that a record waits for its pod to say which checkpoints are there.
 _ASK_S = 20.0
@@ -26,16 +27,16 @@ def look(record: RunRecord) -> None:
 async def _look(record: RunRecord) -> None:
     known = {pod.name: pod for pod in pods(None)}
     if record.pod not in known:
-        run_validation.look(record.validation, None, "its pod is not in the inventory any more")
+        validation.look(record.validation, None, "its pod is not in the inventory any more")
         return
     try:
         async with linked(known[record.pod], deploy=False, timeout=_ASK_S) as live:
-            run_validation.look(record.validation, await checkpoints.of_pod(live, record.name))
+            validation.look(record.validation, await checkpoints.of_pod(live, record.name))
     except (LinkError, RemoteError) as error:
-        run_validation.look(record.validation, None, error.message)
+        validation.look(record.validation, None, error.message)
 
 
 def show(record: RunRecord) -> None:
     for curve in record.validation:
-        for head, line in zip(("validation", "curve"), run_validation.words(curve), strict=False):
+        for head, line in zip(("validation", "curve"), validation.words(curve), strict=False):
             print(f"  {head:10} {line}")

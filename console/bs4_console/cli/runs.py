@@ -19,9 +19,6 @@ from bs4_console.cli import run_curves
 from bs4_console.cli.actions import act, exit_code
 from bs4_console.cli.output import complain, emit, table
 from bs4_console.cli.sessions import linked, pods, to_act_on, who
-from bs4_console.core import eta, evals, run_export_status, run_import_wandb, run_record_fold
-from bs4_console.core.run_log import RunLog
-from bs4_console.core.run_record import FINAL, RunRecord
 from bs4_console.errors import (
     FINDING,
     UNREACHABLE,
@@ -32,6 +29,9 @@ from bs4_console.errors import (
 )
 from bs4_console.pods.inventory import Pod
 from bs4_console.pods.state import RunState
+from bs4_console.run_log import eta, evals, record_fold, status_file, wandb_import
+from bs4_console.run_log.document import RunLog
+from bs4_console.run_log.record import FINAL, RunRecord
 
 #: Seconds for which a pod is asked for the newest of its runs.
 _LOOK_S = 20.0
@@ -248,9 +248,9 @@ def _own() -> dict[str, RunRecord]:
     one that started it last.
     """
     found: dict[str, RunRecord] = {}
-    for pod in run_record_fold.mirrored():
+    for pod in record_fold.mirrored():
         for state in pod.runs.values():
-            record, other = run_record_fold.fold(pod, state), found.get(state.name)
+            record, other = record_fold.fold(pod, state), found.get(state.name)
             if other is None or (record.started_t or 0) >= (other.started_t or 0):
                 found[state.name] = record
     return found
@@ -505,10 +505,10 @@ def _eta(options: argparse.Namespace) -> int:
 
 
 def _status(options: argparse.Namespace) -> int:
-    text = run_export_status.entry(_record(options.record), time.time())
+    text = status_file.entry(_record(options.record), time.time())
     if options.append:
         _may_write(options)
-        run_export_status.append(Path(options.append), text)
+        status_file.append(Path(options.append), text)
     if options.json:
         emit("run-status", run=options.record, entry=text, file=options.append)
     elif not options.append:
@@ -522,12 +522,12 @@ def _wandb(options: argparse.Namespace) -> int:
         raise UsageError(
             f"There is no directory {root}.", "Give one that holds W&B's own `wandb` directory."
         )
-    found = run_import_wandb.find(root)
+    found = wandb_import.find(root)
     waiting = [run for run in found if not run.synced]
     failed = waiting
     if options.sync:
         _may_write(options)
-        failed = [run for run in waiting if run_import_wandb.sync(run) != 0]
+        failed = [run for run in waiting if wandb_import.sync(run) != 0]
     if options.json:
         emit(
             "runs-wandb",

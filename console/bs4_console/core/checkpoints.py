@@ -14,9 +14,9 @@ from bs4_agent.checkpoints.report import report
 from bs4_agent.detect.detectors.words import size as bytes_text
 from bs4_agent.detect.offline import guess_trainer, spec_of
 from bs4_agent.trainers import registry
-from bs4_console.core.eta import words
 from bs4_console.errors import UsageError
 from bs4_console.pods.state import PodState
+from bs4_console.run_log.eta import words
 
 #: A directory in which nothing was written for this long belongs to a run that saves no more.
 _LIVE_S = 900.0

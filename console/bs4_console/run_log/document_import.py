@@ -7,8 +7,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from bs4_console.core.run_log_text import Chunk, Line, lines, run_heading
-from bs4_console.core.run_record import Attempt, Incident, RunRecord
+from bs4_console.run_log.record import Attempt, Incident, RunRecord
+from bs4_console.run_log.text import Chunk, Line, lines, run_heading
 
 _FIELD = re.compile(r"[-*]\s+\*\*(?P<name>[^*]+?):?\*\*:?\s*(?P<value>.*)")
 #: `**1. Title** rest`, `1. **Title** rest`, `1. rest`

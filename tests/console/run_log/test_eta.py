@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bs4_console.core import eta
 from bs4_console.errors import UsageError
+from bs4_console.run_log import eta
 
 
 def test_the_estimates_of_the_training_notes() -> None:

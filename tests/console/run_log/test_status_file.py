@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bs4_console.core import run_export_status as status
-from bs4_console.core.run_record import Incident, RunRecord
+from bs4_console.run_log import status_file as status
+from bs4_console.run_log.record import Incident, RunRecord
 
 NOW = 1_767_225_600.0  # 2026-01-01 00:00 UTC
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bs4_console.core import evals
 from bs4_console.errors import UsageError
+from bs4_console.run_log import evals
 
 BASE = evals.Result(0.40, archetypes={"tables": 0.5, "links": 0.9, "gone": 1.0})
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bs4_console.core.run_log import RunLog
-from bs4_console.core.run_log_text import chunks, covers, fenced, lines
-from bs4_console.core.run_record import Incident, RunRecord
 from bs4_console.errors import UsageError
+from bs4_console.run_log.document import RunLog
+from bs4_console.run_log.record import Incident, RunRecord
+from bs4_console.run_log.text import chunks, covers, fenced, lines
 
 SEEDS = Path(__file__).resolve().parents[4] / "shared" / "seeds"
 

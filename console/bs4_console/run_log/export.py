@@ -8,8 +8,8 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 
-from bs4_console.core.run_log_text import RUN_LEVEL, Chunk, fenced
-from bs4_console.core.run_record import Note, RunRecord
+from bs4_console.run_log.record import Note, RunRecord
+from bs4_console.run_log.text import RUN_LEVEL, Chunk, fenced
 
 _TITLE = "# Training Runs Log\n\n"
 _ACTIVE = "Active Runs"

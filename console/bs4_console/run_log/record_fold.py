@@ -8,14 +8,14 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from bs4_console.core import run_validation
-from bs4_console.core.run_record import Attempt, Incident, RunRecord
 from bs4_console.errors import RefusedError
 from bs4_console.locations import data_dir
 from bs4_console.pods.mirror import Mirror
 from bs4_console.pods.port import Transport
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import ActionView, IncidentView, PodState, RunState
+from bs4_console.run_log import validation
+from bs4_console.run_log.record import Attempt, Incident, RunRecord
 
 
 def mirrored() -> Iterator[PodState]:
@@ -57,7 +57,7 @@ def fold(pod: PodState, run: RunState) -> RunRecord:
         reward=rewards[-1][1] if rewards else None,
         pace_s=run.step_seconds(),
         source=pod.name,
-        validation=run_validation.of(run.eval_points),
+        validation=validation.of(run.eval_points),
     )
     if not steps:
         record.pace_s = None

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from bs4_console.core.run_validation import Validation
+from bs4_console.run_log.validation import Validation
 
 #: Words of a status after which nothing more comes.
 FINAL = ("COMPLETED", "FINISHED", "ABANDONED", "POSTMORTEM", "FAILED", "STOPPED", "CANCELLED")

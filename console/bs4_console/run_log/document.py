@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from bs4_console import files
-from bs4_console.core import run_export, run_import
-from bs4_console.core.run_log_text import Chunk, chunks, covers
-from bs4_console.core.run_record import Note, RunRecord
 from bs4_console.errors import UsageError
 from bs4_console.locations import data_dir
+from bs4_console.run_log import document_import
+from bs4_console.run_log import export as run_export
+from bs4_console.run_log.record import Note, RunRecord
+from bs4_console.run_log.text import Chunk, chunks, covers
 
 SCHEMA = "bs4.run-log/1"
 
@@ -58,9 +59,9 @@ class RunLog:
         found: dict[str, RunRecord] = {}
         for chunk in self.chunks:
             if chunk.run and chunk.run not in found:
-                found[chunk.run] = run_import.record(chunk)
+                found[chunk.run] = document_import.record(chunk)
         for run in (
-            row for chunk in self.chunks if not chunk.run for row in run_import.rows(chunk)
+            row for chunk in self.chunks if not chunk.run for row in document_import.rows(chunk)
         ):
             found.setdefault(run.name, run)
         for name, added in self.added.items():
@@ -82,7 +83,10 @@ class RunLog:
             for new in chunks(text):
                 at = self._take_run(new, at, done) if new.run else self._take_text(new, at)
             for run in (
-                row for chunk in chunks(text) if not chunk.run for row in run_import.rows(chunk)
+                row
+                for chunk in chunks(text)
+                if not chunk.run
+                for row in document_import.rows(chunk)
             ):
                 if run.name not in done.added + done.changed + done.same:
                     done.same.append(run.name)
@@ -133,8 +137,8 @@ class RunLog:
         done.changed.append(new.run)
         stays = (
             not covers(new.text, old.text)
-            and run_import.record(old).final
-            and not run_import.record(new).final
+            and document_import.record(old).final
+            and not document_import.record(new).final
         )
         added.earlier.append(new.text if stays else old.text)
         if not stays:

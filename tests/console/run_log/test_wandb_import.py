@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from bs4_console.cli.main import main
-from bs4_console.core import run_import_wandb
 from bs4_console.errors import NotApplicableError
+from bs4_console.run_log import wandb_import
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def _wandb(directory: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
 
 
 def test_found(root: Path) -> None:
-    one, two = run_import_wandb.find(root)
+    one, two = wandb_import.find(root)
     assert [(r.id, r.bytes, r.synced) for r in (one, two)] == [("aaa", 7, True), ("bbb", 7, False)]
     assert two.argv == ["wandb", "sync", str(root / "run/wandb/offline-run-20260105_101500-bbb")]
 
@@ -58,4 +58,4 @@ def test_an_upload_that_failed_is_said(root: Path, monkeypatch: pytest.MonkeyPat
 def test_without_wandb(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(root))
     with pytest.raises(NotApplicableError, match="pip install"):
-        run_import_wandb.sync(run_import_wandb.find(root)[1])
+        wandb_import.sync(wandb_import.find(root)[1])

@@ -8,8 +8,8 @@ import os
 import time
 from pathlib import Path
 
-from bs4_console.core.eta import words
-from bs4_console.core.run_record import RunRecord
+from bs4_console.run_log.eta import words
+from bs4_console.run_log.record import RunRecord
 
 #: Health words of the convention (prime-rl, skills/training/monitor-run).
 HEALTHY, DEGRADED, DOWN = "Healthy", "Degraded", "Down"
