@@ -10,12 +10,13 @@ from typing import cast
 from bs4_console.cli.actions import act, exit_code
 from bs4_console.cli.output import complain, emit, table
 from bs4_console.cli.sessions import ask, is_terminal, linked, to_act_on, transport
-from bs4_console.core import credentials, sync
+from bs4_console.core import sync
 from bs4_console.core.checkpoints import age, size
 from bs4_console.errors import FINDING, RefusedError, UsageError
 from bs4_console.pods.inventory import Inventory, Pod
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import PodState
+from bs4_console.setup import credentials
 from bs4_console.transport.remote import Remote
 
 _FROM = "b2://BUCKET/PREFIX"

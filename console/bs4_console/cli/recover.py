@@ -19,7 +19,6 @@ from bs4_console.cli import sessions
 from bs4_console.cli.actions import tell_incident
 from bs4_console.cli.output import complain, emit
 from bs4_console.core import controller_config
-from bs4_console.core import credentials as secrets
 from bs4_console.core.controller_config import RunConfig
 from bs4_console.errors import (
     FINDING,
@@ -34,6 +33,7 @@ from bs4_console.pods.inventory import Inventory, Pod
 from bs4_console.pods.mirror import Mirror
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import PodState
+from bs4_console.setup import credentials as secrets
 
 if TYPE_CHECKING:
     from bs4_console.core.controller import Controller

@@ -9,13 +9,13 @@ import sys
 from bs4_console.cli.actions import act, exit_code, watch
 from bs4_console.cli.output import complain, emit
 from bs4_console.cli.sessions import ask, is_terminal, linked, to_act_on
-from bs4_console.core import credentials as secrets
-from bs4_console.core import setup
-from bs4_console.core.setup import Recipe
 from bs4_console.errors import FINDING, RefusedError, UsageError
 from bs4_console.pods.inventory import Inventory
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import PlanView
+from bs4_console.setup import credentials as secrets
+from bs4_console.setup import recipe as setup
+from bs4_console.setup.recipe import Recipe
 
 TRAINERS = ("prime-rl-2026-01", "prime-rl")
 

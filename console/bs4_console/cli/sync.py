@@ -9,9 +9,9 @@ from pathlib import Path
 
 from bs4_console.cli.output import complain, emit
 from bs4_console.cli.sessions import ask, is_terminal, to_act_on, transport
-from bs4_console.core.code_sync import Machine, Sync
 from bs4_console.errors import REFUSED, RefusedError
 from bs4_console.pods.inventory import Inventory, Pod
+from bs4_console.setup.code_sync import Machine, Sync
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -19,11 +19,10 @@ from bs4_agent.checkpoints.remote.errors import StoreError
 from bs4_agent.checkpoints.remote.layout import Place
 from bs4_agent.checkpoints.remote.store import Store
 from bs4_agent.ids import made_t
-from bs4_console.core import checkpoints, launch, restore, setup
+from bs4_console.core import checkpoints, launch, restore
 from bs4_console.core.controller_config import RunConfig
 from bs4_console.core.controller_state import Where
 from bs4_console.core.controller_terms import Absent, Chosen, Doubt, Failed, Report, Saved
-from bs4_console.core.credentials import Credentials
 from bs4_console.core.lost_look import at_its_port
 from bs4_console.errors import (
     ConsoleError,
@@ -50,6 +49,8 @@ from bs4_console.provision.rent import (
     Unsettled,
 )
 from bs4_console.provision.witness import ProviderWitness
+from bs4_console.setup import recipe
+from bs4_console.setup.credentials import Credentials
 
 #: Seconds for which one look waits for something that goes on by itself on the pod.
 WAIT_S = 60.0
@@ -361,12 +362,12 @@ class RealHands:
         pod = self._pod(met)
         try:
             async with self.reach.linked(pod, deploy=True, timeout=LOOK_S) as live:
-                running = setup.under_way(live)
+                running = recipe.under_way(live)
                 key = running.key if running is not None else ""
                 if running is None:
-                    view = await setup.plan(live, self.config.recipe, self.credentials)
-                    if setup.todo(view.plan["steps"]):
-                        key = await setup.begin(live, view.plan_hash, self.credentials)
+                    view = await recipe.plan(live, self.config.recipe, self.credentials)
+                    if recipe.todo(view.plan["steps"]):
+                        key = await recipe.begin(live, view.plan_hash, self.credentials)
                 if key and not await _ended(live, key):
                     return None
         except LinkError:

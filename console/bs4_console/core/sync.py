@@ -22,7 +22,6 @@ from bs4_agent.checkpoints.sync_view import SyncView
 from bs4_agent.errors import AgentError, BadRequest, PlanChanged
 from bs4_agent.setup.credentials import private
 from bs4_console.core.checkpoints import age, size
-from bs4_console.core.credentials import Credentials
 from bs4_console.errors import (
     FINDING,
     UNREACHABLE,
@@ -33,6 +32,7 @@ from bs4_console.errors import (
 )
 from bs4_console.locations import config_dir
 from bs4_console.pods.state import PodState
+from bs4_console.setup.credentials import Credentials
 
 if TYPE_CHECKING:
     from bs4_agent.checkpoints.remote.b2 import B2Store

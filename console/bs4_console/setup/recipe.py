@@ -14,10 +14,10 @@ from functools import cache
 from typing import Any
 
 from bs4_console import assets
-from bs4_console.core.credentials import Credentials
 from bs4_console.errors import NotApplicableError, UsageError
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import ActionView, PlanView
+from bs4_console.setup.credentials import Credentials
 
 #: Where uv's installer of one version is.
 _UV = "https://astral.sh/uv/{version}/install.sh"

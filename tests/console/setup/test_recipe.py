@@ -9,12 +9,12 @@ import json
 import pytest
 
 from bs4_agent.setup.recipe import read
-from bs4_console.core import setup
-from bs4_console.core.credentials import VARIABLES, Credentials, collect
-from bs4_console.core.credentials import read as read_lines
-from bs4_console.core.setup import Recipe
 from bs4_console.errors import UsageError
 from bs4_console.pods.state import ActionView
+from bs4_console.setup import recipe as setup
+from bs4_console.setup.credentials import VARIABLES, Credentials, collect
+from bs4_console.setup.credentials import read as read_lines
+from bs4_console.setup.recipe import Recipe
 
 TRAINERS = ("prime-rl-2026-01", "prime-rl")
 

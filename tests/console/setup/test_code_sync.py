@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from bs4_console.core import code_sync
-from bs4_console.core.code_sync import Sync, SyncFailed
 from bs4_console.errors import UsageError
 from bs4_console.pods.inventory import Pod
 from bs4_console.pods.port import Completed
+from bs4_console.setup import code_sync
+from bs4_console.setup.code_sync import Sync, SyncFailed
 from bs4_console.transport.local import LocalTransport
 
 HERE = Pod(name="here", host="localhost", provider="local")

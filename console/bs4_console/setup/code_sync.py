@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from bs4_console.assets import find
-from bs4_console.core.code_sync_remote import SCRIPT
 from bs4_console.errors import ConsoleError, UsageError
 from bs4_console.pods import shell
 from bs4_console.pods.inventory import Pod
 from bs4_console.pods.port import Completed
+from bs4_console.setup.code_sync_remote import SCRIPT
 
 #: As rsync decides by default: the same size and time is the same file. Filesystems keep times to a
 #: second at worst.
