@@ -345,7 +345,7 @@ def _component_of(options: argparse.Namespace) -> str:
 
 def _lint_on_pod(options: argparse.Namespace, given: Given) -> tuple[list[Finding], dict[str, str]]:
     from bs4_console.cli.sessions import linked, pods
-    from bs4_console.core.preflight_config import on_pod
+    from bs4_console.preflight.config import on_pod
 
     if options.trainer not in TOML:
         raise UsageError("verl has no config classes that could be asked.", "Leave --pod out.")

@@ -11,9 +11,9 @@ from bs4_console.checks.verdict import UNKNOWN, WORDS
 from bs4_console.cli.output import emit
 from bs4_console.cli.sessions import linked, pods
 from bs4_console.core.launch import HOMES, TRAINERS
-from bs4_console.core.preflight import Check, Preflight, Wanted, examine
-from bs4_console.core.preflight_check import VERL
 from bs4_console.errors import UsageError
+from bs4_console.preflight.checks import VERL
+from bs4_console.preflight.examine import Check, Preflight, Wanted, examine
 
 #: Answers in the codes of `check`.
 USAGE_CODE = UNKNOWN

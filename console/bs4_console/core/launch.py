@@ -9,12 +9,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeVar
 
-from bs4_console.core.preflight import Preflight, examine
-from bs4_console.core.preflight_check import VERL, Check, Wanted
 from bs4_console.errors import ChannelLost, NotApplicableError, RefusedError
 from bs4_console.pods.inventory import Inventory
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import ActionView, PlanView, PodState, RunState
+from bs4_console.preflight.checks import VERL, Check, Wanted
+from bs4_console.preflight.examine import Preflight, examine
 
 #: What may be launched: the whole, one part of it apart, and two programs of their own.
 COMPONENTS = ("rl", "inference", "orchestrator", "trainer", "sft", "eval")

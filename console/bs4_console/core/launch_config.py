@@ -14,9 +14,9 @@ from typing import Any
 
 from bs4_agent.trainers.verl_settings import component_of
 from bs4_console.core.launch import HOMES, TRAINERS, Asked, asked_again
-from bs4_console.core.preflight_check import VERL
 from bs4_console.errors import RemoteError, UsageError
 from bs4_console.pods.session import PodSession
+from bs4_console.preflight.checks import VERL
 
 #: Keys of [trainer] that verl's own configs have, of its RL and of its SFT, and no prime-rl.
 _OWN = frozenset(

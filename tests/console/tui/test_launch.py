@@ -12,9 +12,9 @@ from textual import events
 
 from bs4_console.core import launch
 from bs4_console.core.launch import Asked, Looked
-from bs4_console.core.preflight import Preflight
-from bs4_console.core.preflight_check import Check
 from bs4_console.errors import RefusedError
+from bs4_console.preflight.checks import Check
+from bs4_console.preflight.examine import Preflight
 from bs4_console.tui.app import ConsoleApp
 from bs4_console.tui.ink import text_of
 from bs4_console.tui.screens.launch import LaunchScreen

@@ -8,8 +8,8 @@ import pytest
 
 from bs4_console.core import launch
 from bs4_console.core.launch import Asked, Looked
-from bs4_console.core.preflight import Preflight
 from bs4_console.pods.session import PodSession
+from bs4_console.preflight.examine import Preflight
 from bs4_console.tui.app import ConsoleApp
 from bs4_console.tui.screens.launch import LaunchScreen
 from tests.console.tui import fixtures

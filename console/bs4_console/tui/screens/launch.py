@@ -15,9 +15,9 @@ from textual.widgets import Input
 
 from bs4_console.core import launch, launch_config
 from bs4_console.core.launch import AUTO, HOMES, TRAINERS, Asked
-from bs4_console.core.preflight_check import Check
 from bs4_console.errors import ConsoleError
 from bs4_console.pods.state import PlanView, PodState, RunState
+from bs4_console.preflight.checks import Check
 from bs4_console.tui.ink import Line, cut, fold, spread
 from bs4_console.tui.screens.base import Question
 from bs4_console.tui.views import findings

@@ -12,7 +12,7 @@ from bs4_console.tui.ink import Line, fold
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bs4_console.core.preflight_check import Check, State
+    from bs4_console.preflight.checks import Check, State
 
 _SIGN: dict[State, tuple[str, str]] = {
     "blocking": ("✖", "bad bold"),

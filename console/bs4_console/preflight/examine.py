@@ -14,17 +14,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bs4_console.checks.verdict import CRITICAL, OK, UNKNOWN, WARNING
-from bs4_console.core import (
-    preflight_config,
-    preflight_host,
-    preflight_pod,
-    preflight_run,
-    preflight_services,
-    preflight_stack,
-)
-from bs4_console.core.preflight_ask import Asks, name_of, sliced
-from bs4_console.core.preflight_check import Check, State, Wanted, number
 from bs4_console.errors import NotApplicableError, RemoteError
+from bs4_console.preflight import config as preflight_config
+from bs4_console.preflight import host, start
+from bs4_console.preflight import pod as preflight_pod
+from bs4_console.preflight import services as preflight_services
+from bs4_console.preflight import stack as preflight_stack
+from bs4_console.preflight.checks import Check, State, Wanted, number
+from bs4_console.preflight.questions import Asks, name_of, sliced
 
 __all__ = ["Asks", "Check", "Preflight", "State", "Wanted", "examine"]
 
@@ -98,11 +95,11 @@ async def examine(asks: Asks, wanted: Wanted, *, timeout: float = 150.0) -> Pref
         told = {check.id for check in checks if check.state in ("warning", "blocking")}
         checks += [
             check
-            for check in await asyncio.to_thread(preflight_run.judge, run, wanted)
+            for check in await asyncio.to_thread(start.judge, run, wanted)
             if check.id not in told
         ]
     if wanted.for_verl:
-        checks += preflight_host.judge(_part(facts, "host"), stack, wanted)
+        checks += host.judge(_part(facts, "host"), stack, wanted)
     checks += preflight_services.judge(services, run, wanted, skew)
     return Preflight(tuple(_once(checks)), facts, tuple(memory))
 

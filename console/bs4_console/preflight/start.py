@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from bs4_console.core.configs.families import billions
-from bs4_console.core.preflight_check import Check, Wanted, gib, number, rows, said, unseen
 from bs4_console.failures import playbooks
+from bs4_console.preflight.checks import Check, Wanted, gib, number, rows, said, unseen
 
 _LAUNCH = ("launch", "launch")
 _EARLIER = ("stale-checkpoint-deadlock", "what an earlier run left")

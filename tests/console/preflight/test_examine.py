@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from bs4_console.core import preflight_ask
-from bs4_console.core.preflight import Check, Preflight, Wanted, examine
 from bs4_console.errors import ChannelLost, NotApplicableError, RemoteError
-from tests.console.core.test_preflight_pod import pod
-from tests.console.core.test_preflight_run import run
-from tests.console.core.test_preflight_services import GOOD, model
-from tests.console.core.test_preflight_stack import VERSIONS
+from bs4_console.preflight import questions
+from bs4_console.preflight.examine import Check, Preflight, Wanted, examine
+from tests.console.preflight.test_pod import pod
+from tests.console.preflight.test_services import GOOD, model
+from tests.console.preflight.test_stack import VERSIONS
+from tests.console.preflight.test_start import run
 
 OLD = "prime-rl-2026-01"
 CONFIG = """
@@ -237,7 +237,7 @@ class Cut(Agent):
 
 
 async def test_a_look_survives_a_link_that_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preflight_ask, "_AGAIN_S", 0.0)
+    monkeypatch.setattr(questions, "_AGAIN_S", 0.0)
     found = await examine(Cut(), START)
     assert found.blocking == ()
     with pytest.raises(ChannelLost):

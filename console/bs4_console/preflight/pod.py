@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from bs4_console.core.preflight_check import (
+from bs4_console.preflight.checks import (
     GIB,
     Check,
     State,

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from bs4_console.core import preflight_pod as judges
-from bs4_console.core.preflight_check import GIB, Check, Wanted
+from bs4_console.preflight import pod as judges
+from bs4_console.preflight.checks import GIB, Check, Wanted
 
 GB = 1_000_000_000
 

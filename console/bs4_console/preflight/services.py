@@ -8,8 +8,8 @@ from typing import Any
 
 from bs4_console import models
 from bs4_console.core.configs.families import billions
-from bs4_console.core.preflight_check import Check, State, Wanted, gib, number, said, unseen, within
 from bs4_console.models import Remark
+from bs4_console.preflight.checks import Check, State, Wanted, gib, number, said, unseen, within
 
 _HUB = ("hub-auth", "Hugging Face token")
 _WANDB = ("wandb-auth", "W&B key")

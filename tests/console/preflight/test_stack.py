@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from bs4_console.core import preflight_stack as judges
-from bs4_console.core.preflight_check import Check, Wanted
+from bs4_console.preflight import stack as judges
+from bs4_console.preflight.checks import Check, Wanted
 
 OLD, NEW = "prime-rl-2026-01", "prime-rl"
 VERSIONS = {

@@ -6,14 +6,17 @@ from typing import Any
 
 import pytest
 
-from bs4_console.core import preflight_host, preflight_pod, preflight_services, preflight_stack
-from bs4_console.core.preflight import examine
-from bs4_console.core.preflight_check import GIB, Check, Wanted
-from tests.console.core.test_preflight import FACTS, Agent
-from tests.console.core.test_preflight_pod import pod
-from tests.console.core.test_preflight_run import run
-from tests.console.core.test_preflight_services import GOOD
-from tests.console.core.test_preflight_verl import CONFIG, HOST, one
+from bs4_console.preflight import host as preflight_host
+from bs4_console.preflight import pod as preflight_pod
+from bs4_console.preflight import services as preflight_services
+from bs4_console.preflight import stack as preflight_stack
+from bs4_console.preflight.checks import GIB, Check, Wanted
+from bs4_console.preflight.examine import examine
+from tests.console.preflight.test_examine import FACTS, Agent
+from tests.console.preflight.test_pod import pod
+from tests.console.preflight.test_services import GOOD
+from tests.console.preflight.test_start import run
+from tests.console.preflight.test_verl import CONFIG, HOST, one
 
 START = Wanted(trainer="verl", config="c.toml", run="demo", cwd="verl", container="trainer")
 STACK = {

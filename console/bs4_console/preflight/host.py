@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from bs4_console.core.preflight_check import GIB, Check, Wanted, gib, number, said, unseen, within
+from bs4_console.preflight.checks import GIB, Check, Wanted, gib, number, said, unseen, within
 
 _PROJECT = ("path-drift", "project directory")
 _CUDA = ("cuda-driver-missing", "torch and the GPUs")

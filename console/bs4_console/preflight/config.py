@@ -20,9 +20,9 @@ from bs4_console.core.configs.findings import Finding
 from bs4_console.core.configs.lint import lint
 from bs4_console.core.configs.sizing import estimate
 from bs4_console.core.configs.view import Given
-from bs4_console.core.preflight_ask import Asks, name_of, sliced
-from bs4_console.core.preflight_check import GIB, Check, Subject, Wanted, number, rows, said
 from bs4_console.errors import ConsoleError, NotApplicableError, RemoteError
+from bs4_console.preflight.checks import GIB, Check, Subject, Wanted, number, rows, said
+from bs4_console.preflight.questions import Asks, name_of, sliced
 
 _CONFIG: Subject = ("config-rejected", "config")
 _CLASSES: Subject = ("schema", "the trainer's own schema")

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from bs4_console.core import preflight_run as judges
-from bs4_console.core.preflight_check import GIB, Check, Wanted
+from bs4_console.preflight import start as judges
+from bs4_console.preflight.checks import GIB, Check, Wanted
 
 START = Wanted(trainer="prime-rl-2026-01", config="rl.toml", run="demo")
 

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from bs4_console.core import preflight_config, preflight_run, preflight_stack
-from bs4_console.core.preflight import examine
-from bs4_console.core.preflight_check import GIB, Check, Wanted
-from tests.console.core.test_preflight import FACTS, Agent
-from tests.console.core.test_preflight_run import run
+from bs4_console.preflight import config, start
+from bs4_console.preflight import stack as preflight_stack
+from bs4_console.preflight.checks import GIB, Check, Wanted
+from bs4_console.preflight.examine import examine
+from tests.console.preflight.test_examine import FACTS, Agent
+from tests.console.preflight.test_start import run
 
 START = Wanted(trainer="verl", config="c.toml", run="demo", cwd="verl")
 POD = {"gpus": {"driver": "570.148.08"}}
@@ -96,7 +97,7 @@ def test_checkpoints_have_verls_size_and_one_more_than_are_kept_has_to_fit(
         ports=[],
         disk={"free": free * GIB},
     )
-    checks = preflight_run.judge(facts, START)
+    checks = start.judge(facts, START)
     check = one(checks, "disk-next-checkpoint")
     assert (check.state, "1.5B x 12 bytes" in check.why) == (state, True)
     assert "port-in-use" not in {check.id for check in checks}
@@ -115,7 +116,7 @@ def test_a_short_run_never_has_as_many_as_are_kept() -> None:
         ports=[],
         disk={"free": 40 * GIB},
     )
-    check = one(preflight_run.judge(facts, START), "disk-next-checkpoint")
+    check = one(start.judge(facts, START), "disk-next-checkpoint")
     assert (check.state, "at most 2 of them" in check.why) == ("ok", True)
 
 
@@ -125,15 +126,15 @@ def test_what_limits_them_is_said_in_verls_words() -> None:
     )
     assert (
         "trainer.max_actor_ckpt_to_keep=3"
-        in one(preflight_run.judge(facts, START), "keep-last-missing").fix
+        in one(start.judge(facts, START), "keep-last-missing").fix
     )
 
 
 def test_there_are_no_classes_to_be_asked_and_no_estimate_is_made_up() -> None:
-    checks = preflight_config.judge([("/root/verl/c.toml", CONFIG)], START, {}, {}, None)
+    checks = config.judge([("/root/verl/c.toml", CONFIG)], START, {}, {}, None)
     assert [(check.id, check.state) for check in checks] == [("config-rejected", "ok")]
     gpus = {"gpus": {"devices": [{"index": 0, "total": 80 * GIB}]}}
-    assert preflight_config.memory([("/root/verl/c.toml", CONFIG)], START, gpus)[0].startswith(
+    assert config.memory([("/root/verl/c.toml", CONFIG)], START, gpus)[0].startswith(
         "Not estimated: "
     )
 
@@ -143,9 +144,7 @@ def test_what_is_really_started_is_linted() -> None:
         "python3 -m verl.trainer.main_ppo actor_rollout_ref.rollout.n=8 "
         "data.max_response_length=1536"
     )
-    checks = preflight_config.judge(
-        [("/root/verl/c.toml", CONFIG)], START, {}, {"command": command}, None
-    )
+    checks = config.judge([("/root/verl/c.toml", CONFIG)], START, {}, {"command": command}, None)
     assert one(checks, "V03").title == "c.toml, line 10"
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bs4_console.assets import find
-from bs4_console.core.preflight_check import VERL, Check, Subject, Wanted, said, unseen, within
+from bs4_console.preflight.checks import VERL, Check, Subject, Wanted, said, unseen, within
 
 _THERE = ("uv-missing", "training environment")
 _GENERATION = ("P06", "trainer generation")

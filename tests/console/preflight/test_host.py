@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from bs4_console.core.preflight_check import GIB, Wanted
-from bs4_console.core.preflight_host import judge
-from bs4_console.core.preflight_stack import judge as judge_stack
+from bs4_console.preflight.checks import GIB, Wanted
+from bs4_console.preflight.host import judge
+from bs4_console.preflight.stack import judge as judge_stack
 
 WANTED = Wanted(trainer="verl", cwd="my-project")
 HOST: dict[str, Any] = {
