@@ -38,8 +38,8 @@ from typing import Any, NoReturn
 
 from bs4_agent.clock import boot_id
 from bs4_agent.paths import Home
-from bs4_console.core.fleet import Fleet
 from bs4_console.errors import ConsoleError
+from bs4_console.fleet.watched import Fleet
 from bs4_console.pods.channel import Channel
 from bs4_console.pods.state import PodState
 from bs4_console.tui.app import ConsoleApp

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from bs4_console.checks.diagnose import diagnose
-from bs4_console.core.fleet import Fleet
 from bs4_console.demo import faults
 from bs4_console.demo.scenario import train
 from bs4_console.demo.stage import Stage, connect, staged
+from bs4_console.fleet.watched import Fleet
 from bs4_console.pods import reports
 from bs4_console.tui.app import ConsoleApp
 from tests.console.cli.conftest import Console

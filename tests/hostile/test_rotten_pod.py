@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from bs4_console.core.fleet import Fleet
 from bs4_console.errors import ConsoleError
+from bs4_console.fleet.watched import Fleet
 from bs4_console.pods.inventory import Pod
 from bs4_console.pods.mirror import Mirror
 from bs4_console.pods.session import PodSession

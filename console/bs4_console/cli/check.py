@@ -14,8 +14,8 @@ from bs4_console.checks.outside import ask
 from bs4_console.checks.verdict import OK, UNKNOWN, WORDS, Verdict, aggregate, judge, unreachable
 from bs4_console.cli.output import clock, complain, emit
 from bs4_console.cli.sessions import linked, pods, session
-from bs4_console.core.lost_look import beside_the_link
 from bs4_console.errors import ConsoleError, UsageError, described
+from bs4_console.fleet.liveness_probe import beside_the_link
 from bs4_console.pods.inventory import Pod
 from bs4_console.pods.state import PodState
 from bs4_console.pods.witness import link_incidents

@@ -11,7 +11,7 @@ from bs4_console.pods.recorded import RecordedSession
 async def show(session: RecordedSession, why: str, *, headless: bool, as_json: bool) -> int:
     """`why` is shown with it."""
     if not headless:
-        from bs4_console.core.fleet import Fleet
+        from bs4_console.fleet.watched import Fleet
         from bs4_console.tui.app import configured
 
         complain(why)

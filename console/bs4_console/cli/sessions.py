@@ -13,8 +13,8 @@ from collections.abc import AsyncIterator, Coroutine, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from bs4_console.cli.output import complain
-from bs4_console.core.fleet import Fleet, Source
 from bs4_console.errors import RefusedError
+from bs4_console.fleet.watched import Fleet, Source
 from bs4_console.locations import data_dir
 from bs4_console.pods.inventory import Inventory, Pod
 from bs4_console.pods.mirror import Mirror

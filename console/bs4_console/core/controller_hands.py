@@ -23,7 +23,6 @@ from bs4_console.core import checkpoints, launch, restore
 from bs4_console.core.controller_config import RunConfig
 from bs4_console.core.controller_state import Where
 from bs4_console.core.controller_terms import Absent, Chosen, Doubt, Failed, Report, Saved
-from bs4_console.core.lost_look import at_its_port
 from bs4_console.errors import (
     ConsoleError,
     HostKeyUnknown,
@@ -31,6 +30,7 @@ from bs4_console.errors import (
     RefusedError,
     UsageError,
 )
+from bs4_console.fleet.liveness_probe import at_its_port
 from bs4_console.pods import carried_orders
 from bs4_console.pods.inventory import Inventory, Pod
 from bs4_console.pods.liveness import Sign, of_sight

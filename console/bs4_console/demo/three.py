@@ -11,11 +11,11 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from bs4_console.core.fleet import Fleet
 from bs4_console.demo import faults
 from bs4_console.demo import pod as practice
 from bs4_console.demo.stage import connect
 from bs4_console.errors import ConsoleError
+from bs4_console.fleet.watched import Fleet
 from bs4_console.pods.session import PodSession
 
 RUN = "practice"

@@ -199,7 +199,7 @@ class PodState:
     """What the pod's provider said of its machine at the last look; None where nobody asked."""
     lost: Verdict | None = None
     """What became of the pod while nothing answers there, or that it was rebooted
-    (core/lost_watch.py). None else.
+    (fleet/liveness_watch.py). None else.
     """
     progress: str = ""
     """What the connection is doing right now ("uploading the agent"), for the screen."""

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from textual.driver import Driver
 
-    from bs4_console.core.fleet import Fleet
+    from bs4_console.fleet.watched import Fleet
     from bs4_console.pods.state import PodState
     from bs4_console.tui.path_offers import PathOffers
 

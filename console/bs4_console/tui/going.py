@@ -16,7 +16,7 @@ from bs4_console.tui.screens.messages import MessagesScreen
 from bs4_console.tui.telling import Telling
 
 if TYPE_CHECKING:
-    from bs4_console.core.fleet import Fleet
+    from bs4_console.fleet.watched import Fleet
     from bs4_console.pods.session import PodSession
     from bs4_console.pods.state import PodState, RunState
 

@@ -18,7 +18,7 @@ from bs4_console.checks import wandb
 from bs4_console.checks.outside import Lookout, Outside, ask, look
 from bs4_console.checks.verdict import OK, UNKNOWN, WARNING, judge, unreachable
 from bs4_console.checks.wandb import Account, WandbApi, WandbError, WandbWitness, account
-from bs4_console.core.fleet import Fleet
+from bs4_console.fleet.watched import Fleet
 from bs4_console.pods.state import PodState
 from bs4_console.pods.witness import Sight
 from tests.support.wandb_server import KEY, WandbServer, wandb_server

@@ -25,10 +25,10 @@ from bs4_console.core.controller_hands import KeyedBook, RealHands
 from bs4_console.core.controller_state import Where
 from bs4_console.core.controller_terms import Absent, Doubt
 from bs4_console.core.lease import Grant, Lease, LeaseHeld
-from bs4_console.core.lost_look import beside_the_link
 from bs4_console.demo.b2.server import B2Server
 from bs4_console.demo.cloud import Cloud, running
 from bs4_console.errors import RefusedError, Unreachable
+from bs4_console.fleet.liveness_probe import beside_the_link
 from bs4_console.pods.inventory import Inventory, Pod
 from bs4_console.providers.base import label_of
 from bs4_console.provision.rent import Patience, Provisioner

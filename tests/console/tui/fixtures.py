@@ -17,8 +17,8 @@ from typing import Any
 
 from bs4_agent.streams.query import Queries
 from bs4_agent.streams.stream import Piece
-from bs4_console.core.fleet import Fleet
 from bs4_console.errors import LinkState, RemoteError, Unreachable
+from bs4_console.fleet.watched import Fleet
 from bs4_console.logs.text import clean, clock_of
 from bs4_console.pods.liveness import Sign, judge
 from bs4_console.pods.mirror import Mirror

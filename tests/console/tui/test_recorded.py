@@ -4,8 +4,8 @@ screens of live pods.
 
 from __future__ import annotations
 
-from bs4_console.core.fleet import Fleet
 from bs4_console.demo import recording
+from bs4_console.fleet.watched import Fleet
 from bs4_console.pods.recorded import RecordedSession
 from bs4_console.tui.app import ConsoleApp
 from bs4_console.tui.screens.incident import IncidentScreen

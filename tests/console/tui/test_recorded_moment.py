@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from bs4_console.core.fleet import Fleet
 from bs4_console.demo import recording
+from bs4_console.fleet.watched import Fleet
 from bs4_console.logs.text import clean, clock_of
 from bs4_console.pods.recorded import RecordedSession
 from bs4_console.tui import words

@@ -23,7 +23,7 @@ from bs4_console.pods.state import Ledger, PodState, RunState
 from bs4_console.pods.witness import Sight
 
 if TYPE_CHECKING:
-    from bs4_console.core.lost_look import PortWord
+    from bs4_console.fleet.liveness_probe import PortWord
 
 #: Seconds between two looks at what this machine knows by itself.
 TICK_S = 5.0
@@ -72,7 +72,7 @@ class RealLooks:
         return found
 
     async def port(self, pod: str) -> PortWord | None:
-        look = await asyncio.to_thread(importlib.import_module, "bs4_console.core.lost_look")
+        look = await asyncio.to_thread(importlib.import_module, "bs4_console.fleet.liveness_probe")
         try:
             known = await asyncio.to_thread(self._inventory.get, pod)
         except ConsoleError:

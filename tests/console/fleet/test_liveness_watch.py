@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from bs4_console.core.fleet import Fleet
-from bs4_console.core.lost_look import at_its_port
-from bs4_console.core.lost_watch import SILENT_S, WRONG_S, LostWatch, RealLooks
 from bs4_console.demo.cloud import running
+from bs4_console.fleet.liveness_probe import at_its_port
+from bs4_console.fleet.liveness_watch import SILENT_S, WRONG_S, LostWatch, RealLooks
+from bs4_console.fleet.watched import Fleet
 from bs4_console.pods.liveness import Verdict
 from bs4_console.pods.state import Ledger, PodState
 from bs4_console.pods.witness import Sight

@@ -87,7 +87,7 @@ class Fleet:
             self._following = asyncio.create_task(self._follow(self._watch), name="inventory")
         if self._lookout is not None and not self._looking:
             # Not before the first screen is painted: nobody waits for it.
-            from bs4_console.core.lost_watch import LostWatch
+            from bs4_console.fleet.liveness_watch import LostWatch
 
             watch = LostWatch(lambda: self.pods)
             self._looking = [

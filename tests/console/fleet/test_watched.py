@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from bs4_console.core import fleet as module
-from bs4_console.core.fleet import Fleet, Source
+from bs4_console.fleet import watched as module
+from bs4_console.fleet.watched import Fleet, Source
 from bs4_console.pods.inventory import Inventory, Pod
 from bs4_console.pods.state import PodState
 
