@@ -22,7 +22,7 @@ import pytest
 from bs4_agent.checkpoints.holds import hold, holder
 from bs4_agent.errors import Busy
 from bs4_agent.paths import Home
-from bs4_console.core import checkpoints
+from bs4_console.checkpoints import listing
 from bs4_console.demo import disks, faults
 from bs4_console.demo.b2.faults import Fault
 from bs4_console.demo.b2.server import B2Server
@@ -294,7 +294,7 @@ async def test_a_run_outlives_its_disk(tmp_path: Path) -> None:
                         raise
                     finally:
                         store.over.set()
-                    found = await checkpoints.of_pod(stage.session, "demo")
+                    found = await listing.of_pod(stage.session, "demo")
                     assert faults.find(stage.pod, "rank"), "the trainer is there still"
             assert disk.wrong == []
             assert (gate.given_up, store.given_up) == (0, 0)
@@ -307,7 +307,7 @@ async def test_a_run_outlives_its_disk(tmp_path: Path) -> None:
             assert [r["detail"] for r in synced if r["event"] == "failed"] == []
             assert found["order"]["last"] == 2
             assert len([one for one in found["checkpoints"] if one["complete"]]) >= 2
-            assert "keep-last 2" in checkpoints.standing(stage.session.state, "demo")
+            assert "keep-last 2" in listing.standing(stage.session.state, "demo")
             _check_journal(stage, tmp_path, 150)
 
 

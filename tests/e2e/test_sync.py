@@ -13,7 +13,7 @@ import pytest
 
 from bs4_agent.paths import Home
 from bs4_agent.setup.credentials import store as store_credential
-from bs4_console.core import sync
+from bs4_console.checkpoints import sync
 from bs4_console.demo import tree
 from bs4_console.demo.b2.faults import Fault
 from bs4_console.demo.b2.server import B2Server

@@ -7,11 +7,11 @@ import asyncio
 import sys
 from typing import cast
 
+from bs4_console.checkpoints import sync
+from bs4_console.checkpoints.listing import age, size
 from bs4_console.cli.actions import act, exit_code
 from bs4_console.cli.output import complain, emit, table
 from bs4_console.cli.sessions import ask, is_terminal, linked, to_act_on, transport
-from bs4_console.core import sync
-from bs4_console.core.checkpoints import age, size
 from bs4_console.errors import FINDING, RefusedError, UsageError
 from bs4_console.pods.inventory import Inventory, Pod
 from bs4_console.pods.session import PodSession

@@ -9,11 +9,11 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+from bs4_console.checkpoints import listing as checkpoints
 from bs4_console.cli import checkpoint_sync, merge, restore
 from bs4_console.cli.actions import act, exit_code
 from bs4_console.cli.output import complain, emit, table
 from bs4_console.cli.sessions import linked, pods, to_act_on
-from bs4_console.core import checkpoints
 from bs4_console.errors import UNREACHABLE, LinkError, UsageError
 from bs4_console.pods.session import PodSession
 

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import argparse
 
+from bs4_console.checkpoints import merge
 from bs4_console.cli import plans
 from bs4_console.cli.actions import exit_code, watch
 from bs4_console.cli.output import complain, emit
 from bs4_console.cli.sessions import linked, to_act_on
-from bs4_console.core import merge
 from bs4_console.pods.inventory import Inventory
 from bs4_console.pods.session import PodSession
 

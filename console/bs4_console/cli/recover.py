@@ -220,12 +220,12 @@ async def controller_of(
     options: argparse.Namespace, config: RunConfig
 ) -> AsyncIterator[Controller]:
     """One run's controller, alone on this machine."""
+    from bs4_console.checkpoints.sync import open_store, place_of
     from bs4_console.checks import outside
     from bs4_console.core.controller import Controller
     from bs4_console.core.controller_hands import RealHands
     from bs4_console.core.controller_state import Records, Where
     from bs4_console.core.lease import Lease
-    from bs4_console.core.sync import open_store, place_of
 
     place = private(data_dir() / "recover" / config.run)
     with files.alone(

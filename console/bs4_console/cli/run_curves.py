@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import asyncio
 
+from bs4_console.checkpoints import listing
 from bs4_console.cli.sessions import linked, pods
-from bs4_console.core import checkpoints
 from bs4_console.errors import LinkError, RemoteError
 from bs4_console.run_log import validation
 from bs4_console.run_log.record import RunRecord
@@ -31,7 +31,7 @@ async def _look(record: RunRecord) -> None:
         return
     try:
         async with linked(known[record.pod], deploy=False, timeout=_ASK_S) as live:
-            validation.look(record.validation, await checkpoints.of_pod(live, record.name))
+            validation.look(record.validation, await listing.of_pod(live, record.name))
     except (LinkError, RemoteError) as error:
         validation.look(record.validation, None, error.message)
 

@@ -20,6 +20,7 @@ from typing import Any, Literal, NoReturn
 
 from bs4_agent.errors import AgentError
 from bs4_agent.ids import ulid
+from bs4_console.checkpoints.sync import StoreFailed
 from bs4_console.core.controller_state import (
     GOOD,
     WORKING,
@@ -40,7 +41,6 @@ from bs4_console.core.controller_terms import (
     Saved,
 )
 from bs4_console.core.lease import Lease, LeaseHeld
-from bs4_console.core.sync import StoreFailed
 from bs4_console.errors import FINDING, REFUSED, UNREACHABLE, RefusedError
 from bs4_console.pods import liveness
 from bs4_console.pods.liveness import Rules, Sign, Verdict

@@ -19,7 +19,8 @@ from bs4_agent.checkpoints.remote.errors import StoreError
 from bs4_agent.checkpoints.remote.layout import Place
 from bs4_agent.checkpoints.remote.store import Store
 from bs4_agent.ids import made_t
-from bs4_console.core import checkpoints, launch, restore
+from bs4_console.checkpoints import listing
+from bs4_console.core import launch, restore
 from bs4_console.core.controller_config import RunConfig
 from bs4_console.core.controller_state import Where
 from bs4_console.core.controller_terms import Absent, Chosen, Doubt, Failed, Report, Saved
@@ -218,7 +219,7 @@ class RealHands:
                     return Report(
                         run.step, failed=why, orders=carried_orders.of(live.state, self.run)
                     )
-                sets = (await checkpoints.of_pod(live, self.run))["checkpoints"]
+                sets = (await listing.of_pod(live, self.run))["checkpoints"]
                 return Report(
                     run.step,
                     max((one["step"] for one in sets if one["complete"]), default=None),

@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bs4_console.core import checkpoints, launch
+from bs4_console.checkpoints import listing
+from bs4_console.core import launch
 from bs4_console.core.launch import HOMES, TRAINERS, Asked
 from bs4_console.errors import RefusedError, UsageError
 from bs4_console.pods.session import PodSession
@@ -211,9 +212,7 @@ async def standing(live: PodSession, wanted: Phases) -> Standing:
         return Standing(None, False, "it was not started yet", None, False)
     run = live.state.runs[wanted.run]
     alive = run.view.attempt is not None and run.view.attempt.ended_t is None
-    newest = (await launch.asked_again(live, lambda: checkpoints.of_pod(live, wanted.run)))[
-        "resumable"
-    ]
+    newest = (await launch.asked_again(live, lambda: listing.of_pod(live, wanted.run)))["resumable"]
     due, why = _due(phase.until, run, newest)
     return Standing(phase, due, why, newest, alive)
 

@@ -64,7 +64,7 @@ class CheckpointLine:
     async def _ask(self, session: PodSession) -> None:
         # A quarter of a second of imports: not in the thread that answers keys.
         checkpoints = await asyncio.to_thread(
-            importlib.import_module, "bs4_console.core.checkpoints"
+            importlib.import_module, "bs4_console.checkpoints.listing"
         )
         pause = LOOK_S
         try:

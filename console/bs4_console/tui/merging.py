@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bs4_console.core import merge
+from bs4_console.checkpoints import merge
 from bs4_console.tui.screens.confirm import ConfirmScreen
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from bs4_console.checkpoints.listing import of_directory
 from bs4_console.checks.diagnose import diagnose
-from bs4_console.core.checkpoints import of_directory
 from bs4_console.logs.sources import Wrote, by_content
 
 ESC = "\x1b[36m(TaskRunner pid=22370)\x1b[0m"

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from bs4_console.checkpoints.sync import StoreFailed
 from bs4_console.core.controller_state import Records, State, Where
 from bs4_console.core.controller_terms import Limits, Outcome, Saved
-from bs4_console.core.sync import StoreFailed
 from bs4_console.errors import RefusedError
 from tests.console.core.recovering import (
     FIRST,

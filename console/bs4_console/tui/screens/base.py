@@ -390,9 +390,7 @@ class ConsoleScreen(Screen[None]):
 
 def _merges(run: RunState) -> bool:
     # with all that is known of trainers: the first paint does not wait for it
-    from bs4_console.core import (
-        merge,
-    )
+    from bs4_console.checkpoints import merge
 
     return merge.possible(run)
 

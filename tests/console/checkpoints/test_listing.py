@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bs4_agent.checkpoints.report import answer
-from bs4_console.core import checkpoints
+from bs4_console.checkpoints import listing
 from bs4_console.errors import UsageError
 from bs4_console.pods.state import PodState
 from tests.agent.checkpoints.guarded import Guarded
@@ -32,7 +32,7 @@ def test_a_directory_of_2026_01(tmp_path: Path) -> None:
         old_step(spec, step)
         age(spec, step, old)
     old_orchestrator(spec, 20)
-    [found] = checkpoints.of_directory(spec.output_dir)
+    [found] = listing.of_directory(spec.output_dir)
     assert (found["trainer"], found["resumable"]) == ("prime-rl-2026-01", 15)
     assert [(one["step"], one["complete"]) for one in found["checkpoints"]] == [
         (5, True),
@@ -46,7 +46,7 @@ def test_a_directory_of_2026_01(tmp_path: Path) -> None:
     )
     assert found["forecast"]["every_steps"] == 5
     assert found["forecast"]["every_s"] == pytest.approx(300, abs=60)
-    assert checkpoints.line(found).startswith("step 15 can be resumed, 5m old; 3 sets of 0.0 MiB; ")
+    assert listing.line(found).startswith("step 15 can be resumed, 5m old; 3 sets of 0.0 MiB; ")
 
 
 def test_an_output_directory_with_several_runs(tmp_path: Path) -> None:
@@ -54,20 +54,20 @@ def test_an_output_directory_with_several_runs(tmp_path: Path) -> None:
     new_step(spec, 10)
     put(spec.output_dir / "other/checkpoints/step_5/orchestrator/progress.pt")
     (spec.output_dir / "wandb").mkdir()
-    found = checkpoints.of_directory(spec.output_dir)
+    found = listing.of_directory(spec.output_dir)
     assert [(one["run"], one["resumable"]) for one in found] == [("demo", 10), ("other", None)]
-    assert checkpoints.line(found[1]) == "1 checkpoint, none complete: nothing can be resumed"
-    [one] = checkpoints.of_directory(spec.output_dir / "demo")
+    assert listing.line(found[1]) == "1 checkpoint, none complete: nothing can be resumed"
+    [one] = listing.of_directory(spec.output_dir / "demo")
     assert one["run"] == "demo"
 
 
 def test_what_is_no_run(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="does not look like"):
-        checkpoints.of_directory(tmp_path)
+        listing.of_directory(tmp_path)
     with pytest.raises(UsageError, match="no directory"):
-        checkpoints.of_directory(tmp_path / "gone")
-    [found] = checkpoints.of_directory(tmp_path, "prime-rl")
-    assert checkpoints.line(found) == "no checkpoint yet"
+        listing.of_directory(tmp_path / "gone")
+    [found] = listing.of_directory(tmp_path, "prime-rl")
+    assert listing.line(found) == "no checkpoint yet"
 
 
 def test_a_run_that_rests_is_not_forecast(tmp_path: Path) -> None:
@@ -75,9 +75,9 @@ def test_a_run_that_rests_is_not_forecast(tmp_path: Path) -> None:
     for step in (10, 20):
         new_step(spec, step)
         age(spec, step, 9000 - step)
-    [found] = checkpoints.of_directory(spec.output_dir)
+    [found] = listing.of_directory(spec.output_dir)
     assert (found["live"], found["forecast"]["full_t"]) == (False, None)
-    assert checkpoints.outlook(found) == ""
+    assert listing.outlook(found) == ""
 
 
 async def test_a_long_list_comes_by_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,12 +96,12 @@ async def test_a_long_list_comes_by_pages(tmp_path: Path, monkeypatch: pytest.Mo
             assert len(str(found)) < 60_000
             return found
 
-    found = await checkpoints.of_pod(Asks(), "demo")
+    found = await listing.of_pod(Asks(), "demo")
     assert [one["step"] for one in found["checkpoints"]] == list(range(1, 100))
     assert asked == 3
     assert found["order"] == {"last": 3, "at_least": 3, "milestones": 50, "synced": False}
     assert (
-        checkpoints.order_text(found["order"])
+        listing.order_text(found["order"])
         == "the 3 newest complete checkpoints stay, and every 50th step"
     )
 
@@ -111,25 +111,25 @@ def test_what_an_order_would_free(tmp_path: Path) -> None:
     for step in (10, 20, 30, 40):
         new_step(spec, step)
     put(spec.output_dir / "demo/checkpoints/step_15/orchestrator/progress.pt")
-    [found] = checkpoints.of_directory(spec.output_dir)
-    assert checkpoints.foresight(found, 2, 0).startswith(
+    [found] = listing.of_directory(spec.output_dir)
+    assert listing.foresight(found, 2, 0).startswith(
         "Freed for good now, and older ones from now on: steps 10, 15, 20, "
     )
-    assert checkpoints.foresight(found, 2, 20).startswith(
+    assert listing.foresight(found, 2, 20).startswith(
         "Freed for good now, and older ones from now on: steps 10, 15, "
     )
-    assert "deletes its part of milestones" in checkpoints.foresight(
+    assert "deletes its part of milestones" in listing.foresight(
         {**found, "trainer_keeps": 3}, 2, 20
     )
-    assert checkpoints.foresight(found, 4, 0).startswith("Nothing is older than these now")
-    assert checkpoints.foresight(found, 1, 0).startswith("Nothing"), "the pod will refuse it"
+    assert listing.foresight(found, 4, 0).startswith("Nothing is older than these now")
+    assert listing.foresight(found, 1, 0).startswith("Nothing"), "the pod will refuse it"
 
 
 def test_the_outlook_of_each_forecast() -> None:
     base = {"lasts": False, "full_t": None, "full_step": None, "to_come": None, "room": 3}
 
     def say(**forecast: Any) -> str:
-        return checkpoints.outlook({"forecast": {**base, **forecast}, "live": True})
+        return listing.outlook({"forecast": {**base, **forecast}, "live": True})
 
     assert say(lasts=True) == "the disk lasts"
     assert say(lasts=True, to_come=4) == "every save that is to come fits"
@@ -142,9 +142,9 @@ def test_the_standing_of_a_run_from_the_journal_alone() -> None:
 
     def tell(**record: Any) -> str:
         state.apply_journal({**STAMP, **record})
-        return checkpoints.standing(state, "demo")
+        return listing.standing(state, "demo")
 
-    assert checkpoints.standing(state, "demo") == ""
+    assert listing.standing(state, "demo") == ""
     assert tell(type="order", run="demo", last=2, at_least=2, milestones=50, who="alice") == (
         "keep-last 2, milestones every 50; nothing freed yet"
     )
