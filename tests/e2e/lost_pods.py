@@ -21,11 +21,11 @@ from bs4_agent.runs.records import spec_from_dict
 from bs4_agent.setup import credentials
 from bs4_agent.trainers import registry
 from bs4_agent.trainers.base import LaunchSpec
-from bs4_console.core import launch
 from bs4_console.demo.b2.server import B2Server
 from bs4_console.demo.person import edit_config
 from bs4_console.demo.pod import PracticePod
 from bs4_console.demo.stage import Stage
+from bs4_console.launch import guide
 from tests.support.remote_sets import put_step
 
 BUCKET = "practice-bucket"
@@ -86,8 +86,8 @@ async def train(stage: Stage, **more: Any) -> None:
             else {}
         ),
     )
-    asked = launch.Asked(run="demo", trainer=stage.trainer, config="configs/rl.toml", **more)
-    await launch.start(stage.session, await launch.plan(stage.session, asked))
+    asked = guide.Asked(run="demo", trainer=stage.trainer, config="configs/rl.toml", **more)
+    await guide.start(stage.session, await guide.plan(stage.session, asked))
 
 
 async def save(stage: Stage, store: B2Store, wandb: dict[str, str]) -> int:

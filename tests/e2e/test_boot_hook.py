@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from bs4_console.core import launch
 from bs4_console.demo import pod as practice
 from bs4_console.demo import tree
 from bs4_console.demo.b2.server import B2Server
 from bs4_console.demo.stage import GENERATIONS, Stage, connect, inventory_entry
+from bs4_console.launch import guide
 from bs4_console.pods import boot_hook
 from bs4_console.transport.hostkeys import HostKeys
 from bs4_console.transport.ssh import SshTransport
@@ -115,8 +115,8 @@ async def test_observe_opens_an_incident_and_auto_restores_and_resumes() -> None
                 assert "SIGTERM" in str(incident.evidence)
                 assert attempts(pod) == ["1"], "observe starts nothing"
                 assert (await hook(pod, machine.root)).worked
-                asked = launch.Asked(run="demo", trainer=trainer, config="configs/rl.toml")
-                await launch.start(stage.session, await launch.plan(stage.session, asked))
+                asked = guide.Asked(run="demo", trainer=trainer, config="configs/rl.toml")
+                await guide.start(stage.session, await guide.plan(stage.session, asked))
                 lost_pods.give_key(pod, server, write=True, library=True)
                 await stage.must("sync", run="demo", to=lost_pods.URL)
                 await stage.until(

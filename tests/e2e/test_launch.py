@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from bs4_console.core import launch
-from bs4_console.core.launch import Asked
 from bs4_console.demo.stage import Stage, staged
 from bs4_console.errors import RefusedError, RemoteError
+from bs4_console.launch import guide
+from bs4_console.launch.guide import Asked
 from tests.e2e import journals
 from tests.e2e.killing import Moment, kill_agent_at
 
@@ -48,17 +48,17 @@ async def killed_at(stage: Stage, asked: Asked, moment: Moment) -> Any:
     """A launch whose agent is killed at `moment`, and that is then asked for again as a person
     would: by the same command.
     """
-    view = await launch.plan(stage.session, asked)
-    key = launch.key_of(view.plan_hash, asked.run)
+    view = await guide.plan(stage.session, asked)
+    key = guide.key_of(view.plan_hash, asked.run)
     killing = asyncio.create_task(kill_agent_at(stage, lambda: key, moment))
-    assert await launch.start(stage.session, view, confirmed=True) == key
+    assert await guide.start(stage.session, view, confirmed=True) == key
     await killing
     await stage.session.synced(120.0)
     # The same command again: what is under way is watched; confirming the same plan again is the
     # same action.
-    going = launch.under_way(stage.session.state, asked.run)
+    going = guide.under_way(stage.session.state, asked.run)
     assert going is None or going.key == key
-    assert await launch.start(stage.session, view, confirmed=True) == key
+    assert await guide.start(stage.session, view, confirmed=True) == key
     return await ended(stage, key)
 
 
@@ -89,12 +89,12 @@ async def test_a_launch_that_is_interrupted_anywhere_starts_one_attempt(
         asked = Asked(run="demo", trainer=trainer, config="configs/rl.toml")
 
         # What was confirmed is what was shown: a config that is edited meanwhile is another start.
-        view = await launch.plan(stage.session, asked)
+        view = await guide.plan(stage.session, asked)
         config = stage.pod.project / "configs" / "rl.toml"
         text = config.read_text()
         config.write_text(text.replace("interval = 5", "interval = 4"))
         with pytest.raises(RemoteError) as changed:
-            await launch.start(stage.session, view)
+            await guide.start(stage.session, view)
         assert changed.value.type == "plan-changed"
         config.write_text(text)
         assert attempts(stage) == []
@@ -103,8 +103,8 @@ async def test_a_launch_that_is_interrupted_anywhere_starts_one_attempt(
         assert action.state == "done", action.detail
         assert len(attempts(stage)) == 1
         with pytest.raises(RefusedError, match=r"demo runs already .* as demo-2"):
-            await launch.plan(stage.session, asked)
-        assert launch.trains_already(stage.session.state, asked) is not None
+            await guide.plan(stage.session, asked)
+        assert guide.trains_already(stage.session.state, asked) is not None
         await stage.until(lambda: [s for _, s in stage.steps() if s >= 11], 300, "two checkpoints")
         await stop(stage)
 
@@ -122,7 +122,7 @@ async def test_a_launch_that_is_interrupted_anywhere_starts_one_attempt(
             )
             stray.mkdir(parents=True)
             (stray / "rollouts.bin").write_bytes(b"of a dead attempt")
-            view = await launch.plan(stage.session, asked)
+            view = await guide.plan(stage.session, asked)
             assert view.plan["resume"] is not None
             moved = view.plan["moves"]
             assert moved
@@ -140,13 +140,13 @@ async def test_a_launch_that_is_interrupted_anywhere_starts_one_attempt(
 
         # Afresh: everything goes to the trash, and only after the name was typed; the next attempt
         # begins at its first step.
-        afresh = launch.again(asked, fresh=True)
-        view = await launch.plan(stage.session, afresh)
-        assert launch.must_type(view)
+        afresh = guide.again(asked, fresh=True)
+        view = await guide.plan(stage.session, afresh)
+        assert guide.must_type(view)
         before = list(stage.pod.output_dir.rglob("*.distcp"))
         assert before
         with pytest.raises(RemoteError, match="typing the run's name"):
-            await launch.start(stage.session, view)
+            await guide.start(stage.session, view)
         action = await killed_at(stage, afresh, at("step-done", 0))
         assert action.state == "done", action.detail
         assert len(attempts(stage)) == len(moments) + 2

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from bs4_console.core import launch
-from bs4_console.core.launch import Asked
 from bs4_console.demo.stage import Stage, staged
 from bs4_console.errors import NotApplicableError
+from bs4_console.launch import guide
+from bs4_console.launch.guide import Asked
 from bs4_console.pods.state import ActionView
 
 pytestmark = [pytest.mark.long, pytest.mark.beside]
@@ -42,9 +42,9 @@ async def launched(stage: Stage, component: str, config: str) -> ActionView:
         output_dir=f"outputs/{component}-{config}",
         component=component,
     )
-    view = await launch.plan(stage.session, asked)
+    view = await guide.plan(stage.session, asked)
     assert view.plan["steps"][-1]["title"].startswith("Wait for ")
-    key = await launch.start(stage.session, view)
+    key = await guide.start(stage.session, view)
     async for action in stage.session.follow_action(key):
         last = action
     return last
@@ -96,7 +96,7 @@ async def test_a_part_that_is_not_there_is_no_launch() -> None:
     async with staged(OLD) as stage:
         furnish(stage)
         with pytest.raises(NotApplicableError):
-            await launch.plan(
+            await guide.plan(
                 stage.session,
                 Asked(run="x", trainer=OLD, config="good.toml", component="eval", processes=4),
             )

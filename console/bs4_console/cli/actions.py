@@ -8,8 +8,8 @@ from contextlib import ExitStack
 from typing import Any
 
 from bs4_console.cli.output import complain, emit
-from bs4_console.core import run_incidents
 from bs4_console.errors import FINDING, REFUSED
+from bs4_console.launch import run_incidents
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import ActionView, IncidentView
 

@@ -13,10 +13,10 @@ from bs4_console.cli import launch_setup
 from bs4_console.cli.actions import exit_code, watch
 from bs4_console.cli.output import complain, emit, plan_text
 from bs4_console.cli.sessions import ask, is_terminal, linked, to_act_on
-from bs4_console.core import launch, launch_config, phases
-from bs4_console.core.launch import AUTO, COMPONENTS, TRAINERS, Asked
-from bs4_console.core.phases import Phases
 from bs4_console.errors import FINDING, REFUSED, RefusedError, UsageError
+from bs4_console.launch import config, guide, phases
+from bs4_console.launch.guide import AUTO, COMPONENTS, TRAINERS, Asked
+from bs4_console.launch.phases import Phases
 from bs4_console.pods.inventory import Inventory, Pod
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import PlanView
@@ -162,16 +162,16 @@ async def _launch(options: argparse.Namespace, single: Asked | None, phased: Pha
         asked = single if phased is None or phase is None else phased.asked(phase)
         if asked is None:
             raise AssertionError("a launch is of a config or of a phase")
-        asked = await launch_config.resolved(live, asked, setup=options.setup)
+        asked = await config.resolved(live, asked, setup=options.setup)
         only_shown = options.plan == ""
-        if not only_shown and (going := launch.under_way(live.state, asked.run)) is not None:
+        if not only_shown and (going := guide.under_way(live.state, asked.run)) is not None:
             _say(
                 options,
                 f"A launch of {asked.run} by {going.who} is under way; it is watched, "
                 "nothing is started twice.",
             )
             return await watch_launch(options, live, going.key)
-        if not only_shown and (already := launch.trains_already(live.state, asked)) is not None:
+        if not only_shown and (already := guide.trains_already(live.state, asked)) is not None:
             _say(
                 options,
                 f"{asked.run} runs already, at step "
@@ -180,25 +180,23 @@ async def _launch(options: argparse.Namespace, single: Asked | None, phased: Pha
             return 0
         if options.setup and not await launch_setup.ready(options, live, asked):
             return 0 if only_shown else FINDING
-        looked = None if options.no_preflight else await launch.look(live, asked)
+        looked = None if options.no_preflight else await guide.look(live, asked)
         if looked is not None and not _fit(options, looked) and not only_shown:
             return REFUSED
         if phased is not None and phase is not None:
             view = await phases.plan_of(live, phased, phase, pod.price)
         else:
-            view = await launch.plan(live, asked, price=pod.price)
+            view = await guide.plan(live, asked, price=pod.price)
         _show(options, live, pod, view, looked)
         if only_shown:
             return 0
         confirmed = _confirmed(options, view)
         if confirmed is None:
             return REFUSED
-        return await watch_launch(
-            options, live, await launch.start(live, view, confirmed=confirmed)
-        )
+        return await watch_launch(options, live, await guide.start(live, view, confirmed=confirmed))
 
 
-def _fit(options: argparse.Namespace, looked: launch.Looked) -> bool:
+def _fit(options: argparse.Namespace, looked: guide.Looked) -> bool:
     """What the look before the start has found is said; False when it forbids the start."""
     if not options.json:
         good = sum(check.state == "ok" for check in looked.preflight.checks)
@@ -207,11 +205,11 @@ def _fit(options: argparse.Namespace, looked: launch.Looked) -> bool:
             "checks are ok."
         )
         for check in looked.told:
-            print(f"  {check.state} {check.id}: {launch.sentence(check)}")
+            print(f"  {check.state} {check.id}: {guide.sentence(check)}")
     if looked.blocking and options.plan != "":
         worst, more = looked.blocking[0], len(looked.blocking) - 1
         others = f" And {more} more forbid it: look with --plan." if more else ""
-        complain(f"Nothing was started: {launch.sentence(worst)}{others}")
+        complain(f"Nothing was started: {guide.sentence(worst)}{others}")
     return not looked.blocking
 
 
@@ -220,11 +218,11 @@ def _show(
     live: PodSession,
     pod: Pod,
     view: PlanView,
-    looked: launch.Looked | None,
+    looked: guide.Looked | None,
 ) -> None:
     if not options.json:
         print(plan_text(view.plan, view.plan_hash))
-        for line in launch.words(view, live.state, pod.price):
+        for line in guide.words(view, live.state, pod.price):
             print(f"  {line}")
         for line in looked.memory if looked is not None else ():
             print(f"  {line}")
@@ -255,7 +253,7 @@ def _confirmed(options: argparse.Namespace, view: PlanView) -> bool | None:
             f"Nothing was done: the plan is {view.plan_hash[:16]} now, not {options.plan}.",
             "Look at it with --plan.",
         )
-    if launch.must_type(view):
+    if guide.must_type(view):
         if options.confirm is None and is_terminal() and not options.json:
             options.confirm = ask(
                 f"This moves checkpoints aside. Type {view.run} to carry it out: "
@@ -282,7 +280,7 @@ def _confirmed(options: argparse.Namespace, view: PlanView) -> bool | None:
 async def watch_launch(options: argparse.Namespace, live: PodSession, key: str) -> int:
     """To the first step, or with --no-wait to where the program runs; the exit code."""
     if options.no_wait:
-        async for action in launch.until_started(live, key):
+        async for action in guide.until_started(live, key):
             last = action
         if not last.ended:
             _say(
@@ -293,7 +291,7 @@ async def watch_launch(options: argparse.Namespace, live: PodSession, key: str) 
             return 0
     action = await watch(live, key, as_json=options.json)
     if not options.json:
-        for line in launch.verdict(action, live.state):
+        for line in guide.verdict(action, live.state):
             print(line)
     return exit_code(action)
 

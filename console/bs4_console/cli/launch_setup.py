@@ -8,8 +8,8 @@ from bs4_console.cli import setup as command
 from bs4_console.cli.actions import watch
 from bs4_console.cli.output import complain
 from bs4_console.cli.sessions import ask, is_terminal
-from bs4_console.core.launch import Asked
 from bs4_console.errors import RefusedError, UsageError
+from bs4_console.launch.guide import Asked
 from bs4_console.pods.session import PodSession
 from bs4_console.setup import recipe as setup
 from bs4_console.setup.credentials import Credentials

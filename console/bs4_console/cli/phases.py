@@ -10,9 +10,9 @@ from bs4_console.cli.actions import exit_code, watch
 from bs4_console.cli.launch import watch_launch
 from bs4_console.cli.output import complain, emit
 from bs4_console.cli.sessions import ask, is_terminal, linked, to_act_on
-from bs4_console.core import launch, phases
-from bs4_console.core.phases import Phase, Phases, Standing
 from bs4_console.errors import FINDING, REFUSED, NotApplicableError, RefusedError
+from bs4_console.launch import guide, phases
+from bs4_console.launch.phases import Phase, Phases, Standing
 from bs4_console.pods.inventory import Inventory
 from bs4_console.pods.session import PodSession
 
@@ -81,7 +81,7 @@ async def _status(options: argparse.Namespace, wanted: Phases) -> int:
 async def _advance(options: argparse.Namespace, wanted: Phases) -> int:
     pod = to_act_on(options)
     async with linked(pod) as live:
-        if (going := launch.under_way(live.state, wanted.run)) is not None:
+        if (going := guide.under_way(live.state, wanted.run)) is not None:
             complain(
                 f"A launch of {wanted.run} by {going.who} is under way; it is watched, "
                 "nothing is started twice."
@@ -109,13 +109,13 @@ async def _advance(options: argparse.Namespace, wanted: Phases) -> int:
                 return exit_code(stopped)
             await _ended(live, wanted.run)
         view = await phases.plan_of(live, wanted, following, pod.price)
-        if view.plan["resume"] < now.resumable or launch.must_type(view):
+        if view.plan["resume"] < now.resumable or guide.must_type(view):
             raise RefusedError(
                 f"{following.name} would go on from step {view.plan['resume']}, before "
                 f"{now.resumable}; it was not started.",
                 f"Look with `bs4-console checkpoints list --pod {options.pod} --run {wanted.run}`.",
             )
-        return await watch_launch(options, live, await launch.start(live, view))
+        return await watch_launch(options, live, await guide.start(live, view))
 
 
 def _next(options: argparse.Namespace, wanted: Phases, now: Standing) -> Phase:

@@ -10,8 +10,8 @@ import asyncio
 from bs4_console.checks.verdict import UNKNOWN, WORDS
 from bs4_console.cli.output import emit
 from bs4_console.cli.sessions import linked, pods
-from bs4_console.core.launch import HOMES, TRAINERS
 from bs4_console.errors import UsageError
+from bs4_console.launch.guide import HOMES, TRAINERS
 from bs4_console.preflight.checks import VERL
 from bs4_console.preflight.examine import Check, Preflight, Wanted, examine
 

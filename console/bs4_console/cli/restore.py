@@ -12,8 +12,9 @@ from bs4_console.cli.checkpoint_sync import bring
 from bs4_console.cli.launch import watch_launch
 from bs4_console.cli.output import complain, emit
 from bs4_console.cli.sessions import linked, to_act_on
-from bs4_console.core import launch, restore
+from bs4_console.core import restore
 from bs4_console.errors import FINDING, REFUSED
+from bs4_console.launch import guide
 from bs4_console.pods.inventory import Inventory
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import ActionView
@@ -41,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--trainer",
         default="",
-        choices=("", *launch.TRAINERS),
+        choices=("", *guide.TRAINERS),
         help="which generation (default: as the store says)",
     )
     parser.add_argument(
@@ -139,18 +140,18 @@ def _next(options: argparse.Namespace, action: ActionView) -> str:
 async def _resume(live: PodSession, options: argparse.Namespace, action: ActionView) -> int:
     asked = restore.launch_of(action.result)
     if not options.no_preflight:
-        looked = await launch.look(live, asked)
+        looked = await guide.look(live, asked)
         if looked.blocking:
             complain(
                 f"Step {asked.resume} is restored; the run was not started: "
-                f"{launch.sentence(looked.blocking[0])}"
+                f"{guide.sentence(looked.blocking[0])}"
             )
             return FINDING
-    view = await launch.plan(live, asked)
-    if launch.must_type(view):
+    view = await guide.plan(live, asked)
+    if guide.must_type(view):
         complain(
             f"Step {asked.resume} is restored; resuming it moves newer checkpoints aside, so "
             f"start it by hand. {_next(options, action)}"
         )
         return REFUSED
-    return await watch_launch(options, live, await launch.start(live, view))
+    return await watch_launch(options, live, await guide.start(live, view))

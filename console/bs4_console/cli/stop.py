@@ -8,8 +8,8 @@ import asyncio
 from bs4_console.cli.actions import act, exit_code
 from bs4_console.cli.output import clock
 from bs4_console.cli.sessions import ask, is_terminal, linked, to_act_on
-from bs4_console.core import stopping
 from bs4_console.errors import RefusedError, UsageError
+from bs4_console.launch import stopping
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -20,7 +20,7 @@ from bs4_agent.checkpoints.remote.layout import Place
 from bs4_agent.checkpoints.remote.store import Store
 from bs4_agent.ids import made_t
 from bs4_console.checkpoints import listing
-from bs4_console.core import launch, restore
+from bs4_console.core import restore
 from bs4_console.core.controller_config import RunConfig
 from bs4_console.core.controller_state import Where
 from bs4_console.core.controller_terms import Absent, Chosen, Doubt, Failed, Report, Saved
@@ -32,6 +32,7 @@ from bs4_console.errors import (
     UsageError,
 )
 from bs4_console.fleet.liveness_probe import at_its_port
+from bs4_console.launch import guide as launch
 from bs4_console.pods import carried_orders
 from bs4_console.pods.inventory import Inventory, Pod
 from bs4_console.pods.liveness import Sign, of_sight

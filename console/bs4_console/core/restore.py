@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bs4_console.core.launch import Asked as Launch
 from bs4_console.errors import FINDING, ConsoleError, RefusedError
+from bs4_console.launch.guide import Asked as Launch
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import ActionView, PlanView
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from bs4_console.cli.main import build
 from bs4_console.core import restore
-from bs4_console.core.launch import Asked
+from bs4_console.launch.guide import Asked
 
 LAUNCH: dict[str, Any] = {
     "run": "demo",

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from textual import events
 
-from bs4_console.core import launch
-from bs4_console.core.launch import Asked, Looked
 from bs4_console.errors import RefusedError
+from bs4_console.launch import guide
+from bs4_console.launch.guide import Asked, Looked
 from bs4_console.preflight.checks import Check
 from bs4_console.preflight.examine import Preflight
 from bs4_console.tui.app import ConsoleApp
@@ -127,8 +127,8 @@ def looked(monkeypatch: pytest.MonkeyPatch) -> list[Check]:
     async def look(live: Any, asked: Asked) -> Looked:
         return Looked(Preflight(tuple(checks), memory=MEMORY))
 
-    monkeypatch.setattr(launch, "look", look)
-    monkeypatch.setattr(launch, "price_of", lambda pod: 2.5)
+    monkeypatch.setattr(guide, "look", look)
+    monkeypatch.setattr(guide, "price_of", lambda pod: 2.5)
     return checks
 
 
@@ -174,7 +174,7 @@ async def test_from_the_form_to_a_start_with_one_confirmation(looked: list[Check
         (body,) = of(session, "launch")
         assert (body["plan_hash"], body["key"], body["confirm_run"]) == (
             HASH,
-            launch.key_of(HASH, "fresh-1"),
+            guide.key_of(HASH, "fresh-1"),
             "",
         )
         assert "being started" in app.messages[-1].text

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import pytest
 
-from bs4_console.core import launch
-from bs4_console.core.launch import Asked, Looked
+from bs4_console.launch import guide
+from bs4_console.launch.guide import Asked, Looked
 from bs4_console.pods.session import PodSession
 from bs4_console.preflight.examine import Preflight
 from bs4_console.tui.app import ConsoleApp
@@ -26,8 +26,8 @@ def looked(monkeypatch: pytest.MonkeyPatch) -> list[Asked]:
         asked.append(what)
         return Looked(Preflight(()))
 
-    monkeypatch.setattr(launch, "look", look)
-    monkeypatch.setattr(launch, "price_of", lambda pod: None)
+    monkeypatch.setattr(guide, "look", look)
+    monkeypatch.setattr(guide, "price_of", lambda pod: None)
     return asked
 
 

@@ -303,7 +303,7 @@ class ConsoleScreen(Screen[None]):
         """Goes to the run as soon as there is one, unless the person has gone elsewhere by then;
         tells how the start ended.
         """
-        from bs4_console.core import launch, run_incidents
+        from bs4_console.launch import guide, run_incidents
 
         app, pod, there = self.console_app, session.state, False
 
@@ -330,7 +330,7 @@ class ConsoleScreen(Screen[None]):
                         app.open_run(pod, run)
                 if action.ended:
                     app.say(
-                        launch.verdict(action, pod)[0],
+                        guide.verdict(action, pod)[0],
                         severity="information" if action.state == "done" else "error",
                     )
 

@@ -13,9 +13,9 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.widgets import Input
 
-from bs4_console.core import launch, launch_config
-from bs4_console.core.launch import AUTO, HOMES, TRAINERS, Asked
 from bs4_console.errors import ConsoleError
+from bs4_console.launch import config, guide
+from bs4_console.launch.guide import AUTO, HOMES, TRAINERS, Asked
 from bs4_console.pods.state import PlanView, PodState, RunState
 from bs4_console.preflight.checks import Check
 from bs4_console.tui.ink import Line, cut, fold, spread
@@ -129,7 +129,7 @@ class LaunchScreen(Question[str]):
 
     @property
     def typed_name(self) -> bool:
-        return self.plan is not None and launch.must_type(self.plan)
+        return self.plan is not None and guide.must_type(self.plan)
 
     def asked(self) -> Asked:
         """What the form says. ValueError with a sentence when it cannot be."""
@@ -220,7 +220,7 @@ class LaunchScreen(Question[str]):
             ]
             directories = step["shown"].get("directories") or []
             lines += [[("     moves ", "dim"), (str(entry["path"]), "")] for entry in directories]
-        for text in launch.words(self.plan, self.pod, self._price):
+        for text in guide.words(self.plan, self.pod, self._price):
             lines += fold(text, width, "dim", 2)
         if self.checks:
             lines += [[], findings.heading(self.checks), *known]
@@ -307,24 +307,24 @@ class LaunchScreen(Question[str]):
         try:
             if (session := self.session) is None:
                 return
-            asked = await launch_config.resolved(session, asked, otherwise=USUAL)
+            asked = await config.resolved(session, asked, otherwise=USUAL)
             if (
-                launch.under_way(self.pod, asked.run) is not None
-                or launch.trains_already(self.pod, asked) is not None
+                guide.under_way(self.pod, asked.run) is not None
+                or guide.trains_already(self.pod, asked) is not None
             ):
                 self._complaint = (
                     f"{asked.run} is started already; nothing is started twice. Its screen shows "
                     "how far it is."
                 )
                 return
-            looked = await launch.look(session, asked)
+            looked = await guide.look(session, asked)
             self.checks = [*looked.told, *looked.preflight.of("ok")]
             self.memory = list(looked.memory)
             if looked.blocking:
                 self._complaint = "Nothing was started: what is marked ✖ forbids it."
                 return
-            self._price = launch.price_of(self.pod.name)
-            self.plan = await launch.plan(session, asked, price=self._price)
+            self._price = guide.price_of(self.pod.name)
+            self.plan = await guide.plan(session, asked, price=self._price)
         except ConsoleError as error:
             self._complaint = str(error)
         finally:
@@ -346,7 +346,7 @@ class LaunchScreen(Question[str]):
     async def _submit(self, view: PlanView) -> None:
         try:
             if (session := self.session) is not None:
-                key = await launch.start(session, view, confirmed=self.typed_name)
+                key = await guide.start(session, view, confirmed=self.typed_name)
                 self.dismiss(key)
         except ConsoleError as error:
             self._complaint, self.plan = str(error), None

@@ -4,7 +4,7 @@ confirmation.
 
 from __future__ import annotations
 
-from bs4_console.core import stopping
+from bs4_console.launch import stopping
 from bs4_console.pods.state import PodState, RunState
 from bs4_console.tui import status, words
 from bs4_console.tui.ink import Line, cut, fold

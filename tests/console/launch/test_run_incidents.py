@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bs4_console.core import launch, run_incidents, stopping
+from bs4_console.launch import guide, run_incidents, stopping
 from bs4_console.pods.state import ActionView, PodState
 from tests.console.tui import fixtures
 
@@ -106,6 +106,6 @@ def test_what_a_stop_would_end_first_and_what_is_said_of_it_then() -> None:
     )
     assert stopping.ended_first(pod, "math-7b") == []
     assert (
-        launch.verdict(action, pod)[0]
+        guide.verdict(action, pod)[0]
         == "The start of math-7b was ended early: cancelled by bob's stop."
     )

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from bs4_console.core import launch, launch_config
-from bs4_console.core.launch import Asked
 from bs4_console.errors import RemoteError, UsageError
+from bs4_console.launch import config, guide
+from bs4_console.launch.guide import Asked
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[3] / "configs").glob("*/*.toml"))
 RL = "[trainer]\nsave_freq = 5\n[actor_rollout_ref.rollout]\nn = 4\n"
@@ -34,7 +34,7 @@ class Pod:
 
 
 async def resolved(pod: Pod, asked: Asked, **more: Any) -> Asked:
-    return await launch_config.resolved(pod, asked, **more)  # type: ignore[arg-type]
+    return await config.resolved(pod, asked, **more)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("text", "component"), [(RL, "rl"), (SFT, "sft")])
@@ -48,7 +48,7 @@ async def test_a_config_of_verl_says_that_it_is_one(text: str, component: str) -
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_the_examples_are_told_apart(path: Path) -> None:
-    found = launch_config.of_verl(path.read_text())
+    found = config.of_verl(path.read_text())
     assert found == (
         None if path.parent.name != "verl" else "sft" if "-sft-" in path.name else "rl"
     )
@@ -103,7 +103,7 @@ def test_a_start_that_failed_names_the_log_that_says_why(trainer: str, source: s
         name="p", runs={"demo": SimpleNamespace(view=SimpleNamespace(trainer=trainer))}
     )
     action = SimpleNamespace(run="demo", state="failed", detail="it ended", result={})
-    assert f"--source {source}`" in launch.verdict(action, state)[1]  # type: ignore[arg-type]
+    assert f"--source {source}`" in guide.verdict(action, state)[1]  # type: ignore[arg-type]
 
 
 async def test_another_error_of_the_pod_is_no_missing_config() -> None:

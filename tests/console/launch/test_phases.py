@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from bs4_console.core import phases
-from bs4_console.core.phases import Until
 from bs4_console.errors import RefusedError, UsageError
+from bs4_console.launch import phases
+from bs4_console.launch.phases import Until
 from bs4_console.pods.state import PodState
 
 GOOD = """

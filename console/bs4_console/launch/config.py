@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import Any
 
 from bs4_agent.trainers.verl_settings import component_of
-from bs4_console.core.launch import HOMES, TRAINERS, Asked, asked_again
 from bs4_console.errors import RemoteError, UsageError
+from bs4_console.launch.guide import HOMES, TRAINERS, Asked, asked_again
 from bs4_console.pods.session import PodSession
 from bs4_console.preflight.checks import VERL
 

@@ -4,7 +4,7 @@ KILL for the rest.
 
 from __future__ import annotations
 
-from bs4_console.core import stopping
+from bs4_console.launch import stopping
 from bs4_console.pods.state import RunState
 from tests.console.tui import fixtures
 

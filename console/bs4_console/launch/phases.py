@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from bs4_console.checkpoints import listing
-from bs4_console.core import launch
-from bs4_console.core.launch import HOMES, TRAINERS, Asked
 from bs4_console.errors import RefusedError, UsageError
+from bs4_console.launch import guide
+from bs4_console.launch.guide import HOMES, TRAINERS, Asked
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import PlanView, PodState, RunState
 
@@ -212,7 +212,7 @@ async def standing(live: PodSession, wanted: Phases) -> Standing:
         return Standing(None, False, "it was not started yet", None, False)
     run = live.state.runs[wanted.run]
     alive = run.view.attempt is not None and run.view.attempt.ended_t is None
-    newest = (await launch.asked_again(live, lambda: listing.of_pod(live, wanted.run)))["resumable"]
+    newest = (await guide.asked_again(live, lambda: listing.of_pod(live, wanted.run)))["resumable"]
     due, why = _due(phase.until, run, newest)
     return Standing(phase, due, why, newest, alive)
 
@@ -242,7 +242,7 @@ async def plan_of(live: PodSession, wanted: Phases, phase: Phase, price: float |
     from a checkpoint of the run.
     """
     before, theirs = launched(live.state, wanted)
-    view = await launch.plan(live, wanted.asked(phase), price=price, phase=phase.name)
+    view = await guide.plan(live, wanted.asked(phase), price=price, phase=phase.name)
     if before is None or before == phase:
         return view
     for key, what in (("lora_name", "adapter"), ("model", "model")):
