@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 
 from bs4_console.cli import recover
-from bs4_console.core import controller_config, controller_hands
-from bs4_console.core.controller import Controller
-from bs4_console.core.lease import Lease
 from bs4_console.demo import bare
+from bs4_console.recovery import config as controller_config
+from bs4_console.recovery import recovery_io
+from bs4_console.recovery.controller import Controller
+from bs4_console.recovery.lease import Lease
 from tests.e2e import journals, rented
 from tests.e2e.rented import Rig
 from tests.support.cable import cable
@@ -172,8 +173,8 @@ async def test_a_machine_that_says_no_word_is_not_replaced(monkeypatch: pytest.M
                 link.mute()
                 # nothing will come, however long it is waited for
                 with monkeypatch.context() as brief:
-                    brief.setattr(controller_hands, "LOOK_S", 3.0)
-                    brief.setattr(controller_hands, "GREET_S", 1.0)
+                    brief.setattr(recovery_io, "LOOK_S", 3.0)
+                    brief.setattr(recovery_io, "GREET_S", 1.0)
                     outcome = await one.look()
                 assert outcome.verdict is not None
                 assert (outcome.word, outcome.verdict.word) == ("watching", "hung"), outcome

@@ -18,8 +18,6 @@ from bs4_console import assets, files
 from bs4_console.cli import sessions
 from bs4_console.cli.actions import tell_incident
 from bs4_console.cli.output import complain, emit
-from bs4_console.core import controller_config
-from bs4_console.core.controller_config import RunConfig
 from bs4_console.errors import (
     FINDING,
     REFUSED,
@@ -33,12 +31,14 @@ from bs4_console.pods.inventory import Inventory, Pod
 from bs4_console.pods.mirror import Mirror
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import PodState
+from bs4_console.recovery import config as controller_config
+from bs4_console.recovery.config import RunConfig
 from bs4_console.setup import credentials as secrets
 
 if TYPE_CHECKING:
-    from bs4_console.core.controller import Controller
-    from bs4_console.core.controller_terms import Outcome
     from bs4_console.provision.rent import Provisioner
+    from bs4_console.recovery.controller import Controller
+    from bs4_console.recovery.recovery_types import Outcome
     from bs4_console.transport.remote import Remote
 
 #: What each is printed from.
@@ -222,10 +222,10 @@ async def controller_of(
     """One run's controller, alone on this machine."""
     from bs4_console.checkpoints.sync import open_store, place_of
     from bs4_console.checks import outside
-    from bs4_console.core.controller import Controller
-    from bs4_console.core.controller_hands import RealHands
-    from bs4_console.core.controller_state import Records, Where
-    from bs4_console.core.lease import Lease
+    from bs4_console.recovery.controller import Controller
+    from bs4_console.recovery.lease import Lease
+    from bs4_console.recovery.recovery_io import RealHands
+    from bs4_console.recovery.state import Records, Where
 
     place = private(data_dir() / "recover" / config.run)
     with files.alone(
@@ -299,9 +299,9 @@ async def _provisioner(config: RunConfig, only: str) -> AsyncIterator[Provisione
     import httpx
 
     from bs4_console import providers
-    from bs4_console.core.controller_hands import KeyedBook
     from bs4_console.providers import keys
     from bs4_console.provision.rent import Provisioner
+    from bs4_console.recovery.recovery_io import KeyedBook
 
     async with httpx.AsyncClient() as client:
         names = (only,) if only else config.providers or keys.known()

@@ -12,12 +12,12 @@ from bs4_console.cli.checkpoint_sync import bring
 from bs4_console.cli.launch import watch_launch
 from bs4_console.cli.output import complain, emit
 from bs4_console.cli.sessions import linked, to_act_on
-from bs4_console.core import restore
 from bs4_console.errors import FINDING, REFUSED
 from bs4_console.launch import guide
 from bs4_console.pods.inventory import Inventory
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import ActionView
+from bs4_console.recovery import restore
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -18,9 +18,9 @@ import pytest
 import yaml
 
 from bs4_console.cli import recover
-from bs4_console.core import controller_config
-from bs4_console.core.controller_terms import Outcome
 from bs4_console.errors import RefusedError, UsageError
+from bs4_console.recovery import config as controller_config
+from bs4_console.recovery.recovery_types import Outcome
 from tests.console.cli.conftest import Console
 
 GOOD = """

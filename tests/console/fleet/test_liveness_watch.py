@@ -17,7 +17,7 @@ from bs4_console.pods.liveness import Verdict
 from bs4_console.pods.state import Ledger, PodState
 from bs4_console.pods.witness import Sight
 from bs4_console.providers.base import label_of
-from tests.console.core.test_controller_hands import hands
+from tests.console.recovery.test_recovery_io import hands
 
 
 class Looks:

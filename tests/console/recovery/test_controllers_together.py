@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from bs4_agent.checkpoints.remote.errors import StoreUnreachable
-from bs4_console.core.controller_state import Records, State
-from bs4_console.core.controller_terms import Saved
 from bs4_console.errors import ConsoleError
-from tests.console.core.recovering import (
+from bs4_console.recovery.recovery_types import Saved
+from bs4_console.recovery.state import Records, State
+from tests.console.recovery.recovering import (
     LAYOUT,
     Killed,
     Machine,

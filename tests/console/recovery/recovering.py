@@ -13,12 +13,12 @@ from typing import Any
 from bs4_agent.checkpoints.remote.errors import NotThere
 from bs4_agent.checkpoints.remote.layout import Layout
 from bs4_agent.checkpoints.remote.store import Entry
-from bs4_console.core.controller import Controller
-from bs4_console.core.controller_state import Records, Where
-from bs4_console.core.controller_terms import Absent, Chosen, Doubt, Failed, Limits, Report, Saved
-from bs4_console.core.lease import Lease
 from bs4_console.errors import Unreachable
 from bs4_console.pods.liveness import Sign
+from bs4_console.recovery.controller import Controller
+from bs4_console.recovery.lease import Lease
+from bs4_console.recovery.recovery_types import Absent, Chosen, Doubt, Failed, Limits, Report, Saved
+from bs4_console.recovery.state import Records, Where
 
 RUN = "demo"
 LAYOUT = Layout("saved", RUN)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from bs4_agent.checkpoints.remote.errors import StoreAuth
 from bs4_agent.checkpoints.remote.layout import Layout
 from bs4_agent.checkpoints.remote.store import Entry
-from bs4_console.core.lease import Lease, LeaseHeld
+from bs4_console.recovery.lease import Lease, LeaseHeld
 
 LAYOUT = Layout("prefix", "demo")
 TTL, SETTLE, MARGIN = 900.0, 10.0, 180.0

@@ -20,10 +20,6 @@ from bs4_agent.checkpoints.remote.layout import Place
 from bs4_agent.checkpoints.remote.store import Store
 from bs4_agent.ids import made_t
 from bs4_console.checkpoints import listing
-from bs4_console.core import restore
-from bs4_console.core.controller_config import RunConfig
-from bs4_console.core.controller_state import Where
-from bs4_console.core.controller_terms import Absent, Chosen, Doubt, Failed, Report, Saved
 from bs4_console.errors import (
     ConsoleError,
     HostKeyUnknown,
@@ -51,6 +47,10 @@ from bs4_console.provision.rent import (
     Unsettled,
 )
 from bs4_console.provision.witness import ProviderWitness
+from bs4_console.recovery import restore
+from bs4_console.recovery.config import RunConfig
+from bs4_console.recovery.recovery_types import Absent, Chosen, Doubt, Failed, Report, Saved
+from bs4_console.recovery.state import Where
 from bs4_console.setup import recipe
 from bs4_console.setup.credentials import Credentials
 

@@ -21,16 +21,12 @@ from typing import Any, Literal, NoReturn
 from bs4_agent.errors import AgentError
 from bs4_agent.ids import ulid
 from bs4_console.checkpoints.sync import StoreFailed
-from bs4_console.core.controller_state import (
-    GOOD,
-    WORKING,
-    Attempt,
-    Phase,
-    Records,
-    State,
-    Where,
-)
-from bs4_console.core.controller_terms import (
+from bs4_console.errors import FINDING, REFUSED, UNREACHABLE, RefusedError
+from bs4_console.pods import liveness
+from bs4_console.pods.liveness import Rules, Sign, Verdict
+from bs4_console.providers.base import label_of
+from bs4_console.recovery.lease import Lease, LeaseHeld
+from bs4_console.recovery.recovery_types import (
     Absent,
     Doubt,
     Failed,
@@ -40,11 +36,15 @@ from bs4_console.core.controller_terms import (
     Report,
     Saved,
 )
-from bs4_console.core.lease import Lease, LeaseHeld
-from bs4_console.errors import FINDING, REFUSED, UNREACHABLE, RefusedError
-from bs4_console.pods import liveness
-from bs4_console.pods.liveness import Rules, Sign, Verdict
-from bs4_console.providers.base import label_of
+from bs4_console.recovery.state import (
+    GOOD,
+    WORKING,
+    Attempt,
+    Phase,
+    Records,
+    State,
+    Where,
+)
 
 DAY_S = 86400.0
 #: The lost machine answers: its agent may have resumed the run.

@@ -22,9 +22,9 @@ from typing import Any, get_args, get_type_hints
 from bs4_agent.checkpoints.remote.layout import Layout, Place
 from bs4_agent.errors import BadRequest
 from bs4_console import locations
-from bs4_console.core.controller_terms import Limits
 from bs4_console.errors import UsageError
 from bs4_console.providers.base import Want
+from bs4_console.recovery.recovery_types import Limits
 from bs4_console.setup.recipe import Recipe, trainers
 from bs4_console.suggest import did_you_mean
 

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from bs4_console.cli.main import build
-from bs4_console.core import restore
 from bs4_console.launch.guide import Asked
+from bs4_console.recovery import restore
 
 LAUNCH: dict[str, Any] = {
     "run": "demo",

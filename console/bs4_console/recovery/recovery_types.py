@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from bs4_console.core.controller_state import Where
 from bs4_console.errors import UNREACHABLE, ConsoleError
 from bs4_console.pods.liveness import Sign, Verdict
+from bs4_console.recovery.state import Where
 
 
 @dataclass(frozen=True)

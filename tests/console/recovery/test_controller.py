@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bs4_console.checkpoints.sync import StoreFailed
-from bs4_console.core.controller_state import Records, State, Where
-from bs4_console.core.controller_terms import Limits, Outcome, Saved
 from bs4_console.errors import RefusedError
-from tests.console.core.recovering import (
+from bs4_console.recovery.recovery_types import Limits, Outcome, Saved
+from bs4_console.recovery.state import Records, State, Where
+from tests.console.recovery.recovering import (
     FIRST,
     LAYOUT,
     Killed,

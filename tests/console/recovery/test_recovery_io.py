@@ -20,11 +20,6 @@ from bs4_agent.checkpoints.remote.layout import Layout
 from bs4_agent.ids import ulid
 from bs4_console import providers
 from bs4_console.checks.recipients import Secret
-from bs4_console.core.controller_config import RunConfig
-from bs4_console.core.controller_hands import KeyedBook, RealHands
-from bs4_console.core.controller_state import Where
-from bs4_console.core.controller_terms import Absent, Doubt
-from bs4_console.core.lease import Grant, Lease, LeaseHeld
 from bs4_console.demo.b2.server import B2Server
 from bs4_console.demo.cloud import Cloud, running
 from bs4_console.errors import RefusedError, Unreachable
@@ -32,6 +27,11 @@ from bs4_console.fleet.liveness_probe import beside_the_link
 from bs4_console.pods.inventory import Inventory, Pod
 from bs4_console.providers.base import label_of
 from bs4_console.provision.rent import Patience, Provisioner
+from bs4_console.recovery.config import RunConfig
+from bs4_console.recovery.lease import Grant, Lease, LeaseHeld
+from bs4_console.recovery.recovery_io import KeyedBook, RealHands
+from bs4_console.recovery.recovery_types import Absent, Doubt
+from bs4_console.recovery.state import Where
 from tests.console.tui import fixtures
 
 KEY = "01K0000000000000000000000A"
