@@ -6,37 +6,56 @@ Nothing here stops a launch. What is found is not repeated, shown or stored.
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Iterator, Sequence
-from urllib.parse import urlsplit
 
+BY_NAME = "a secret by its name"
+_SK = "an OpenAI or Anthropic key"
 #: Kind and form of keys that have a form. No backtracking: fixed prefixes and bounded classes.
 _FORMS = (
     ("a Hugging Face token", re.compile(r"\bhf_[A-Za-z0-9]{30,40}\b")),
-    ("an OpenAI or Anthropic key", re.compile(r"\bsk-[A-Za-z0-9_-]{20,200}")),
+    (
+        _SK,
+        # Somewhere 16 letters and digits in a row: `sk-learn-random-forest-2024` is a name.
+        re.compile(
+            r"\bsk-(?=[A-Za-z0-9_-]{0,200}[0-9])(?=[A-Za-z0-9_-]{0,184}[A-Za-z0-9]{16})"
+            r"[A-Za-z0-9_-]{20,200}"
+        ),
+    ),
     (
         "a GitHub token",
         re.compile(r"\bgh[pousr]_[A-Za-z0-9]{36}\b|\bgithub_pat_[A-Za-z0-9_]{50,90}\b"),
     ),
+    ("a GitLab token", re.compile(r"\bglpat-[A-Za-z0-9_-]{20,200}")),
+    ("a Google API key", re.compile(r"\bAIza[A-Za-z0-9_-]{35}")),
+    ("a Slack token", re.compile(r"\bxox[abeoprs]-[A-Za-z0-9-]{10,200}")),
     ("an AWS access key", re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b")),
     ("a Backblaze key", re.compile(r"\bK00[0-9][A-Za-z0-9+/]{27}\b")),
-    ("a W&B key", re.compile(r"(?i)wandb[a-z_.-]{0,20}key[= ][\"']?[0-9a-f]{40}\b")),
     (
-        "a secret by its name",
+        "a W&B key",
         re.compile(
-            r"(?i)\b[a-z0-9_-]{0,40}(?:api[_-]?key|application[_-]?key|access[_-]?token|"
-            r"secret|password)[= ][\"']?[A-Za-z0-9+/_-]{20,200}"
+            r"(?i)wandb[a-z_.-]{0,20}key[= ][\"']?[0-9a-f]{40}\b|\bwandb_v1_[a-z0-9_]{30,200}"
         ),
     ),
+    ("a Groq key", re.compile(r"\bgsk_[A-Za-z0-9]{40,60}\b")),
+    ("an NVIDIA key", re.compile(r"\bnvapi-[A-Za-z0-9_-]{40,120}")),
+    (
+        "a signed token",
+        re.compile(r"\beyJ[\w-]{10,300}\.eyJ[\w-]{10,40}"),
+    ),
+    ("a private key", re.compile(r"-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----")),
 )
-_BY_NAME = "a secret by its name"
+_BEGINS_LIKE_A_KEY = re.compile(r"\bsk-[A-Za-z0-9_-]{20,200}")
+_NAMED = re.compile(
+    r"(?i)\b[a-z0-9_-]{0,40}(?:api[_-]?key|application[_-]?key|access[_-]?token|"
+    r"secret|password)[= ][\"']?[A-Za-z0-9+/_-]{20,200}"
+)
 #: The last part of a name under which people keep one. `prompt_key` and `reward_fn_key` name
 #: columns, `api_key_var` names a variable.
 _NAME = re.compile(
     r"(?i)(?:^|_)(?:(?:api|access|secret|application|private|auth|master|account|wandb|hf|hub|"
-    r"b2)_?key|token|secret|passw(?:or)?d|"
-    r"credentials?|authorization)$"
+    r"b2|openai|anthropic|gemini|mistral|openrouter|deepseek|groq|runpod|signing|encryption)_?key|"
+    r"token|secret|(?:pg|db)?passw(?:or)?d|passphrase|credentials?|authorization)$"
 )
 #: What such a name may hold without being one: numbers, switches, and a tokenizer's own tokens.
 _PLAIN = re.compile(r"(?i)[-+0-9.e_]*|true|false|none|null|auto|~|<.*>|\[.*\]|\$\{.*\}?")
@@ -47,15 +66,34 @@ _PAIR = re.compile(
     r"([^\s\"'{},]+))"
 )
 _OPTION = re.compile(r"(?:^|\s)--([A-Za-z][A-Za-z0-9_.-]{0,120})[= ](?!--)[\"']?([^\s\"']+)")
-#: Options and variables that name where requests go and, with the same prefix, the key that goes
-#: with them.
-_BASE_URLS, _API_KEY = ("base_url", "api_base"), "api_key"
-_USER_INFO = re.compile(r"://[^/\s:@]{1,80}:([^/\s:@]{1,200})@")
+_USER_INFO = re.compile(r"://[^/\s:@]{0,80}:([^/\s:@]{1,200})@")
+
+
+def form_of(text: str) -> str | None:
+    """Return the kind of the first thing in a text that has a named service's own form, or None."""
+    for kind, form in _FORMS:
+        if form.search(text):
+            return kind
+    return None
+
+
+def names_secret(name: str) -> bool:
+    """Return whether people keep a secret under such a name: `api_key`, `env-vars.HF_TOKEN`."""
+    last = name.rpartition(".")[2].replace("-", "_")
+    return _NAME.search(last) is not None
 
 
 def secret_in(line: str) -> str | None:
-    """The kind of the first thing in a command line that has the form of a key."""
-    return next((kind for kind, form in _FORMS if form.search(line)), None)
+    """Return the kind of the first thing in a text that has the form of a key, or None.
+
+    Rather too much is one than too little: what has one is left out, and nobody is warned of it.
+    """
+    kind = form_of(line)
+    if kind is None and _BEGINS_LIKE_A_KEY.search(line):
+        return _SK
+    if kind is None and _NAMED.search(line):
+        return BY_NAME
+    return kind
 
 
 def secret_held(text: str) -> str | None:
@@ -65,20 +103,10 @@ def secret_held(text: str) -> str | None:
     if kind := secret_in(text):
         return kind
     return (
-        _BY_NAME
+        BY_NAME
         if any(_is_secret(name, value) for name, value in _pairs(text)) or _USER_INFO.search(text)
         else None
     )
-
-
-def exposed_in(words: Sequence[str]) -> str | None:
-    """Return the kind of the first key in a command line that is worth something to who reads it.
-
-    A program that is given a URL on its own machine's loopback and a key for it (verifiers starts
-    one for each rollout) shows nobody a way in: that key is passed over. A key that has a named
-    service's own form counts also there, because it opens that service from everywhere.
-    """
-    return secret_in(" ".join(_without_own_keys(words)))
 
 
 def shown_command(cmdline: Sequence[str], length: int) -> str:
@@ -96,47 +124,6 @@ def shown_command(cmdline: Sequence[str], length: int) -> str:
     return f"{program[:length]} ... (holds what looks like {kind})"
 
 
-def _without_own_keys(words: Sequence[str]) -> list[str]:
-    """Return the words, each key that goes with a loopback URL replaced by a word that is none."""
-    urls: dict[str, list[str]] = {}
-    keys: list[tuple[str, int, str]] = []
-    for index, name, value in _settings(words):
-        if name.endswith(_API_KEY):
-            keys.append((name.removesuffix(_API_KEY), index, value))
-        for ending in _BASE_URLS:
-            if name.endswith(ending):
-                urls.setdefault(name.removesuffix(ending), []).append(value)
-    left = list(words)
-    for prefix, index, value in keys:
-        given = urls.get(prefix, [])
-        if given and all(_is_loopback(url) for url in given) and secret_in(value) is None:
-            left[index] = "(own)"
-    return left
-
-
-def _settings(words: Sequence[str]) -> Iterator[tuple[int, str, str]]:
-    """Yield the index of each setting's last word, its name as a variable's, and its value.
-
-    `--base-url=URL`, `--base-url URL`, `model.api_base=URL` and `OPENAI_BASE_URL=URL` are settings.
-    """
-    for index, word in enumerate(words):
-        name, equals, value = word.partition("=")
-        plain = name.lstrip("-").replace("-", "_").lower()
-        if equals:
-            yield index, plain, value
-        elif word.startswith("--") and index + 1 < len(words):
-            yield index + 1, plain, words[index + 1]
-
-
-def _is_loopback(url: str) -> bool:
-    """Return whether a URL leads to this machine's loopback; one that is no URL does not."""
-    try:
-        host = urlsplit(url).hostname or ""
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 def _pairs(text: str) -> Iterator[tuple[str, str]]:
     for found in _OPTION.finditer(text):
         yield found[1], found[2]
@@ -145,5 +132,4 @@ def _pairs(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _is_secret(name: str, value: str) -> bool:
-    last = name.rpartition(".")[2].replace("-", "_")
-    return bool(_NAME.search(last)) and not _PLAIN.fullmatch(value)
+    return names_secret(name) and not _PLAIN.fullmatch(value)

@@ -164,6 +164,7 @@ class Engine:
         for cause in self._found(facts, complete):
             found.setdefault(incident_id(cause.finding), cause)
         found.update(self._reasons_of_ends(found, facts))
+        found.update(self._seen_once(found, facts))
         return self._transitions(causes(found, facts), facts, complete)
 
     def _reasons_of_ends(self, found: Mapping[str, Cause], facts: Facts) -> dict[str, Cause]:
@@ -177,6 +178,27 @@ class Engine:
             item = opened[key]
             if item.attempt >= newest.get(item.run, 0):
                 kept[key] = Cause(item, self._for[item.failure])
+        return kept
+
+    def _seen_once(self, found: Mapping[str, Cause], facts: Facts) -> dict[str, Cause]:
+        """Return the open incidents that stay until their attempt ends, as they were told.
+
+        One that is found again with more evidence than was told is not among them: it is news.
+        """
+        going: set[tuple[str, int]] = set()
+        for run in facts.runs:
+            if run.state in ("starting", "running"):
+                going.add((run.name, run.attempt))
+        kept: dict[str, Cause] = {}
+        for key, held in self._held.items():
+            item, playbook = held.finding, self._for[held.finding.failure]
+            if not held.fired or not playbook.until_attempt_ends:
+                continue
+            again = found.get(key)
+            if again is None and (item.run, item.attempt) not in going:
+                continue
+            if again is None or len(again.finding.evidence) <= len(item.evidence):
+                kept[key] = Cause(item, playbook)
         return kept
 
     def _found(self, facts: Facts, complete: bool) -> Iterator[Cause]:

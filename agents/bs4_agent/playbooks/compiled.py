@@ -93,6 +93,11 @@ class Playbook:
         return float(self.detect.get("keep_firing_for", 0.0))
 
     @property
+    def until_attempt_ends(self) -> bool:
+        """Whether what was seen once cannot be taken back while the attempt goes on."""
+        return bool(self.detect.get("until_attempt_ends", False))
+
+    @property
     def latched(self) -> bool:
         """Log lines are events, not states: what a line said does not become untrue when the next
         line comes.

@@ -15,7 +15,8 @@ from bs4_agent.detect import around
 from bs4_agent.detect.detectors.words import number
 from bs4_agent.detect.facts import RunFacts
 from bs4_agent.errors import AgentError
-from bs4_agent.keys import secret_in, shown_command
+from bs4_agent.exposed import exposed_in
+from bs4_agent.keys import shown_command
 from bs4_agent.playbooks.compiled import Library
 from bs4_agent.pod import Pod
 from bs4_agent.preflight import planned
@@ -98,7 +99,7 @@ def at_run(
         if plan is not None
         else ""
     )
-    secret = secret_in(" ".join(body.get("overrides") or ()))
+    secret = exposed_in([str(word) for word in body.get("overrides") or ()])
     found: dict[str, Any] = {
         "plan": None
         if plan is None

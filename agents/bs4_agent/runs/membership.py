@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bs4_agent.clock import stamp
+from bs4_agent.exposed import Exposed, exposures
 from bs4_agent.identity import Identity, stat_fields
 from bs4_agent.runs.files import read_passing, write_json
 from bs4_agent.runs.model import Member
@@ -45,6 +46,8 @@ class Known:
     comm: str
     component: str | None
     state: str
+    exposed: Sequence[Exposed] = ()
+    """What it ever showed: a program that blanks its title has shown it all the same."""
 
 
 class AttemptMembers:
@@ -122,6 +125,7 @@ class AttemptMembers:
             proof=self.proof,
             attempt=self.number,
             state=known.state,
+            exposed=known.exposed,
         )
 
     def _remember(self, identity: Identity, proc: Proc) -> None:
@@ -136,7 +140,10 @@ class AttemptMembers:
         component = self._component(cmdline, proc.comm) or (
             before.component if before is not None else None
         )
-        self.alive[identity] = Known(identity, cmdline, proc.comm, component, proc.state)
+        exposed = exposures(proc.cmdline)
+        if before is not None:
+            exposed = list(dict.fromkeys([*before.exposed, *exposed]))
+        self.alive[identity] = Known(identity, cmdline, proc.comm, component, proc.state, exposed)
         self._changed = True
 
     def _bury(self, identity: Identity) -> None:
@@ -288,6 +295,7 @@ def _as_dict(known: Known) -> dict[str, Any]:
         "cmdline": list(known.cmdline),
         "comm": known.comm,
         "component": known.component,
+        "exposed": [[one.kind, one.option] for one in known.exposed],
     }
 
 
@@ -297,7 +305,12 @@ def _from_dict(entry: dict[str, Any], component: Component) -> Known:
     """
     cmdline = entry["cmdline"] if isinstance(entry["cmdline"], list) else entry["cmdline"].split()
     name = entry["component"] if "component" in entry else component(cmdline, entry["comm"])
-    return Known(Identity.from_dict(entry["identity"]), tuple(cmdline), entry["comm"], name, "")
+    if "exposed" in entry:
+        exposed = [Exposed(kind, option) for kind, option in entry["exposed"]]
+    else:
+        exposed = exposures(cmdline)
+    identity = Identity.from_dict(entry["identity"])
+    return Known(identity, tuple(cmdline), entry["comm"], name, "", exposed)
 
 
 def _own_chain() -> set[Identity]:

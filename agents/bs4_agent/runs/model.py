@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from bs4_agent.exposed import Exposed
 from bs4_agent.identity import Identity
 from bs4_agent.states import RunState
 from bs4_agent.trainers.base import LaunchSpec
@@ -26,6 +27,10 @@ class Member:
     proof: str
     attempt: int = 0
     state: str = ""
+    exposed: Sequence[Exposed] | None = None
+    """The credentials that its whole command line showed, of which `cmdline` is the beginning;
+    None where the whole was not looked at.
+    """
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import Any
 
@@ -60,7 +61,62 @@ def test_processes_that_come_and_go_with_the_key_change_nothing() -> None:
         programs = [leaking(pid, None) for pid in range(20 * turn, 20 * turn + turn)]
         changed = healthy(members=[member(10, "launcher"), *programs])
         assert exposed(engine.evaluate(facts(changed, now=NOW + 40 * turn))) == []
-    assert len(exposed(engine.evaluate(facts(healthy(), now=NOW + 1000)))) == 1
+    assert exposed(engine.evaluate(facts(healthy(), now=NOW + 1000))) == []
+
+
+def test_short_children_with_a_key_are_one_incident_that_ends_with_the_attempt() -> None:
+    """A child of 10 s every 2 minutes, for 3 hours: what was seen in a command line is out."""
+    engine = Engine(list(library()))
+    told: list[Transition] = []
+    for second in range(0, 3 * 3600, 5):
+        children = [leaking(100 + second // 120, None)] if second % 120 < 10 else []
+        run = healthy(members=[member(10, "launcher"), *children])
+        told += exposed(engine.evaluate(facts(run, now=NOW + second)))
+    assert [one.event for one in told] == ["opened"]
+    ended = healthy(state="ended", members=[member(10, "launcher", alive=False)])
+    told += exposed(engine.evaluate(facts(ended, now=NOW + 20_000)))
+    told += exposed(engine.evaluate(facts(ended, now=NOW + 20_061)))
+    assert [one.event for one in told] == ["opened", "cleared"]
+
+
+def test_a_new_attempt_that_leaks_again_is_a_new_incident() -> None:
+    engine = Engine(list(library()))
+    (first,) = exposed(engine.evaluate(facts(a_leak(range(11, 13)), now=NOW)))
+    again = dataclasses.replace(a_leak(range(21, 23)), attempt=2)
+    (opened,) = exposed(engine.evaluate(facts(again, now=NOW + 10)))[:1]
+    assert (opened.event, opened.incident == first.incident) == ("opened", False)
+
+
+def test_it_stays_open_over_a_restart_of_the_agent() -> None:
+    before = Engine(list(library()))
+    (opened,) = exposed(before.evaluate(facts(a_leak(range(11, 13)), now=NOW)))
+    after = Engine(list(library()))
+    after.adopt(opened.incident, opened.finding, NOW + 100)
+    for second in range(100, 4000, 60):
+        assert exposed(after.evaluate(facts(healthy(), now=NOW + second))) == []
+
+
+def test_a_second_key_is_told_once_and_stays_told() -> None:
+    engine = Engine(list(library()))
+    assert len(exposed(engine.evaluate(facts(a_leak(range(11, 13)), now=NOW)))) == 1
+    other = dataclasses.replace(leaking(40, None), cmdline=("x", "--judge-api-key=" + OWN_KEY))
+    both = healthy(members=[leaking(10, "launcher"), other])
+    (updated,) = exposed(engine.evaluate(facts(both, now=NOW + 60)))
+    assert updated.event == "updated"
+    assert "--judge-api-key" in json.dumps(list(updated.finding.evidence))
+    assert OWN_KEY not in json.dumps(list(updated.finding.evidence))
+    for turn in range(1, 20):
+        later = both if turn % 2 else a_leak(range(11, 13))
+        assert exposed(engine.evaluate(facts(later, now=NOW + 60 + 60 * turn))) == []
+
+
+def test_a_child_that_ended_before_it_was_judged_counts_while_the_run_goes_on() -> None:
+    gone = dataclasses.replace(leaking(40, None), alive=False)
+    engine = Engine(list(library()))
+    run = healthy(members=[member(10, "launcher"), gone])
+    assert len(exposed(engine.evaluate(facts(run, now=NOW)))) == 1
+    over = healthy(state="ended", members=[gone])
+    assert exposed(Engine(list(library())).evaluate(facts(over, now=NOW))) == []
 
 
 def test_the_incident_stays_one_when_the_first_process_ends() -> None:

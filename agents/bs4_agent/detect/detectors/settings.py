@@ -10,7 +10,7 @@ from typing import Any
 
 from bs4_agent.detect.detectors.words import GIB, found, live, number, quiet, setting, size, told
 from bs4_agent.detect.facts import Facts, Finding, RunFacts, file_evidence, process_evidence
-from bs4_agent.keys import exposed_in
+from bs4_agent.exposed import Exposed, exposures
 from bs4_agent.runs.model import Member
 
 Found = Sequence[Finding]
@@ -20,6 +20,8 @@ Found = Sequence[Finding]
 _BILLIONS = re.compile(r"(?<![A-Za-z0-9.])(\d{1,4}(?:\.\d{1,3})?)[Bb](?![A-Za-z0-9])")
 _QUANTISED = re.compile(r"fp8|int[48]|awq|gptq|mxfp4|[48]-?bit|gpt-oss", re.IGNORECASE)
 _BF16, _FP32 = 2.0, 4.0
+#: Kinds of exposed keys that one finding names.
+_KEYS_TOLD = 8
 
 
 def shared_gpu_budget(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
@@ -159,28 +161,40 @@ def run_dir_collision(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 
 
 def secrets_exposed(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return one finding for the run when a key stands in the command line of any of its processes.
+    """Return one finding for the run when the command line of any of its processes shows a key.
 
-    Every user of the machine can read command lines. The evidence names the first such process and
-    says how many more there are; processes that come and go do not change that it is one finding.
-    The key is never in it.
+    Every user of the machine can read command lines, and what was read once stays known: while the
+    run goes on its ended processes count too. The evidence names for each key the option, the first
+    process that shows it and how many more do. The key is never in it.
     """
-    exposed: list[tuple[Member, str]] = []
-    for member in run.members:
-        kind = exposed_in(member.cmdline) if member.alive else None
-        if kind is not None:
-            exposed.append((member, kind))
-    if not exposed:
+    showing: dict[Exposed, list[Member]] = {}
+    living = [member for member in run.members if member.alive]
+    ended = [member for member in run.members if not member.alive]
+    for member in living + ended:
+        if not member.alive and not live(run):
+            continue
+        shown = member.exposed
+        if shown is None:
+            shown = exposures(member.cmdline)
+        for one in shown:
+            showing.setdefault(one, []).append(member)
+    if not showing:
         return []
-    first, kind = exposed[0]
-    holder = first.component or "a process of the run"
-    others = f"; so do {len(exposed) - 1} more of the run" if len(exposed) > 1 else ""
-    text = f"the command line of {holder} holds what looks like {kind} (not shown){others}"
+    evidence = []
+    for one, members in list(showing.items())[:_KEYS_TOLD]:
+        holder = members[0].component or "a process of the run"
+        text = f"the command line of {holder} holds what looks like {one} (not shown)"
+        if len(members) > 1:
+            text += f"; so do {len(members) - 1} more of the run"
+        evidence.append(process_evidence(members[0].identity, text))
+    first, members = next(iter(showing.items()))
+    words = str(first)
+    holder = members[0].component or "a process of the run"
     summary = (
-        f"{kind[0].upper()}{kind[1:]} stands in the command line of {holder}, where every user "
+        f"{words[0].upper()}{words[1:]} stands in the command line of {holder}, where every user "
         "of the machine can read it."
     )
-    return found("secrets-exposed", run, summary, [process_evidence(first.identity, text)], "argv")
+    return found("secrets-exposed", run, summary, evidence, "argv")
 
 
 def path_drift(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:

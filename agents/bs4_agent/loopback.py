@@ -1,0 +1,50 @@
+"""Whether an address leads to this machine and nowhere else."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from urllib.parse import urlsplit
+
+#: What a URL may consist of here. A backslash, an at sign or a blank is read differently by
+#: different programs: `http://evil.example\@127.0.0.1/` goes to either of its hosts.
+_ODD = re.compile(r"[^A-Za-z0-9:/.\[\]?&=%~+,_-]")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_HOST = re.compile(r"[0-9a-z.:-]+")
+
+
+def is_loopback(address: str, *, listening: bool = False) -> bool:
+    """Return whether a URL, `host:port` or host leads to this machine's loopback; in doubt False.
+
+    `0.0.0.0` and `::` lead there for a program that connects. One that is `listening` on them is
+    reached from everywhere.
+    """
+    if not address or _ODD.search(address):
+        return False
+    if _is_own(address, listening):
+        return True
+    if _SCHEME.match(address) is None:
+        address = f"http://{address}"
+    try:
+        parts = urlsplit(address)
+        host, _port = parts.hostname, parts.port  # a port that is no number is a ValueError
+    except ValueError:
+        return False
+    return host is not None and _is_own(host, listening)
+
+
+def _is_own(host: str, listening: bool) -> bool:
+    if host in ("localhost", "localhost."):
+        return True
+    if _HOST.fullmatch(host) is None:
+        return False
+    try:
+        found = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    mapped = getattr(found, "ipv4_mapped", None)
+    if mapped is not None:
+        found = mapped
+    if found.is_unspecified:
+        return not listening
+    return found.is_loopback
