@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bs4_console.core.diagnose import diagnose
 from bs4_console.core.inventory import Inventory
 from bs4_console.core.recorded import RecordedSession
 
@@ -20,7 +21,6 @@ from bs4_agent.runs.registry import Runs
 from bs4_agent.scope import Scope
 from bs4_agent.streams.segments import SegmentStream, parse
 from bs4_agent.telemetry.processes import ProcessTable
-from bs4_console.core.diagnose import diagnose
 from bs4_console.pods import records
 
 DATA = Path(__file__).parent / "data"
