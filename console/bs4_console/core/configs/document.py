@@ -67,8 +67,14 @@ class Document:
 
 
 def read_text(file: File) -> str:
-    """UsageError with what to do when it is missing, a directory, not a file, too large or not
-    UTF-8.
+    """Return a file's text, each line end as a newline alone. UsageError as `read_raw` raises."""
+    return read_raw(file).replace("\r\n", "\n")
+
+
+def read_raw(file: File) -> str:
+    """Return a file's text with the line ends that it has.
+
+    UsageError with what to do when it is missing, a directory, not a file, too large or not UTF-8.
     """
     try:
         status = file.stat()
@@ -91,7 +97,7 @@ def read_text(file: File) -> str:
         )
     try:
         content = file.read_bytes()
-        text = content.decode("utf-8")
+        return content.decode("utf-8")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise UsageError(
@@ -101,7 +107,6 @@ def read_text(file: File) -> str:
         raise UsageError(
             f"{file} cannot be read: {error.strerror}.", "Check its permissions."
         ) from None
-    return text.replace("\r\n", "\n")
 
 
 def read_toml(file: File, follow: bool = False) -> Document:

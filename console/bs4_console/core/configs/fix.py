@@ -4,10 +4,12 @@ it.
 
 from __future__ import annotations
 
-import contextlib
+import difflib
 import os
+import re
 import secrets
 import tomllib
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path as File
@@ -16,10 +18,11 @@ from typing import Any
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
-from bs4_console.core.configs.document import Document, read_toml
-from bs4_console.core.configs.findings import Edit, Finding, Path
+from bs4_console.core.configs.diff import leaves
+from bs4_console.core.configs.document import Document, read_raw, read_toml
+from bs4_console.core.configs.findings import Edit, Finding, Path, dotted
 from bs4_console.core.configs.lint import lint_document
-from bs4_console.core.configs.toml_lines import lines_of
+from bs4_console.core.configs.toml_lines import comments_of, lines_of
 from bs4_console.core.configs.view import Given
 from bs4_console.errors import NotApplicableError
 
@@ -42,8 +45,10 @@ class Fixed:
 
 
 def fix(file: File, trainer: str, given: Given | None = None, component: str = "rl") -> Fixed:
-    """`component`: whose config it is. NotApplicableError for verl and for what is no TOML: there a
-    person has to look.
+    """Return what a config is with every fix made that is certain; nothing is written.
+
+    Comments and line ends stay. `component`: whose config it is. NotApplicableError for verl and
+    for what is no TOML: there a person has to look.
     """
     if trainer == "verl":
         raise NotApplicableError(
@@ -73,7 +78,8 @@ def fix(file: File, trainer: str, given: Given | None = None, component: str = "
             break
         item, text = step
         made.append(item)
-    return Fixed(document.text, text, made, linted(text))
+    raw = read_raw(file)
+    return Fixed(raw, with_line_ends(raw, text), made, linted(text))
 
 
 def _step(text: str, linted: Linted) -> tuple[Finding, str] | None:
@@ -102,22 +108,128 @@ def _improved(text: str, item: Finding, linted: Linted) -> str | None:
 
 
 def apply(text: str, edits: tuple[Edit, ...]) -> str:
-    """The edits on TOML text. KeyError or TypeError when a place is not there or not a table."""
-    root = tomlkit.parse(text)
+    """Return TOML text with the edits made. Comments stay, but for those of a value that is
+    removed. KeyError or TypeError when a place is not there or not a table.
+    """
     for edit in edits:
         if edit.op == "set":
+            root = tomlkit.parse(text)
             _set(root, edit.path, edit.value)
-        elif edit.op == "remove":
-            with contextlib.suppress(KeyError):  # an earlier move has emptied and taken it
-                _remove(root, edit.path)
+            text = _with_comments(text, tomlkit.dumps(root), edit.path)
+        elif edit.op == "move":
+            text = _with_comments(text, _moved(text, edit), edit.to)
         else:
-            value = _at(root, edit.path)
-            plain = value.unwrap() if hasattr(value, "unwrap") else value
-            _remove(root, edit.path)
-            _set(root, edit.to, plain)
+            text = _removed(text, edit)
+    tomllib.loads(text)
+    return text
+
+
+def _removed(text: str, edit: Edit) -> str:
+    """Return the text without a value. The comments of a table that earlier moves have emptied
+    stay where it stood.
+    """
+    root = tomlkit.parse(text)
+    value: Any = tomllib.loads(text)
+    try:
+        for part in edit.path:
+            value = value[part]
+        _remove(root, edit.path)
+    except KeyError:  # an earlier move has emptied and taken it
+        return text
     after = tomlkit.dumps(root)
-    tomllib.loads(after)
-    return after
+    if dict(leaves(value, ())):
+        return after
+    return _with_comments(text, after, (), lines_of(text).get(edit.path, 1))
+
+
+def _moved(text: str, edit: Edit) -> str:
+    """Return the text with a value at another place: under its new name where it stands, else with
+    what is written around it, else the value alone.
+    """
+    root = tomlkit.parse(text)
+    value = _at(root, edit.path)
+    plain = value.unwrap() if hasattr(value, "unwrap") else value
+    _remove(root, edit.path)
+    _set(root, edit.to, plain)
+    alone = tomlkit.dumps(root)
+    wanted = tomllib.loads(alone)
+    for way in (_renamed, _moved_whole):
+        try:
+            after = way(text, edit)
+            if tomllib.loads(after) == wanted:
+                return after
+        except (TOMLKitError, KeyError, TypeError, IndexError, ValueError, AttributeError):
+            continue
+    return alone
+
+
+def _renamed(text: str, edit: Edit) -> str:
+    """Return the text with another name on the line of a key. ValueError when it is moved."""
+    if edit.path[:-1] != edit.to[:-1]:
+        raise ValueError("a move to another table")
+    old, new = str(edit.path[-1]), dotted(edit.to[-1:])
+    lines = text.split("\n")
+    number = lines_of(text)[edit.path] - 1
+    pattern = rf"""(?<![\w"'-])(["']?){re.escape(old)}\1(?=\s*[=.\]])"""
+    lines[number] = re.sub(pattern, lambda _: new, lines[number], count=1)
+    return "\n".join(lines)
+
+
+def _moved_whole(text: str, edit: Edit) -> str:
+    """Return the text with a value moved as it is written, its comments with it."""
+    root = tomlkit.parse(text)
+    item = _at(root, edit.path)
+    _remove(root, edit.path)
+    _forget_header(item)
+    _set(root, edit.to, item)
+    return tomlkit.dumps(root)
+
+
+def _forget_header(item: Any) -> None:
+    """Let a table's header, and those of the tables in it, be made anew from where it stands."""
+    if not isinstance(item, tomlkit.items.Table):
+        return
+    item.display_name = None
+    for inner in item.values():
+        _forget_header(inner)
+
+
+def _with_comments(before: str, after: str, place: Path, line: int = 0) -> str:
+    """Return the text with the comments that an edit lost, each on a line of its own: above the
+    line of `place`, or at `line`.
+    """
+    lost = Counter(comments_of(before)) - Counter(comments_of(after))
+    if not lost:
+        return after
+    number = lines_of(after).get(place, max(line, 1)) - 1
+    lines = after.split("\n")
+    saved = list(lost.elements())
+    commented = "\n".join([*lines[:number], *saved, *lines[number:]])
+    try:
+        if tomllib.loads(commented) == tomllib.loads(after):
+            return commented
+    except tomllib.TOMLDecodeError:
+        pass  # that line is inside a value
+    return after.rstrip("\n") + "\n" + "\n".join(saved) + "\n"
+
+
+def with_line_ends(raw: str, text: str) -> str:
+    """Return a text whose lines end with a newline alone as those of `raw` end: each line that is
+    there too as it ends there, others as most do.
+    """
+    returns, all_lines = raw.count("\r\n"), raw.count("\n")
+    if returns == all_lines:
+        return text.replace("\n", "\r\n") if returns else text
+    old, new = raw.split("\n"), text.split("\n")
+    plain = [line.removesuffix("\r") for line in old]
+    ends = [returns * 2 > all_lines] * len(new)
+    for block in difflib.SequenceMatcher(None, plain, new).get_matching_blocks():
+        for at in range(block.size):
+            ends[block.b + at] = old[block.a + at].endswith("\r")
+    ended = ""
+    for line, has_return in zip(new[:-1], ends, strict=False):
+        ended += line + "\r\n" if has_return else line + "\n"
+    return ended + new[-1]
 
 
 def _at(root: Any, path: Path) -> Any:
@@ -138,7 +250,8 @@ def _set(root: Any, path: Path, value: Any) -> None:
             table[part] = tomlkit.table(is_super_table=True)
         table = table[part]
     key = path[-1]
-    if isinstance(value, dict) and not isinstance(table, tomlkit.items.InlineTable):
+    is_plain = isinstance(value, dict) and not isinstance(value, tomlkit.items.Item)
+    if is_plain and not isinstance(table, tomlkit.items.InlineTable):
         new = tomlkit.table()
         new.update(value)
         value = new
@@ -178,7 +291,7 @@ def write(file: File, text: str) -> File:
         temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, file.stat().st_mode & 0o777
     )
     try:
-        with open(descriptor, "w", encoding="utf-8") as handle:
+        with open(descriptor, "w", encoding="utf-8", newline="") as handle:
             handle.write(text)
             handle.flush()
             os.fsync(handle.fileno())

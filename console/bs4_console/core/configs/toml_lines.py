@@ -24,6 +24,7 @@ class _Scanner:
     explicit: set[Path] = field(default_factory=set)
     newest: dict[Path, int] = field(default_factory=dict)
     """Array of tables -> index of its newest entry."""
+    comments: list[str] = field(default_factory=list)
 
     def scan(self) -> dict[Path, int]:
         table: Path = ()
@@ -46,7 +47,9 @@ class _Scanner:
             if self.text[self.at] in _BLANK:
                 self.at += 1
             elif self.text[self.at] == "#":
+                start = self.at
                 self._to_line_end()
+                self.comments.append(self.text[start : self.at].rstrip())
             else:
                 return
 
@@ -165,3 +168,10 @@ class _Scanner:
 def lines_of(text: str) -> dict[Path, int]:
     """Path -> 1-based line of its key, of its table's header, or of the list entry."""
     return _Scanner(text).scan()
+
+
+def comments_of(text: str) -> list[str]:
+    """Return every comment, each with its sign, in the order of the file."""
+    scanner = _Scanner(text)
+    scanner.scan()
+    return scanner.comments

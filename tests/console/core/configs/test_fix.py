@@ -10,6 +10,7 @@ import pytest
 from bs4_console.core.configs.diff import compare
 from bs4_console.core.configs.findings import Edit
 from bs4_console.core.configs.fix import apply, fix, write
+from bs4_console.core.configs.toml_lines import comments_of, lines_of
 from bs4_console.errors import NotApplicableError
 from tests.console.core.configs.bases import CURRENT, JANUARY, changed
 from tests.console.core.configs.test_rules import WRONG
@@ -138,3 +139,72 @@ def test_differences_by_meaning() -> None:
         ("added", "env[1].id", None, "r"),
         ("removed", "gone", True, None),
     ]
+
+
+def test_what_is_moved_keeps_its_comments(tmp_path: Path) -> None:
+    text = (
+        "max_steps = 5\n[trainer.model.experimental.lora] # head\n# inside\nrank = 8 # why 8\n"
+        "[orchestrator]\n# above\nbatch_sise  = 64 # eight each\nseq_len = [ # odd\n  1, # one\n]\n"
+    )
+    after, _ = fixed(tmp_path, text)
+    assert comments_of(after) == comments_of(text)
+    assert "# above\nbatch_size  = 64 # eight each\n" in after, "it is renamed where it stands"
+    assert "[trainer.model.lora] # head\n# inside\nrank = 8 # why 8\n" in after
+
+
+def test_comments_that_have_no_place_in_an_inline_table_stand_above_it() -> None:
+    text = "b = {c = 1}\n[a]\nx = 2 # two\n"
+    after = apply(text, (Edit("move", ("a", "x"), to=("b", "x")),))
+    assert tomllib.loads(after) == {"b": {"c": 1, "x": 2}, "a": {}}
+    assert after.startswith("# two\nb = {c = 1")
+
+
+def test_an_emptied_table_leaves_its_comments() -> None:
+    text = "[a] # head\n# inside\nx = 1\n[b]\n"
+    edits = (Edit("move", ("a", "x"), to=("b", "x")), Edit("remove", ("a",)))
+    after = apply(text, edits)
+    assert tomllib.loads(after) == {"b": {"x": 1}}
+    assert comments_of(after) == ["# head", "# inside"]
+
+
+@pytest.mark.parametrize("number", range(len(WRONG)))
+def test_only_what_is_removed_loses_its_comment(tmp_path: Path, number: int) -> None:
+    _, trainer, changes = WRONG[number]
+    if trainer == "verl":
+        pytest.skip("verl's are not fixed")
+    file = tmp_path / "config.toml"
+    file.write_text(commented(changed(trainer, *changes)))
+    try:
+        result = fix(file, trainer)
+    except NotApplicableError:
+        pytest.skip("it is no TOML")
+    gone = [edit.path for item in result.made for edit in item.edits if edit.op == "remove"]
+    lines = lines_of(result.before)
+    went = {lines[path] for path in lines if any(path[: len(g)] == g for g in gone)}
+    for lost in set(comments_of(result.before)) - set(comments_of(result.after)):
+        assert int(lost.removeprefix("# c")) in went, lost
+
+
+def commented(text: str) -> str:
+    """Return the text with a comment after every key and header: the number of its line."""
+    lines = text.split("\n")
+    for number in set(lines_of(text).values()):
+        lines[number - 1] = lines[number - 1].split(" #")[0] + f" # c{number}"
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("max_steps = 5\r\n[orchestrator]\r\nbatch_sise = 64\r\n", "batch_size = 64\r\n"),
+        ("max_steps = 5\n[orchestrator]\r\nbatch_sise = 64\r\n", "batch_size = 64\r\n"),
+        ("max_steps = 5\n[orchestrator]\nbatch_sise = 64\r\n", "batch_size = 64\n"),
+    ],
+)
+def test_lines_end_as_they_did(before: str, after: str, tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_bytes(before.encode())
+    result = fix(file, "prime-rl")
+    write(file, result.after)
+    assert result.before == before
+    assert file.read_bytes().decode() == before[: before.index("batch")] + after
