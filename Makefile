@@ -40,7 +40,7 @@ test-vllm: $(STAMP) $(WHEELS)
 check: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy console/bs4_console tools benchmarks
+	$(BIN)/mypy console/bs4_console console/bs4_practice tools benchmarks
 	$(BIN)/mypy --python-version 3.10 agents/bs4_agent
 	$(BIN)/lint-imports
 	$(BIN)/bs4-console playbook lint

@@ -29,9 +29,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bs4_console.demo import faults
-from bs4_console.demo import pod as practice
-from bs4_console.demo.stage import Stage, connect
+from bs4_practice import faults
+from bs4_practice import pod as practice
+from bs4_practice.stage import Stage, connect
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULT = ROOT / "benchmarks" / "results" / "agent_whole.json"

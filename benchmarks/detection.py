@@ -26,10 +26,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from bs4_console.demo import faults
-from bs4_console.demo.scenarios import advance
-from bs4_console.demo.stage import Stage, staged
 from bs4_console.failures.playbooks import compile_all
+from bs4_practice import faults
+from bs4_practice.scenarios import advance
+from bs4_practice.stage import Stage, staged
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULT = ROOT / "benchmarks" / "results" / "detection.json"

@@ -166,7 +166,7 @@ def main() -> int:
                 server = [
                     sys.executable,
                     "-m",
-                    "bs4_console.demo.b2",
+                    "bs4_practice.b2",
                     "--bucket",
                     BUCKET,
                     "--part-size",

@@ -24,8 +24,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bs4_console.demo.tries import TRIES, UNTRIED
 from bs4_console.failures.playbooks import lint
+from bs4_practice.tries import TRIES, UNTRIED
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULT = ROOT / "benchmarks" / "results" / "tries.json"

@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LIMITS = Path(__file__).with_suffix(".toml")
 SOURCES = ("agents", "console")
 #: The practice world stands in for real trainers and pods, and copies how they are written.
-PRACTICE = ("console/bs4_console/demo/", "console/bs4_practice/")
+PRACTICE = ("console/bs4_practice/",)
 #: One module a command is the plan of this folder.
 COMMANDS = "console/bs4_console/cli"
 LINE_MOST = 100

@@ -1,7 +1,7 @@
 """Make the recording that `bs4-console demo --recorded` opens: a real practice pod, broken for
 real, read as every console reads.
 
-`python tools/record_incident.py console/bs4_console/demo/recording/pod`
+`python tools/record_incident.py console/bs4_practice/recording/pod`
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bs4_console.demo import faults
-from bs4_console.demo import pod as practice
-from bs4_console.demo.stage import Stage, inventory_entry
 from bs4_console.pods.mirror import Mirror
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import PodState
 from bs4_console.transport.hostkeys import HostKeys
 from bs4_console.transport.ssh import SshTransport
+from bs4_practice import faults
+from bs4_practice import pod as practice
+from bs4_practice.stage import Stage, inventory_entry
 
 NAME, RUN, TRAINER = "h100-c", "practice", "prime-rl-2026-01"
 STEPS = 30

@@ -21,7 +21,6 @@ SOURCES = ("agents", "console")
 #: The practice world and the config rules compare with the words of the trainers.
 LEFT_OUT = (
     "console/bs4_console/core/configs/",
-    "console/bs4_console/demo/",
     "console/bs4_practice/",
 )
 STATES = {

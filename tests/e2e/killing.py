@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from bs4_console.demo import tree
-from bs4_console.demo.stage import Stage
+from bs4_practice import tree
+from bs4_practice.stage import Stage
 from tests.e2e import journals
 
 Record = dict[str, Any]

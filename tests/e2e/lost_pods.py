@@ -21,11 +21,11 @@ from bs4_agent.runs.records import spec_from_dict
 from bs4_agent.setup import credentials
 from bs4_agent.trainers import registry
 from bs4_agent.trainers.base import LaunchSpec
-from bs4_console.demo.b2.server import B2Server
-from bs4_console.demo.person import edit_config
-from bs4_console.demo.pod import PracticePod
-from bs4_console.demo.stage import Stage
 from bs4_console.launch import guide
+from bs4_practice.b2.server import B2Server
+from bs4_practice.person import edit_config
+from bs4_practice.pod import PracticePod
+from bs4_practice.stage import Stage
 from tests.support.remote_sets import put_step
 
 BUCKET = "practice-bucket"

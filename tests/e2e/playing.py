@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bs4_console.demo import faults, witness
-from bs4_console.demo.play import DETECT_S
-from bs4_console.demo.scenarios import SCENARIOS, Scenario
-from bs4_console.demo.stage import Stage, staged
 from bs4_console.pods.state import ActionView, PlanView
+from bs4_practice import faults, witness
+from bs4_practice.play import DETECT_S
+from bs4_practice.scenarios import SCENARIOS, Scenario
+from bs4_practice.stage import Stage, staged
 from tests.e2e import journals
 
 

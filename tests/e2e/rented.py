@@ -24,11 +24,11 @@ from bs4_agent.paths import Home
 from bs4_agent.setup import credentials
 from bs4_agent.trainers import registry
 from bs4_agent.trainers.base import LaunchSpec
-from bs4_console.demo import faults, tree, witness, workspace
-from bs4_console.demo.b2.server import B2Server
-from bs4_console.demo.cloud import Cloud, PracticePods, Rented, running
-from bs4_console.demo.pod import PracticePod
-from bs4_console.demo.stage import GENERATIONS
+from bs4_practice import faults, tree, witness, workspace
+from bs4_practice.b2.server import B2Server
+from bs4_practice.cloud import Cloud, PracticePods, Rented, running
+from bs4_practice.pod import PracticePod
+from bs4_practice.stage import GENERATIONS
 from tests.console.cli.conftest import Console, Result
 from tests.e2e import journals
 

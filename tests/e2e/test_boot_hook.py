@@ -14,14 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from bs4_console.demo import pod as practice
-from bs4_console.demo import tree
-from bs4_console.demo.b2.server import B2Server
-from bs4_console.demo.stage import GENERATIONS, Stage, connect, inventory_entry
 from bs4_console.launch import guide
 from bs4_console.pods import boot_hook
 from bs4_console.transport.hostkeys import HostKeys
 from bs4_console.transport.ssh import SshTransport
+from bs4_practice import pod as practice
+from bs4_practice import tree
+from bs4_practice.b2.server import B2Server
+from bs4_practice.stage import GENERATIONS, Stage, connect, inventory_entry
 from tests.e2e import journals, lost_pods
 
 pytestmark = [pytest.mark.beside, pytest.mark.long]

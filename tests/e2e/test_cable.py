@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from bs4_console.demo import bare
-from bs4_console.demo.stage import Stage, staged
 from bs4_console.setup.recipe import Recipe
+from bs4_practice import bare
+from bs4_practice.stage import Stage, staged
 from tests.console.cli.conftest import Console
 from tests.e2e import journals
 from tests.e2e.test_setup import begun, gates, jobs, reached

@@ -20,12 +20,12 @@ from typing import Any, ClassVar
 
 import pytest
 
-from bs4_console.demo import bare
-from bs4_console.demo.play import DETECT_S
-from bs4_console.demo.scenarios import SCENARIOS
-from bs4_console.demo.stage import Stage, connect, staged
 from bs4_console.fleet.watched import Fleet
 from bs4_console.tui.app import ConsoleApp
+from bs4_practice import bare
+from bs4_practice.play import DETECT_S
+from bs4_practice.scenarios import SCENARIOS
+from bs4_practice.stage import Stage, connect, staged
 from tests.console.cli.conftest import Console
 from tests.console.tui.driving import drive
 from tests.e2e import journals

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 
 from bs4_console.checks.diagnose import diagnose
-from bs4_console.demo import faults
-from bs4_console.demo.scenario import train
-from bs4_console.demo.stage import Stage, connect, staged
 from bs4_console.fleet.watched import Fleet
 from bs4_console.pods import reports
 from bs4_console.tui.app import ConsoleApp
+from bs4_practice import faults
+from bs4_practice.scenario import train
+from bs4_practice.stage import Stage, connect, staged
 from tests.console.cli.conftest import Console
-from tests.console.demo.running import SLOW_INFERENCE, half_a_batch
 from tests.console.tui.driving import drive
+from tests.practice.running import SLOW_INFERENCE, half_a_batch
 
 pytestmark = pytest.mark.beside
 

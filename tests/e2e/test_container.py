@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bs4_console.demo.stage import staged
+from bs4_practice.stage import staged
 from tests.console.cli.conftest import Console
 from tests.support.pod import NotHere
 from tests.support.real_docker import Daemon

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from bs4_console.checks.diagnose import diagnose
-from bs4_console.demo import faults
-from bs4_console.demo.scenario import BOTH, train
-from bs4_console.demo.stage import Stage, staged
 from bs4_console.pods import reports
 from bs4_console.pods.recorded import RecordedSession
+from bs4_practice import faults
+from bs4_practice.scenario import BOTH, train
+from bs4_practice.stage import Stage, staged
 
 pytestmark = [pytest.mark.long, pytest.mark.beside]
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from bs4_console.demo import faults, tree
-from bs4_console.demo.scenarios import train
-from bs4_console.demo.stage import Stage, staged
-from bs4_console.demo.tree import Process
+from bs4_practice import faults, tree
+from bs4_practice.scenarios import train
+from bs4_practice.stage import Stage, staged
+from bs4_practice.tree import Process
 from tests.e2e import journals
 
 pytestmark = pytest.mark.beside

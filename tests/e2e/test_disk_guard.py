@@ -23,11 +23,11 @@ from bs4_agent.checkpoints.holds import hold, holder
 from bs4_agent.errors import Busy
 from bs4_agent.paths import Home
 from bs4_console.checkpoints import listing
-from bs4_console.demo import disks, faults
-from bs4_console.demo.b2.faults import Fault
-from bs4_console.demo.b2.server import B2Server
-from bs4_console.demo.person import edit_config
-from bs4_console.demo.stage import Stage, staged
+from bs4_practice import disks, faults
+from bs4_practice.b2.faults import Fault
+from bs4_practice.b2.server import B2Server
+from bs4_practice.person import edit_config
+from bs4_practice.stage import Stage, staged
 from tests.agent.checkpoints.remote.bench import BUCKET, PREFIX, pointed
 from tests.e2e import journals
 from tests.e2e.killing import kill_agent_at

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import pytest
 
-from bs4_console.demo import faults, tree
-from bs4_console.demo.scenarios import kill_server_and_start_another_run, train
-from bs4_console.demo.stage import staged
+from bs4_practice import faults, tree
+from bs4_practice.scenarios import kill_server_and_start_another_run, train
+from bs4_practice.stage import staged
 from tests.e2e.test_decoys import named
 
 OFFSET = 100_000

@@ -14,9 +14,9 @@ import time
 
 import pytest
 
-from bs4_console.demo.pod import PracticePod
-from bs4_console.demo.scenarios import advance
-from bs4_console.demo.stage import Stage, staged
+from bs4_practice.pod import PracticePod
+from bs4_practice.scenarios import advance
+from bs4_practice.stage import Stage, staged
 
 SILENT_S = float(os.environ.get("BS4_SILENT_S") or 60)
 ROUND_S = 300.0

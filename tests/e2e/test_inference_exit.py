@@ -8,9 +8,9 @@ import time
 
 import pytest
 
-from bs4_console.demo import faults
-from bs4_console.demo.scenarios import train
-from bs4_console.demo.stage import staged
+from bs4_practice import faults
+from bs4_practice.scenarios import train
+from bs4_practice.stage import staged
 
 pytestmark = pytest.mark.beside
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from bs4_console.demo.stage import Stage, staged
 from bs4_console.errors import RefusedError, RemoteError
 from bs4_console.launch import guide
 from bs4_console.launch.guide import Asked
+from bs4_practice.stage import Stage, staged
 from tests.e2e import journals
 from tests.e2e.killing import Moment, kill_agent_at
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from bs4_console.demo import bare
-from bs4_console.demo.stage import Stage, staged
+from bs4_practice import bare
+from bs4_practice.stage import Stage, staged
 from tests.console.cli.conftest import Console, Result
 
 pytestmark = pytest.mark.beside

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from bs4_console.demo import faults
-from bs4_console.demo.pod import PracticePod
+from bs4_practice import faults
+from bs4_practice.pod import PracticePod
 from tests.agent.runs.practice import until
 from tests.console.cli.conftest import Result, practising
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bs4_console.demo import bare
+from bs4_practice import bare
 from tests.e2e import rented
 from tests.e2e.rented import INTERVAL, STORE, until
 

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from bs4_console.cli import recover
-from bs4_console.demo import bare
 from bs4_console.recovery import config as controller_config
 from bs4_console.recovery import recovery_io
 from bs4_console.recovery.controller import Controller
 from bs4_console.recovery.lease import Lease
+from bs4_practice import bare
 from tests.e2e import journals, rented
 from tests.e2e.rented import Rig
 from tests.support.cable import cable

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from bs4_console.demo import faults, stubs
-from bs4_console.demo.miniature.install import site_packages
-from bs4_console.demo.stage import Stage, staged
-from bs4_console.demo.workspace import MODEL
 from bs4_console.preflight.examine import Preflight, Wanted, examine
+from bs4_practice import faults, stubs
+from bs4_practice.miniature.install import site_packages
+from bs4_practice.stage import Stage, staged
+from bs4_practice.workspace import MODEL
 from tests.support.services import KEY, TOKEN, Services, serving
 
 pytestmark = [pytest.mark.long, pytest.mark.beside]

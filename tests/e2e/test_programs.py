@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from bs4_console.demo.stage import Stage, staged
 from bs4_console.errors import NotApplicableError
 from bs4_console.launch import guide
 from bs4_console.launch.guide import Asked
 from bs4_console.pods.state import ActionView
+from bs4_practice.stage import Stage, staged
 
 pytestmark = [pytest.mark.long, pytest.mark.beside]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from bs4_console.demo.b2.server import B2Server
-from bs4_console.demo.stage import staged
+from bs4_practice.b2.server import B2Server
+from bs4_practice.stage import staged
 from tests.console.cli.conftest import Console, Result
 from tests.e2e import lost_pods, rented
 from tests.e2e.lost_pods import URL

@@ -17,10 +17,10 @@ from bs4_agent.paths import Home
 from bs4_agent.setup.credentials import store as store_credential
 from bs4_agent.trainers import registry
 from bs4_agent.trainers.base import LaunchSpec
-from bs4_console.demo import tree
-from bs4_console.demo.b2.faults import Fault
-from bs4_console.demo.b2.server import B2Server
-from bs4_console.demo.stage import Stage, staged
+from bs4_practice import tree
+from bs4_practice.b2.faults import Fault
+from bs4_practice.b2.server import B2Server
+from bs4_practice.stage import Stage, staged
 from tests.agent.checkpoints import trees
 from tests.agent.checkpoints.restored import PLACE
 from tests.agent.checkpoints.restored import tree as hashes

@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-import bs4_console.demo as demo
+import bs4_practice as demo
 from bs4_console import assets
-from bs4_console.demo import play, stage
-from bs4_console.demo.scenarios import BOTH, SCENARIOS, choose
 from bs4_console.errors import NotApplicableError, UsageError
 from bs4_console.failures import playbooks
 from bs4_console.transport import bundle
 from bs4_console.transport.ssh import SshTransport
+from bs4_practice import play, stage
+from bs4_practice.scenarios import BOTH, SCENARIOS, choose
 
 pytestmark = pytest.mark.beside
 

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from bs4_console.demo import bare
-from bs4_console.demo.stage import Stage, staged
 from bs4_console.errors import ConsoleError
 from bs4_console.setup import recipe as setup
 from bs4_console.setup.credentials import Credentials
 from bs4_console.setup.recipe import Recipe
+from bs4_practice import bare
+from bs4_practice.stage import Stage, staged
 from tests.console.cli.conftest import Console
 from tests.e2e import journals
 from tests.e2e.killing import at, kill_agent_at

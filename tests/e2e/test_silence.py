@@ -10,9 +10,9 @@ import time
 
 import pytest
 
-from bs4_console.demo import faults
-from bs4_console.demo.scenarios import advance
-from bs4_console.demo.stage import Stage, staged
+from bs4_practice import faults
+from bs4_practice.scenarios import advance
+from bs4_practice.stage import Stage, staged
 
 #: Seconds of one step: long enough for three of them to be longer than the few seconds below which
 #: no silence counts.

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from bs4_agent.actions.stops import STEP_S
-from bs4_console.demo import faults
-from bs4_console.demo.stage import Stage, staged
 from bs4_console.pods.state import IncidentView
+from bs4_practice import faults
+from bs4_practice.stage import Stage, staged
 from tests.console.cli.conftest import Console, Result
 from tests.e2e import journals
 from tests.e2e.killing import at, kill_agent_at

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from bs4_console.demo.b2.faults import Fault
-from bs4_console.demo.b2.server import B2Server
-from bs4_console.demo.person import edit_config
-from bs4_console.demo.stage import Stage, staged
 from bs4_console.pods.state import IncidentView
+from bs4_practice.b2.faults import Fault
+from bs4_practice.b2.server import B2Server
+from bs4_practice.person import edit_config
+from bs4_practice.stage import Stage, staged
 from tests.agent.checkpoints.remote.bench import BUCKET, PREFIX, RUN, pointed
 from tests.e2e.lost_pods import give_key
 

@@ -14,14 +14,14 @@ import pytest
 from bs4_agent.paths import Home
 from bs4_agent.setup.credentials import store as store_credential
 from bs4_console.checkpoints import sync
-from bs4_console.demo import tree
-from bs4_console.demo.b2.faults import Fault
-from bs4_console.demo.b2.server import B2Server
-from bs4_console.demo.person import edit_config
-from bs4_console.demo.stage import Stage, inventory_entry, staged
 from bs4_console.transport.deploy_b2 import bring
 from bs4_console.transport.hostkeys import HostKeys
 from bs4_console.transport.ssh import SshTransport
+from bs4_practice import tree
+from bs4_practice.b2.faults import Fault
+from bs4_practice.b2.server import B2Server
+from bs4_practice.person import edit_config
+from bs4_practice.stage import Stage, inventory_entry, staged
 from tests.agent.checkpoints.remote.bench import BUCKET, PREFIX, RUN, lying_in, pointed
 from tests.e2e import journals
 

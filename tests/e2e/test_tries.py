@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from bs4_console.assets import find
-from bs4_console.demo.scenarios import SCENARIOS
-from bs4_console.demo.tries import TRIES
+from bs4_practice.scenarios import SCENARIOS
+from bs4_practice.tries import TRIES
 
 RECORD = Path(__file__).resolve().parents[2] / "benchmarks" / "results" / "tries.json"
 #: What benchmarks/tries.py, which tries all, last saw recover: seconds by failure and trainer.

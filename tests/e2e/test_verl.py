@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from bs4_agent.checkpoints.merge_check import lacking
-from bs4_console.demo import faults, tree
-from bs4_console.demo.miniature.verl import tensors
-from bs4_console.demo.person import recover
-from bs4_console.demo.scenario import advance
-from bs4_console.demo.stage import Stage, connect, staged
 from bs4_console.pods.state import ActionView
+from bs4_practice import faults, tree
+from bs4_practice.miniature.verl import tensors
+from bs4_practice.person import recover
+from bs4_practice.scenario import advance
+from bs4_practice.stage import Stage, connect, staged
 from tests.console.cli.conftest import Console, Result
 
 pytestmark = [pytest.mark.beside, pytest.mark.long]

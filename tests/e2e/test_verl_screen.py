@@ -20,10 +20,10 @@ from pathlib import Path
 import pytest
 
 from bs4_agent.checkpoints.merge_check import lacking
-from bs4_console.demo import faults
-from bs4_console.demo.miniature.verl import tensors
-from bs4_console.demo.pod import PracticePod
 from bs4_console.tui.screens.launch import FIELDS
+from bs4_practice import faults
+from bs4_practice.miniature.verl import tensors
+from bs4_practice.pod import PracticePod
 from tests.agent.runs.practice import until
 from tests.console.cli.conftest import Practice, practising
 from tests.console.tui.test_terminal import Terminal, terminal  # noqa: F401 (a fixture)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from bs4_console.demo import faults
-from bs4_console.demo.scenario import advance
-from bs4_console.demo.stage import staged
+from bs4_practice import faults
+from bs4_practice.scenario import advance
+from bs4_practice.stage import staged
 from tests.console.cli.conftest import Console
 
 pytestmark = [pytest.mark.beside, pytest.mark.long]

@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from bs4_console.demo import faults, tree
-from bs4_console.demo.stage import Stage, staged
+from bs4_practice import faults, tree
+from bs4_practice.stage import Stage, staged
 
 pytestmark = [pytest.mark.long, pytest.mark.beside, pytest.mark.timeout(300)]
 

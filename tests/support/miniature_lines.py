@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from bs4_console.demo import miniature
-from bs4_console.demo.miniature import log as miniature_log
+from bs4_practice import miniature
+from bs4_practice.miniature import log as miniature_log
 
 _ROOT = Path(miniature.__file__).parent
 _LEVELS = ("debug", "info", "success", "warning", "error")

@@ -12,7 +12,7 @@ import os
 import stat
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -20,23 +20,11 @@ from urllib.parse import urlsplit
 from bs4_console import locations
 from bs4_console.checks.verdict import CRITICAL, UNKNOWN, WARNING, worse
 from bs4_console.errors import UsageError
+from bs4_console.secret import Secret
 
 KINDS = ("webhook", "ntfy", "healthchecks", "apprise")
 LEVELS = {"WARNING": WARNING, "UNKNOWN": UNKNOWN, "CRITICAL": CRITICAL}
 _KEYS = ("kind", "name", "url", "url_env", "token", "token_env", "min", "fail")
-
-
-@dataclass(frozen=True)
-class Secret:
-    """Text that prints as nothing; `reveal` is called where it is used."""
-
-    _text: str = field(repr=False)
-
-    def __str__(self) -> str:
-        return "(hidden)"
-
-    def reveal(self) -> str:
-        return self._text
 
 
 ChannelKind = Literal["webhook", "ntfy", "apprise", "healthchecks"]

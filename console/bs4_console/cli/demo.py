@@ -36,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     if options.list:
-        from bs4_console.demo.tries import TRIES
+        from bs4_practice.tries import TRIES
 
         for scenario in TRIES.values():
             print(f"{scenario.name:36} {', '.join(scenario.trainers)}")
@@ -71,8 +71,8 @@ def run(options: argparse.Namespace) -> int:
 async def _recorded(why: str, *, headless: bool, as_json: bool) -> int:
     """A practice pod's incident as it was kept. `why` is shown with it."""
     from bs4_console.cli.recording import show
-    from bs4_console.demo import recording
     from bs4_console.pods.recorded import RecordedSession
+    from bs4_practice import recording
 
     return await show(
         RecordedSession(recording.NAME, recording.directory(), why),
@@ -84,8 +84,8 @@ async def _recorded(why: str, *, headless: bool, as_json: bool) -> int:
 
 async def _on_screen() -> int:
     """The screen on three practice pods, while their runs are started and one of them is broken."""
-    from bs4_console.demo.three import three_pods
     from bs4_console.tui.app import configured
+    from bs4_practice.three import three_pods
 
     async with three_pods() as practice:
         tasks = [asyncio.create_task(practice.stage()), asyncio.create_task(practice.fail_later())]
@@ -102,7 +102,7 @@ async def _printed() -> int:
     it.
     """
     from bs4_console.checks.verdict import judge
-    from bs4_console.demo.three import three_pods
+    from bs4_practice.three import three_pods
 
     async with three_pods() as practice:
         practice.fleet.start()
@@ -114,9 +114,9 @@ async def _printed() -> int:
 
 
 async def _play(options: argparse.Namespace) -> int:
-    from bs4_console.demo.play import play
-    from bs4_console.demo.scenarios import choose
-    from bs4_console.demo.tries import TRIES, summary
+    from bs4_practice.play import play
+    from bs4_practice.scenarios import choose
+    from bs4_practice.tries import TRIES, summary
 
     known = TRIES.get(options.scenario)
     trainer = options.trainer or (known.trainers[0] if known else "prime-rl-2026-01")

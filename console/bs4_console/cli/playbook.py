@@ -77,8 +77,8 @@ def _try(options: argparse.Namespace) -> int:
     """0: it was named and trains again (or was left broken, as asked); 1: it was not; 2: it cannot
     be tried here.
     """
-    from bs4_console.demo.play import play
-    from bs4_console.demo.tries import TRIES, choose, summary
+    from bs4_practice.play import play
+    from bs4_practice.tries import TRIES, choose, summary
 
     if options.id is None:
         if options.json:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 
 import httpx
 
-from bs4_console.checks.recipients import Secret as Secret
 from bs4_console.errors import UsageError
 from bs4_console.providers import keys
 from bs4_console.providers.base import Provider
@@ -18,6 +17,7 @@ from bs4_console.providers.prime import Prime
 from bs4_console.providers.runpod import RunPod
 from bs4_console.providers.vast import Vast
 from bs4_console.providers.verda import Verda
+from bs4_console.secret import Secret as Secret
 
 _MAKERS: Mapping[str, Callable[..., Provider]] = {
     "vast": Vast,

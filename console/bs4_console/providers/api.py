@@ -11,7 +11,6 @@ from typing import Any
 
 import httpx
 
-from bs4_console.checks.recipients import Secret
 from bs4_console.providers.errors import (
     BadAnswer,
     InDoubt,
@@ -25,6 +24,7 @@ from bs4_console.providers.errors import (
     Unreached,
     WrongKey,
 )
+from bs4_console.secret import Secret
 
 #: Seconds for one request: connecting, and each wait for the next bytes. A create may take long on
 #: the provider's side.

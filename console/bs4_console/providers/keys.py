@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from bs4_console import files, locations
-from bs4_console.checks.recipients import Secret
 from bs4_console.errors import UsageError
 from bs4_console.providers.errors import NoKey
+from bs4_console.secret import Secret
 
 #: Provider -> the environment variables of its key, in the order of its fields (Verda has an id and
 #: a secret).

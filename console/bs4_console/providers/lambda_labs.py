@@ -12,7 +12,6 @@ from typing import Any
 
 import httpx
 
-from bs4_console.checks.recipients import Secret
 from bs4_console.providers import gpus
 from bs4_console.providers.api import Api
 from bs4_console.providers.base import (
@@ -26,6 +25,7 @@ from bs4_console.providers.base import (
 )
 from bs4_console.providers.errors import NotThere
 from bs4_console.providers.shapes import identity, rows, table, text
+from bs4_console.secret import Secret
 
 BASE_URL = "https://cloud.lambda.ai/api/v1"
 _STATES: dict[str, MachineState] = {

@@ -13,7 +13,6 @@ from typing import Any
 
 import httpx
 
-from bs4_console.checks.recipients import Secret
 from bs4_console.providers import gpus
 from bs4_console.providers.api import Api
 from bs4_console.providers.base import (
@@ -27,6 +26,7 @@ from bs4_console.providers.base import (
 )
 from bs4_console.providers.errors import BadAnswer, NotThere
 from bs4_console.providers.shapes import identity, moment, rows, table, text
+from bs4_console.secret import Secret
 
 BASE_URL = "https://api.primeintellect.ai"
 IMAGE = "ubuntu_22_cuda_12"

@@ -14,7 +14,6 @@ from typing import Any
 
 import httpx
 
-from bs4_console.checks.recipients import Secret
 from bs4_console.providers import gpus
 from bs4_console.providers.api import Api
 from bs4_console.providers.base import (
@@ -28,6 +27,7 @@ from bs4_console.providers.base import (
 )
 from bs4_console.providers.errors import NotThere
 from bs4_console.providers.shapes import identity, moment, rows, table, text
+from bs4_console.secret import Secret
 
 BASE_URL = "https://api.runpod.io/v2"
 IMAGE = "runpod/pytorch:1.0.2-cu1281-torch280-ubuntu2404"

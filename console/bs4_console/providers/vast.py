@@ -14,7 +14,6 @@ from typing import Any
 
 import httpx
 
-from bs4_console.checks.recipients import Secret
 from bs4_console.providers import gpus
 from bs4_console.providers.api import Api
 from bs4_console.providers.base import (
@@ -28,6 +27,7 @@ from bs4_console.providers.base import (
 )
 from bs4_console.providers.errors import BadAnswer, NotThere, Refused
 from bs4_console.providers.shapes import identity, moment, rows, table, text
+from bs4_console.secret import Secret
 
 BASE_URL = "https://console.vast.ai"
 IMAGE = "nvidia/cuda:12.8.1-devel-ubuntu22.04"

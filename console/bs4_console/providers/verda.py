@@ -16,7 +16,6 @@ from typing import Any
 
 import httpx
 
-from bs4_console.checks.recipients import Secret
 from bs4_console.providers import gpus
 from bs4_console.providers.api import Api
 from bs4_console.providers.base import (
@@ -32,6 +31,7 @@ from bs4_console.providers.base import (
 )
 from bs4_console.providers.errors import BadAnswer, NotThere, ProviderError
 from bs4_console.providers.shapes import identity, moment, rows, table, text
+from bs4_console.secret import Secret
 
 BASE_URL = "https://api.verda.com/v1"
 IMAGE = "ubuntu-24.04-cuda-12.8-open-docker"

@@ -26,8 +26,8 @@ from bs4_agent.streams.segments import SegmentStream
 from bs4_agent.telemetry.processes import ProcessTable
 from bs4_agent.trainers.base import LaunchSpec
 from bs4_agent.trainers.verl import TRACKER
-from bs4_console.demo.miniature import install
-from bs4_console.demo.miniature.verl import tensors
+from bs4_practice.miniature import install
+from bs4_practice.miniature.verl import tensors
 
 ENDS = ("done", "failed", "plan-changed", "interrupted")
 

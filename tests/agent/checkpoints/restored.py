@@ -30,7 +30,7 @@ from bs4_agent.setup import credentials
 from bs4_agent.streams.segments import SegmentStream
 from bs4_agent.telemetry.processes import ProcessTable
 from bs4_agent.trainers.base import LaunchSpec
-from bs4_console.demo.b2.server import B2Server
+from bs4_practice.b2.server import B2Server
 
 PLACE = Place.parse("b2://practice-bucket/lab")
 

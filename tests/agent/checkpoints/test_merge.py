@@ -20,8 +20,8 @@ from bs4_agent.checkpoints.merge_check import lacking
 from bs4_agent.errors import PlanChanged, Refused
 from bs4_agent.ids import ulid
 from bs4_agent.trainers import verl_merger
-from bs4_console.demo.miniature.install import site_packages
-from bs4_console.demo.miniature.verl import tensors
+from bs4_practice.miniature.install import site_packages
+from bs4_practice.miniature.verl import tensors
 from tests.agent.checkpoints.merging import MergePod
 
 

@@ -27,8 +27,8 @@ from bs4_agent.runs.model import Attempt
 from bs4_agent.setup import credentials
 from bs4_agent.trainers import registry
 from bs4_agent.trainers.base import LaunchSpec
-from bs4_console.demo import disks
-from bs4_console.demo.b2.faults import Fault
+from bs4_practice import disks
+from bs4_practice.b2.faults import Fault
 from tests.agent.checkpoints import trees
 from tests.agent.checkpoints.restored import PLACE, NewPod, new_pod, tree
 from tests.support.remote_sets import put_step

@@ -13,7 +13,7 @@ import pytest
 
 from bs4_agent.errors import StepFailed
 from bs4_agent.probes import classes
-from bs4_console.demo.miniature.install import install_training
+from bs4_practice.miniature.install import install_training
 
 GENERATIONS = {"prime-rl-2026-01": "2026-01", "prime-rl": "current"}
 UNKNOWN = {"prime-rl-2026-01": "buffer_size", "prime-rl": "rollouts_per_example"}

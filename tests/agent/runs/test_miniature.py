@@ -21,7 +21,7 @@ from bs4_agent.telemetry.processes import ProcessTable
 from bs4_agent.trainers.base import LaunchSpec
 from tests.agent.runs.practice import ListJournal, components, until
 
-workspace = pytest.importorskip("bs4_console.demo.workspace")
+workspace = pytest.importorskip("bs4_practice.workspace")
 
 TRAINERS = {"2026-01": "prime-rl-2026-01", "current": "prime-rl"}
 pytestmark = pytest.mark.parametrize("generation", TRAINERS)

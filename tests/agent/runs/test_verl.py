@@ -34,7 +34,7 @@ from bs4_agent.trainers import verl_processes
 from bs4_agent.trainers.base import LaunchSpec
 from tests.agent.runs.practice import ListJournal, components, ended, kill, until
 
-install = pytest.importorskip("bs4_console.demo.miniature.install")
+install = pytest.importorskip("bs4_practice.miniature.install")
 
 TOML = """
 [trainer]

@@ -13,10 +13,11 @@ import pytest
 
 from bs4_console.checks import delivery
 from bs4_console.checks.delivery import Notifier, NotSent, send
-from bs4_console.checks.recipients import Channel, Secret
+from bs4_console.checks.recipients import Channel
 from bs4_console.checks.transitions import Notice
 from bs4_console.checks.verdict import CRITICAL, OK, WARNING
 from bs4_console.errors import UsageError
+from bs4_console.secret import Secret
 from tests.console.checks.receiver import receiving
 
 TOKEN = "s3cr3t-T0ken"  # noqa: S105 (what must not be shown)

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from bs4_console.checks.recipients import Channel, Secret, channels
+from bs4_console.checks.recipients import Channel, channels
 from bs4_console.checks.verdict import CRITICAL, OK, UNKNOWN, WARNING
 from bs4_console.errors import UsageError
+from bs4_console.secret import Secret
 
 TOKEN = "s3cr3t-T0ken"  # noqa: S105 (what must not be shown)
 URL = f"https://hooks.example.com/{TOKEN}"

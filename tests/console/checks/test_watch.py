@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from bs4_console.checks.delivery import Notifier
-from bs4_console.checks.recipients import Channel, Secret
+from bs4_console.checks.recipients import Channel
 from bs4_console.checks.transitions import Notice
 from bs4_console.checks.verdict import CRITICAL, OK, UNKNOWN, Verdict
 from bs4_console.checks.watch import WatchedFiles, summary, watch
+from bs4_console.secret import Secret
 from tests.console.checks.receiver import receiving
 
 WELL = "12:00:01     INFO Starting\n"

@@ -20,10 +20,10 @@ from typing import Any
 
 import pytest
 
-from bs4_console.demo import pod as practice
-from bs4_console.demo import tree
-from bs4_console.demo.pod import PracticePod
-from bs4_console.demo.stage import GENERATIONS
+from bs4_practice import pod as practice
+from bs4_practice import tree
+from bs4_practice.pod import PracticePod
+from bs4_practice.stage import GENERATIONS
 
 
 @dataclass

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from bs4_console.demo import faults
 from bs4_console.pods.mirror import Mirror
+from bs4_practice import faults
 from tests.console.cli.conftest import Console, practising
 from tests.support.wandb_server import KEY, WandbServer, wandb_server
 

@@ -16,7 +16,7 @@ from bs4_agent.paths import Home
 from bs4_agent.setup.credentials import store as store_credential
 from bs4_console.checkpoints import sync
 from bs4_console.cli.main import main
-from bs4_console.demo.b2.server import B2Server
+from bs4_practice.b2.server import B2Server
 from tests.agent.checkpoints.remote.bench import BUCKET, PREFIX, Bench, pointed
 from tests.console.cli.conftest import practising
 

@@ -20,12 +20,12 @@ from pathlib import Path
 import pytest
 
 from bs4_console.cli import provision
-from bs4_console.demo import cloud as clouds
-from bs4_console.demo.cloud import Cloud
 from bs4_console.errors import UsageError
 from bs4_console.providers.base import label_of
 from bs4_console.provision.book import Book
 from bs4_console.provision.rent import Provisioner
+from bs4_practice import cloud as clouds
+from bs4_practice.cloud import Cloud
 
 from .conftest import Console
 
@@ -328,7 +328,7 @@ async def test_on_a_terminal_it_is_asked_for(
 
 def test_the_practice_clouds_run_as_a_program(console: Console, tmp_path: Path) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-m", "bs4_console.demo.cloud", "--root", str(tmp_path), "--no-pods"],
+        [sys.executable, "-m", "bs4_practice.cloud", "--root", str(tmp_path), "--no-pods"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from bs4_console.demo import faults
+from bs4_practice import faults
 from tests.console.cli.conftest import Practice, Result, practising
 
 LIMIT_S = 100.0

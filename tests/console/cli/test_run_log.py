@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from bs4_console.cli.main import main
-from bs4_console.demo import recording
+from bs4_practice import recording
 
 DOCUMENT = """# Training Runs Log
 

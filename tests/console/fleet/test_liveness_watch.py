@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from bs4_console.demo.cloud import running
 from bs4_console.fleet.liveness_probe import at_its_port
 from bs4_console.fleet.liveness_watch import SILENT_S, WRONG_S, LostWatch, RealLooks
 from bs4_console.fleet.watched import Fleet
@@ -17,6 +16,7 @@ from bs4_console.pods.liveness import Verdict
 from bs4_console.pods.state import Ledger, PodState
 from bs4_console.pods.witness import Sight
 from bs4_console.providers.base import label_of
+from bs4_practice.cloud import running
 from tests.console.recovery.test_recovery_io import hands
 
 

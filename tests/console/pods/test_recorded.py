@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from bs4_console.demo import recording
 from bs4_console.errors import RefusedError, RemoteError
 from bs4_console.pods.mirror import Mirror
 from bs4_console.pods.recorded import RecordedSession
+from bs4_practice import recording
 
 LOG = [b"12:00:00 one\n12:00:01 two\n", b"12:00:02 three\nunfinished"]
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-import bs4_console.demo
+import bs4_practice
 from bs4_console.pods.mirror import Mirror
 from bs4_console.pods.reader import PodReader
 from bs4_console.pods.records import RecordRefused, check
 from bs4_console.pods.state import INCIDENTS_MOST, RUNS_MOST, PodState
 
-RECORDING = Path(bs4_console.demo.__file__).parent / "recording" / "pod"
+RECORDING = Path(bs4_practice.__file__).parent / "recording" / "pod"
 STAMP = {"t": 1.8e9, "m": 5.0, "b": "boot"}
 HUGE = int("9" * 400)
 

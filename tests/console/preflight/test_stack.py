@@ -67,7 +67,7 @@ def test_a_known_stack_is_ok_throughout(trainer: str) -> None:
 
 def test_the_practice_pods_have_known_stacks() -> None:
     # By name: the product does not import the miniature.
-    stacks = importlib.import_module("bs4_console.demo.miniature.install").STACKS
+    stacks = importlib.import_module("bs4_practice.miniature.install").STACKS
     for trainer, generation in ((OLD, "2026-01"), (NEW, "current")):
         installed = {
             name.replace("-", "_"): version for name, version in stacks[generation].items()

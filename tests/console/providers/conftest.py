@@ -10,10 +10,10 @@ import httpx
 import pytest
 
 from bs4_console import providers
-from bs4_console.checks.recipients import Secret
-from bs4_console.demo import cloud as clouds
-from bs4_console.demo.cloud import Cloud
 from bs4_console.providers.base import Provider
+from bs4_console.secret import Secret
+from bs4_practice import cloud as clouds
+from bs4_practice.cloud import Cloud
 
 #: Read once: it takes longer than a test.
 CONTEXT = ssl.create_default_context()

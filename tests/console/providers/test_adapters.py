@@ -13,7 +13,6 @@ import httpx
 import pytest
 
 from bs4_console import providers
-from bs4_console.demo.cloud import Cloud
 from bs4_console.errors import ConsoleError
 from bs4_console.providers.base import Machine, Offer, Provider, Want, label_of
 from bs4_console.providers.errors import (
@@ -28,6 +27,7 @@ from bs4_console.providers.errors import (
 )
 from bs4_console.provision.book import Book
 from bs4_console.provision.rent import Patience, Provisioner
+from bs4_practice.cloud import Cloud
 
 from .conftest import CONTEXT, PUBLIC_KEY, adapter, key_of
 

@@ -19,8 +19,6 @@ import httpx
 import pytest
 
 from bs4_console import providers
-from bs4_console.demo import cloud as clouds
-from bs4_console.demo.cloud import Cloud
 from bs4_console.errors import ConsoleError, NotApplicableError, RefusedError, UsageError
 from bs4_console.pods.inventory import Inventory, Pod
 from bs4_console.providers import api
@@ -42,6 +40,8 @@ from bs4_console.provision.rent import (
     Unsettled,
 )
 from bs4_console.provision.witness import ProviderWitness, machine_state, witness_of
+from bs4_practice import cloud as clouds
+from bs4_practice.cloud import Cloud
 
 from .conftest import PUBLIC_KEY, adapter
 

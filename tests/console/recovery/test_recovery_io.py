@@ -19,9 +19,6 @@ from bs4_agent.checkpoints.remote.b2 import B2Store
 from bs4_agent.checkpoints.remote.layout import Layout
 from bs4_agent.ids import ulid
 from bs4_console import providers
-from bs4_console.checks.recipients import Secret
-from bs4_console.demo.b2.server import B2Server
-from bs4_console.demo.cloud import Cloud, running
 from bs4_console.errors import RefusedError, Unreachable
 from bs4_console.fleet.liveness_probe import beside_the_link
 from bs4_console.pods.inventory import Inventory, Pod
@@ -32,6 +29,9 @@ from bs4_console.recovery.lease import Grant, Lease, LeaseHeld
 from bs4_console.recovery.recovery_io import KeyedBook, RealHands
 from bs4_console.recovery.recovery_types import Absent, Doubt
 from bs4_console.recovery.state import Where
+from bs4_console.secret import Secret
+from bs4_practice.b2.server import B2Server
+from bs4_practice.cloud import Cloud, running
 from tests.console.tui import fixtures
 
 KEY = "01K0000000000000000000000A"

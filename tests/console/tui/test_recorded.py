@@ -4,13 +4,13 @@ screens of live pods.
 
 from __future__ import annotations
 
-from bs4_console.demo import recording
 from bs4_console.fleet.watched import Fleet
 from bs4_console.pods.recorded import RecordedSession
 from bs4_console.tui.app import ConsoleApp
 from bs4_console.tui.screens.incident import IncidentScreen
 from bs4_console.tui.screens.log import LogScreen
 from bs4_console.tui.screens.run import RunScreen
+from bs4_practice import recording
 from tests.console.tui.driving import settle, until
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from bs4_console.demo import recording
 from bs4_console.fleet.watched import Fleet
 from bs4_console.logs.text import clean, clock_of
 from bs4_console.pods.recorded import RecordedSession
@@ -19,6 +18,7 @@ from bs4_console.tui.clock import Clock
 from bs4_console.tui.ink import text_of
 from bs4_console.tui.screens.incident import IncidentScreen
 from bs4_console.tui.widgets.panel import Panel
+from bs4_practice import recording
 from tests.console.tui.driving import drive, until
 
 #: Keys in the opened run, and the step that is under the cursor after each.

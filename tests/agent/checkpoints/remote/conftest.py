@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bs4_agent.checkpoints import sync
-from bs4_console.demo.b2.server import B2Server
+from bs4_practice.b2.server import B2Server
 from tests.agent.checkpoints.remote.bench import Bench
 from tests.agent.checkpoints.remote.syncing import Agent
 

@@ -25,7 +25,7 @@ from bs4_agent.checkpoints.remote.pace import Pace
 from bs4_agent.checkpoints.remote.push import Origin, Push
 from bs4_agent.checkpoints.remote.steps import look
 from bs4_agent.errors import BadRequest
-from bs4_console.demo.b2.faults import Fault
+from bs4_practice.b2.faults import Fault
 from tests.agent.checkpoints.remote.bench import BUCKET, Bench
 
 Maker = Callable[[], B2Store]

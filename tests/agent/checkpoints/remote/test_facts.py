@@ -12,7 +12,7 @@ import pytest
 
 from bs4_agent.checkpoints import sync as module
 from bs4_agent.detect.detectors import DETECTORS
-from bs4_console.demo.b2.faults import Fault
+from bs4_practice.b2.faults import Fault
 from tests.agent import facts as examples
 from tests.agent.checkpoints.remote.bench import Bench
 from tests.agent.checkpoints.remote.syncing import Agent

@@ -19,7 +19,7 @@ import pytest
 from b2sdk.v3 import B2Api, B2HttpApiConfig, InMemoryAccountInfo, RawSimulator
 
 from bs4_agent.checkpoints.remote.b2 import B2Store
-from bs4_console.demo.b2.server import B2Server
+from bs4_practice.b2.server import B2Server
 from tests.agent.checkpoints.remote.bench import BUCKET, Bench, promised
 
 pytestmark = [pytest.mark.long, pytest.mark.beside]

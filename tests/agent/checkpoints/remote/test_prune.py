@@ -17,7 +17,7 @@ from bs4_agent.checkpoints.remote.prune import YOUNG_S, decide
 from bs4_agent.checkpoints.remote.steps import RemoteRun, RemoteStep, look
 from bs4_agent.checkpoints.remote.store import Entry
 from bs4_agent.errors import BadRequest, PlanChanged
-from bs4_console.demo.b2.faults import Fault
+from bs4_practice.b2.faults import Fault
 from tests.agent.checkpoints.remote.bench import Bench
 
 pytestmark = [pytest.mark.long, pytest.mark.beside]

@@ -21,7 +21,7 @@ from bs4_agent.checkpoints.remote.steps import look
 from bs4_agent.checkpoints.sync import Syncs
 from bs4_agent.ids import ulid
 from bs4_agent.setup.credentials import store as store_credential
-from bs4_console.demo.b2.faults import Fault
+from bs4_practice.b2.faults import Fault
 from tests.agent.checkpoints.guarded import Guarded
 from tests.agent.checkpoints.remote.bench import RUN, Bench
 from tests.agent.checkpoints.trees import age, old_run, old_step, steps_in

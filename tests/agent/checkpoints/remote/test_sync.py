@@ -27,7 +27,7 @@ from bs4_agent.detect.surroundings import ConsoleFacts
 from bs4_agent.errors import BadRequest
 from bs4_agent.ledger import Ledger
 from bs4_agent.runs.model import Attempt
-from bs4_console.demo.b2.faults import Fault
+from bs4_practice.b2.faults import Fault
 from tests.agent import facts as examples
 from tests.agent.checkpoints.remote.bench import LARGE
 from tests.agent.checkpoints.remote.syncing import Agent

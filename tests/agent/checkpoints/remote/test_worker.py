@@ -17,7 +17,7 @@ from bs4_agent.checkpoints.holds import holder
 from bs4_agent.checkpoints.remote.errors import StoreAuth
 from bs4_agent.checkpoints.remote.store import Store
 from bs4_agent.checkpoints.remote.worker import Told, work
-from bs4_console.demo.b2.faults import Fault
+from bs4_practice.b2.faults import Fault
 from tests.agent.checkpoints.remote.bench import LARGE, Bench
 
 pytestmark = [pytest.mark.long, pytest.mark.beside]

@@ -1,0 +1,19 @@
+"""Text that must never be shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Secret:
+    """A text that `str` and `repr` hide. Call `reveal` only where it is used."""
+
+    _text: str = field(repr=False)
+
+    def __str__(self) -> str:
+        return "(hidden)"
+
+    def reveal(self) -> str:
+        """Return the text itself."""
+        return self._text

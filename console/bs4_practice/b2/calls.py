@@ -1,0 +1,275 @@
+"""The calls with a JSON body: accounts, upload URLs, large files, listings, deletions. Each answers
+one request from the Shelf.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import secrets
+from collections.abc import Callable
+from typing import Any
+
+from bs4_practice.b2.request import Request
+from bs4_practice.b2.shelf import Refusal, Version
+
+#: As the real one asks for it; a part below this is refused unless it is the last.
+MINIMUM_PART = 5_000_000
+
+
+def authorize_account(request: Request) -> None:
+    b2 = request.b2
+    request.discard()
+    try:
+        given = base64.b64decode(
+            (request.headers.get("Authorization") or "").removeprefix("Basic ")
+        ).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        given = ""
+    key_id, _, secret = given.partition(":")
+    key = b2.shelf.keys.get(key_id)
+    if key is None or not secrets.compare_digest(key.secret, secret):
+        raise Refusal(401, "unauthorized", "")
+    token = secrets.token_hex(16)
+    b2.tokens[token] = key
+    allowed: dict[str, Any] = {
+        "capabilities": list(key.capabilities),
+        "namePrefix": key.prefix or None,
+        "buckets": None,
+    }
+    if key.bucket:
+        allowed["buckets"] = [
+            {"id": i, "name": n} for i, n in b2.shelf.buckets.items() if n == key.bucket
+        ]
+    storage = {
+        "absoluteMinimumPartSize": MINIMUM_PART,
+        "apiUrl": b2.url,
+        "downloadUrl": b2.url,
+        "infoType": "storageApi",
+        "recommendedPartSize": b2.part_size,
+        "s3ApiUrl": b2.url,
+        "allowed": allowed,
+    }
+    request.json(
+        {
+            "accountId": "account",
+            "applicationKeyExpirationTimestamp": None,
+            "authorizationToken": token,
+            "apiInfo": {"storageApi": storage},
+        }
+    )
+
+
+def list_buckets(request: Request) -> None:
+    asked = request.asked()
+    names = [
+        name
+        for name in request.b2.shelf.buckets.values()
+        if asked.get("bucketName") in (None, name)
+    ]
+    request.json({"buckets": [_bucket(request.bucket_id(name), name) for name in names]})
+
+
+def get_upload_url(request: Request) -> None:
+    asked = request.asked()
+    _upload_url(request, "bucketId", request.known_bucket(asked), "b2_upload_file")
+
+
+def get_upload_part_url(request: Request) -> None:
+    asked = request.asked()
+    _upload_url(
+        request, "fileId", request.b2.shelf.get(asked["fileId"], "start").id, "b2_upload_part"
+    )
+
+
+def _upload_url(request: Request, what: str, target: str, call: str) -> None:
+    token = secrets.token_hex(16)
+    request.b2.uploads[token] = target, request.key()
+    request.json(
+        {
+            what: target,
+            "authorizationToken": token,
+            "uploadUrl": f"{request.b2.url}/{call}/{target}",
+        }
+    )
+
+
+def start_large_file(request: Request) -> None:
+    asked, shelf = request.asked(), request.b2.shelf
+    bucket = request.known_bucket(asked)
+    request.may_name(asked["fileName"])
+    made = Version(
+        shelf.number(),
+        bucket,
+        asked["fileName"],
+        "start",
+        shelf.now_ms(),
+        content_type(asked.get("contentType")),
+    )
+    made.info = dict(asked.get("fileInfo") or {})
+    request.done(shelf.put(made).as_dict())
+
+
+def finish_large_file(request: Request) -> None:
+    asked, shelf = request.asked(), request.b2.shelf
+    request.done(
+        shelf.finish(shelf.get(asked["fileId"], "start"), asked["partSha1Array"]).as_dict()
+    )
+
+
+def cancel_large_file(request: Request) -> None:
+    asked, shelf = request.asked(), request.b2.shelf
+    found = shelf.get(asked["fileId"], "start")
+    shelf.remove(found)
+    request.done(
+        {
+            "accountId": "account",
+            "bucketId": found.bucket,
+            "fileId": found.id,
+            "fileName": found.name,
+        }
+    )
+
+
+def list_parts(request: Request) -> None:
+    asked = request.asked()
+    found = request.b2.shelf.get(asked["fileId"], "start")
+    most, first = asked.get("maxPartCount") or 100, asked.get("startPartNumber") or 1
+    numbers = [number for number in sorted(found.parts) if number >= first]
+    rows = [
+        {
+            "fileId": found.id,
+            "partNumber": number,
+            "contentLength": found.parts[number][1],
+            "contentSha1": found.parts[number][2],
+            "uploadTimestamp": 0,
+        }
+        for number in numbers[:most]
+    ]
+    request.json({"parts": rows, "nextPartNumber": numbers[most] if len(numbers) > most else None})
+
+
+def list_unfinished_large_files(request: Request) -> None:
+    asked = request.asked()
+    versions = request.b2.shelf.versions(request.known_bucket(asked), asked.get("namePrefix") or "")
+    found = sorted((one for one in versions if one.action == "start"), key=lambda one: one.id)
+    found = [one for one in found if one.id >= (asked.get("startFileId") or "")]
+    most = asked.get("maxFileCount") or 100
+    request.json(
+        {
+            "files": [one.as_dict() for one in found[:most]],
+            "nextFileId": found[most].id if len(found) > most else None,
+        }
+    )
+
+
+def list_file_names(request: Request) -> None:
+    asked = request.asked()
+    bucket, prefix = request.known_bucket(asked), asked.get("prefix") or ""
+    request.may_name(prefix)
+    found = [
+        one
+        for one in request.b2.shelf.newest(bucket, prefix)
+        if one.name >= (asked.get("startFileName") or "")
+    ]
+    most = asked.get("maxFileCount") or 100
+    following = found[most].name if len(found) > most else None
+    request.json({"files": [one.as_dict() for one in found[:most]], "nextFileName": following})
+
+
+def list_file_versions(request: Request) -> None:
+    asked = request.asked()
+    bucket, prefix = request.known_bucket(asked), asked.get("prefix") or ""
+    request.may_name(prefix)
+    found = [
+        one
+        for one in request.b2.shelf.versions(bucket, prefix)
+        if one.name >= (asked.get("startFileName") or "")
+    ]
+    if asked.get("startFileId"):
+        ids = [one.id for one in found]
+        found = found[ids.index(asked["startFileId"]) :] if asked["startFileId"] in ids else found
+    most = asked.get("maxFileCount") or 100
+    after = found[most] if len(found) > most else None
+    request.json(
+        {
+            "files": [one.as_dict() for one in found[:most]],
+            "nextFileName": after.name if after else None,
+            "nextFileId": after.id if after else None,
+        }
+    )
+
+
+def get_file_info(request: Request) -> None:
+    asked = request.asked()
+    request.json(request.b2.shelf.get(asked["fileId"]).as_dict())
+
+
+def hide_file(request: Request) -> None:
+    asked, shelf = request.asked(), request.b2.shelf
+    made = Version(
+        shelf.number(), request.known_bucket(asked), asked["fileName"], "hide", shelf.now_ms()
+    )
+    request.json(shelf.put(made).as_dict())
+
+
+def delete_file_version(request: Request) -> None:
+    asked, shelf = request.asked(), request.b2.shelf
+    try:
+        found = shelf.get(asked["fileId"])
+    except Refusal:
+        raise Refusal(400, "file_not_present", asked["fileId"]) from None
+    request.may_name(found.name)
+    shelf.remove(found)
+    request.done({"fileId": found.id, "fileName": found.name})
+
+
+def content_type(given: str | None) -> str:
+    return "application/octet-stream" if given in (None, "b2/x-auto") else given
+
+
+def _bucket(key: str, name: str) -> dict[str, Any]:
+    return {
+        "accountId": "account",
+        "bucketId": key,
+        "bucketName": name,
+        "bucketType": "allPrivate",
+        "bucketInfo": {},
+        "corsRules": [],
+        "lifecycleRules": [],
+        "options": [],
+        "revision": 1,
+        "defaultServerSideEncryption": {
+            "isClientAuthorizedToRead": True,
+            "value": {"algorithm": None, "mode": None},
+        },
+        "fileLockConfiguration": {
+            "isClientAuthorizedToRead": True,
+            "value": {
+                "defaultRetention": {"mode": None, "period": None},
+                "isFileLockEnabled": False,
+            },
+        },
+        "replicationConfiguration": {"isClientAuthorizedToRead": True, "value": None},
+    }
+
+
+CALLS: dict[str, Callable[[Request], None]] = {
+    f"b2_{call.__name__}": call
+    for call in (
+        authorize_account,
+        list_buckets,
+        get_upload_url,
+        get_upload_part_url,
+        start_large_file,
+        finish_large_file,
+        cancel_large_file,
+        list_parts,
+        list_unfinished_large_files,
+        list_file_names,
+        list_file_versions,
+        get_file_info,
+        hide_file,
+        delete_file_version,
+    )
+}

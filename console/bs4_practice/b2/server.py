@@ -1,0 +1,83 @@
+"""The store as a server over real HTTP: B2's calls as b2sdk and the `b2` tool make them, answered
+from a Shelf, disturbed by Faults.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+from bs4_practice.b2 import calls, transfers
+from bs4_practice.b2.calls import MINIMUM_PART
+from bs4_practice.b2.faults import Faults
+from bs4_practice.b2.request import Http, Request
+from bs4_practice.b2.shelf import Key, Shelf
+
+__all__ = ["MINIMUM_PART", "B2Server"]
+
+
+class B2Server:
+    """`url` is the realm. `calls` counts what was asked, `received` the bytes of each name that
+    arrived whole, by name (retries add up).
+
+    `part_size` is what clients are told to use. `address`: where it listens; the port is always a
+    free one.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        address: str = "127.0.0.1",
+        part_size: int = MINIMUM_PART,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self.shelf, self.faults, self.part_size = Shelf(directory, clock), Faults(), part_size
+        self.tokens: dict[str, Key] = {}
+        self.uploads: dict[str, tuple[str, Key]] = {}
+        """Token of an upload URL -> (bucket or large file, key)."""
+        self.calls: Counter[str] = Counter()
+        self.received: Counter[str] = Counter()
+        self._server = Http((address, 0), Request)
+        self._server.b2, self._server.table = self, calls.CALLS | transfers.CALLS
+        self.url = f"http://{address}:{self._server.server_address[1]}"
+        self._thread = threading.Thread(
+            target=self._server.serve_forever,
+            kwargs={"poll_interval": 0.05},
+            name="b2",
+            daemon=True,
+        )
+
+    def __enter__(self) -> B2Server:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def bucket(self, name: str) -> str:
+        """Make a bucket; its id."""
+        return self.shelf.make_bucket(name)
+
+    def key(self, *capabilities: str, bucket: str = "", prefix: str = "") -> Key:
+        """Make a key; without capabilities it may do everything."""
+        made = Key(
+            f"00{secrets.token_hex(11)}",
+            f"K00{secrets.token_hex(14)}",
+            bucket=bucket,
+            prefix=prefix,
+        )
+        made.capabilities = capabilities or made.capabilities
+        return self.shelf.make_key(made)
+
+    def expire_tokens(self) -> None:
+        """Every token is forgotten, as after a day."""
+        self.tokens.clear()
+        self.uploads.clear()

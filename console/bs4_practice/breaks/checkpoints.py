@@ -1,0 +1,270 @@
+"""Checkpoints: bytes that changed, parts that are not there, steps that nobody has, disks that are
+full.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import time
+from pathlib import Path
+
+from bs4_practice import disks, faults
+from bs4_practice.person import aside, edit_config, recover
+from bs4_practice.scenario import (
+    BOTH,
+    NEW,
+    OLD,
+    Scenario,
+    complete,
+    nothing,
+    orchestrator_checkpoints,
+    start,
+    stopped,
+    stopped_later,
+    train,
+    train_longer,
+)
+from bs4_practice.stage import Stage
+
+#: A checkpoint that weighs something beside a disk of a few megabytes.
+_HEAVY = {"env": {"BS4_MINIATURE_CHECKPOINT_BYTES": str(disks.MIB)}}
+_OLD_AGE_S = 900.0
+
+
+async def flip_bytes_and_resume(stage: Stage) -> None:
+    newest = complete(stage)
+    shard = stage.pod.run_dir / "checkpoints" / f"step_{newest}" / "trainer" / "__0_0.distcp"
+    with shard.open("r+b") as out:
+        out.seek(shard.stat().st_size // 2)
+        out.write(b"\xff" * 512)
+    await stage.launch(wait=False, preflight=False, resume=newest)
+
+
+async def lose_a_part_and_resume(stage: Stage) -> None:
+    newest = complete(stage)
+    aside(orchestrator_checkpoints(stage) / f"step_{newest}" / "orchestrator")
+    await stage.launch(wait=False, preflight=False, resume=newest)
+
+
+async def tear_newest(stage: Stage) -> None:
+    """The writer died before its last file, a quarter of an hour ago."""
+    faults.kill(faults.find(stage.pod, "rank")[0])
+    await stage.until(
+        lambda: stage.session.state.runs["demo"].word == "failed", 60, "the end of the run"
+    )
+    directory = stage.pod.run_dir / "checkpoints" / f"step_{complete(stage)}"
+    aside(directory / "trainer" / ".metadata").rename(stage.pod.home / "aside-metadata")
+    _age(stage.pod.run_dir)
+
+
+def _age(directory: Path) -> None:
+    then = time.time() - _OLD_AGE_S
+    for path in [*directory.rglob("*"), directory]:
+        os.utime(path, (then, then))
+
+
+async def resume_from_a_step_nobody_has(stage: Stage) -> None:
+    await stage.launch(wait=False, preflight=False, resume=complete(stage) + 103)
+
+
+async def lose_all_and_resume(stage: Stage) -> None:
+    """Somebody has cleaned up; the next start is told to resume from whatever is there."""
+    aside(stage.pod.run_dir / "checkpoints").rename(stage.pod.home / "aside-checkpoints")
+    known = len(stage.session.state.runs["demo"].view.attempts)
+    # by hand: the console itself never passes a bare --resume
+    await stage.pod.spawn(stage.pod.launch_command("--resume"))
+    await stage.until(
+        lambda: len(stage.session.state.runs["demo"].view.attempts) > known,
+        60,
+        "the agent's notice of it",
+    )
+
+
+async def bring_all_back(stage: Stage) -> None:
+    await stage.must("stop", run="demo")
+    new = stage.pod.run_dir / "checkpoints"
+    if new.exists():
+        aside(new).rename(stage.pod.project / "aside-new-checkpoints")
+    (stage.pod.home / "aside-checkpoints").rename(new)
+    await recover(stage)
+
+
+async def start_with_rotation(stage: Stage) -> None:
+    edit_config(stage, {"ckpt.keep_last": 2})
+    await train(stage, steps=27)
+
+
+async def train_with_rotation(stage: Stage) -> None:
+    edit_config(stage, {"ckpt.keep_last": 2})
+    await train_longer(stage)
+
+
+async def move_the_old_ones_aside(stage: Stage) -> None:
+    roots = {orchestrator_checkpoints(stage), stage.pod.run_dir / "checkpoints"}
+    for root in roots:
+        steps = sorted(root.glob("step_*"), key=lambda path: int(path.name[5:]))
+        for path in steps[:-2]:
+            aside(path)
+
+
+async def write_into_what_is_being_deleted(stage: Stage) -> None:
+    """Another program keeps writing into the newest step until the trainer's rotation removes
+    it.
+    """
+    root = stage.pod.run_dir / "checkpoints"
+    newest = max((p for p in root.glob("step_*")), key=lambda path: int(path.name[5:])) / "trainer"
+    code = (
+        "import pathlib, sys\np = pathlib.Path(sys.argv[1])\n"
+        "for i in range(120_000):\n    try: (p / f'sync-{i}').touch()\n    except "
+        "FileNotFoundError: break\n"
+    )
+    await stage.pod.spawn(["python3", "-c", code, str(newest)], cwd=stage.pod.home)
+
+
+async def _disk(stage: Stage, directory: Path, megabytes: int) -> Path:
+    return await asyncio.to_thread(disks.give_own_disk, stage, directory, megabytes)
+
+
+async def fill_orchestrators_disk(stage: Stage) -> None:
+    """Its checkpoints are small: with nothing left not one byte of the next can be written."""
+    if stage.trainer == OLD:
+        disks.fill(await _disk(stage, orchestrator_checkpoints(stage), 8), 0)
+    else:
+        disks.fill(await _disk(stage, stage.pod.run_dir / "rollouts", 8), 0)
+
+
+async def fill_trainers_disk(stage: Stage) -> None:
+    disks.fill(await _disk(stage, stage.pod.run_dir / "checkpoints", 24), disks.MIB // 2)
+
+
+async def make_room(stage: Stage) -> None:
+    for ballast in list(stage.pod.run_dir.rglob("somebody-elses.tar")):
+        shutil.move(ballast, stage.pod.project)
+    for root in {stage.pod.run_dir / "checkpoints", orchestrator_checkpoints(stage)}:
+        _set_torn_aside(root)
+    if (stage.pod.run_dir / "rollouts").is_mount():
+        for step in list((stage.pod.run_dir / "rollouts").glob("step_*")):
+            shutil.move(step, stage.pod.project / "aside" / step.name)
+    await stage.must("stop", run="demo")
+    await recover(stage)
+
+
+def _set_torn_aside(root: Path) -> None:
+    """What lies on a disk of its own cannot go to the run's trash by a rename."""
+    for step in sorted(root.glob("step_*"), key=lambda path: int(path.name[5:]))[1:]:
+        if not (step / "trainer" / ".metadata").exists() or not (step / "orchestrator").exists():
+            aside(step)
+
+
+async def train_on_a_small_disk(stage: Stage) -> None:
+    await _disk(stage, stage.pod.output_dir, 32)
+    await train(stage)
+
+
+async def fill_most(stage: Stage) -> None:
+    disks.fill_to(stage.pod.output_dir, 92)
+
+
+async def delete_ballast(stage: Stage) -> None:
+    shutil.move(stage.pod.output_dir / "somebody-elses.tar", stage.pod.project)
+
+
+async def make_read_only(stage: Stage) -> None:
+    directory = await _disk(stage, stage.pod.run_dir / "checkpoints", 24)
+    await asyncio.to_thread(disks.remount, directory, "ro")
+
+
+async def make_writable(stage: Stage) -> None:
+    """On a real pod there is no such way back: it is replaced, and the run resumed elsewhere from
+    the remote checkpoint.
+    """
+    await asyncio.to_thread(disks.remount, stage.pod.run_dir / "checkpoints", "rw")
+    _set_torn_aside(stage.pod.run_dir / "checkpoints")
+    await recover(stage)
+
+
+ALL = (
+    Scenario(
+        "checkpoint-corrupt", "checkpoint-corrupt", BOTH, stopped_later, flip_bytes_and_resume
+    ),
+    Scenario("run-dir-collision", "run-dir-collision", (NEW,), stopped, start),
+    Scenario("checkpoint-torn", "checkpoint-torn", BOTH, train_longer, tear_newest),
+    Scenario(
+        "incomplete-resume-set",
+        "incomplete-resume-set",
+        BOTH,
+        stopped_later,
+        lose_a_part_and_resume,
+    ),
+    Scenario(
+        "wandb-step-as-checkpoint",
+        "wandb-step-as-checkpoint",
+        BOTH,
+        stopped,
+        resume_from_a_step_nobody_has,
+    ),
+    Scenario(
+        "silent-fresh-start",
+        "silent-fresh-start",
+        (NEW,),
+        stopped,
+        lose_all_and_resume,
+        repair=bring_all_back,
+    ),
+    Scenario(
+        "cleanup-crashes-trainer",
+        "cleanup-crashes-trainer",
+        (OLD,),
+        train_with_rotation,
+        write_into_what_is_being_deleted,
+    ),
+    Scenario(
+        "keep-last-not-deleting",
+        "keep-last-not-deleting",
+        (OLD,),
+        nothing,
+        start_with_rotation,
+        repair=move_the_old_ones_aside,
+        pod={"step_seconds": 0.15},
+    ),
+    Scenario(
+        "disk-full",
+        "disk-full",
+        BOTH,
+        train,
+        fill_orchestrators_disk,
+        repair=make_room,
+        needs=disks.needs_mounts,
+        pod=_HEAVY,
+    ),
+    Scenario(
+        "checkpoint-write-failed",
+        "checkpoint-write-failed",
+        BOTH,
+        train,
+        fill_trainers_disk,
+        repair=make_room,
+        needs=disks.needs_mounts,
+        pod=_HEAVY,
+    ),
+    Scenario(
+        "disk-high",
+        "disk-high",
+        BOTH,
+        train_on_a_small_disk,
+        fill_most,
+        repair=delete_ballast,
+        needs=disks.needs_mounts,
+    ),
+    Scenario(
+        "readonly-fs",
+        "readonly-fs",
+        BOTH,
+        train,
+        make_read_only,
+        repair=make_writable,
+        needs=disks.needs_mounts,
+    ),
+)

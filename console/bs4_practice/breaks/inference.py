@@ -1,0 +1,267 @@
+"""The inference server: its processes, its port, its model, its memory."""
+
+from __future__ import annotations
+
+from bs4_practice import disks, faults
+from bs4_practice.person import edit_config, recover, restore_and_recover, with_config
+from bs4_practice.scenario import BOTH, NEW, OLD, Scenario, advance, nothing, start, train
+from bs4_practice.stage import Stage
+
+#: Three segments of the engine's ring buffer, which takes one.
+_SHM_MEGABYTES = 3
+
+
+async def kill_server(stage: Stage) -> None:
+    faults.kill(faults.find(stage.pod, "inference")[0])
+
+
+async def end_server(stage: Stage) -> None:
+    """SIGTERM between two batches: it shuts down in order, with exit code 0, and nobody asked for
+    it.
+    """
+    server = faults.find(stage.pod, "inference")[0]
+    await faults.wait_generating(stage.pod)
+    await faults.until(
+        lambda: faults.requests_running(stage.pod.api_port) == 0, 30, "a moment without requests"
+    )
+    faults.terminate(server)
+
+
+async def kill_worker(stage: Stage) -> None:
+    await faults.wait_generating(stage.pod)
+    faults.kill(faults.find(stage.pod, "worker")[0])
+
+
+async def stop_worker(stage: Stage) -> None:
+    await faults.wait_generating(stage.pod)
+    faults.pause(faults.find(stage.pod, "worker")[0])
+
+
+async def kill_worker_while_it_loads(stage: Stage) -> None:
+    await start(stage)
+    faults.kill((await faults.wait_for(stage.pod, "worker", timeout=30))[0])
+
+
+async def stop_worker_while_it_loads(stage: Stage) -> None:
+    await start(stage)
+    faults.pause((await faults.wait_for(stage.pod, "worker", timeout=30))[0])
+
+
+async def somebody_on_the_port(stage: Stage) -> None:
+    await faults.hold_port(stage.pod, stage.pod.api_port)
+    await start(stage)
+
+
+async def somebody_on_the_environments_port(stage: Stage) -> None:
+    await faults.hold_port(stage.pod, stage.pod.workspace.env_port)
+    await start(stage)
+
+
+async def end_own_listener(stage: Stage) -> None:
+    for process in stage.pod.processes():
+        if "create_server" in process.title:
+            faults.kill(process)
+    await recover(stage)
+
+
+async def fill_shared_memory(stage: Stage) -> None:
+    """A small mount, full of what engines that were killed have left in it."""
+    directory = disks.give_own_disk(stage, stage.pod.root / "dev" / "shm", _SHM_MEGABYTES)
+    for number in range(_SHM_MEGABYTES):
+        (directory / f"psm_dead{number}").write_bytes(b"\0" * (disks.MIB - 4096))
+    await start(stage)
+
+
+async def clear_shared_memory(stage: Stage) -> None:
+    for segment in (stage.pod.root / "dev" / "shm").glob("psm_dead*"):
+        target = stage.pod.home / f"aside-{segment.name}"
+        target.write_bytes(segment.read_bytes())
+        segment.unlink()
+    await recover(stage)
+
+
+async def start_a_plain_server(stage: Stage) -> None:
+    """vLLM's own server, without the routes that prime-rl adds to it."""
+    model = "PrimeIntellect/Qwen3-0.6B-Reverse-Text-SFT"
+    port = stage.pod.inference_port
+    command = ["uv", "run", "vllm", "serve", model, "--port", str(port)]
+    await stage.pod.spawn(
+        command, env={"CUDA_VISIBLE_DEVICES": "0"}, log=stage.pod.home / "vllm.log"
+    )
+    await faults.until(lambda: faults.healthy(port), 30, f"the plain server on port {port}")
+
+
+async def train_on_it(stage: Stage) -> None:
+    await stage.launch(config="configs/rl-apart.toml")
+
+
+async def start_the_right_server(stage: Stage) -> None:
+    for process in stage.pod.processes():
+        if "vllm serve" in process.title and not process.title.startswith("uv"):
+            faults.terminate(process)
+    await stage.until(
+        lambda: not faults.listens(stage.pod.inference_port), 30, "the end of the plain server"
+    )
+    await faults.start_inference(stage.pod)
+    await recover(stage)
+
+
+def _too_long(stage: Stage) -> dict[str, object]:
+    table = (
+        "inference.model.max_model_len" if stage.trainer == OLD else "inference.vllm.max_model_len"
+    )
+    return {table: 4_000_000}
+
+
+def _too_many_tokens(stage: Stage) -> dict[str, object]:
+    return (
+        {"orchestrator.sampling.max_tokens": 8192}
+        if stage.trainer == OLD
+        else {"orchestrator.train.sampling.max_completion_tokens": 8192}
+    )
+
+
+async def wait(stage: Stage) -> None:
+    """What the advice says: it is loading."""
+    await advance(stage, "demo", 2)
+
+
+async def lead_to_unknown_architecture(stage: Stage) -> None:
+    model = stage.pod.home / "models" / "new-model"
+    model.mkdir(parents=True)
+    (model / "config.json").write_text(
+        '{"architectures": ["Ministral3ForCausalLM"], "model_type": "ministral3"}'
+    )
+    edit_config(stage, {"model.name": str(model)})
+    await start(stage)
+
+
+async def spoil_broadcasts(stage: Stage) -> None:
+    """A disk that loses the end of every new file of weights."""
+    root = stage.pod.run_dir / ("run_default/broadcasts" if stage.trainer == OLD else "broadcasts")
+    code = (
+        "import os, pathlib, sys, time\nroot = pathlib.Path(sys.argv[1])\n"
+        "whole = set(root.glob('step_*'))\n"
+        "for _ in range(60_000):\n"
+        "    for path in root.glob('step_*/model.safetensors'):\n"
+        "        if path.parent not in whole and path.stat().st_size > 64: os.truncate(path, 64)\n"
+        "    time.sleep(0.001)\n"
+    )
+    await stage.pod.spawn(["python3", "-c", code, str(root)], cwd=stage.pod.home)
+
+
+async def end_the_spoiler(stage: Stage) -> None:
+    for process in stage.pod.processes():
+        if "os.truncate" in process.title:
+            faults.kill(process)
+    await recover(stage)
+
+
+async def stop_engine(stage: Stage) -> None:
+    faults.pause(faults.find(stage.pod, "engine")[0])
+
+
+_QUICK_WAITS = {"pace": 0.01, "engine_seconds": 8.0}
+ALL = (
+    Scenario("inference-exited", "inference-exited", BOTH, train, kill_server),
+    Scenario("inference-exited-clean", "inference-exited-clean", BOTH, train, end_server),
+    Scenario("vllm-worker-died", "vllm-worker-died", BOTH, train, kill_worker),
+    Scenario(
+        "vllm-worker-stall", "vllm-worker-stall", BOTH, train, stop_worker, pod={"pace": 0.03}
+    ),
+    Scenario(
+        "vllm-engine-start-failed",
+        "vllm-engine-start-failed",
+        BOTH,
+        nothing,
+        kill_worker_while_it_loads,
+        pod={"engine_seconds": 3.0},
+    ),
+    Scenario(
+        "inference-slow-start",
+        "inference-slow-start",
+        BOTH,
+        nothing,
+        start,
+        repair=wait,
+        pod=_QUICK_WAITS,
+    ),
+    Scenario(
+        "inference-not-ready",
+        "inference-not-ready",
+        BOTH,
+        nothing,
+        stop_worker_while_it_loads,
+        pod={"pace": 0.004, "engine_seconds": 2.0},
+    ),
+    Scenario(
+        "context-overflow",
+        "context-overflow",
+        (NEW,),
+        nothing,
+        with_config(_too_many_tokens),
+        repair=restore_and_recover,
+        detect_s=300.0,
+    ),
+    Scenario(
+        "weight-sync-failed",
+        "weight-sync-failed",
+        BOTH,
+        train,
+        spoil_broadcasts,
+        repair=end_the_spoiler,
+        pod={"pace": 0.02},
+    ),
+    Scenario(
+        "weight-sync-timeout",
+        "weight-sync-timeout",
+        (NEW,),
+        train,
+        stop_engine,
+        pod={"pace": 0.004},
+    ),
+    Scenario(
+        "port-in-use", "port-in-use", BOTH, nothing, somebody_on_the_port, repair=end_own_listener
+    ),
+    Scenario(
+        "zmq-address-in-use",
+        "zmq-address-in-use",
+        (NEW,),
+        nothing,
+        somebody_on_the_environments_port,
+        repair=end_own_listener,
+    ),
+    Scenario(
+        "vllm-kv-too-small",
+        "vllm-kv-too-small",
+        BOTH,
+        nothing,
+        with_config(_too_long),
+        repair=restore_and_recover,
+    ),
+    Scenario(
+        "model-unsupported",
+        "model-unsupported",
+        BOTH,
+        nothing,
+        lead_to_unknown_architecture,
+        repair=restore_and_recover,
+    ),
+    Scenario(
+        "dev-shm-full",
+        "dev-shm-full",
+        BOTH,
+        nothing,
+        fill_shared_memory,
+        repair=clear_shared_memory,
+        needs=disks.needs_mounts,
+    ),
+    Scenario(
+        "weight-route-missing",
+        "weight-route-missing",
+        (OLD,),
+        start_a_plain_server,
+        train_on_it,
+        repair=start_the_right_server,
+    ),
+)

@@ -1,0 +1,102 @@
+"""The world outside the pod: the model hub and W&B."""
+
+from __future__ import annotations
+
+from bs4_practice import stubs
+from bs4_practice.person import edit_config, recover, restore_and_recover
+from bs4_practice.scenario import BOTH, OLD, Act, Scenario, advance, nothing, start
+from bs4_practice.stage import Stage
+
+
+def hub_that_answers(status: int) -> Act:
+    """A pod without the model, and a hub that has this status for whoever brings no token."""
+
+    async def act(stage: Stage) -> None:
+        stubs.forget_model(stage)
+        await stubs.start_hub(stage, status)
+        await start(stage)
+
+    return act
+
+
+async def log_in(stage: Stage) -> None:
+    stubs.leave_token(stage)
+    await recover(stage)
+
+
+async def cut_off_from_the_hub(stage: Stage) -> None:
+    stubs.forget_model(stage)
+    await start(stage)
+
+
+async def bring_the_network_back(stage: Stage) -> None:
+    await stubs.start_hub(stage, 401)
+    await log_in(stage)
+
+
+async def name_a_model_nobody_has(stage: Stage) -> None:
+    await stubs.start_hub(stage, 401)
+    edit_config(stage, {"model.name": "PrimeIntellect/Qwen3-0.6B-Reverse-Txt"})
+    await start(stage)
+
+
+def _monitor(stage: Stage, offline: bool = False) -> dict[str, object]:
+    table = "wandb" if stage.trainer == OLD else "monitors.wandb"
+    return {f"{table}.project": "practice", **({f"{table}.offline": True} if offline else {})}
+
+
+async def report_without_a_key(stage: Stage) -> None:
+    edit_config(stage, _monitor(stage))
+    await start(stage)
+
+
+async def report_to_nobody(stage: Stage) -> None:
+    netrc = stage.pod.home / ".netrc"
+    netrc.touch(mode=0o600)
+    netrc.write_text("machine api.wandb.ai\n  login user\n  password practice\n")
+    await report_without_a_key(stage)
+
+
+async def end_an_offline_run(stage: Stage) -> None:
+    edit_config(stage, _monitor(stage, offline=True))
+    await stage.launch()
+    await advance(stage, "demo", 6)
+    await stage.must("stop", run="demo")
+
+
+ALL = (
+    Scenario("hub-auth", "hub-auth", BOTH, nothing, hub_that_answers(401), repair=log_in),
+    Scenario("hub-gated", "hub-gated", BOTH, nothing, hub_that_answers(403), repair=log_in),
+    Scenario(
+        "hub-rate-limited", "hub-rate-limited", BOTH, nothing, hub_that_answers(429), repair=log_in
+    ),
+    Scenario(
+        "hub-offline-uncached",
+        "hub-offline-uncached",
+        BOTH,
+        nothing,
+        cut_off_from_the_hub,
+        repair=bring_the_network_back,
+    ),
+    Scenario(
+        "model-not-found",
+        "model-not-found",
+        BOTH,
+        nothing,
+        name_a_model_nobody_has,
+        repair=restore_and_recover,
+    ),
+    Scenario(
+        "wandb-auth", "wandb-auth", BOTH, nothing, report_without_a_key, repair=restore_and_recover
+    ),
+    Scenario(
+        "wandb-unreachable",
+        "wandb-unreachable",
+        BOTH,
+        nothing,
+        report_to_nobody,
+        repair=restore_and_recover,
+        pod={"pace": 0.02},
+    ),
+    Scenario("wandb-offline-unsynced", "wandb-offline-unsynced", BOTH, nothing, end_an_offline_run),
+)

@@ -1,0 +1,168 @@
+"""The trainer's ranks and what they train: signals, memory, and steps that lead nowhere."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+
+from bs4_practice import disks, faults, limits
+from bs4_practice.person import edit_config, restore_and_recover, with_config
+from bs4_practice.scenario import BOTH, NEW, OLD, Act, Scenario, nothing, train
+from bs4_practice.stage import Stage
+
+#: Two ranks: three GPUs, of which inference takes one.
+_TWO_RANKS = {"gpus": 3}
+_FAST = {"step_seconds": 0.15}
+
+
+async def kill_rank(stage: Stage) -> None:
+    faults.kill(faults.find(stage.pod, "rank")[0])
+
+
+async def crash_rank(stage: Stage) -> None:
+    faults.crash(faults.find(stage.pod, "rank")[0], signal.SIGSEGV)
+
+
+async def abort_rank(stage: Stage) -> None:
+    """What a watchdog does to its own process."""
+    faults.crash(faults.find(stage.pod, "rank")[0], signal.SIGABRT)
+
+
+async def end_torchrun(stage: Stage) -> None:
+    faults.terminate(faults.find(stage.pod, "torchrun")[0])
+
+
+async def stop_rank(stage: Stage) -> None:
+    faults.pause(faults.find(stage.pod, "rank")[0])
+
+
+async def no_memory(stage: Stage) -> None:
+    limits.address_space(faults.find(stage.pod, "rank")[0])
+
+
+async def no_files(stage: Stage) -> None:
+    limits.open_files(faults.find(stage.pod, "rank")[0])
+
+
+def two_ranks(stage: Stage) -> None:
+    if stage.trainer == OLD:
+        edit_config(stage, {"trainer_gpu_ids": [1, 2]})
+    else:
+        edit_config(stage, {"deployment.num_train_gpus": 2})
+
+
+async def train_with_two_ranks(stage: Stage) -> None:
+    two_ranks(stage)
+    await train(stage)
+
+
+async def stop_second_rank(stage: Stage) -> None:
+    ranks = sorted(faults.find(stage.pod, "rank"), key=lambda process: process.pid)
+    faults.pause(ranks[1])
+
+
+async def stop_second_rank_at_its_start(stage: Stage) -> None:
+    two_ranks(stage)
+    await stage.launch(wait=False, preflight=False)
+    ranks = await faults.wait_for(stage.pod, "rank", count=2, timeout=60)
+    faults.pause(max(ranks, key=lambda process: process.pid))
+
+
+def rate(value: float) -> Act:
+    """Start a run with this learning rate."""
+    return with_config(lambda stage: {"trainer.optim.lr": value})
+
+
+async def start_with_groups_of_one(stage: Stage) -> None:
+    edit_config(stage, {"orchestrator.group_size": 1})
+    await stage.launch(wait=False, preflight=False)
+
+
+async def start_with_long_sequences(stage: Stage) -> None:
+    edit_config(stage, {"seq_len": 24576})
+    await stage.launch(wait=False, preflight=False)
+
+
+async def start_on_one_gpu(stage: Stage) -> None:
+    edit_config(stage, {"inference_gpu_ids": [0], "trainer_gpu_ids": [0]})
+    await stage.launch(wait=False, preflight=False)
+
+
+async def outgrow_its_memory(stage: Stage) -> None:
+    """A control group that is too small for the next checkpoint: the kernel ends the rank, and says
+    so in its log.
+    """
+    held = contextlib.ExitStack()
+    group = held.enter_context(limits.memory_group(stage.pod.root.parent.name))
+    stage.afterwards(held.close)
+    limits.confine(group, faults.find(stage.pod, "rank")[0], 16 * disks.MIB)
+
+
+async def few_files_at_all(stage: Stage) -> None:
+    for process in faults.find(stage.pod, "rank") + faults.find(stage.pod, "orchestrator"):
+        limits.soft_open_files(process.pid, 256)
+
+
+ALL = (
+    Scenario(
+        "host-oom-kill",
+        "host-oom-kill",
+        BOTH,
+        train,
+        outgrow_its_memory,
+        needs=limits.needs_memory_groups_and_kernel_log,
+        pod={"env": {"BS4_MINIATURE_CHECKPOINT_BYTES": str(48 * disks.MIB)}},
+    ),
+    Scenario("fd-limit-low", "fd-limit-low", BOTH, train, few_files_at_all),
+    Scenario("rank-sigkill", "rank-sigkill", BOTH, train, kill_rank),
+    Scenario("rank-segfault", "rank-segfault", BOTH, train, crash_rank),
+    Scenario("nccl-takedown", "nccl-takedown", BOTH, train, abort_rank),
+    Scenario("trainer-exited", "trainer-exited", BOTH, train, end_torchrun),
+    Scenario("run-stalled", "run-stalled", BOTH, train, stop_rank),
+    Scenario(
+        "host-memory-error",
+        "host-memory-error",
+        BOTH,
+        train,
+        no_memory,
+        pod={"env": {"BS4_MINIATURE_CHECKPOINT_BYTES": str(8 * disks.MIB)}},
+    ),
+    Scenario("fd-limit", "fd-limit", BOTH, train, no_files),
+    Scenario(
+        "gloo-timeout",
+        "gloo-timeout",
+        BOTH,
+        train_with_two_ranks,
+        stop_second_rank,
+        pod={**_TWO_RANKS, "pace": 0.004},
+    ),
+    Scenario(
+        "rendezvous-timeout",
+        "rendezvous-timeout",
+        BOTH,
+        nothing,
+        stop_second_rank_at_its_start,
+        pod={**_TWO_RANKS, "pace": 0.008},
+    ),
+    Scenario(
+        "cuda-oom", "cuda-oom", BOTH, nothing, start_with_long_sequences, repair=restore_and_recover
+    ),
+    Scenario(
+        "shared-gpu-budget",
+        "shared-gpu-budget",
+        (OLD,),
+        nothing,
+        start_on_one_gpu,
+        repair=restore_and_recover,
+    ),
+    Scenario("nan-loss", "nan-loss", BOTH, nothing, rate(1e308), repair=restore_and_recover),
+    Scenario(
+        "few-trainable",
+        "few-trainable",
+        (NEW,),
+        nothing,
+        start_with_groups_of_one,
+        repair=restore_and_recover,
+        pod=_FAST,
+    ),
+)

@@ -1,0 +1,173 @@
+"""The scenarios: which mechanism to use, on what, to break a practice pod. The failure they lead to
+is for the agent to name.
+"""
+
+from __future__ import annotations
+
+import random
+
+from bs4_console.errors import NotApplicableError, UsageError
+from bs4_practice import faults
+from bs4_practice.scenario import BOTH, WARM_UP, Scenario, advance, complete, stopped, train
+from bs4_practice.stage import Stage, StageError
+
+__all__ = ["BOTH", "SCENARIOS", "WARM_UP", "Scenario", "advance", "choose", "stopped", "train"]
+
+#: A run that fails within seconds of a start by hand may be missed by the agent, which looks for
+#: such starts every 3 s.
+HAND_STARTS = 3
+
+
+async def fresh_start_with_leftovers(stage: Stage) -> None:
+    await stage.launch(wait=False, preflight=False)
+
+
+async def resume_below_leftovers(stage: Stage) -> None:
+    newest = complete(stage)
+    faults.put_checkpoint(stage.pod, newest + 20, ["orchestrator"])
+    await stage.launch(wait=False, preflight=False, resume=newest)
+
+
+async def resume_latest(stage: Stage) -> None:
+    newest = complete(stage)
+    faults.put_checkpoint(stage.pod, newest + 2, ["orchestrator"])
+    # By hand, as people do it: the console itself never passes a bare --resume.
+    command = [
+        "uv",
+        "run",
+        "rl",
+        "@",
+        "configs/rl.toml",
+        "--output-dir",
+        "outputs",
+        "--run.name",
+        "demo",
+        "--resume",
+    ]
+    known = len(stage.session.state.runs["demo"].view.attempts)
+    for _ in range(HAND_STARTS):
+        await stage.pod.spawn(command)
+        try:
+            await stage.until(
+                lambda: len(stage.session.state.runs["demo"].view.attempts) > known,
+                15,
+                "the agent's notice of it",
+            )
+        except StageError:
+            continue  # it was gone before the agent looked; a person would try again too
+        return
+
+
+async def kill_server_and_start_another_run(stage: Stage) -> None:
+    """The API server dies by force and its launcher ends the run; the engine stays. Then somebody
+    starts the next run.
+    """
+    (server,) = faults.find(stage.pod, "inference")
+    faults.kill(server)
+    await stage.until(
+        lambda: stage.session.state.runs["demo"].word == "failed", 60, "the end of the first run"
+    )
+    await stage.launch("second", output_dir="outputs-second", wait=False)
+
+
+async def kill_engine_while_it_generates(stage: Stage) -> None:
+    await faults.wait_generating(stage.pod)
+    faults.kill(faults.find(stage.pod, "engine")[0])
+
+
+async def stop_engine(stage: Stage) -> None:
+    await faults.wait_generating(stage.pod)
+    faults.pause(faults.find(stage.pod, "engine")[0])
+
+
+async def stop_worker(stage: Stage) -> None:
+    await faults.wait_generating(stage.pod)
+    faults.pause(faults.find(stage.pod, "worker")[0])
+
+
+async def train_on_a_server_apart(stage: Stage) -> None:
+    """Inference in a shell of its own, the run without it in its config."""
+    # Apart from each other both would take the first GPU; 2026-01's trainer takes the second by
+    # default.
+    await faults.start_inference(stage.pod, gpu=0 if stage.pod.generation == "2026-01" else 1)
+    await stage.until(lambda: stage.session.state.runs, 30, "the agent's notice of the server")
+    await stage.launch(config="configs/rl-apart.toml")
+    await advance(stage, "demo", WARM_UP)
+
+
+async def kill_the_server_apart(stage: Stage) -> None:
+    for process in (
+        faults.find(stage.pod, "inference")
+        + faults.find(stage.pod, "engine")
+        + faults.find(stage.pod, "worker")
+    ):
+        faults.kill(process)
+
+
+_ALL = (
+    Scenario(
+        "step-desync", "step-desync", ("prime-rl-2026-01",), stopped, fresh_start_with_leftovers
+    ),
+    Scenario(
+        "step-desync/resume-ahead",
+        "step-desync",
+        ("prime-rl-2026-01",),
+        stopped,
+        resume_below_leftovers,
+    ),
+    Scenario(
+        "resume-latest-partial", "resume-latest-partial", ("prime-rl",), stopped, resume_latest
+    ),
+    Scenario(
+        "stale-gpu-process",
+        "stale-gpu-process",
+        BOTH,
+        train,
+        kill_server_and_start_another_run,
+        "second",
+        "outputs-second",
+    ),
+    Scenario(
+        "stale-gpu-process/foreign-pids",
+        "stale-gpu-process",
+        BOTH,
+        train,
+        kill_server_and_start_another_run,
+        "second",
+        "outputs-second",
+        foreign_pids=True,
+    ),
+    Scenario("vllm-silent-death", "vllm-silent-death", BOTH, train, kill_engine_while_it_generates),
+    Scenario("vllm-silent-death/engine-stopped", "vllm-silent-death", BOTH, train, stop_engine),
+    Scenario("vllm-silent-death/worker-stopped", "vllm-silent-death", BOTH, train, stop_worker),
+    Scenario(
+        "vllm-silent-death/started-apart",
+        "vllm-silent-death",
+        BOTH,
+        train_on_a_server_apart,
+        kill_the_server_apart,
+    ),
+)
+SCENARIOS = {scenario.name: scenario for scenario in _ALL}
+
+
+def choose(name: str, trainer: str, seed: int | None = None) -> Scenario:
+    """The named scenario, or one by `seed` for "random". NotApplicableError when the trainer cannot
+    fail that way.
+    """
+    if name == "random":
+        fitting = [s for s in _ALL if trainer in s.trainers]
+        return random.Random(seed).choice(fitting)
+    from bs4_practice.tries import TRIES  # the whole catalog of them is needed only for a name
+
+    scenario = TRIES.get(name)
+    if scenario is None:
+        raise UsageError(
+            f"There is no scenario {name!r}.", f"Choose one of {', '.join(TRIES)}, or random."
+        )
+    if trainer not in scenario.trainers:
+        raise NotApplicableError(
+            f"{name} cannot happen with {trainer}.",
+            f"It happens with {', '.join(scenario.trainers)}.",
+        )
+    return scenario

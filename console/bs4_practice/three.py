@@ -1,0 +1,109 @@
+"""The practice fleet of `make demo`: one run that trains, one that ends well, and one that fails
+after a while.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import tempfile
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from bs4_console.errors import ConsoleError
+from bs4_console.fleet.watched import Fleet
+from bs4_console.pods.session import PodSession
+from bs4_practice import faults
+from bs4_practice import pod as practice
+from bs4_practice.stage import connect
+
+RUN = "practice"
+#: The failing run trains for this many steps of a second first: time to look at a healthy one.
+HEALTHY_STEPS = 40
+
+
+@dataclass(frozen=True)
+class Role:
+    """What one practice pod shows. `max_steps` None: as its config says, which is far away."""
+
+    name: str
+    trainer: str
+    generation: str
+    step_seconds: float
+    max_steps: int | None = None
+    fails: bool = False
+
+
+ROLES = (
+    Role("h100-a", "prime-rl", "current", 2.0),
+    Role("h100-b", "prime-rl-2026-01", "2026-01", 0.5, max_steps=12),
+    Role("h100-c", "prime-rl-2026-01", "2026-01", 1.0, fails=True),
+)
+
+
+@dataclass
+class Practice:
+    """The console's fleet and the pods behind it, by name."""
+
+    fleet: Fleet
+    pods: dict[str, practice.PracticePod]
+
+    async def stage(self) -> None:
+        """Launch what each pod shows; ends when every run trains (or its pod has said why not)."""
+        await asyncio.gather(
+            *(self._launch(role, self.fleet.sessions[role.name]) for role in ROLES)
+        )
+
+    async def fail_later(self) -> None:
+        """Kill an engine in the middle of a generation, once its run has trained for a while."""
+        role = next(role for role in ROLES if role.fails)
+        state = self.fleet.sessions[role.name].state
+        while (run := state.runs.get(RUN)) is None or (run.step or 0) < HEALTHY_STEPS:
+            await asyncio.sleep(0.5)
+        await faults.wait_generating(self.pods[role.name])
+        faults.kill(faults.find(self.pods[role.name], "engine")[0])
+
+    @staticmethod
+    async def _launch(role: Role, session: PodSession) -> None:
+        overrides = [] if role.max_steps is None else ["--max-steps", str(role.max_steps)]
+        try:
+            await session.synced(60.0)
+            key = await session.submit(
+                "launch",
+                run=RUN,
+                trainer=role.trainer,
+                config="configs/rl.toml",
+                cwd="prime-rl",
+                output_dir="outputs",
+                overrides=overrides,
+            )
+            async for _ in session.follow_action(key):
+                pass
+        except ConsoleError as error:
+            session.state.progress = error.message
+            session.state.changed()
+
+
+@contextlib.asynccontextmanager
+async def three_pods() -> AsyncIterator[Practice]:
+    """Three pods that are up, and sessions to them that are not started yet; all of it gone
+    afterwards.
+    """
+    with tempfile.TemporaryDirectory(prefix="bs4-") as directory:
+        root = Path(directory)
+        pods = await asyncio.gather(
+            *(
+                practice.start(
+                    r.name, r.generation, root / r.name, step_seconds=r.step_seconds, pace=0.2
+                )
+                for r in ROLES
+            )
+        )
+        try:
+            sessions = [
+                connect(pod, root / f"known-{pod.name}", root / "mirror" / pod.name) for pod in pods
+            ]
+            yield Practice(Fleet(sessions), {pod.name: pod for pod in pods})
+        finally:
+            await asyncio.gather(*(pod.stop() for pod in pods))

@@ -1,0 +1,84 @@
+"""Every failure that can be practised without a GPU, and one try of it: broken by its mechanism,
+named, mended, training again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from bs4_console.errors import NotApplicableError, UsageError
+from bs4_practice.breaks import checkpoints, inference, orchestration, outside, training, verl
+from bs4_practice.scenario import Scenario
+from bs4_practice.scenarios import SCENARIOS
+
+TRIES: dict[str, Scenario] = {
+    **SCENARIOS,
+    **{
+        s.name: s
+        for s in (
+            *inference.ALL,
+            *training.ALL,
+            *orchestration.ALL,
+            *checkpoints.ALL,
+            *outside.ALL,
+            *verl.ALL,
+        )
+    },
+}
+
+#: verl's own failures that cannot be practised, and why: the miniature would only be able to print
+#: the words.
+UNTRIED: dict[str, str] = {
+    "verl-vllm-arch": (
+        "vLLM's loader compares the names of a checkpoint's layers with those of a model it "
+        "built; there is no vLLM here."
+    ),
+    "verl-sglang-import": (
+        "One release of sglang lacks a class where verl 0.5 looks for it; a practice pod has "
+        "neither of the two."
+    ),
+    "verl-sglang-tuple": (
+        "sglang rebuilds torch's tensors from another process, on a GPU; there is neither torch "
+        "nor a GPU here."
+    ),
+    "weight-sync-peak-oom": (
+        "FSDP gathers its sharded layers on a GPU while the engine holds its own; the miniature "
+        "has no layers."
+    ),
+}
+
+
+def failures() -> list[str]:
+    """The ids that can be tried, each once, in order."""
+    return list(dict.fromkeys(scenario.failure for scenario in TRIES.values()))
+
+
+def summary(report: Mapping[str, Any]) -> str:
+    """A report in one line."""
+    words = f"recovered by the {report['fixed_by']}" if report["recovered"] else "not recovered"
+    after = f" after {report['recovered_s']} s" if report["recovered_s"] is not None else ""
+    steps = f"steps {report['steps_before']} -> {report['steps_after']}"
+    return (
+        f"{report['failure_id']} named after {report['detected_s']} s, {words}{after}; {steps}, "
+        f"{report['data_lost']} files lost"
+    )
+
+
+def choose(name: str, trainer: str | None) -> tuple[Scenario, str]:
+    """The scenario of a failure id or id/variant, and the generation to try it with. UsageError,
+    NotApplicableError.
+    """
+    scenario = TRIES.get(name) or next((s for s in TRIES.values() if s.failure == name), None)
+    if scenario is None:
+        why = f" {UNTRIED[name]}" if name in UNTRIED else ""
+        raise UsageError(
+            f"{name} cannot be practised on a pod without GPUs.{why}",
+            f"These can: {', '.join(failures())}.",
+        )
+    if trainer is not None and trainer not in scenario.trainers:
+        raise NotApplicableError(
+            f"{name} cannot happen with {trainer}.",
+            f"It happens with {', '.join(scenario.trainers)}.",
+        )
+    return scenario, trainer or scenario.trainers[0]
