@@ -25,7 +25,7 @@ WITHOUT_INDEX = {"PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull, "UV_OFFLINE
 #: Prints what the installed product consists of.
 QUESTION = """
 import json
-from bs4_console.core import assets
+from bs4_console import assets
 from bs4_console.transport import bundle, bundle_b2
 counts = {
     kind: sum(1 for path in assets.find(kind).rglob("*") if path.is_file())

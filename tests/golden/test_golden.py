@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bs4_console.core.diagnose import diagnose
-from bs4_console.core.inventory import Inventory
-from bs4_console.core.recorded import RecordedSession
+from bs4_console.checks.diagnose import diagnose
+from bs4_console.pods.inventory import Inventory
+from bs4_console.pods.recorded import RecordedSession
 
 from bs4_agent.journal import Journal
 from bs4_agent.ledger import Ledger

@@ -219,7 +219,7 @@ BOMB_MIB = 1024
 OPEN = """
 import resource, sys
 from pathlib import Path
-from bs4_console.core import reports
+from bs4_console.pods import reports
 from bs4_console.errors import UsageError
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 try:
