@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCES = ("agents", "console")
 #: The practice world and the config rules compare with the words of the trainers.
 LEFT_OUT = (
-    "console/bs4_console/core/configs/",
+    "console/bs4_console/configs/",
     "console/bs4_practice/",
 )
 STATES = {

@@ -11,7 +11,7 @@ import pytest
 
 from bs4_console import models
 from bs4_console.cli.main import main
-from bs4_console.core.configs.families import known_bad
+from bs4_console.configs.families import known_bad
 from bs4_console.errors import UsageError
 
 CANARY = "canary"

@@ -10,9 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bs4_console.checks.diagnose import diagnose
-from bs4_console.pods.inventory import Inventory
-from bs4_console.pods.recorded import RecordedSession
 
 from bs4_agent.journal import Journal
 from bs4_agent.ledger import Ledger
@@ -21,7 +18,10 @@ from bs4_agent.runs.registry import Runs
 from bs4_agent.scope import Scope
 from bs4_agent.streams.segments import SegmentStream, parse
 from bs4_agent.telemetry.processes import ProcessTable
+from bs4_console.checks.diagnose import diagnose
 from bs4_console.pods import records
+from bs4_console.pods.inventory import Inventory
+from bs4_console.pods.recorded import RecordedSession
 
 DATA = Path(__file__).parent / "data"
 TRAINERS = ["prime-rl-2026-01", "prime-rl"]

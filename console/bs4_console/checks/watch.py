@@ -64,7 +64,7 @@ class WatchedFiles:
 
 
 class Listener(Protocol):
-    """Who is told (core.notify_send.Notifier)."""
+    """Who is told (checks.delivery.Notifier)."""
 
     async def tell(self, notices: Sequence[Notice], level: int, summary: str) -> None: ...
 

@@ -16,17 +16,17 @@ from pathlib import Path
 from typing import Any
 
 from bs4_console.cli.output import complain, emit, table
-from bs4_console.core.configs.diff import compare, values
-from bs4_console.core.configs.document import read_toml
-from bs4_console.core.configs.findings import Finding
-from bs4_console.core.configs.fix import fix, write
-from bs4_console.core.configs.history import History
-from bs4_console.core.configs.kinds import component_of
-from bs4_console.core.configs.lint import TRAINERS, lint
-from bs4_console.core.configs.migrate import Left, Migrated, migrate
-from bs4_console.core.configs.schema import COMPONENTS
-from bs4_console.core.configs.sizing import Wish, estimate, new
-from bs4_console.core.configs.view import Given
+from bs4_console.configs.diff import compare, values
+from bs4_console.configs.document import read_toml
+from bs4_console.configs.findings import Finding
+from bs4_console.configs.fix import fix, write
+from bs4_console.configs.history import History
+from bs4_console.configs.kinds import component_of
+from bs4_console.configs.lint import TRAINERS, lint
+from bs4_console.configs.migrate import Left, Migrated, migrate
+from bs4_console.configs.schema import COMPONENTS
+from bs4_console.configs.sizing import Wish, estimate, new
+from bs4_console.configs.view import Given
 from bs4_console.errors import FINDING, UsageError
 
 #: Both generations of prime-rl; what is TOML.

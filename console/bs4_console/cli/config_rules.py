@@ -7,7 +7,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from bs4_console.core.configs.catalog import rules
+from bs4_console.configs.catalog import rules
 
 _HEAD = """# Training configs
 

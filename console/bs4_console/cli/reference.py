@@ -238,7 +238,7 @@ Written from the command line's own parsers by `python -m bs4_console.cli.refere
 not edit.
 
 `bs4-console` alone opens the screen. Everything it does can be done without it, by the commands
-below: the same core, the same agent. Errors are one sentence on stderr that ends with the next
+below: the same code, the same agent. Errors are one sentence on stderr that ends with the next
 thing to do. Nothing is asked for where there is no terminal: what acts is confirmed by a name or by
 a plan's hash. Only what takes nothing away (`launch`, `pods setup`, `pods sync`, `phases advance`)
 can be confirmed beforehand, with `--yes`; no playbook can.

@@ -1,4 +1,4 @@
-"""From a pod's name to a session with it: the one place where transport, mirror and core meet."""
+"""From a pod's name to a session with it: the one place where transport and mirror meet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The port through which core reaches a pod; SSH and a local subprocess are its two adapters."""
+"""The port through which the console reaches a pod. Its adapters are SSH and a local subprocess."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What the records of a pod must look like before anything is made of them.
 
-A pod can send anything. The folds (bs4_agent.ledger, core.state) and the screen take a record's
+A pod can send anything. The folds (bs4_agent.ledger, pods.state) and the screen take a record's
 fields as they come, so a record is checked here once, where it enters: by type, size and range,
 field by field. Fields that nobody reads are not looked at, so that an older console understands a
 newer agent.

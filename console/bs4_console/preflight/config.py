@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bs4_console.core.configs import classes
-from bs4_console.core.configs.document import read_toml
-from bs4_console.core.configs.findings import Finding
-from bs4_console.core.configs.lint import lint
-from bs4_console.core.configs.sizing import estimate
-from bs4_console.core.configs.view import Given
+from bs4_console.configs import classes
+from bs4_console.configs.document import read_toml
+from bs4_console.configs.findings import Finding
+from bs4_console.configs.lint import lint
+from bs4_console.configs.sizing import estimate
+from bs4_console.configs.view import Given
 from bs4_console.errors import ConsoleError, NotApplicableError, RemoteError
 from bs4_console.preflight.checks import GIB, Check, Subject, Wanted, number, rows, said
 from bs4_console.preflight.questions import Asks, name_of, sliced

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from bs4_console import models
-from bs4_console.core.configs.families import billions
+from bs4_console.configs.families import billions
 from bs4_console.models import Remark
 from bs4_console.preflight.checks import Check, State, Wanted, gib, number, said, unseen, within
 

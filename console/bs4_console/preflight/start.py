@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from bs4_console.core.configs.families import billions
+from bs4_console.configs.families import billions
 from bs4_console.failures import playbooks
 from bs4_console.preflight.checks import Check, Wanted, gib, number, rows, said, unseen
 
@@ -24,7 +24,7 @@ _REFUSALS = {
     "refused": "stale-checkpoint-deadlock",
     "launch-failed": "path-drift",
 }
-#: Bytes that a checkpoint has for each parameter (as core.configs.sizing says it: 8B took 31 GiB).
+#: Bytes that a checkpoint has for each parameter (as configs.sizing says it: 8B took 31 GiB).
 _BYTES = 4.0
 #: How the number of checkpoints is limited, by trainer.
 _KEEP = {"verl": "`-- trainer.max_actor_ckpt_to_keep=3`, or set it in [trainer]"}

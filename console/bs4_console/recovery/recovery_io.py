@@ -1,7 +1,7 @@
 """What the controller does to the real world: providers over HTTP, pods over their sessions, the
 object store.
 
-How a pod is reached is given from outside (`Reach`): core knows no SSH.
+How a pod is reached is given from outside (`Reach`): this package knows no SSH.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class RealHands:
     inventory: Inventory = field(default_factory=Inventory)
     clock: Callable[[], float] = time.monotonic
     outside: Callable[[PodState], Any] | None = None
-    """core.outside.ask: W&B, with this machine's key."""
+    """checks.outside.ask: W&B, with this machine's key."""
     tell: Callable[[str, IncidentView], None] | None = None
     """Receives, with the pod's name, each incident of the newest attempt that is open while a new
     step is waited for; each once.

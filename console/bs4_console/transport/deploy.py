@@ -233,7 +233,7 @@ class _Preamble:
 
 
 class _Attached:
-    """The pipe after its preamble, as core.transport.Duplex. A bridge that ends with an error says
+    """The pipe after its preamble, as pods.port.Duplex. A bridge that ends with an error says
     why on stderr.
     """
 

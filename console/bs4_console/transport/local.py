@@ -23,7 +23,7 @@ _CLOSE_S = 2.0
 
 
 class LocalTransport:
-    """core.transport.Transport for this machine. `environment` is added to ours (BS4_HOME puts the
+    """pods.port.Transport for this machine. `environment` is added to ours (BS4_HOME puts the
     agent elsewhere than ~/.bs4).
     """
 

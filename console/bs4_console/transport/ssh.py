@@ -50,7 +50,7 @@ _STDERR_KEPT = 8192
 
 
 class SshTransport:
-    """core.transport.Transport over SSH. `hostkeys` says whom to trust, `passphrases` who can be
+    """pods.port.Transport over SSH. `hostkeys` says whom to trust, `passphrases` who can be
     asked for a key's passphrase.
 
     `config` replaces ~/.ssh/config, `bundle` the one this console ships. Safe to use from several

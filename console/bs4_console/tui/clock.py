@@ -10,7 +10,7 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class Clock:
     """`wall`: seconds since the epoch, for times of day. `mono`: the monotonic seconds in which
-    core stamps what arrived, for ages.
+    the pod session stamps what arrived, for ages.
     """
 
     wall: Callable[[], float] = time.time

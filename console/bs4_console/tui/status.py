@@ -10,8 +10,8 @@ from bs4_console.tui import words
 from bs4_console.tui.ink import Line
 
 if TYPE_CHECKING:
-    # At run time the screen needs none of core's classes: importing the session would pull in the
-    # channel and its frames (12 ms).
+    # At run time the screen needs none of the pods' classes: importing the session would pull in
+    # the channel and its frames (12 ms).
     from bs4_console.pods.state import PodState, RunState
     from bs4_console.tui.clock import Clock
 

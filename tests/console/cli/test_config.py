@@ -13,7 +13,7 @@ import pytest
 
 from bs4_console.cli import config_rules
 from bs4_console.cli.main import main
-from tests.console.core.configs.bases import CURRENT, JANUARY, VERL
+from tests.console.configs.bases import CURRENT, JANUARY, VERL
 
 ROOT = Path(__file__).resolve().parents[3]
 OLD = ("--trainer", "prime-rl-2026-01")

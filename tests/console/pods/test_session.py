@@ -92,7 +92,7 @@ class Agent:
 
 
 class Line:
-    """core.transport.Transport: the local one, unless the wire is cut."""
+    """pods.port.Transport: the local one, unless the wire is cut."""
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent

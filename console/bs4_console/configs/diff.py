@@ -1,0 +1,66 @@
+"""diff: how two configs differ by meaning. Order, comments, spelling of numbers and tables do not
+count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path as File
+from typing import Any, Literal
+
+from bs4_console.configs.document import Document, read_toml
+from bs4_console.configs.findings import Path, dotted
+from bs4_console.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Change:
+    """`before` is None for what was added, `after` for what was removed."""
+
+    kind: Literal["added", "removed", "changed"]
+    key: str
+    before: Any
+    after: Any
+
+
+def valid(file: File) -> Document:
+    """Return a config file that is read. UsageError when it is no TOML."""
+    document = read_toml(file)
+    if document.findings:
+        raise UsageError(
+            f"{file}, line {document.findings[0].line}: {document.findings[0].message}",
+            "Correct it first.",
+        )
+    return document
+
+
+def values(file: File) -> dict[str, Any]:
+    """Return the values of a config file. UsageError when it is no TOML."""
+    return valid(file).data
+
+
+def compare(before: dict[str, Any], after: dict[str, Any]) -> list[Change]:
+    old, new = dict(leaves(before, ())), dict(leaves(after, ()))
+    found = []
+    for path in sorted({**old, **new}, key=dotted):
+        name = dotted(path)
+        if path not in new:
+            found.append(Change("removed", name, old[path], None))
+        elif path not in old:
+            found.append(Change("added", name, None, new[path]))
+        elif old[path] != new[path] or isinstance(old[path], bool) != isinstance(new[path], bool):
+            found.append(Change("changed", name, old[path], new[path]))
+    return found
+
+
+def leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+    """Yield every plain value, list of plain values and empty table, with its place."""
+    if isinstance(value, dict) and value:
+        for key, item in value.items():
+            yield from leaves(item, (*path, key))
+    elif isinstance(value, list) and any(isinstance(item, dict) for item in value):
+        for n, item in enumerate(value):
+            yield from leaves(item, (*path, n))
+    elif path:
+        yield path, value

@@ -1,0 +1,318 @@
+"""fix: make the edits that are certain, keep every comment, and keep the file as it was beside
+it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import secrets
+import tomllib
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path as File
+from typing import Any
+
+import tomlkit
+from tomlkit.exceptions import TOMLKitError
+
+from bs4_console.configs.diff import leaves
+from bs4_console.configs.document import Document, read_raw, read_toml
+from bs4_console.configs.findings import Edit, Finding, Path, dotted
+from bs4_console.configs.lint import lint_document
+from bs4_console.configs.toml_lines import comments_of, lines_of
+from bs4_console.configs.view import Given
+from bs4_console.errors import NotApplicableError
+
+#: What lint says of a text.
+Linted = Callable[[str], list[Finding]]
+
+#: Every fix leaves less to find, so it ends by itself; a config that needs more than this is better
+#: written anew.
+MOST = 200
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """`made`: findings that are gone; `left`: what lint says afterwards."""
+
+    before: str
+    after: str
+    made: list[Finding]
+    left: list[Finding]
+
+
+def fix(file: File, trainer: str, given: Given | None = None, component: str = "rl") -> Fixed:
+    """Return what a config is with every fix made that is certain; nothing is written.
+
+    Comments and line ends stay. `component`: whose config it is. NotApplicableError for verl and
+    for what is no TOML: there a person has to look.
+    """
+    if trainer == "verl":
+        raise NotApplicableError(
+            "Only TOML configs of prime-rl can be fixed by machine.",
+            "Change the lines that `config lint` names.",
+        )
+    document = read_toml(file)
+    if document.findings:
+        raise NotApplicableError(
+            f"{file}, line {document.findings[0].line}: {document.findings[0].message}",
+            "Correct that by hand first.",
+        )
+    text = document.text
+    made: list[Finding] = []
+
+    def linted(text: str) -> list[Finding]:
+        return lint_document(
+            Document(file=file, text=text, data=tomllib.loads(text), lines=lines_of(text)),
+            trainer,
+            given,
+            component,
+        )
+
+    while len(made) < MOST:
+        step = _step(text, linted)
+        if step is None:
+            break
+        item, text = step
+        made.append(item)
+    raw = read_raw(file)
+    return Fixed(raw, with_line_ends(raw, text), made, linted(text))
+
+
+def _step(text: str, linted: Linted) -> tuple[Finding, str] | None:
+    """The first finding whose edits leave less to find, and the text with them."""
+    for item in linted(text):
+        after = _improved(text, item, linted) if item.edits else None
+        if after is not None:
+            return item, after
+    return None
+
+
+def _improved(text: str, item: Finding, linted: Linted) -> str | None:
+    """The text with a finding's edits made, or None when they cannot be made or would not leave
+    fewer findings than before.
+    """
+    try:
+        after = apply(text, item.edits)
+    except (TOMLKitError, KeyError, TypeError, IndexError, ValueError):
+        return None
+    before, now = linted(text), linted(after)
+    fewer = (sum(f.level == "error" for f in now), len(now)) < (
+        sum(f.level == "error" for f in before),
+        len(before),
+    )
+    return after if fewer else None
+
+
+def apply(text: str, edits: tuple[Edit, ...]) -> str:
+    """Return TOML text with the edits made. Comments stay, but for those of a value that is
+    removed. KeyError or TypeError when a place is not there or not a table.
+    """
+    for edit in edits:
+        if edit.op == "set":
+            root = tomlkit.parse(text)
+            _set(root, edit.path, edit.value)
+            text = _with_comments(text, tomlkit.dumps(root), edit.path)
+        elif edit.op == "move":
+            text = _with_comments(text, _moved(text, edit), edit.to)
+        else:
+            text = _removed(text, edit)
+    tomllib.loads(text)
+    return text
+
+
+def _removed(text: str, edit: Edit) -> str:
+    """Return the text without a value. The comments of a table that earlier moves have emptied
+    stay where it stood.
+    """
+    root = tomlkit.parse(text)
+    value: Any = tomllib.loads(text)
+    try:
+        for part in edit.path:
+            value = value[part]
+        _remove(root, edit.path)
+    except KeyError:  # an earlier move has emptied and taken it
+        return text
+    after = tomlkit.dumps(root)
+    if dict(leaves(value, ())):
+        return after
+    return _with_comments(text, after, (), lines_of(text).get(edit.path, 1))
+
+
+def _moved(text: str, edit: Edit) -> str:
+    """Return the text with a value at another place: under its new name where it stands, else with
+    what is written around it, else the value alone.
+    """
+    root = tomlkit.parse(text)
+    value = _at(root, edit.path)
+    plain = value.unwrap() if hasattr(value, "unwrap") else value
+    _remove(root, edit.path)
+    _set(root, edit.to, plain)
+    alone = tomlkit.dumps(root)
+    wanted = tomllib.loads(alone)
+    for way in (_renamed, _moved_whole):
+        try:
+            after = way(text, edit)
+            if tomllib.loads(after) == wanted:
+                return after
+        except (TOMLKitError, KeyError, TypeError, IndexError, ValueError, AttributeError):
+            continue
+    return alone
+
+
+def _renamed(text: str, edit: Edit) -> str:
+    """Return the text with another name on the line of a key. ValueError when it is moved."""
+    if edit.path[:-1] != edit.to[:-1]:
+        raise ValueError("a move to another table")
+    old, new = str(edit.path[-1]), dotted(edit.to[-1:])
+    lines = text.split("\n")
+    number = lines_of(text)[edit.path] - 1
+    pattern = rf"""(?<![\w"'-])(["']?){re.escape(old)}\1(?=\s*[=.\]])"""
+    lines[number] = re.sub(pattern, lambda _: new, lines[number], count=1)
+    return "\n".join(lines)
+
+
+def _moved_whole(text: str, edit: Edit) -> str:
+    """Return the text with a value moved as it is written, its comments with it."""
+    root = tomlkit.parse(text)
+    item = _at(root, edit.path)
+    _remove(root, edit.path)
+    _forget_header(item)
+    _set(root, edit.to, item)
+    return tomlkit.dumps(root)
+
+
+def _forget_header(item: Any) -> None:
+    """Let a table's header, and those of the tables in it, be made anew from where it stands."""
+    if not isinstance(item, tomlkit.items.Table):
+        return
+    item.display_name = None
+    for inner in item.values():
+        _forget_header(inner)
+
+
+def _with_comments(before: str, after: str, place: Path, line: int = 0) -> str:
+    """Return the text with the comments that an edit lost, each on a line of its own: above the
+    line of `place`, or at `line`.
+    """
+    lost = Counter(comments_of(before)) - Counter(comments_of(after))
+    if not lost:
+        return after
+    number = lines_of(after).get(place, max(line, 1)) - 1
+    lines = after.split("\n")
+    saved = list(lost.elements())
+    commented = "\n".join([*lines[:number], *saved, *lines[number:]])
+    try:
+        if tomllib.loads(commented) == tomllib.loads(after):
+            return commented
+    except tomllib.TOMLDecodeError:
+        pass  # that line is inside a value
+    return after.rstrip("\n") + "\n" + "\n".join(saved) + "\n"
+
+
+def with_line_ends(raw: str, text: str) -> str:
+    """Return a text whose lines end with a newline alone as those of `raw` end: each line that is
+    there too as it ends there, others as most do.
+    """
+    returns, all_lines = raw.count("\r\n"), raw.count("\n")
+    if returns == all_lines:
+        return text.replace("\n", "\r\n") if returns else text
+    old, new = raw.split("\n"), text.split("\n")
+    plain = [line.removesuffix("\r") for line in old]
+    ends = [returns * 2 > all_lines] * len(new)
+    for block in difflib.SequenceMatcher(None, plain, new).get_matching_blocks():
+        for at in range(block.size):
+            ends[block.b + at] = old[block.a + at].endswith("\r")
+    ended = ""
+    for line, has_return in zip(new[:-1], ends, strict=False):
+        ended += line + "\r\n" if has_return else line + "\n"
+    return ended + new[-1]
+
+
+def _at(root: Any, path: Path) -> Any:
+    value = root
+    for part in path:
+        value = value[part]
+    return value
+
+
+def _remove(root: Any, path: Path) -> None:
+    del _at(root, path[:-1])[path[-1]]
+
+
+def _set(root: Any, path: Path, value: Any) -> None:
+    table = root
+    for part in path[:-1]:
+        if isinstance(part, str) and part not in table:
+            table[part] = tomlkit.table(is_super_table=True)
+        table = table[part]
+    key = path[-1]
+    is_plain = isinstance(value, dict) and not isinstance(value, tomlkit.items.Item)
+    if is_plain and not isinstance(table, tomlkit.items.InlineTable):
+        new = tomlkit.table()
+        new.update(value)
+        value = new
+    if key in table or isinstance(value, tomlkit.items.Table) or table is not root:
+        table[key] = value
+    else:
+        _before_tables(root, str(key), value)
+
+
+def _before_tables(root: tomlkit.TOMLDocument, key: str, value: Any) -> None:
+    """A new key of the root has to stand before the first table."""
+    tables = [
+        item
+        for name, item in root.body
+        if isinstance(item, tomlkit.items.Table | tomlkit.items.AoT)
+    ]
+    plain = [
+        name.key
+        for name, item in root.body
+        if name is not None and not isinstance(item, tomlkit.items.Table | tomlkit.items.AoT)
+    ]
+    if not tables:
+        root[key] = value
+    elif plain:
+        root._insert_after(plain[-1], key, value)
+    else:
+        root._insert_at(0, key, value)
+
+
+def write(file: File, text: str) -> File:
+    """Replace the file whole, and return where the old one was kept: FILE.orig, or FILE.orig.N when
+    that is taken; never over another.
+    """
+    kept = keep(file)
+    temporary = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
+    descriptor = os.open(
+        temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, file.stat().st_mode & 0o777
+    )
+    try:
+        with open(descriptor, "w", encoding="utf-8", newline="") as handle:
+            handle.write(text)
+            handle.flush()
+            os.fsync(handle.fileno())
+        os.replace(temporary, file.resolve())
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+    return kept
+
+
+def keep(file: File) -> File:
+    data = file.read_bytes()
+    for number in range(1000):
+        kept = file.with_name(f"{file.name}.orig" + (f".{number}" if number else ""))
+        try:
+            descriptor = os.open(
+                kept, os.O_WRONLY | os.O_CREAT | os.O_EXCL, file.stat().st_mode & 0o777
+            )
+        except FileExistsError:
+            continue
+        with open(descriptor, "wb") as handle:
+            handle.write(data)
+        return kept
+    raise NotApplicableError(f"{file} has a thousand old copies beside it.", "Remove some of them.")

@@ -1,0 +1,139 @@
+"""lint: everything that is wrong with a config and can be known without starting it."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path as File
+from typing import Any
+
+from bs4_console.configs import (
+    overrides,
+    rules_component,
+    rules_current,
+    rules_january,
+    rules_launch,
+    rules_shared,
+    rules_verl,
+)
+from bs4_console.configs.document import Document, read_toml
+from bs4_console.configs.explain import explain
+from bs4_console.configs.findings import Finding, Path
+from bs4_console.configs.schema import COMPONENTS, Checker, Problem, prefix_of
+from bs4_console.configs.view import Given, View
+from bs4_console.errors import UsageError
+
+TRAINERS = ("prime-rl-2026-01", "prime-rl", "verl")
+
+
+def lint(
+    file: File, trainer: str, given: Given | None = None, component: str = "rl"
+) -> list[Finding]:
+    """Findings by line. `component`: whose config it is (prime-rl only). UsageError when the file
+    cannot be read at all.
+    """
+    given = given or Given()
+    if trainer == "verl":
+        if component not in ("rl", "sft"):
+            raise UsageError("verl has one config for the whole.", "Leave --component out.")
+        return _sorted(rules_verl.check(file, given))
+    document = read_toml(file, follow=trainer == "prime-rl-2026-01")
+    return lint_document(document, trainer, given, component)
+
+
+def lint_document(
+    document: Document, trainer: str, given: Given | None = None, component: str = "rl"
+) -> list[Finding]:
+    given = given or Given()
+    if component not in COMPONENTS:
+        raise UsageError(
+            f"There is no component {component!r}.", f"Choose {', '.join(COMPONENTS)}."
+        )
+    if any(found.id == "toml" for found in document.findings):
+        return _sorted(
+            [*document.findings, *rules_launch.spelling(View(trainer, document, {}, given))]
+        )
+    values, problems = Checker(trainer, component).check(document.data)
+    prefix = prefix_of(component)
+    if prefix:
+        values = {component: values}
+    written = View(trainer, document, values, given, component)
+    overlaid = overrides.overlay(written) if component == "rl" else None
+    own = overlaid.left(problems) if overlaid else problems
+    found = [
+        *document.findings,
+        *(dataclasses.replace(explain(written, problem), by_schema=True) for problem in own),
+    ]
+    # What the schema refuses has been said; the rules read the rest, so that a wrong type is not
+    # reported a second time as a wrong number.
+    view = View(trainer, document, _without(values, problems), given, component)
+    if component != "rl":
+        found += rules_component.check(view, component)
+        return _sorted([_in_own_words(item, component, prefix) for item in found])
+    said = list(rules_launch.check(view))
+    found += said
+    if overlaid:
+        found += [*overlaid.unread, *overlaid.added(written, problems)]
+        view = dataclasses.replace(view, data=_without(overlaid.values, overlaid.problems))
+    between = [
+        *rules_shared.check(view),
+        *(
+            rules_january.check(view)
+            if trainer == "prime-rl-2026-01"
+            else rules_current.check(view)
+        ),
+    ]
+    # What the command says is on line 1, and the rules of commands have said it already.
+    told = {item.id for item in said if item.line == 1} if overlaid else set()
+    return _sorted([*found, *(item for item in between if item.id not in told)])
+
+
+def _in_own_words(item: Finding, component: str, prefix: Path) -> Finding:
+    """A finding of a part as its own file has it: without the part's name before each key, and
+    without edits that lead out of the file.
+    """
+    if not prefix:
+        return item
+    size = len(prefix)
+    inside = all(
+        path[:size] == prefix
+        for edit in item.edits
+        for path in (edit.path, *([edit.to] if edit.to else []))
+    )
+    edits = (
+        tuple(
+            dataclasses.replace(edit, path=edit.path[size:], to=edit.to[size:])
+            for edit in item.edits
+        )
+        if inside
+        else ()
+    )
+    bare = re.compile(rf"\b{component}\.(?=[a-z_])")
+    return dataclasses.replace(
+        item, message=bare.sub("", item.message), fix=bare.sub("", item.fix), edits=edits
+    )
+
+
+def _without(values: dict[str, Any], problems: list[Problem]) -> dict[str, Any]:
+    bad = {
+        problem.path for problem in problems if problem.kind not in ("missing", "extra", "ignored")
+    }
+
+    def copy(value: Any, path: Path) -> Any:
+        if isinstance(value, dict):
+            return {
+                key: copy(item, (*path, key))
+                for key, item in value.items()
+                if (*path, key) not in bad
+            }
+        if isinstance(value, list):
+            return [copy(item, (*path, n)) for n, item in enumerate(value)]
+        return value
+
+    result: dict[str, Any] = copy(values, ())
+    return result
+
+
+def _sorted(found: list[Finding]) -> list[Finding]:
+    unique = {(item.id, item.line, item.message): item for item in found}
+    return sorted(unique.values(), key=lambda item: (item.line, item.level != "error", item.id))

@@ -1,0 +1,135 @@
+"""migrate: a config of one prime-rl generation in the names of the other. What has no translation
+is listed with its line and the reason.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path as File
+from typing import Any
+
+import tomlkit
+
+from bs4_console.configs.diff import valid
+from bs4_console.configs.document import Document
+from bs4_console.configs.findings import Finding, dotted
+from bs4_console.configs.kinds import chosen
+from bs4_console.configs.lint import lint_document
+from bs4_console.configs.migration.account import Account, Named
+from bs4_console.configs.migration.renames import rest
+from bs4_console.configs.migration.to_current import to_current
+from bs4_console.configs.migration.to_january import to_january
+from bs4_console.configs.schema import prefix_of
+from bs4_console.configs.toml_lines import lines_of
+from bs4_console.errors import NotApplicableError
+
+
+@dataclass(frozen=True)
+class Left:
+    """One key of the source that is not in the result as it was, or needs a look there: on which
+    line, why, and whether the result would mean something else (`refuses`).
+    """
+
+    key: str
+    reason: str
+    line: int
+    refuses: bool
+
+
+@dataclass
+class Migrated:
+    """`component`: whose config it is; `left`: what was not taken over as it was, or needs a look;
+    `findings`: what lint says of the result.
+    """
+
+    text: str
+    component: str
+    left: list[Left] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def left_out(self) -> list[tuple[str, str]]:
+        """Return (place, reason) of `left`."""
+        return [(item.key, item.reason) for item in self.left]
+
+    @property
+    def refused(self) -> bool:
+        """Return whether the result would mean something else, and is not to be used."""
+        return any(item.refuses for item in self.left)
+
+
+def migrate(file: File, to: str, component: str | None = None) -> Migrated:
+    """Return a config in the names of the other generation, and what lint says of it there.
+
+    `component` says whose config it is; it is told from the keys and the name where it is not
+    given. Every value of the file is in the result or named in `left`. A value that the other
+    generation refuses stays, and lint names it. UsageError when the file is not TOML, or is a
+    config of no part that is known; NotApplicableError for one of evaluations.
+    """
+    source = valid(file)
+    found = chosen(source.data, file, _other(to), component)
+    if found == "eval":
+        raise NotApplicableError(
+            f"{file} is a config of evaluations, which the two generations build from "
+            "different tables.",
+            "Write it anew for the other one; nothing was changed.",
+        )
+    account = _account(to, found, source.data)
+    out = account.out
+    if prefix_of(found):
+        out = out.get(found, {})
+    text = "".join(_head(source.text)) + tomlkit.dumps(out)
+    document = Document(file=file, text=text, data=tomllib.loads(text), lines=lines_of(text))
+    findings = lint_document(document, to, component=found)
+    return Migrated(text, found, _left(account, source, found), findings)
+
+
+def _other(generation: str) -> str:
+    if generation == "prime-rl":
+        return "prime-rl-2026-01"
+    return "prime-rl"
+
+
+def _account(to: str, component: str, data: dict[str, Any]) -> Account:
+    """Return the config as the other generation names its keys, and what became of each value."""
+    if component == "sft":
+        # A program of its own, with a schema of its own: none of the renames of the whole are
+        # theirs.
+        account = Account(data, to, component)
+        rest(account, None, f"{component} of the other generation has no such key")
+        return account
+    if prefix_of(component):
+        data = {component: data}
+    account = Account(data, to, component)
+    if to == "prime-rl":
+        to_current(account)
+    else:
+        to_january(account)
+    return account
+
+
+def _left(account: Account, source: Document, component: str) -> list[Left]:
+    """Return what the report says, by line."""
+    named = account.named()
+    length = len(prefix_of(component))
+    if length:
+        for leaf, fate in account.fates.items():
+            if fate.to is not None and fate.to[0] != component:
+                named.append(Named(leaf, "it belongs to the config of the whole there"))
+    left = []
+    for item in named:
+        path = item.path[length:]
+        left.append(Left(dotted(path), item.why, source.line(path), item.refuses))
+    return sorted(left, key=lambda item: item.line)
+
+
+def _head(text: str) -> list[str]:
+    """Return the comments at the top, without launch lines of the other generation."""
+    head = []
+    for line in text.split("\n"):
+        if not line.startswith("#") and line.strip():
+            break
+        if " @" not in line and "--" not in line:
+            head.append(line + "\n")
+    return head

@@ -1,0 +1,259 @@
+"""The account of a migration: what became of every value of the config that is migrated.
+
+A conversion reads from the source, which never changes, and gives what it used a fate: it is
+somewhere in the result, or it was dropped for a reason. At the end every value without a fate is
+named, so nothing is lost in silence.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from dataclasses import dataclass
+from typing import Any
+
+from bs4_console.configs.diff import leaves
+from bs4_console.configs.findings import Path, dotted, names_of
+from bs4_console.configs.schema import convert, exists, is_optional, tables
+
+#: What a value is to be, in words, by the kind that a conversion asks for.
+WORDS = {
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "string": "text in quotes",
+    "table": "a table",
+}
+
+
+@dataclass(frozen=True)
+class Fate:
+    """What became of one value. `to`: its place in the result, None where it was dropped; `same`:
+    whether it is there as it was; `refuses`: whether the result means something else without it.
+    """
+
+    to: Path | None
+    same: bool = True
+    why: str = ""
+    refuses: bool = False
+
+
+@dataclass(frozen=True)
+class Named:
+    """One thing that the report says: about which key of the source, and what."""
+
+    path: Path
+    why: str
+    refuses: bool = False
+
+
+def path_of(place: str) -> Path:
+    """Return the path of a place that is written with dots."""
+    return tuple(place.split("."))
+
+
+def below(top: Any, path: Path) -> Any:
+    """Return what is at a path in tables and lists, or None when there is nothing."""
+    value = top
+    for part in path:
+        if isinstance(value, dict):
+            value = value.get(part)
+        elif isinstance(value, list) and isinstance(part, int) and part < len(value):
+            value = value[part]
+        else:
+            return None
+    return value
+
+
+def are_same(one: Any, other: Any) -> bool:
+    """Return whether two values mean the same; true is not 1, and nan is nan."""
+    if isinstance(one, bool) != isinstance(other, bool):
+        return False
+    return bool(one == other) or repr(one) == repr(other)
+
+
+class Account:
+    """`source` is left as it is; `out` is the result. `old` and `new` are the generations."""
+
+    def __init__(self, source: dict[str, Any], new: str, component: str = "rl") -> None:
+        self.source = source
+        self.new = new
+        self.component = component
+        self.out: dict[str, Any] = {}
+        self.leaves: dict[Path, Any] = dict(leaves(source, ()))
+        self.under: dict[Path, list[Path]] = {}
+        for leaf in self.leaves:
+            for length in range(len(leaf) + 1):
+                self.under.setdefault(leaf[:length], []).append(leaf)
+        self.fates: dict[Path, Fate] = {}
+        self.notes: list[Named] = []
+
+    def get(self, path: Path) -> Any:
+        """Return what the source has at a path, whatever became of it; None for nothing."""
+        return below(self.source, path)
+
+    def open(self, path: Path) -> list[Path]:
+        """Return the values at and below a path that have no fate yet."""
+        found = []
+        for leaf in self.under.get(path, []):
+            if leaf not in self.fates:
+                found.append(leaf)
+        return found
+
+    def peek(self, path: Path, kind: str) -> Any:
+        """Return a value as the trainers read it, or None when it is not there or no such kind."""
+        value = self.get(path)
+        if value is None:
+            return None
+        if kind == "table":
+            return value if isinstance(value, dict) else None
+        converted, fits = convert(kind, value)
+        return converted if fits else None
+
+    def read(self, path: Path, kind: str) -> Any:
+        """Return a value that is about to be converted, or None when there is none to convert.
+
+        A value of another kind is dropped, and refuses the migration.
+        """
+        if not self.open(path):
+            return None
+        value = self.peek(path, kind)
+        if value is not None:
+            return value
+        if self.get(path) == "None":
+            self.drop(path, '"None" is what it is without it')
+        else:
+            self.drop(path, f"it is to be {WORDS[kind]}", refuses=True)
+        return None
+
+    def put(self, path: Path, value: Any) -> bool:
+        """Write a value into the result. Return False, with nothing written, when another value
+        has that place.
+        """
+        table: Any = self.out
+        for part, following in itertools.pairwise(path):
+            if isinstance(part, int):
+                while len(table) <= part:
+                    table.append({})
+            elif part not in table:
+                table[part] = [] if isinstance(following, int) else {}
+            table = table[part]
+            if isinstance(following, int) != isinstance(table, list):
+                return False
+            if not isinstance(table, dict | list):
+                return False
+        key = path[-1]
+        if key not in table:
+            table[key] = copy.deepcopy(value)
+            return True
+        if value == {} and isinstance(table[key], dict):
+            return True
+        return are_same(table[key], value)
+
+    def settle(self, path: Path, to: Path, value: Any) -> None:
+        """Write what the values at a path are converted to. They are dropped, and refuse the
+        migration, where another value has that place.
+        """
+        if self.put(to, value):
+            self._end(path, Fate(to, same=False))
+        else:
+            self._taken(path, to)
+
+    def move(self, path: Path, to: Path) -> None:
+        """Take the values at and below a path over as they are, to another place."""
+        for atom in self._atoms(path):
+            place = (*to, *atom[len(path) :])
+            if not self.put(place, self.get(atom)):
+                self._taken(atom, place)
+                continue
+            for leaf in self.open(atom):
+                self.fates[leaf] = Fate((*place, *leaf[len(atom) :]))
+
+    def drop(self, path: Path, why: str, refuses: bool = False) -> None:
+        """Leave the values at and below a path out, for a reason that is said."""
+        self._end(path, Fate(None, why=why, refuses=refuses))
+
+    def note(self, path: Path, why: str) -> None:
+        """Say something about a key that is not lost."""
+        self.notes.append(Named(path, why))
+
+    def keep(self, path: Path) -> bool:
+        """Take a value over at the same place. Return False where the result has no such key."""
+        if not self._knows(path):
+            return False
+        self.move(path, path)
+        return True
+
+    def atoms(self) -> list[Path]:
+        """Return what has no fate yet, each list of tables as one thing."""
+        return self._atoms(())
+
+    def switch_on(self, path: Path, to: Path) -> None:
+        """Keep a table that is in the source, though none of its keys may be in the result, where
+        the table alone switches something on.
+        """
+        if isinstance(self.get(path), dict) and is_optional(self.new, to, self.component):
+            self.put(to, {})
+
+    def tables(self) -> list[Path]:
+        """Return the tables and lists of the source that are not in lists, the outer ones first."""
+        found = []
+        for path in self.under:
+            if path and path not in self.leaves and not any(isinstance(p, int) for p in path):
+                found.append(path)
+        return sorted(found, key=len)
+
+    def named(self) -> list[Named]:
+        """Return what the report has to say: the notes, what was dropped, and every value that
+        is neither dropped nor where its fate says.
+        """
+        found = list(self.notes)
+        for leaf, value in self.leaves.items():
+            fate = self.fates.get(leaf)
+            if fate is None:
+                found.append(Named(leaf, "it was not converted", refuses=True))
+            elif fate.to is None:
+                found.append(Named(leaf, fate.why, fate.refuses))
+            elif not self._arrived(fate.to, value, fate.same):
+                found.append(Named(leaf, f"it did not arrive at {dotted(fate.to)}", refuses=True))
+        return found
+
+    def _arrived(self, to: Path, value: Any, same: bool) -> bool:
+        there = below(self.out, to)
+        if not same or value == {}:
+            return there is not None
+        return are_same(there, value)
+
+    def _atoms(self, path: Path) -> list[Path]:
+        found: dict[Path, None] = {}
+        for leaf in self.open(path):
+            atom = leaf
+            for at in range(len(path), len(leaf)):
+                if isinstance(leaf[at], int):
+                    atom = leaf[:at]
+                    break
+            found[atom] = None
+        return list(found)
+
+    def _end(self, path: Path, fate: Fate) -> None:
+        for leaf in self.open(path):
+            self.fates[leaf] = fate
+
+    def _taken(self, path: Path, to: Path) -> None:
+        self.drop(path, f"{dotted(to)} would have another value already", refuses=True)
+
+    def _knows(self, path: Path) -> bool:
+        """Return whether the result may have a key, or one in a table whose keys are the user's
+        own (headers, extra_body).
+        """
+        if exists(self.new, path, self.component):
+            return True
+        for length in range(1, len(path)):
+            above = path[:length]
+            if self.is_own(above) and exists(self.new, above, self.component):
+                return True
+        return False
+
+    def is_own(self, path: Path) -> bool:
+        """Return whether the keys of a table are the user's own in the result."""
+        return names_of(path) not in tables(self.new, self.component)

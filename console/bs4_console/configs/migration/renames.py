@@ -1,0 +1,100 @@
+"""Carry over what has only another name in the other generation."""
+
+from __future__ import annotations
+
+from bs4_console.configs.findings import Path, names_of
+from bs4_console.configs.migration.account import Account, path_of
+from bs4_console.configs.names import RENAMES, Rename
+from bs4_console.configs.schema import exists, tables
+
+#: Tables that moved as a whole: each key that both generations have goes with them.
+WHOLE = ("wandb", "prime_monitor")
+
+
+def rename(account: Account, forward: bool) -> None:
+    """Move every value that is taken over as it is. `forward`: to the current generation."""
+    for item in sorted(RENAMES, key=_depth, reverse=True):
+        source, target = _ends(item, forward)
+        if not item.moved or not source or not target:
+            continue
+        if _is_value(account, source, forward):
+            account.move(source, target)
+    for item in RENAMES:
+        source, target = _ends(item, forward)
+        table = account.peek(source, "table")
+        if item.moved and table and item.old.endswith(WHOLE):
+            _rename_table(account, source, target, table)
+
+
+def rest(account: Account, forward: bool | None, why: str) -> None:
+    """Keep what the other generation has at the same place, and drop what is then left.
+
+    `forward`: to the current generation; None where nothing has another name. A table that
+    switches something on by being there stays, though it may be empty.
+    """
+    for path in account.atoms():
+        if account.keep(path):
+            continue
+        known = None
+        if forward:
+            known = _reason(path)
+        if known is None:
+            account.drop(path, why)
+        else:
+            account.drop(path, known.note or why, known.needed)
+    renamed: dict[Path, Path] = {}
+    if forward is not None:
+        for item in RENAMES:
+            source, target = _ends(item, forward)
+            if item.moved:
+                renamed[source] = target
+    for path in account.tables():
+        account.switch_on(path, renamed.get(path, path))
+
+
+def _depth(item: Rename) -> int:
+    return item.old.count(".")
+
+
+def _ends(item: Rename, forward: bool) -> tuple[Path, Path]:
+    old, new = path_of(item.old), path_of(item.new)
+    if not item.new:
+        new = ()
+    if forward:
+        return old, new
+    return new, old
+
+
+def _is_value(account: Account, path: Path, forward: bool) -> bool:
+    """Return whether there is a value to move: no table, or one whose keys are the user's own."""
+    value = account.get(path)
+    generation = "prime-rl-2026-01" if forward else "prime-rl"
+    return not isinstance(value, dict) or names_of(path) not in tables(generation)
+
+
+def _rename_table(account: Account, source: Path, target: Path, table: dict[str, object]) -> None:
+    for key in table:
+        if exists(account.new, (*target, key)):
+            account.move((*source, key), (*target, key))
+
+
+def _reason(path: Path) -> Rename | None:
+    """Return what is known of a key that has no counterpart, or of the nearest table around it."""
+    best: Rename | None = None
+    for item in RENAMES:
+        old = path_of(item.old)
+        if item.moved or names_of(path)[: len(old)] != old:
+            continue
+        if names_of(path) != old and _has_children(item):
+            continue
+        if best is None or len(item.old) > len(best.old):
+            best = item
+    return best
+
+
+def _has_children(table: Rename) -> bool:
+    """Return whether the keys of a table only went to another table, each for itself."""
+    for item in RENAMES:
+        if item.moved and table.new and item.new.startswith(table.new + "."):
+            return True
+    return False

