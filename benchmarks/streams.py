@@ -36,10 +36,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.endpoint import connect
-from bs4_agent.handover import Build, write_record
+from bs4_agent.channel.endpoint import connect
+from bs4_agent.channel.server import Server
+from bs4_agent.lifecycle.handover import Build, write_record
 from bs4_agent.paths import Home
-from bs4_agent.server import Server
 from bs4_agent.streams.logs import LogStream
 from bs4_agent.streams.registry import Streams
 from bs4_agent.wire import Decoder, Frame, encode

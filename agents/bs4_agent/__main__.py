@@ -13,7 +13,7 @@ USAGE = 2
 def main(arguments: Sequence[str]) -> int:
     command, *rest = arguments or [""]
     if command == "attach":
-        from bs4_agent import attach
+        from bs4_agent.lifecycle import attach
 
         return attach.main(rest)
     if command == "daemon":
@@ -25,7 +25,7 @@ def main(arguments: Sequence[str]) -> int:
 
         return shim.main(rest)
     if command == "boot":
-        from bs4_agent import boot
+        from bs4_agent.lifecycle import boot
 
         return boot.main(rest)
     if command == "version":
@@ -42,7 +42,7 @@ def _version() -> int:
     import json
 
     from bs4_agent import PROTOCOLS
-    from bs4_agent.handover import Build
+    from bs4_agent.lifecycle.handover import Build
 
     own = Build.own()
     python = ".".join(map(str, sys.version_info[:3]))

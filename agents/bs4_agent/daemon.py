@@ -14,23 +14,26 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bs4_agent import PROTOCOLS, __version__, handover
+from bs4_agent import PROTOCOLS, __version__
 from bs4_agent.actions.submit import Actions
-from bs4_agent.attach import daemon_command
 from bs4_agent.book import Book
+from bs4_agent.channel.server import Server
 from bs4_agent.clock import boot_id
 from bs4_agent.detect.engine import Engine
 from bs4_agent.errors import AgentError, Busy, SpoolFull
 from bs4_agent.heap import no_library_search, one_arena
 from bs4_agent.journal import Journal
-from bs4_agent.kernel_feed import KernelFeed
+from bs4_agent.lifecycle import handover
+from bs4_agent.lifecycle.attach import daemon_command
+from bs4_agent.observe.kernel_feed import KernelFeed
+from bs4_agent.observe.wandb_feed import WandbFeed
+from bs4_agent.observe.watcher import Watcher
 from bs4_agent.paths import Home
 from bs4_agent.playbooks.compiled import Library
 from bs4_agent.pod import Pod
 from bs4_agent.runs.follow import RunFollower
 from bs4_agent.runs.registry import Runs
 from bs4_agent.scope import Scope
-from bs4_agent.server import Server
 from bs4_agent.setup_log import open_setup_log
 from bs4_agent.streams import files
 from bs4_agent.streams.logs import LogStream
@@ -41,8 +44,6 @@ from bs4_agent.telemetry.guard import GuardedGpus
 from bs4_agent.telemetry.kernel import KernelLog
 from bs4_agent.telemetry.processes import ProcessTable
 from bs4_agent.telemetry.sampler import Sampler
-from bs4_agent.wandb_feed import WandbFeed
-from bs4_agent.watcher import Watcher
 
 if TYPE_CHECKING:
     from bs4_agent.checkpoints.guard import Guard

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from bs4_agent import boots
 from bs4_agent.book import Book
 from bs4_agent.checkpoints import intent
 from bs4_agent.checkpoints.inventory import inventory
 from bs4_agent.clock import boot_id
+from bs4_agent.credentials.forms import shown_command
 from bs4_agent.detect.collect import Collector
 from bs4_agent.detect.facts import Facts, GpuFacts, Holder, RunFacts
 from bs4_agent.detect.phases import start_up
@@ -23,13 +23,14 @@ from bs4_agent.detect.stepfiles import step_files
 from bs4_agent.detect.surroundings import ConsoleFacts
 from bs4_agent.errors import LaunchFailed, NotApplicable, StepFailed
 from bs4_agent.identity import Identity
-from bs4_agent.keys import shown_command
+from bs4_agent.launch import plan
+from bs4_agent.launch.start import composed, launch
+from bs4_agent.lifecycle import earlier_boots
 from bs4_agent.playbooks.ports import PortHolder, listening, openers
 from bs4_agent.probes.vllm import health
-from bs4_agent.runs import adopt, archive, ending, launch_plan, trash
+from bs4_agent.runs import adopt, archive, ending, trash
 from bs4_agent.runs.files import read_json, write_json
 from bs4_agent.runs.follow import RunFollower
-from bs4_agent.runs.launch import composed, launch
 from bs4_agent.runs.model import Member, Run
 from bs4_agent.runs.records import attempt_numbers
 from bs4_agent.runs.registry import Runs
@@ -43,7 +44,7 @@ from bs4_agent.telemetry.sampler import RunMembers
 from bs4_agent.trainers.base import LaunchSpec
 
 if TYPE_CHECKING:
-    from bs4_agent.checkpoints.restore import Restoring
+    from bs4_agent.checkpoints.restoring.restore import Restoring
 
 #: The watch lives on the sampler's passes over all processes (every 3 s) instead of making its own.
 SHARED_PASS_S = 3.5
@@ -91,7 +92,7 @@ class Pod:
         self._searched: set[tuple[Identity, tuple[str, ...]]] = set()
         self._load = GpuLoad()
         self._resolved: Callable[[str], None] = lambda incident: None
-        self._first = boots.first_process(scope)
+        self._first = earlier_boots.first_process(scope)
         self.restoring: Callable[[], Restoring] = _no_restoring
         """What fetches checkpoints from a store; the daemon's actions give it."""
         self.blind: Callable[[], list[str]] = list
@@ -234,7 +235,7 @@ class Pod:
             resume=attempt.resume if attempt.resume is not None else resume,
             config=config,
             around=around,
-            with_pod=boots.ended_with_the_pod(
+            with_pod=earlier_boots.ended_with_the_pod(
                 self.runs.attempt_directory(run.name, attempt.number), attempt, self._first, leaving
             ),
             leaving=leaving,
@@ -469,10 +470,10 @@ class Pod:
 
     def plan_launch(
         self, asked: Mapping[str, Any], record: Mapping[str, Any], tries: int
-    ) -> launch_plan.LaunchPlan:
+    ) -> plan.LaunchPlan:
         """What a launch would do now; an AgentError says why it would not."""
         self.runs.poll()
-        return launch_plan.make(self.runs, asked, tries=tries, record=record)
+        return plan.make(self.runs, asked, tries=tries, record=record)
 
     def move_aside(self, spec: LaunchSpec, paths: Sequence[Path], key: str) -> str:
         """Put what a start of `spec` must not find into the trash of its run, one rename each; what
@@ -531,7 +532,7 @@ class Pod:
         shows none in FIRST_STEP_S. `say` is told each phase of the start-up as it begins. `pause`:
         sleeps for so many seconds between two looks; what it raises ends the wait.
         """
-        deadline = time.monotonic() + launch_plan.FIRST_STEP_S
+        deadline = time.monotonic() + plan.FIRST_STEP_S
         said = ""
         ended_m: float | None = None
         while time.monotonic() < deadline:
@@ -541,7 +542,7 @@ class Pod:
                     f"Attempt {attempt} of {run} was replaced by attempt {facts.attempt} "
                     "before its first step."
                 )
-            awaited = launch_plan.WATCHED.get(facts.spec.component)
+            awaited = plan.WATCHED.get(facts.spec.component)
             side = facts.orchestrator_side if awaited == "orchestrator" else facts.trainer_side
             if side.last_step is not None:
                 return side.last_step
@@ -582,7 +583,7 @@ class Pod:
             pause(0.25)
         what = "result" if awaited == "eval" else "step"
         raise LaunchFailed(
-            f"{run} has shown no {what} for {launch_plan.FIRST_STEP_S / 60:.0f} minutes; it "
+            f"{run} has shown no {what} for {plan.FIRST_STEP_S / 60:.0f} minutes; it "
             "goes on, so look at its logs."
         )
 

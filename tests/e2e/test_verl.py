@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bs4_agent.checkpoints.merge_check import lacking
+from bs4_agent.checkpoints.merging.check import lacking
 from bs4_console.pods.state import ActionView
 from bs4_practice import faults, tree
 from bs4_practice.miniature.verl import tensors

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from bs4_agent.checkpoints.merge_check import lacking
+from bs4_agent.checkpoints.merging.check import lacking
 from bs4_console.tui.screens.launch import FIELDS
 from bs4_practice import faults
 from bs4_practice.miniature.verl import tensors

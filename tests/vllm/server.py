@@ -21,10 +21,10 @@ from bs4_agent.detect.detectors.inference import inference_silent
 from bs4_agent.detect.engine import Engine
 from bs4_agent.detect.facts import Finding, ServerProbe
 from bs4_agent.identity import Identity
+from bs4_agent.launch.start import launch
 from bs4_agent.paths import Home
 from bs4_agent.playbooks.compiled import Library
 from bs4_agent.probes import vllm as probes
-from bs4_agent.runs.launch import launch
 from bs4_agent.runs.model import Member
 from bs4_agent.runs.registry import Runs
 from bs4_agent.runs.stop import StopRun

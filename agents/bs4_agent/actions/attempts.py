@@ -8,9 +8,10 @@ from typing import Any
 
 from bs4_agent.actions.desk import Desk
 from bs4_agent.errors import BadRequest, PlanChanged, Refused
+from bs4_agent.launch import plan as launch_plan
+from bs4_agent.launch import validation
 from bs4_agent.ledger import ActionView
 from bs4_agent.pod import Pod
-from bs4_agent.runs import launch_plan, launching
 
 
 class Attempts:
@@ -21,7 +22,7 @@ class Attempts:
         asked, record = body["launch"], body.get("record") or {}
         if not isinstance(asked, Mapping) or not isinstance(record, Mapping):
             raise BadRequest("`launch` and `record` of a plan are tables; send them so.")
-        run = launching.spec_of({**asked, "resume": None}).run
+        run = validation.spec_of({**asked, "resume": None}).run
         self._desk.accept(key, body, who, run, playbook=launch_plan.NAME)
 
         def make() -> launch_plan.LaunchPlan:
@@ -45,8 +46,8 @@ class Attempts:
         if body.get("plan_hash") is not None:
             self._launch_planned(key, body, who)
             return
-        spec = launching.spec_of(body)
-        launching.preflight(self._pod.runs, spec, checked=bool(body.get("preflight", True)))
+        spec = validation.spec_of(body)
+        validation.preflight(self._pod.runs, spec, checked=bool(body.get("preflight", True)))
         command = self._pod.command_line(spec)
         titles = [f"Start {spec.run}"]
         if body.get("wait", True) and spec.component == "rl":
@@ -98,7 +99,7 @@ class Attempts:
         """
         event = self._desk.event
         plan: Mapping[str, Any] = body.get("plan") or {}
-        spec = launch_plan.spec_in(plan) if plan else launching.spec_of(body)
+        spec = launch_plan.spec_in(plan) if plan else validation.spec_of(body)
         turn = self._desk.turn(key)
         step = 0
         turn.check()

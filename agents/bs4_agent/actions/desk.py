@@ -11,9 +11,9 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
+from bs4_agent.actions.safe_points import Boundaries
 from bs4_agent.actions.turn import Turn
 from bs4_agent.book import Book
-from bs4_agent.boundaries import Boundaries
 from bs4_agent.clock import boot_id
 from bs4_agent.errors import AgentError, Busy, Cancelled, PlanExpired, Refused
 from bs4_agent.ids import ulid

@@ -13,8 +13,8 @@ from bs4_agent.ledger import ActionView
 from bs4_agent.pod import Pod
 
 if TYPE_CHECKING:
-    from bs4_agent.checkpoints.merge import Merging
-    from bs4_agent.checkpoints.merge_action import MergePlan
+    from bs4_agent.checkpoints.merging.action import MergePlan
+    from bs4_agent.checkpoints.merging.merge import Merging
 
 
 def hold_of(run: str) -> str:
@@ -33,12 +33,13 @@ class Merges:
     @functools.cached_property
     def work(self) -> Merging:
         """Made when something is to be merged; until then nothing of it is imported."""
-        from bs4_agent.checkpoints.merge import Merging
+        from bs4_agent.checkpoints.merging.merge import Merging
 
         return Merging(self._pod.runs.home, self._pod.runs, self._set_ups.work.jobs)
 
     def plan(self, key: str, body: Mapping[str, Any], who: str) -> None:
-        from bs4_agent.checkpoints import merge, merge_action
+        from bs4_agent.checkpoints.merging import action as merge_action
+        from bs4_agent.checkpoints.merging import merge
 
         if not isinstance(body["merge"], Mapping):
             raise BadRequest("`merge` of a plan is a table; send it so.")
@@ -53,7 +54,7 @@ class Merges:
         )
 
     def accept(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
-        from bs4_agent.checkpoints import merge_action
+        from bs4_agent.checkpoints.merging import action as merge_action
 
         view = self._desk.kept_plan(body.get("plan_hash"), "checkpoints merge --plan")
         if view.playbook != merge_action.NAME:
@@ -81,12 +82,12 @@ class Merges:
             self._desk.start(hold_of(view.run), key, lambda: self._carry_out(key, plan))
 
     def _carry_out(self, key: str, plan: MergePlan, before: ActionView | None = None) -> None:
-        from bs4_agent.checkpoints.merge_action import MergeRunner
+        from bs4_agent.checkpoints.merging.action import MergeRunner
 
         MergeRunner(self.work, self._desk.book, key, plan, self._desk.boundaries.rest).run(before)
 
     def resume(self, action: ActionView) -> None:
-        from bs4_agent.checkpoints.merge_action import MergePlan
+        from bs4_agent.checkpoints.merging.action import MergePlan
 
         try:
             plan = MergePlan.from_dict(action.body["plan"])

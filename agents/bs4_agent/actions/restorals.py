@@ -13,7 +13,7 @@ from bs4_agent.ledger import ActionView
 from bs4_agent.pod import Pod
 
 if TYPE_CHECKING:
-    from bs4_agent.checkpoints.restore_action import Restores
+    from bs4_agent.checkpoints.restoring.action import Restores
 
 
 class Restorals:
@@ -25,15 +25,16 @@ class Restorals:
     @functools.cached_property
     def work(self) -> Restores:
         """Made when something is to be restored; until then nothing of it is imported."""
-        from bs4_agent.checkpoints.restore import Restoring
-        from bs4_agent.checkpoints.restore_action import Restores
+        from bs4_agent.checkpoints.restoring.action import Restores
+        from bs4_agent.checkpoints.restoring.restore import Restoring
 
         runs = self._pod.runs
         restoring = Restoring(runs.home, runs, self._set_ups.work.jobs)
         return Restores(restoring, runs, self._desk.book, self._desk.ledger)
 
     def plan(self, key: str, body: Mapping[str, Any], who: str) -> None:
-        from bs4_agent.checkpoints import restore, restore_action
+        from bs4_agent.checkpoints.restoring import action as restore_action
+        from bs4_agent.checkpoints.restoring import restore
 
         if not isinstance(body["restore"], Mapping):
             raise BadRequest("`restore` of a plan is a table; send it so.")
@@ -54,7 +55,7 @@ class Restorals:
             )
 
     def resume(self, action: ActionView) -> None:
-        from bs4_agent.checkpoints.restore_action import RestorePlan
+        from bs4_agent.checkpoints.restoring.action import RestorePlan
 
         try:
             plan = RestorePlan.from_dict(action.body["plan"])

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from bs4_agent.boundaries import Boundaries
+from bs4_agent.actions.safe_points import Boundaries
 from bs4_agent.errors import Cancelled
 
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from bs4_agent.checkpoints import tracking
 from bs4_agent.checkpoints.remote.launched import CONFIGS, Launched
 from bs4_agent.checkpoints.remote.layout import checked
+from bs4_agent.credentials.forms import secret_held
 from bs4_agent.errors import BadRequest
-from bs4_agent.keys import secret_held
 from bs4_agent.trainers import settings
 from bs4_agent.trainers.base import LaunchSpec
 from bs4_agent.trainers.settings import UNKNOWN_CONFIG, BadConfig

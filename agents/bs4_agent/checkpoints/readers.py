@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from bs4_agent import containers
+from bs4_agent.containers import processes as containers
 
 
 def readers(directories: Collection[Path], processes: Mapping[int, Any]) -> dict[Path, int]:

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bs4_agent import containers
+from bs4_agent.containers import processes as containers
 from bs4_agent.detect import wandb_files
 from bs4_agent.detect.surroundings import (
     Adapter,

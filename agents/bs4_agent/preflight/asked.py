@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from bs4_agent.containers.inside import Box
 from bs4_agent.errors import AgentError, BadRequest
+from bs4_agent.launch.environment import standing
 from bs4_agent.playbooks.compiled import Library, digest
 from bs4_agent.pod import Pod
 from bs4_agent.preflight import host, look, schema, stack
 from bs4_agent.probes import classes, services
-from bs4_agent.runs.inside import Box
-from bs4_agent.runs.variables import standing
 from bs4_agent.trainers import registry
 from bs4_agent.trainers.base import LaunchSpec
 from bs4_agent.trainers.settings import BadConfig, load_toml

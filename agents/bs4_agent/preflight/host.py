@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from bs4_agent.containers.inside import Box
 from bs4_agent.errors import AgentError
 from bs4_agent.probes import cuda
-from bs4_agent.runs.inside import Box
 from bs4_agent.telemetry.host import disk_usage
 from bs4_agent.telemetry.memory import MemoryMeter
 from bs4_agent.trainers import verl_needs, verl_settings

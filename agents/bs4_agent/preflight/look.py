@@ -11,18 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from bs4_agent.checkpoints.inventory import newest_resumable
+from bs4_agent.containers.inside import Box
+from bs4_agent.credentials.exposed import exposed_in
+from bs4_agent.credentials.forms import shown_command
 from bs4_agent.detect import around
 from bs4_agent.detect.detectors.words import number
 from bs4_agent.detect.facts import RunFacts
 from bs4_agent.errors import AgentError
-from bs4_agent.exposed import exposed_in
-from bs4_agent.keys import shown_command
+from bs4_agent.launch import plan as launch_plan
+from bs4_agent.launch.validation import spec_of
 from bs4_agent.playbooks.compiled import Library
 from bs4_agent.pod import Pod
 from bs4_agent.preflight import planned
-from bs4_agent.runs import launch_plan
-from bs4_agent.runs.inside import Box
-from bs4_agent.runs.launching import spec_of
 from bs4_agent.runs.records import attempt_numbers
 from bs4_agent.telemetry.host import disk_usage
 from bs4_agent.trainers import registry

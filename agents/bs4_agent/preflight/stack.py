@@ -14,10 +14,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bs4_agent.containers.inside import Box
 from bs4_agent.digest import sha256
 from bs4_agent.probes import imports
 from bs4_agent.probes import stack as versions
-from bs4_agent.runs.inside import Box
 
 #: An import can come to another end although nothing was installed (an editable checkout was
 #: changed): it is believed for so long.

@@ -10,14 +10,13 @@ from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 
-from bs4_agent import containers
 from bs4_agent.clock import stamp
+from bs4_agent.containers import inside, processes
 from bs4_agent.errors import NotApplicable, RunExists
 from bs4_agent.identity import Identity
+from bs4_agent.launch.start import make_attempt
 from bs4_agent.paths import safe_name
-from bs4_agent.runs import inside
 from bs4_agent.runs.files import write_json
-from bs4_agent.runs.launch import make_attempt
 from bs4_agent.runs.model import Run
 from bs4_agent.runs.places import same_run
 from bs4_agent.runs.records import spec_as_dict
@@ -111,7 +110,7 @@ def _others(runs: Runs, snapshot: Snapshot) -> list[Candidate]:
         spec = registry.recognise(proc.cmdline, Path("/"))
         if (
             spec is None
-            or len(numbers := containers.pids(pid)) < 2
+            or len(numbers := processes.pids(pid)) < 2
             or proc.ppid in {one.root.pid for one in found}
         ):
             continue
@@ -212,13 +211,13 @@ def _from_here(
     """
     pid, _, _, cwd = launcher
     try:
-        view = containers.View.of(pid)
-    except containers.HiddenFiles as hidden:
+        view = processes.View.of(pid)
+    except processes.HiddenFiles as hidden:
         return replace(candidate, problem=hidden.message)
     if view is None:
         return candidate
     candidate = replace(
-        candidate, inner=numbers[-1] if len(numbers := containers.pids(pid)) > 1 else 0
+        candidate, inner=numbers[-1] if len(numbers := processes.pids(pid)) > 1 else 0
     )
     for path in (cwd, candidate.spec.output_dir):
         if view.here(path) is None:
@@ -231,13 +230,13 @@ def _from_here(
                 ),
             )
     # Its own words are enough, unless it hides them behind a title and only its children tell.
-    for rows in ([launcher], [row for row in table if containers.share_files(pid, row[0])]):
+    for rows in ([launcher], [row for row in table if processes.share_files(pid, row[0])]):
         translated = [
             (one, parent, view.words_here(words), view.here(where) or where)
             for one, parent, words, where in rows
         ]
         if (spec := dict(recognise(translated, _environment)).get(pid)) is not None:
-            return replace(candidate, spec=replace(spec, container=containers.name_of(pid)))
+            return replace(candidate, spec=replace(spec, container=processes.name_of(pid)))
     return replace(
         candidate,
         problem=f"What pid {pid} trains could not be read from its container; launch it from here "
@@ -330,7 +329,7 @@ def _kept_environment(pid: int) -> Mapping[str, str]:
         for k, v in kept.items()
         if not any(word in k for word in ("KEY", "TOKEN", "SECRET", "PASS"))
     }
-    view = containers.View.of(pid)
+    view = processes.View.of(pid)
     return kept if view is None else dict(zip(kept, view.words_here(kept.values()), strict=True))
 
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bs4_agent import containers
+from bs4_agent.containers import processes
+from bs4_agent.containers.log import ContainerLog
 from bs4_agent.detect.facts import LogEvent
 from bs4_agent.identity import Identity
 from bs4_agent.paths import storage
-from bs4_agent.runs.container_log import ContainerLog
 from bs4_agent.runs.files import read_passing, write_json
 from bs4_agent.runs.model import Attempt, Run
 from bs4_agent.runs.registry import Runs
@@ -239,7 +239,7 @@ class Followed:
             attempt.adopted
             and attempt.launcher is not None
             and attempt.launcher.alive()
-            and (first := containers.first_of(attempt.launcher.pid))
+            and (first := processes.first_of(attempt.launcher.pid))
         ):
             box.printed_by(attempt.launcher.pid, first)
         before = box.problem
@@ -451,4 +451,4 @@ def _standard_output(root: Identity | None) -> Path | None:
     """
     if root is None or not root.alive():
         return None
-    return containers.open_file(root.pid, 1)
+    return processes.open_file(root.pid, 1)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bs4_agent.clock import stamp
-from bs4_agent.exposed import Exposed, exposures
+from bs4_agent.credentials.exposed import Exposed, exposures
 from bs4_agent.identity import Identity, stat_fields
 from bs4_agent.runs.files import read_passing, write_json
 from bs4_agent.runs.model import Member

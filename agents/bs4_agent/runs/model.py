@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from bs4_agent.exposed import Exposed
+from bs4_agent.credentials.exposed import Exposed
 from bs4_agent.identity import Identity
 from bs4_agent.states import RunState
 from bs4_agent.trainers.base import LaunchSpec

@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from bs4_agent import containers
 from bs4_agent.clock import stamp
+from bs4_agent.containers import processes
+from bs4_agent.containers.log import ContainerLog
 from bs4_agent.errors import AgentError, SpoolFull, UnknownRun
 from bs4_agent.identity import Identity
 from bs4_agent.paths import Home, safe_name
-from bs4_agent.runs.container_log import ContainerLog
 from bs4_agent.runs.files import read_json, write_json
 from bs4_agent.runs.membership import AttemptMembers, Membership
 from bs4_agent.runs.model import Attempt, Exit, Member, Run
@@ -216,7 +216,7 @@ class Runs:
         """What the container of an attempt prints; None of one on the machine itself, and where the
         container's name cannot be told.
         """
-        if run.spec.container in ("", containers.UNNAMED):
+        if run.spec.container in ("", processes.UNNAMED):
             return None
         key = (run.name, attempt.number)
         with self._lock:

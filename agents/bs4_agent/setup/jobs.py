@@ -13,9 +13,9 @@ from typing import Any
 
 from bs4_agent.errors import Busy, NotApplicable, StepFailed
 from bs4_agent.identity import Identity
+from bs4_agent.launch.start import start_shim
 from bs4_agent.paths import Home
 from bs4_agent.runs.files import read_json, read_passing, write_json
-from bs4_agent.runs.launch import start_shim
 from bs4_agent.runs.records import shim_holds
 from bs4_agent.setup_log import KEPT, numbers, output
 from bs4_agent.streams.logs import LogStream

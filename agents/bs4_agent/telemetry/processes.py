@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from bs4_agent import containers
 from bs4_agent.clock import boot_id
+from bs4_agent.containers import processes
 from bs4_agent.identity import Identity
 from bs4_agent.scope import Scope
 from bs4_agent.telemetry.holders import DeviceHolders
@@ -257,7 +257,7 @@ class ProcessTable:
                 if entry is None or pid not in self._latest:
                     continue
                 if entry.inner is None:
-                    entry.inner = containers.pids(pid)[1:]
+                    entry.inner = processes.pids(pid)[1:]
                 if entry.inner:
                     found[pid] = entry.inner
             return found

@@ -14,10 +14,10 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from bs4_agent.checkpoints import restore_source
 from bs4_agent.checkpoints.remote.errors import StoreError
 from bs4_agent.checkpoints.remote.layout import Place
 from bs4_agent.checkpoints.remote.store import Store
+from bs4_agent.checkpoints.restoring import source
 from bs4_agent.ids import made_t
 from bs4_console.checkpoints import listing
 from bs4_console.errors import (
@@ -240,7 +240,7 @@ class RealHands:
 
     async def saved(self) -> Saved | None:
         found = await asyncio.to_thread(
-            restore_source.find, self.store, Place.parse(self.config.store), self.run
+            source.find, self.store, Place.parse(self.config.store), self.run
         )
         return None if found.chosen is None else Saved(found.chosen.step, found.chosen.bytes)
 

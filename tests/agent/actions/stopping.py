@@ -12,11 +12,11 @@ from bs4_agent.actions.submit import Actions
 from bs4_agent.book import Book
 from bs4_agent.ids import ulid
 from bs4_agent.journal import Journal
+from bs4_agent.launch import validation
 from bs4_agent.ledger import ActionView
 from bs4_agent.paths import Home
 from bs4_agent.playbooks.compiled import Library
 from bs4_agent.pod import Pod
-from bs4_agent.runs import launching
 from bs4_agent.runs.follow import RunFollower
 from bs4_agent.runs.registry import Runs
 from bs4_agent.scope import Scope
@@ -101,7 +101,7 @@ class StoppingAgent:
         return key
 
     def spec(self) -> LaunchSpec:
-        return launching.spec_of(self.launch_body())
+        return validation.spec_of(self.launch_body())
 
     def recovery(self) -> str:
         """A confirmed plan that starts the run again and waits for its steps."""

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from bs4_agent.checkpoints import restore_place
-from bs4_agent.checkpoints.restore_place import Placement
+from bs4_agent.checkpoints.restoring import place
+from bs4_agent.checkpoints.restoring.place import Placement
 from bs4_agent.trainers import registry
 from bs4_agent.trainers.base import LaunchSpec
 from tests.agent.checkpoints import trees
@@ -99,7 +99,7 @@ def test_no_part_of_the_directories_is_a_checkpoint(
             part = dataclasses.replace(
                 prepared.where, directories=prepared.where.directories[:count]
             )
-            restore_place.put(part, lambda path: path)
+            place.put(part, lambda path: path)
             assert complete(pod) == [], f"{count} of {directories(prepared.where)} directories"
 
         def cut(where: Placement, aside: Any) -> Any:
@@ -108,11 +108,11 @@ def test_no_part_of_the_directories_is_a_checkpoint(
             assert config(pod).read_text() == TOML
             raise Cut(restored)
 
-        placing = restore_place.put
-        monkeypatch.setattr(restore_place, "put", cut)
+        placing = place.put
+        monkeypatch.setattr(place, "put", cut)
         with pytest.raises(Cut):
             restoring.put(prepared, key)
-        monkeypatch.setattr(restore_place, "put", placing)
+        monkeypatch.setattr(place, "put", placing)
 
     key = interrupted(pod, monkeypatch, step_by_step)
     fetched = pod.fetched()
@@ -136,7 +136,7 @@ def test_killed_between_the_trash_and_the_rename(
             raise Cut
 
         with monkeypatch.context() as dead:
-            dead.setattr(restore_place, "rename", never)
+            dead.setattr(place, "rename", never)
             with pytest.raises(Cut):
                 restoring.put(prepared, key)
         assert complete(pod) == []
@@ -186,7 +186,7 @@ def test_what_was_half_placed_and_then_removed_is_fetched_again(
 
     def cut(restoring: Any, prepared: Any, key: str) -> None:
         half = dataclasses.replace(prepared.where, directories=prepared.where.directories[:1])
-        (placed,) = restore_place.put(half, lambda path: path)
+        (placed,) = place.put(half, lambda path: path)
         shutil.rmtree(placed)
 
     key = interrupted(pod, monkeypatch, cut)

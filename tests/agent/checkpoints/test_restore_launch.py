@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from bs4_agent.checkpoints.remote.manifest import Manifest
-from bs4_agent.runs.launch_plan import make
+from bs4_agent.launch.plan import make
 from bs4_agent.trainers import settings
 from bs4_agent.trainers.base import LaunchSpec
 from tests.agent.checkpoints import trees

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from bs4_agent.exposed import exposures
+from bs4_agent.credentials.exposed import exposures
+from bs4_agent.credentials.forms import form_of, secret_held
+from bs4_agent.credentials.loopback import is_loopback
 from bs4_agent.identity import Identity
-from bs4_agent.keys import form_of, secret_held
-from bs4_agent.loopback import is_loopback
 from bs4_agent.runs.membership import AttemptMembers
 from bs4_agent.telemetry.processes import Proc, Snapshot
 from tests.agent.facts import identity

@@ -10,8 +10,8 @@ import pytest
 
 from bs4_agent.errors import NotApplicable, RunExists
 from bs4_agent.identity import Identity
+from bs4_agent.launch.start import launch
 from bs4_agent.runs.adopt import Candidate, adopt, candidates
-from bs4_agent.runs.launch import launch
 from bs4_agent.runs.registry import Runs
 from bs4_agent.runs.stop import StopRun
 from bs4_agent.trainers.base import LaunchSpec

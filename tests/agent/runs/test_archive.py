@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from bs4_agent.errors import StepFailed
+from bs4_agent.launch.start import launch
 from bs4_agent.runs import archive
 from bs4_agent.runs.archive import archive_logs, archived
-from bs4_agent.runs.launch import launch
 from bs4_agent.runs.registry import Runs
 from tests.agent.runs.practice import Pod, ended
 

@@ -14,13 +14,13 @@ from typing import Any, cast
 
 import pytest
 
+from bs4_agent.containers.inside import Box
 from bs4_agent.errors import LaunchFailed, StepFailed
 from bs4_agent.playbooks.compiled import Library
 from bs4_agent.pod import Pod
 from bs4_agent.preflight import host, look, planned, stack
 from bs4_agent.preflight.asked import Preflights
 from bs4_agent.probes import cuda, imports
-from bs4_agent.runs.inside import Box
 from bs4_agent.trainers import verl_needs
 from tests.agent.runs.practice import until
 from tests.agent.runs.test_verl_container import INSIDE, Boxed

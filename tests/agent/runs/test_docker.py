@@ -11,15 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from bs4_agent import containers
+from bs4_agent.containers import log, processes
+from bs4_agent.containers.inside import Box
 from bs4_agent.errors import LaunchFailed, StepFailed
+from bs4_agent.launch.start import launch
 from bs4_agent.preflight import host, stack
 from bs4_agent.probes import imports
 from bs4_agent.probes import stack as versions
-from bs4_agent.runs import container_log
 from bs4_agent.runs.adopt import Candidate, adopt, candidates
-from bs4_agent.runs.inside import Box
-from bs4_agent.runs.launch import launch
 from bs4_agent.runs.stop import StopRun
 from bs4_agent.telemetry.host import disk_usage
 from tests.agent.runs.practice import components, ended, kill, read, until
@@ -49,7 +48,7 @@ class Shipped(Place):
 
 @pytest.fixture
 def shipped(no_process_left: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shipped]:
-    monkeypatch.setattr(container_log, "EVERY_S", 0.3)
+    monkeypatch.setattr(log, "EVERY_S", 0.3)
     with tempfile.TemporaryDirectory(prefix="bs4-") as short:
         root = Path(short)
         (root / "docker").mkdir()
@@ -86,10 +85,10 @@ def test_a_run_in_a_real_container(shipped: Shipped) -> None:
     shipped.until(lambda: shipped.step() >= 3, 120)
     members = components(shipped.runs, "launcher", "trainer", "worker", "ray", name="demo")
     for identity in members.values():
-        outer, inner = containers.pids(identity.pid)
+        outer, inner = processes.pids(identity.pid)
         assert outer == identity.pid != inner
-        assert containers.name_of(identity.pid)
-    view = containers.View.of(members["launcher"].pid)
+        assert processes.name_of(identity.pid)
+    view = processes.View.of(members["launcher"].pid)
     assert view is not None
     assert view.inside(shipped.project / "outputs") == Path(INSIDE, "outputs")
     assert view.here(f"{INSIDE}/outputs") == shipped.project / "outputs"

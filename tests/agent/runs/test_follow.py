@@ -14,9 +14,9 @@ from typing import IO, Any
 import pytest
 
 from bs4_agent.errors import SpoolFull
+from bs4_agent.launch.start import launch
 from bs4_agent.runs import followed
 from bs4_agent.runs.follow import RunFollower
-from bs4_agent.runs.launch import launch
 from bs4_agent.runs.registry import Runs
 from bs4_agent.streams.registry import Streams
 from bs4_agent.streams.segments import SegmentStream

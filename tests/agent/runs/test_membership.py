@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from bs4_agent.identity import Identity, stat_fields
-from bs4_agent.runs.launch import launch
+from bs4_agent.launch.start import launch
 from bs4_agent.runs.membership import AttemptMembers, Membership
 from bs4_agent.scope import Scope
 from bs4_agent.telemetry.processes import Proc, ProcessTable, Snapshot

@@ -9,7 +9,7 @@ import signal
 import pytest
 
 from bs4_agent.errors import SpoolFull, UnknownRun
-from bs4_agent.runs.launch import launch
+from bs4_agent.launch.start import launch
 from tests.agent.runs.practice import Pod, components, ended, kill, tree, until
 
 

@@ -18,11 +18,11 @@ import pytest
 from bs4_agent.checkpoints.inventory import newest_resumable
 from bs4_agent.detect import around
 from bs4_agent.errors import RunExists
+from bs4_agent.launch.start import launch
 from bs4_agent.paths import Home
 from bs4_agent.runs.adopt import adopt, candidates
 from bs4_agent.runs.archive import archive_logs
 from bs4_agent.runs.follow import RunFollower
-from bs4_agent.runs.launch import launch
 from bs4_agent.runs.outcome import judge
 from bs4_agent.runs.registry import Runs
 from bs4_agent.runs.stop import StopRun

@@ -14,15 +14,15 @@ from typing import Any
 
 import pytest
 
-from bs4_agent import containers
 from bs4_agent.checkpoints.readers import readers
+from bs4_agent.containers import log as container_logs
+from bs4_agent.containers import processes
+from bs4_agent.containers.inside import MARK
+from bs4_agent.containers.log import ContainerLog
 from bs4_agent.errors import LaunchFailed, NotApplicable
 from bs4_agent.identity import Identity
-from bs4_agent.runs import container_log as container_logs
+from bs4_agent.launch.start import launch
 from bs4_agent.runs.adopt import Candidate, adopt, candidates
-from bs4_agent.runs.container_log import ContainerLog
-from bs4_agent.runs.inside import MARK
-from bs4_agent.runs.launch import launch
 from bs4_agent.runs.stop import StopRun
 from bs4_agent.streams.cursor import START
 from bs4_agent.trainers.base import LaunchSpec
@@ -105,7 +105,7 @@ def test_a_run_in_a_container_is_adopted_followed_and_stopped(boxed: Boxed) -> N
     assert candidate.spec.cwd == boxed.project
     assert candidate.inner not in (0, candidate.root.pid)
     run = adopt(boxed.runs, candidate)
-    assert (run.name, run.spec.container) == ("e", containers.name_of(candidate.root.pid))
+    assert (run.name, run.spec.container) == ("e", processes.name_of(candidate.root.pid))
     assert run.spec.env["VERL_FILE_LOGGER_PATH"] == str(boxed.project / "train/metrics.jsonl")
     layout = boxed.runs.trainer(run).layout(run.spec)
     assert layout.trainer_checkpoints == boxed.project / "train/ckpt/e"
@@ -139,7 +139,7 @@ def test_a_containers_root_is_not_the_agents_user(boxed: Boxed) -> None:
     boxed.by_hand(*WORDS)
     boxed.runs.scope = replace(boxed.runs.scope, uid=12345)
     (candidate,) = until(boxed.found, 60)
-    assert candidate.inner == containers.pids(candidate.root.pid)[1]
+    assert candidate.inner == processes.pids(candidate.root.pid)[1]
     with pytest.raises(NotApplicable, match=r"as another user \(uid 0\)"):
         adopt(boxed.runs, candidate)
 
@@ -183,7 +183,7 @@ def test_a_launch_into_a_container_and_its_resume(
     environment = Path(f"/proc/{found['launcher'].pid}/environ").read_bytes().split(b"\0")
     assert {b"NCCL_DEBUG=INFO", f"HF_HOME={INSIDE}/hf".encode()} <= set(environment)
     assert not any(word.startswith(b"HF_TOKEN=") for word in environment)
-    assert len(containers.pids(found["launcher"].pid)) == 2
+    assert len(processes.pids(found["launcher"].pid)) == 2
     assert boxed.found() == [], "it is ours and nobody's to adopt"
     boxed.until(lambda: boxed.step() >= 7 and boxed.whole() >= 5, 60)
     # The client's end is not the run's: Docker's daemon may be restarted.
@@ -239,7 +239,7 @@ def test_starts_that_cannot_be(
     with pytest.raises(LaunchFailed, match="No such container: other"):
         launch(boxed.runs, replace(spec(boxed), container="other"), key="k1")
     with pytest.raises(LaunchFailed, match="--container NAME"):
-        launch(boxed.runs, replace(spec(boxed), container=containers.UNNAMED), key="k2")
+        launch(boxed.runs, replace(spec(boxed), container=processes.UNNAMED), key="k2")
     with pytest.raises(LaunchFailed, match="--container NAME"):
         launch(boxed.runs, replace(spec(boxed), container="--privileged"), key="k3")
     outside = boxed.root / "outside"
@@ -322,7 +322,7 @@ def test_a_driver_that_prints_where_only_docker_keeps_it_is_followed_through_doc
     """
     monkeypatch.setattr(container_logs, "EVERY_S", 0.2)
     # there is no control group of Docker's here
-    monkeypatch.setattr(containers, "name_of", lambda pid: "trainer")
+    monkeypatch.setattr(processes, "name_of", lambda pid: "trainer")
     words = [
         *WORDS,
         "trainer.default_local_dir=/mnt/rl-project/train/ckpt/e",
@@ -333,9 +333,9 @@ def test_a_driver_that_prints_where_only_docker_keeps_it_is_followed_through_doc
         argv = [".venv/bin/python3", "-u", "-m", "verl.trainer.main_ppo", *words]
         boxed.box.start(argv, cwd=INSIDE, env=boxed.environment, stdout=printing, stderr=printing)
     (candidate,) = until(boxed.found, 60)
-    assert containers.first_of(candidate.root.pid) in (0, boxed.box.init)
+    assert processes.first_of(candidate.root.pid) in (0, boxed.box.init)
     # nsenter is its parent here, in Docker the first process is
-    monkeypatch.setattr(containers, "first_of", lambda pid: boxed.box.init)
+    monkeypatch.setattr(processes, "first_of", lambda pid: boxed.box.init)
     assert adopt(boxed.runs, candidate).name == "e"
     boxed.until(lambda: boxed.step("e") >= 3, 60)
     assert {r["at"]["stream"] for r in boxed.records("e")} == {"log/e/trainer"}

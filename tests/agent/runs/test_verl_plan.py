@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from bs4_agent.errors import BadRequest, Refused
+from bs4_agent.launch import plan as launch_plan
 from bs4_agent.paths import Home
-from bs4_agent.runs import launch_plan
 from bs4_agent.runs.records import spec_as_dict
 from bs4_agent.runs.registry import Runs
 from bs4_agent.scope import Scope

@@ -14,9 +14,9 @@ import pytest
 
 from bs4_agent.errors import Busy, NotApplicable, StepFailed
 from bs4_agent.identity import Identity
+from bs4_agent.launch.start import start_shim
 from bs4_agent.paths import Home
 from bs4_agent.runs.files import read_json
-from bs4_agent.runs.launch import start_shim
 from bs4_agent.runs.records import shim_holds
 from bs4_agent.setup.jobs import Jobs
 from bs4_agent.setup_log import numbers, open_setup_log

@@ -16,8 +16,8 @@ from bs4_agent.book import Book
 from bs4_agent.clock import boot_id
 from bs4_agent.errors import BadRequest, PlanExpired, Refused
 from bs4_agent.journal import Journal
+from bs4_agent.launch.environment import standing
 from bs4_agent.paths import Home
-from bs4_agent.runs.variables import standing
 from bs4_agent.setup.recipe import read
 from bs4_agent.setup.steps import STEPS
 from bs4_agent.setup.work import SetUps

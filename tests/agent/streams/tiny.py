@@ -14,9 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bs4_agent import handover
-from bs4_agent.attach import live
 from bs4_agent.identity import Identity
+from bs4_agent.lifecycle import handover
+from bs4_agent.lifecycle.attach import live
 from bs4_agent.paths import Home
 from bs4_agent.streams.logs import LogStream
 from bs4_agent.wire import Decoder, Frame, encode

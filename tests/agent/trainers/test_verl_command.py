@@ -9,7 +9,7 @@ import pytest
 
 from bs4_agent.detect import around
 from bs4_agent.errors import AgentError, NotApplicable
-from bs4_agent.runs import launching
+from bs4_agent.launch import validation
 from bs4_agent.trainers import registry, verl_settings
 from bs4_agent.trainers.base import LaunchSpec
 from bs4_agent.trainers.registry import recognise_tree
@@ -343,7 +343,7 @@ def test_examples_say_what_the_rules_ask_for(path: Path, tmp_path: Path) -> None
     assert known["trainer.max_ckpt_to_keep" if sft else "trainer.max_actor_ckpt_to_keep"] >= 2
     words = VERL.command(start)
     assert f"trainer.experiment_name={start.run}" in words or "trainer.experiment_name" in known
-    assert launching.environment(VERL.environment(start)) == VERL.environment(start)
+    assert validation.environment(VERL.environment(start)) == VERL.environment(start)
     # Hydra has one word for each key, and quotes around what it would not read.
     keys = [
         word.partition("=")[0].lstrip("+")

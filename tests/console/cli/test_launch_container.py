@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from bs4_agent.runs.launching import spec_of
+from bs4_agent.launch.validation import spec_of
 from bs4_agent.runs.records import spec_as_dict, spec_from_dict
 from bs4_console.cli import launch
 

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from bs4_agent.endpoint import connect
+from bs4_agent.channel.endpoint import connect
 from bs4_agent.wire import HEADER_LIMIT, PAYLOAD_LIMIT, Decoder, encode
 from bs4_console.errors import ChannelLost, ProtocolMismatch, RemoteError, UsageError
 from bs4_console.pods import channel as channel_module
 from bs4_console.pods.channel import Channel
+from tests.agent.channel.test_server import Agent
 from tests.agent.streams.tiny import TinyHome
-from tests.agent.test_server import Agent
 
 
 class SocketDuplex:

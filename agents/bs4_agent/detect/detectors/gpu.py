@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bs4_agent.credentials.forms import shown_command
 from bs4_agent.detect.facts import Facts, Finding, Holder, RunFacts, process_evidence
-from bs4_agent.keys import shown_command
 
 GIB = 1 << 30
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bs4_agent.credentials.forms import shown_command
 from bs4_agent.detect.detectors.words import found, quiet, told
 from bs4_agent.detect.facts import Facts, Finding, RunFacts, process_evidence
-from bs4_agent.keys import shown_command
 
 Found = Sequence[Finding]
 

@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+from bs4_agent.credentials.forms import shown_command
 from bs4_agent.detect.facts import Facts, Finding, GpuFacts, RunFacts
 from bs4_agent.detect.series import last, pace_s, series
-from bs4_agent.keys import shown_command
 from bs4_agent.states import Role, Severity
 
 _TRAINING = ("rank", "trainer")

@@ -8,9 +8,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bs4_agent.credentials.exposed import Exposed, exposures
 from bs4_agent.detect.detectors.words import GIB, found, live, number, quiet, setting, size, told
 from bs4_agent.detect.facts import Facts, Finding, RunFacts, file_evidence, process_evidence
-from bs4_agent.exposed import Exposed, exposures
 from bs4_agent.runs.model import Member
 
 Found = Sequence[Finding]

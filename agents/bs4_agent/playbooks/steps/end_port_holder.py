@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from bs4_agent.credentials.forms import shown_command
 from bs4_agent.errors import NotApplicable
-from bs4_agent.keys import shown_command
 from bs4_agent.playbooks.steps.leftovers import EndLeftovers
 from bs4_agent.playbooks.world import Context, Planned
 

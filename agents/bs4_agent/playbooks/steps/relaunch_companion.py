@@ -8,8 +8,8 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from bs4_agent.credentials.forms import shown_command
 from bs4_agent.errors import NotApplicable, PlanChanged
-from bs4_agent.keys import shown_command
 from bs4_agent.playbooks.world import Context, Planned
 
 

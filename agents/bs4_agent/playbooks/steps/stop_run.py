@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from bs4_agent.credentials.forms import shown_command
 from bs4_agent.errors import PlanChanged
-from bs4_agent.keys import shown_command
 from bs4_agent.playbooks.world import Context, Planned
 
 

@@ -1,0 +1,127 @@
+"""The agent's side of every console's channel: one unix socket, one thread a connection."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import threading
+from pathlib import Path
+
+from bs4_agent.channel.connection import Connection, Hello, Submit
+from bs4_agent.channel.endpoint import listen, peer_uid
+from bs4_agent.errors import AgentError
+from bs4_agent.streams.registry import Streams
+from bs4_agent.wire import encode
+from bs4_agent.workers import spawn
+
+#: Consoles at the same time; each may occupy 21 threads and some 5 MB while it does not read what
+#: it asked for.
+CONNECTIONS = 16
+#: Seconds to wait when the process has no descriptor left for another connection.
+EXHAUSTED_S = 0.2
+
+
+class TooManyConsoles(AgentError):
+    type = "too-many-consoles"
+
+
+class Server:
+    """Serves `streams` at `socket_path`.
+
+    `submit(action, who)` gives the fields of the reply (`action`, `state`) or raises AgentError; it
+    must not block. `hello()` gives the fields of the handshake's answer but for the protocol.
+    """
+
+    def __init__(self, socket_path: Path, streams: Streams, submit: Submit, hello: Hello) -> None:
+        self.path = socket_path
+        self._streams, self._submit, self._hello = streams, submit, hello
+        self._listener: socket.socket | None = None
+        self._inode = 0
+        self._stopping = threading.Event()
+        self._connections: dict[Connection, threading.Thread] = {}
+        self._lock = threading.Lock()
+
+    def bind(self) -> None:
+        """Listen, before anyone is told about it. SocketInUse when another agent does already."""
+        self._listener = listen(self.path)
+        self._inode = self.path.stat().st_ino
+
+    def serve_forever(self) -> None:
+        """Accept consoles until `stop`."""
+        if self._listener is None:
+            self.bind()
+        while (peer := self._accept()) is not None:
+            self._welcome(peer)
+
+    def stop(self) -> None:
+        """End every connection and wait for their threads; from any thread."""
+        self._stopping.set()
+        if self._listener is not None:
+            self._remove_socket()
+            try:
+                self._listener.shutdown(socket.SHUT_RDWR)  # wakes accept
+            except OSError:
+                pass  # stopped twice
+            self._listener.close()
+        with self._lock:
+            connections = dict(self._connections)
+        for connection in connections:
+            connection.close()
+        for thread in connections.values():
+            thread.join(5.0)
+
+    def _accept(self) -> socket.socket | None:
+        """The next console, or None after `stop`."""
+        while self._listener is not None and not self._stopping.is_set():
+            try:
+                return self._listener.accept()[0]
+            except OSError as error:
+                if self._stopping.is_set() or error.errno in (errno.EBADF, errno.EINVAL):
+                    return None
+                if error.errno not in (
+                    errno.EMFILE,
+                    errno.ENFILE,
+                    errno.ENOBUFS,
+                    errno.ENOMEM,
+                    errno.ECONNABORTED,
+                ):
+                    raise
+                self._stopping.wait(EXHAUSTED_S)
+        return None
+
+    def _welcome(self, peer: socket.socket) -> None:
+        if peer_uid(peer) != os.getuid():
+            peer.close()
+            return
+        connection = Connection(peer, self._streams, self._submit, self._hello)
+        with self._lock:
+            if len(self._connections) < CONNECTIONS and not self._stopping.is_set():
+                self._connections[connection] = spawn(lambda: self._serve(connection), "console")
+                return
+        _turn_away(peer)
+
+    def _serve(self, connection: Connection) -> None:
+        try:
+            connection.serve()
+        finally:
+            with self._lock:
+                self._connections.pop(connection, None)
+
+    def _remove_socket(self) -> None:
+        """Only ours: a successor may have bound the same path already."""
+        try:
+            if self.path.stat().st_ino == self._inode:
+                self.path.unlink()
+        except FileNotFoundError:
+            pass
+
+
+def _turn_away(peer: socket.socket) -> None:
+    error = TooManyConsoles(f"This agent serves {CONNECTIONS} consoles already; close one of them.")
+    peer.setblocking(False)
+    try:
+        peer.send(encode({"error": error.as_dict()}))
+    except OSError:
+        pass  # it did not even wait for that
+    peer.close()

@@ -1,0 +1,167 @@
+"""A merge as an action: its plan with a hash, its two steps, and going on with it after a kill
+-9.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+from bs4_agent.checkpoints.merging.merge import Asked, Merging, Prepared, again
+from bs4_agent.checkpoints.restoring.fetch import free_bytes
+from bs4_agent.playbooks.compiled import digest
+from bs4_agent.playbooks.plan import LIFETIME_S
+from bs4_agent.playbooks.runner import Recorder, StepRunner
+from bs4_agent.playbooks.world import Planned
+
+#: What stands where a playbook's id does: no playbook may be called so.
+NAME = "merge"
+Rest = Callable[[], AbstractContextManager[None]]
+
+
+@dataclass(frozen=True)
+class MergePlan:
+    prepared: Prepared
+    expires_m: float
+    attempt: int = 0
+
+    @property
+    def steps(self) -> list[Planned]:
+        one = self.prepared
+        lines = [" ".join(argv) for argv in one.commands]
+        what = (
+            f"Merge step {one.step} of {one.asked.run}: {len(one.files)} files, "
+            f"{one.bytes / 1e9:.2f} GB"
+        )
+        shown = {"cwd": str(one.cwd), "staging": str(one.staging)}
+        place = f"mv {one.staging}/model {one.target}"
+        return [
+            Planned("merge", what, "; ".join(lines), self._parameters(), [], shown),
+            Planned(
+                "place",
+                f"Put it into {one.target} when it is whole",
+                place,
+                {"target": str(one.target)},
+                [],
+                {"cwd": str(one.cwd)},
+            ),
+        ]
+
+    def _parameters(self) -> dict[str, Any]:
+        one = self.prepared
+        return {
+            "asked": one.asked.body(),
+            "step": one.step,
+            "source": str(one.source),
+            "target": str(one.target),
+            "inside": one.inside,
+            "commands": [list(argv) for argv in one.commands],
+            "cwd": str(one.cwd),
+            "files": {k: list(v) for k, v in one.files.items()},
+        }
+
+    @property
+    def hash(self) -> str:
+        return digest({"merge": self._parameters()})
+
+    def as_dict(self) -> dict[str, Any]:
+        one = self.prepared
+        return {
+            "playbook": NAME,
+            "title": f"Merge step {one.step} of {one.asked.run} into {one.target}",
+            "danger": "none",
+            "typed_name": False,
+            "run": one.asked.run,
+            "attempt": 0,
+            "resume": one.step,
+            **self._parameters(),
+            "bytes": one.bytes,
+            "needed": one.needed,
+            "free": free_bytes(one.staging),
+            "notes": list(one.notes),
+            "steps": [step.as_dict() for step in self.steps],
+            "verify": {},
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> MergePlan:
+        return cls(again(data), 0.0)
+
+
+def make(merging: Merging, asked: Asked) -> MergePlan:
+    """What a merge would do now; the errors of `Merging.find`."""
+    return MergePlan(merging.find(asked), time.monotonic() + LIFETIME_S)
+
+
+@dataclass(frozen=True)
+class MergeContext:
+    merging: Merging
+    prepared: Prepared
+    action: str
+
+
+class Merge:
+    def done(self, context: MergeContext, planned: Planned) -> bool:
+        return context.merging.merged(context.prepared, context.action)
+
+    def check(self, context: MergeContext, planned: Planned) -> Sequence[Mapping[str, Any]]:
+        return []  # the worker looks, while it holds the step
+
+    def act(
+        self,
+        context: MergeContext,
+        planned: Planned,
+        targets: Sequence[Mapping[str, Any]],
+        say: Callable[[str], None],
+    ) -> str:
+        return context.merging.merge(context.prepared, context.action, say)
+
+
+class Place:
+    def done(self, context: MergeContext, planned: Planned) -> bool:
+        return context.merging.placed(context.prepared, context.action)
+
+    def check(self, context: MergeContext, planned: Planned) -> Sequence[Mapping[str, Any]]:
+        return [{"path": str(context.prepared.target)}]
+
+    def act(
+        self,
+        context: MergeContext,
+        planned: Planned,
+        targets: Sequence[Mapping[str, Any]],
+        say: Callable[[str], None],
+    ) -> str:
+        return context.merging.place(context.prepared, context.action)
+
+
+STEPS: Mapping[str, Any] = {"merge": Merge(), "place": Place()}
+
+
+class MergeRunner(StepRunner):
+    def __init__(
+        self, merging: Merging, record: Recorder, key: str, plan: MergePlan, rest: Rest
+    ) -> None:
+        context = MergeContext(merging, plan.prepared, key)
+        super().__init__(
+            record, key, plan.prepared.asked.run, plan.steps, rest, kinds=STEPS, context=context
+        )
+        self._merging, self._plan = merging, plan
+
+    def _verify(self) -> bool:
+        one = self._plan.prepared
+        whole = self._merging.placed(one, self._key)
+        detail = (
+            f"step {one.step} is merged into {one.target}"
+            if whole
+            else f"{one.target} is not there any more"
+        )
+        self._event(
+            "done" if whole else "failed",
+            sync=True,
+            detail=detail,
+            result={"step": one.step, "target": str(one.target)},
+        )
+        return whole

@@ -1,0 +1,384 @@
+"""Merging a step's shards into a Hugging Face directory: what would be run, from where, to where;
+and each of the two things that do it.
+
+The merger is the trainer's own, run beside the target by `worker.py` under a shim. What it
+has written is put in its place by one rename, once it is whole.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from bs4_agent.checkpoints.merging import worker
+from bs4_agent.checkpoints.merging.check import lacking
+from bs4_agent.checkpoints.remote import process
+from bs4_agent.checkpoints.restoring import fetch
+from bs4_agent.checkpoints.sets import StepSet, complete_sets, step_sets, verify
+from bs4_agent.errors import BadRequest, NotApplicable, PlanChanged, Refused, StepFailed
+from bs4_agent.launch.environment import standing
+from bs4_agent.paths import Home, safe_name
+from bs4_agent.probes import merge_adapter
+from bs4_agent.runs.files import read_json, write_json
+from bs4_agent.runs.model import Run
+from bs4_agent.runs.registry import Runs
+from bs4_agent.runs.trash import rename
+from bs4_agent.setup.jobs import Jobs
+from bs4_agent.telemetry.memory import MemoryMeter
+from bs4_agent.trainers import verl_merger, verl_needs
+
+_WORKER = "bs4_agent.checkpoints.merging.worker"
+#: How the names of step directories begin.
+_STEPS = ("global_step_", "step_")
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One merge as it is asked for. `step` None: the newest whole one. `target` "":
+    `merged/global_step_N` in the run's directory; a relative one counts from the run's cwd.
+    """
+
+    run: str
+    step: int | None = None
+    target: str = ""
+
+    @classmethod
+    def read(cls, body: Mapping[str, Any]) -> Asked:
+        """From an action's body. BadRequest says what is wrong with it."""
+        step, target = body.get("step"), body.get("target") or ""
+        if step is not None and (not isinstance(step, int) or isinstance(step, bool) or step < 0):
+            raise BadRequest(f"{step!r} is no step to merge; give a number.")
+        if not isinstance(target, str) or "\0" in target:
+            raise BadRequest("`target` is the path of a directory that is not there yet.")
+        return cls(safe_name(str(body.get("run") or ""), "run"), step, target)
+
+    def body(self) -> dict[str, Any]:
+        return {"run": self.run, "step": self.step, "target": self.target}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """What would be done. `files`: what is read, as it is now. `bytes`: of the ranks' files, which
+    is at most what the model will have (a merge writes bfloat16). `needed`: on the disk while it
+    goes on.
+    """
+
+    asked: Asked
+    step: int
+    source: Path
+    target: Path
+    commands: Sequence[Sequence[str]]
+    cwd: Path
+    inside: bool
+    files: Mapping[str, Sequence[int]]
+    bytes: int
+    needed: int
+    notes: Sequence[str]
+
+    @property
+    def staging(self) -> Path:
+        return staging_of(self.target)
+
+    def order(self) -> dict[str, Any]:
+        """What the worker is told, but for the action's key."""
+        return {
+            "run": self.asked.run,
+            "step": self.step,
+            "source": str(self.source),
+            "target": str(self.target),
+            "staging": str(self.staging),
+            "commands": [list(argv) for argv in self.commands],
+            "cwd": str(self.cwd),
+            "inside": self.inside,
+            "files": {name: list(value) for name, value in self.files.items()},
+        }
+
+
+def staging_of(target: Path) -> Path:
+    """Beside the target, on its filesystem."""
+    return target.with_name(f".{target.name}.merging")
+
+
+class Merging:
+    """`jobs` runs the merger, so that it goes on while the agent is replaced or killed. `memory`:
+    (used, total) bytes of the host.
+    """
+
+    def __init__(
+        self,
+        home: Home,
+        runs: Runs,
+        jobs: Jobs,
+        memory: Callable[[], tuple[int, int]] | None = None,
+    ) -> None:
+        self._home, self._runs, self._jobs = home, runs, jobs
+        self._memory = memory or MemoryMeter().used_and_total
+
+    def find(self, asked: Asked) -> Prepared:
+        """What a merge would do now. Nothing is written.
+
+        NotApplicable: no such step, no merger, nothing to merge. Refused: the step is torn, the
+        target is there or is in the way of something, the disk or the memory is too small.
+        """
+        run = self._runs.get(asked.run)
+        if not self._runs.trainer(run).merges:
+            raise NotApplicable(
+                f"{asked.run} is a run of {run.spec.trainer}, which writes whole weights "
+                "itself; only verl's steps are merged."
+            )
+        if run.spec.container:
+            raise NotApplicable(
+                f"{asked.run} runs in the container {run.spec.container}, which alone has its "
+                f"verl; merge it there: `docker exec {run.spec.container} python3 -m "
+                "verl.model_merger merge --backend fsdp --local_dir STEP/actor --target_dir DIR`."
+            )
+        one = self._chosen(run, asked)
+        source = one.parts["model" if "model" in one.parts else "actor"].path.resolve()
+        target = self._target(run, asked, one)
+        merger = verl_merger.find(run.spec)
+        if merger is None:
+            raise NotApplicable(
+                f"The verl of {asked.run} is older than its merger, and {run.spec.cwd} has "
+                "no scripts/model_merger.py; check it out there."
+            )
+        files = worker.stamp(source)
+        shards = sum(size for name, (size, _) in files.items() if "/" not in name)
+        _refuse_unmergeable(source, shards)
+        staging = staging_of(target)
+        inside, adapter = merger.form == "inside", source / "lora_adapter"
+        lora = adapter.is_dir() and not inside  # releases that write inside know no adapters
+        first = staging / (worker.BASE if lora else worker.MODEL)
+        commands = [merger.argv(staging / worker.INPUT if inside else source, first)]
+        if lora:
+            _refuse_alpha(adapter)
+            words = [
+                "--base",
+                str(first),
+                "--adapter",
+                str(adapter),
+                "--target",
+                str(staging / worker.MODEL),
+            ]
+            commands.append(
+                [
+                    verl_needs.interpreter(run.spec, absolute=True),
+                    "-B",
+                    merge_adapter.__file__,
+                    *words,
+                ]
+            )
+        needed = shards * (2 if lora else 1)
+        notes = self._refuse_small(run, one, target, shards, needed)
+        # What is confirmed is this step, also when the run has saved a newer one by then.
+        asked = replace(asked, step=one.step)
+        return Prepared(
+            asked=asked,
+            step=one.step,
+            source=source,
+            target=target,
+            commands=commands,
+            cwd=merger.cwd,
+            inside=inside,
+            files=files,
+            bytes=shards,
+            needed=needed,
+            notes=notes,
+        )
+
+    def _chosen(self, run: Run, asked: Asked) -> StepSet:
+        sets = step_sets(self._runs.trainer(run), run.spec)
+        if asked.step is None:
+            newest = next((one for one in complete_sets(sets) if not verify(one)), None)
+            if newest is None:
+                raise NotApplicable(
+                    f"{asked.run} has no complete checkpoint to merge; `bs4-console "
+                    "checkpoints list` says what they lack."
+                )
+            return newest
+        found = next((one for one in sets if one.step == asked.step), None)
+        if found is None:
+            known = ", ".join(str(one.step) for one in complete_sets(sets)[:8]) or "none"
+            raise NotApplicable(f"{asked.run} has no step {asked.step}; complete are: {known}.")
+        if why := verify(found):
+            raise Refused(
+                f"Step {asked.step} of {asked.run} is torn ({why}) and is not merged; take "
+                "another one with --step."
+            )
+        return found
+
+    def _target(self, run: Run, asked: Asked, one: StepSet) -> Path:
+        layout = self._runs.trainer(run).layout(run.spec)
+        if asked.target.startswith("~"):
+            raise BadRequest("Give --target as an absolute path, or relative to the run's cwd.")
+        named = (
+            run.spec.cwd / asked.target
+            if asked.target
+            else layout.run_dir / "merged" / f"global_step_{one.step}"
+        )
+        target = Path(os.path.normpath(named))
+        if os.path.lexists(target):
+            raise Refused(
+                f"{target} is there already, and is left as it is; name another directory "
+                "with --target."
+            )
+        parent = next(path for path in target.parents if path.exists())
+        # Below a link of the way another directory would be meant than the one that is shown.
+        target = parent.resolve() / target.relative_to(parent)
+        root = layout.trainer_checkpoints.resolve()
+        if root in target.parents and target.relative_to(root).parts[0].startswith(_STEPS):
+            raise Refused(
+                f"{target} lies among the checkpoints, where a trainer deletes what it does "
+                "not need; name another --target."
+            )
+        if not parent.is_dir() or not os.access(parent, os.W_OK):
+            raise Refused(
+                f"Nothing can be written to {parent}; name another directory with --target."
+            )
+        return target
+
+    def _refuse_small(
+        self, run: Run, one: StepSet, target: Path, shards: int, needed: int
+    ) -> list[str]:
+        """Notes; Refused where the disk or the host's memory cannot take it."""
+        free = fetch.free_bytes(staging_of(target))
+        reserve = one.bytes if run.live else 0
+        if needed + reserve + fetch.MARGIN > free:
+            beside = (
+                f", beside {_gb(reserve)} for the next checkpoint of the run" if reserve else ""
+            )
+            raise Refused(
+                f"The disk of {target} has {_gb(free)} free, and the merge needs up to "
+                f"{_gb(needed)}{beside}. Free space there, or name another disk with --target."
+            )
+        used, total = self._memory()
+        left = total - used
+        if left < shards:
+            raise Refused(
+                f"The merger holds the whole model in the host's memory, up to {_gb(shards)}, and "
+                f"{_gb(left)} are left; when it is used up the kernel ends processes of the run "
+                "too. Merge when nothing trains, or on another machine."
+            )
+        if left < 2 * shards:
+            return [
+                (
+                    f"{_gb(left)} of the host's memory are left, and the merger needs up to "
+                    f"{_gb(2 * shards)} while it puts shards together."
+                )
+            ]
+        return []
+
+    def merged(self, prepared: Prepared, key: str) -> bool:
+        """Whether it lies verified beside the target, or in its place, by this very action."""
+        return any(
+            (read_json(place / worker.RECEIPT) or {}).get("key") == key
+            for place in (_beside(prepared), prepared.target)
+        )
+
+    def merge(self, prepared: Prepared, key: str, say: Say) -> str:
+        """Runs the merger to its end. StepFailed, PlanChanged, Busy with what the worker has to
+        say.
+        """
+        orders = self._home.state / "merges"
+        orders.mkdir(mode=0o700, exist_ok=True)
+        order, answer = orders / f"{key}.json", orders / f"{key}.answer.json"
+        spec = self._runs.get(prepared.asked.run).spec
+        environment = {**standing(self._home, spec.cwd), **spec.env}
+        write_json(order, {**prepared.order(), "key": key, "environment": environment})
+        argv = process.own(_WORKER, str(order), str(answer))
+        try:
+            self._jobs.run(key, argv, self._home.root, {"BS4_HOME": str(self._home.root)}, say)
+        except StepFailed as failure:
+            told = (read_json(answer) or {}).get("error") or {}
+            kind = PlanChanged if told.get("type") == PlanChanged.type else StepFailed
+            # Its command line is the agent's own and long; how it ended is what counts.
+            how = failure.message.rpartition(" ended with ")[2]
+            raise kind(
+                str(told.get("message") or f"The program that merges ended with {how} Merge again.")
+            ) from failure
+        done = read_json(answer) or {}
+        return f"{done.get('files', 0)} files, {_gb(done.get('bytes', 0))}, verified"
+
+    def placed(self, prepared: Prepared, key: str) -> bool:
+        return (read_json(prepared.target / worker.RECEIPT) or {}).get(
+            "key"
+        ) == key and not prepared.staging.exists()
+
+    def place(self, prepared: Prepared, key: str) -> str:
+        """One rename. PlanChanged when something is there by now."""
+        model, target = _beside(prepared), prepared.target
+        if (read_json(target / worker.RECEIPT) or {}).get("key") != key:
+            if os.path.lexists(target):
+                raise PlanChanged(
+                    f"{target} is there by now; the merged model waits in {model}. Move it "
+                    "where you want it."
+                )
+            if why := lacking(model):
+                raise StepFailed(
+                    f"{model} is not whole any more ({why}) and was not put in its place; "
+                    "merge again."
+                )
+            rename(model, target)
+        # our own mark, and what an adapter was merged into
+        shutil.rmtree(prepared.staging, ignore_errors=True)
+        return f"{target} is a Hugging Face directory"
+
+
+def again(body: Mapping[str, Any]) -> Prepared:
+    """A plan's, after a restart of the agent."""
+    return Prepared(
+        asked=Asked.read(body["asked"]),
+        step=body["step"],
+        source=Path(body["source"]),
+        target=Path(body["target"]),
+        commands=body["commands"],
+        cwd=Path(body["cwd"]),
+        inside=body["inside"],
+        files=body["files"],
+        bytes=body["bytes"],
+        needed=body["needed"],
+        notes=body["notes"],
+    )
+
+
+def _beside(prepared: Prepared) -> Path:
+    return prepared.staging / worker.MODEL
+
+
+def _refuse_unmergeable(source: Path, shards: int) -> None:
+    if (source / "dist_ckpt").is_dir():
+        raise NotApplicable(
+            f"{source} is Megatron's; merge it by hand with `python -m verl.model_merger "
+            "merge --backend megatron ...`."
+        )
+    if not shards:
+        raise NotApplicable(
+            f"{source} holds no model_world_size_* files: it is a Hugging Face directory "
+            "already, copy it as it is."
+        )
+    if not (source / "huggingface" / "config.json").exists():
+        raise NotApplicable(
+            f"{source} has no huggingface/config.json, without which verl cannot merge it; "
+            "copy the base model's there."
+        )
+
+
+def _refuse_alpha(adapter: Path) -> None:
+    """verl's merger writes lora_alpha 0 into the adapters that it makes: merged, such a one changes
+    nothing.
+    """
+    config = read_json(adapter / "adapter_config.json") or {}
+    if not config.get("lora_alpha"):
+        raise Refused(
+            f"{adapter}/adapter_config.json says lora_alpha {config.get('lora_alpha')}, so "
+            "nothing would be merged; set it first."
+        )
+
+
+def _gb(size: float) -> str:
+    return f"{size / 1e9:.2f} GB"

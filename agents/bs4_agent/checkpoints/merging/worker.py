@@ -1,0 +1,231 @@
+"""The program that merges: it holds the step, runs the trainer's own merger beside the target, and
+looks at what came out.
+
+A process of its own under a shim, so that it outlives the agent and the console. Its standard
+output is the log. What it has to say goes into the answer file: `{"bytes", "files"}`, or `{"error":
+{"type", "message"}}`.
+
+    python -m bs4_agent.checkpoints.merging.worker ORDER ANSWER
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bs4_agent.checkpoints import holds
+from bs4_agent.checkpoints.inventory import size_of
+from bs4_agent.checkpoints.merging.check import lacking
+from bs4_agent.errors import AgentError, Busy, PlanChanged, StepFailed
+from bs4_agent.paths import Home
+from bs4_agent.runs.files import read_json, write_json
+
+FAILED = 1
+#: In the staging directory: whose it is; locked while somebody writes there.
+OWNER = "owner.json"
+#: In the staging directory: what is put in its place, what an adapter is merged into, and a
+#: stand-in for the checkpoint where verl's merger writes into what it reads.
+MODEL, BASE, INPUT = "model", "base", "input"
+#: In the merged directory: where it comes from.
+RECEIPT = "bs4-merge.json"
+#: Seconds between two lines about how much is written.
+_SAY_S = 2.0
+
+
+def main(arguments: Sequence[str]) -> int:
+    order, answer = read_json(Path(arguments[0])), Path(arguments[1])
+    os.nice(10)  # a run that trains on this machine comes first
+    signal.signal(signal.SIGTERM, _stopped)
+    try:
+        if order is None:
+            raise StepFailed(f"{arguments[0]} is not there; make a new plan.")
+        told = _merge(Home.from_environment(), order)
+    except (AgentError, OSError) as error:
+        failure = _failure(error)
+        write_json(answer, {"error": failure})
+        print(failure["message"], flush=True)  # noqa: T201  (standard output is this program's log)
+        return FAILED
+    write_json(answer, told)
+    return 0
+
+
+def _merge(home: Home, order: Mapping[str, Any]) -> dict[str, Any]:
+    staging, source = Path(order["staging"]), Path(order["source"])
+    staging.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not (staging / OWNER).exists() and any(staging.iterdir()):
+        raise Busy(
+            f"{staging} holds what no merge of ours has put there; move it aside, then merge again."
+        )
+    owner = os.open(staging / OWNER, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Busy(f"Another merge writes to {staging}; wait for it to end.") from None
+        with holds.hold(home, order["run"], order["step"], f"merge into {order['target']}"):
+            _clear(staging)
+            os.pwrite(owner, json.dumps({"key": order["key"]}).encode(), 0)
+            try:
+                return _done(order, staging, source, owner)
+            except (AgentError, OSError):
+                # Our own half of a model: it takes the disk that the run needs, and making it again
+                # takes nothing but time.
+                shutil.rmtree(staging)
+                raise
+    finally:
+        os.close(owner)
+
+
+def _done(order: Mapping[str, Any], staging: Path, source: Path, owner: int) -> dict[str, Any]:
+    _refuse_changed(order, source)
+    if order["inside"]:
+        _stand_in(source, staging / INPUT)
+    for number, argv in enumerate(order["commands"], 1):
+        _run(argv, order, owner, f"{number} of {len(order['commands'])}")
+    _refuse_changed(order, source)
+    model = staging / MODEL
+    if order["inside"]:
+        (staging / INPUT / "huggingface").rename(model)
+    if not model.is_dir():
+        raise StepFailed(
+            f"The merger ended well and wrote nothing to {model}; look at its output with "
+            "`pods setup POD --log`."
+        )
+    if why := lacking(model):
+        raise StepFailed(
+            f"What the merger wrote is not whole ({why}) and was not put in its place; look "
+            "at its output."
+        )
+    receipt = {
+        "run": order["run"],
+        "step": order["step"],
+        "from": str(source),
+        "commands": order["commands"],
+        "key": order["key"],
+    }
+    write_json(model / RECEIPT, receipt)
+    _sync(model)
+    files = [path for path in model.rglob("*") if path.is_file()]
+    size = sum(path.stat().st_size for path in files)
+    print(f"{len(files)} files, {size / 1e9:.2f} GB: verified", flush=True)  # noqa: T201
+    return {"bytes": size, "files": len(files)}
+
+
+def stamp(source: Path) -> dict[str, list[int]]:
+    """Name -> [bytes, mtime in ns] of the files that a merge reads: a checkpoint is never written
+    twice.
+    """
+    entries = [*source.glob("model_world_size_*_rank_*.pt"), *source.glob("lora_adapter/*")]
+    return {
+        str(p.relative_to(source)): [p.stat().st_size, p.stat().st_mtime_ns]
+        for p in sorted(entries)
+    }
+
+
+def _refuse_changed(order: Mapping[str, Any], source: Path) -> None:
+    try:
+        now = stamp(source)
+    except FileNotFoundError:
+        now = {}
+    if now != order["files"]:
+        raise PlanChanged(
+            f"Step {order['step']} of {order['run']} is not there any more as it was "
+            "planned; make a new plan."
+        )
+
+
+def _run(argv: Sequence[str], order: Mapping[str, Any], owner: int, which: str) -> None:
+    print(f"$ {shlex.join(argv)}", flush=True)  # noqa: T201
+    # No GPU: a context on one would take memory from whoever trains there.
+    own = {
+        **os.environ,
+        **order["environment"],
+        "CUDA_VISIBLE_DEVICES": "",
+        "PYTHONUNBUFFERED": "1",
+    }
+    # It holds the lock with us: where only we are killed, nobody else may write there while it
+    # still does.
+    with subprocess.Popen(
+        argv, cwd=order["cwd"], env=own, stdin=subprocess.DEVNULL, pass_fds=(owner,)
+    ) as merger:
+        try:
+            code = _waited(merger, Path(order["staging"]), which)
+        except BaseException:
+            merger.kill()
+            raise
+    if code != 0:
+        how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        hint = " (the host's memory may have been too small)" if code == -9 else ""
+        raise StepFailed(
+            f"`{shlex.join(argv)[:200]}` {how}{hint}; its last words stand above, in `pods "
+            "setup POD --log`."
+        )
+
+
+def _waited(merger: subprocess.Popen[bytes], staging: Path, which: str) -> int:
+    """Its exit code; meanwhile a line about how much is written."""
+    said = 0
+    while True:
+        try:
+            return merger.wait(_SAY_S)
+        except subprocess.TimeoutExpired:
+            written, _ = size_of(staging)
+            if written != said:
+                said = written
+                print(f"command {which}: {written / 1e9:.2f} GB written", flush=True)  # noqa: T201
+
+
+def _stopped(number: int, frame: object) -> None:
+    raise StepFailed(
+        "The merge was stopped, and what it had written is gone; merge again when you want it."
+    )
+
+
+def _stand_in(source: Path, place: Path) -> None:
+    """What the merger of 0.2 may write into: links to the ranks' files, and copies of the small
+    ones.
+    """
+    place.mkdir()
+    for path in source.glob("model_world_size_*_rank_*.pt"):
+        (place / path.name).symlink_to(path)
+    shutil.copytree(source / "huggingface", place / "huggingface")
+
+
+def _clear(staging: Path) -> None:
+    """What an earlier try of ours has left; the directory bears our mark and is locked by us."""
+    for path in staging.iterdir():
+        if path.name in (MODEL, BASE, INPUT):
+            shutil.rmtree(path)
+
+
+def _sync(directory: Path) -> None:
+    """On the disk before it is shown under its name."""
+    for path in [*directory.rglob("*"), directory]:
+        fd = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+def _failure(error: AgentError | OSError) -> dict[str, str]:
+    if isinstance(error, AgentError):
+        return error.as_dict()
+    message = (
+        f"{error.filename or 'A file'} of the pod cannot be used: {error.strerror}; put that "
+        "right, then merge again."
+    )
+    return {"type": "step-failed", "message": message}
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

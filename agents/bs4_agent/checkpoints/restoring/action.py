@@ -1,0 +1,303 @@
+"""A restore as an action: its plan with a hash, carried out by the runner of playbooks, and gone on
+with after a kill -9.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+from bs4_agent.checkpoints.restoring import place
+from bs4_agent.checkpoints.restoring.restore import Asked, Prepared, Restoring
+from bs4_agent.clock import boot_id
+from bs4_agent.errors import AgentError, PlanChanged, PlanExpired, Refused
+from bs4_agent.ledger import ActionView, Ledger
+from bs4_agent.playbooks.compiled import digest
+from bs4_agent.playbooks.plan import LIFETIME_S
+from bs4_agent.playbooks.runner import Recorder, StepRunner
+from bs4_agent.playbooks.world import Planned
+from bs4_agent.runs.registry import Runs
+
+#: What stands where a playbook's id does: no playbook may be called so.
+NAME = "restore"
+Rest = Callable[[], AbstractContextManager[None]]
+
+
+@dataclass(frozen=True)
+class RestorePlan:
+    """`identity`: of the manifest, which names every file with its size and hash. `shown`: what a
+    person reads beside the steps.
+    """
+
+    asked: Asked
+    step: int
+    identity: str
+    steps: Sequence[Planned]
+    shown: Mapping[str, Any]
+
+    @property
+    def hash(self) -> str:
+        steps = [
+            {"kind": s.kind, "parameters": s.parameters, "targets": list(s.targets)}
+            for s in self.steps
+        ]
+        return digest(
+            {
+                "restore": self.asked.body(),
+                "step": self.step,
+                "identity": self.identity,
+                "steps": steps,
+            }
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "playbook": NAME,
+            "title": f"Restore step {self.step} of {self.asked.run} from {self.asked.source}",
+            "danger": "move" if self.steps[1].parameters["aside"] else "none",
+            "typed_name": False,
+            "run": self.asked.run,
+            "attempt": 0,
+            "resume": self.step,
+            "asked": self.asked.body(),
+            "identity": self.identity,
+            "steps": [step.as_dict() for step in self.steps],
+            "verify": {},
+            **self.shown,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> RestorePlan:
+        shown = {
+            name: data[name] for name in ("skipped", "notes", "bytes", "missing", "free", "launch")
+        }
+        steps = [Planned.from_dict(step) for step in data["steps"]]
+        return cls(Asked.read(data["asked"]), data["resume"], data["identity"], steps, shown)
+
+
+def make(restoring: Restoring, runs: Runs, asked: Asked) -> RestorePlan:
+    """What a restore would do now. NotApplicable: no such step; Refused: the run lives, the disk is
+    full.
+    """
+    runs.poll()
+    restoring.refuse_live(asked.run)
+    prepared = restoring.find(asked)
+    step, spec = prepared.found.step, prepared.spec
+    trainer = runs.trainer(spec)
+    here = restoring.here(prepared)
+    missing, free = restoring.missing(prepared)
+    restoring.refuse_full(prepared)
+    fetched = "only its config is fetched" if missing else "nothing is fetched"
+    notes = (
+        [f"Step {step} is complete here already, so {fetched} and nothing is moved."]
+        if here
+        else []
+    )
+    if newer := place.above(trainer, spec, step):
+        notes.append(
+            f"Step {newer[-1]} is complete here and newer: a launch resumes that one unless "
+            f"it is given --resume {step}."
+        )
+    if prepared.found.launch is None:
+        notes.append(
+            "How the run was started is not in the store: further arguments and variables "
+            "have to be given again."
+        )
+    elif left_out := prepared.found.launch.left_out:
+        notes.append(f"Of how the run was started the store does not have {'; '.join(left_out)}.")
+    shown = {
+        "skipped": [list(one) for one in prepared.skipped],
+        "notes": notes,
+        "bytes": prepared.found.bytes,
+        "missing": missing,
+        "free": free,
+        "launch": prepared.launch,
+    }
+    return RestorePlan(
+        asked, step, prepared.found.identity, planned(prepared, missing, here=here), shown
+    )
+
+
+def planned(prepared: Prepared, missing: int, *, here: bool) -> list[Planned]:
+    """The two steps of every restore."""
+    found, where = prepared.found, prepared.where
+    clashing = [] if here else place.clashing(where)
+    size = f"{len(found.files)} files, {found.bytes / 1e9:.2f} GB" + (
+        f", of which {missing / 1e9:.2f} GB are missing here" if missing else ""
+    )
+    names = {"step": found.step, "identity": found.identity, "asked": prepared.asked.body()}
+    bring = Planned(
+        "fetch",
+        f"Fetch step {found.step} of {found.run}: {size}",
+        f"fetch {prepared.asked.source} -> {where.staging}",
+        names,
+        [],
+        {"staging": str(where.staging), "bytes": found.bytes, "missing": missing},
+    )
+    finals = [str(one.final) for one in where.directories]
+    parameters = {**names, "directories": finals, "aside": [str(path) for path in clashing]}
+    moving = "".join(f"mv {path} <trash>/; " for path in clashing)
+    title = f"Put it where {prepared.spec.trainer} looks for it"
+    title += (
+        f"; {len(clashing)} that lie there incomplete go to the run's trash" if clashing else ""
+    )
+    command = moving + "; ".join(f"mv {one.staged} {one.final}" for one in where.directories)
+    return [bring, Planned("place", title, command, parameters, [], {"directories": finals})]
+
+
+@dataclass(frozen=True)
+class RestoreContext:
+    restoring: Restoring
+    action: str
+
+    def prepared(self, planned: Planned) -> Prepared:
+        return self.restoring.again(
+            Asked.read(planned.parameters["asked"]), planned.parameters["identity"]
+        )
+
+
+class Fetch:
+    def done(self, context: RestoreContext, planned: Planned) -> bool:
+        prepared = context.prepared(planned)
+        return context.restoring.placed(prepared) or context.restoring.fetched(prepared)
+
+    def check(self, context: RestoreContext, planned: Planned) -> Sequence[Mapping[str, Any]]:
+        context.restoring.refuse_live(planned.parameters["asked"]["run"])
+        return []
+
+    def act(
+        self,
+        context: RestoreContext,
+        planned: Planned,
+        targets: Sequence[Mapping[str, Any]],
+        say: Callable[[str], None],
+    ) -> str:
+        return context.restoring.fetch(context.prepared(planned), context.action, say)
+
+
+class Put:
+    def done(self, context: RestoreContext, planned: Planned) -> bool:
+        prepared = context.prepared(planned)
+        return context.restoring.placed(prepared) and context.restoring.enrolled(prepared)
+
+    def check(self, context: RestoreContext, planned: Planned) -> Sequence[Mapping[str, Any]]:
+        prepared = context.prepared(planned)
+        found = [str(path) for path in place.in_the_way(prepared.where)]
+        if more := sorted(set(found) - set(planned.parameters["aside"])):
+            raise PlanChanged(
+                f"{more[0]} is there by now, and was not when the plan was made; nothing was "
+                "moved. Make a new plan."
+            )
+        return [{"path": path} for path in found]
+
+    def act(
+        self,
+        context: RestoreContext,
+        planned: Planned,
+        targets: Sequence[Mapping[str, Any]],
+        say: Callable[[str], None],
+    ) -> str:
+        return context.restoring.put(context.prepared(planned), context.action)
+
+
+STEPS: Mapping[str, Any] = {"fetch": Fetch(), "place": Put()}
+
+
+class RestoreRunner(StepRunner):
+    def __init__(
+        self, restoring: Restoring, record: Recorder, key: str, plan: RestorePlan, rest: Rest
+    ) -> None:
+        super().__init__(
+            record,
+            key,
+            plan.asked.run,
+            plan.steps,
+            rest,
+            kinds=STEPS,
+            context=RestoreContext(restoring, key),
+        )
+        self._restoring, self._plan = restoring, plan
+
+    def _verify(self) -> bool:
+        prepared = self._restoring.again(self._plan.asked, self._plan.identity)
+        whole = self._restoring.placed(prepared)
+        detail = (
+            f"step {self._plan.step} is complete here"
+            if whole
+            else f"step {self._plan.step} is not complete here any more"
+        )
+        result = {"restored": whole, "step": self._plan.step, "launch": self._plan.shown["launch"]}
+        self._event("done" if whole else "failed", sync=True, detail=detail, result=result)
+        return whole
+
+
+class Restores:
+    """Restores as actions.Actions sees them: it accepts, holds and starts threads; here is what is
+    done then.
+    """
+
+    def __init__(self, restoring: Restoring, runs: Runs, record: Recorder, ledger: Ledger) -> None:
+        self.restoring, self._runs, self._record, self._ledger = restoring, runs, record, ledger
+
+    def plan(self, key: str, asked: Asked) -> None:
+        """Journals the plan, or why there is none."""
+        try:
+            plan = make(self.restoring, self._runs, asked)
+        except AgentError as error:
+            self._record(
+                "plan",
+                action=key,
+                playbook=NAME,
+                run=asked.run,
+                plan_hash="",
+                refused=error.message,
+            )
+            self._record(
+                "action",
+                action=key,
+                run=asked.run,
+                event="failed",
+                detail=error.message,
+                result={"error": error.type},
+            )
+            return
+        self._record(
+            "plan",
+            action=key,
+            playbook=NAME,
+            run=asked.run,
+            attempt=0,
+            plan_hash=plan.hash,
+            expires_m=time.monotonic() + LIFETIME_S,
+            expires_t=time.time() + LIFETIME_S,
+            plan=plan.as_dict(),
+        )
+        self._record(
+            "action", action=key, run=asked.run, event="done", result={"plan_hash": plan.hash}
+        )
+
+    def confirmed(self, body: Mapping[str, Any]) -> RestorePlan:
+        """The plan with the body's hash; Refused, PlanExpired say why not."""
+        view = self._ledger.plans.get(str(body.get("plan_hash")))
+        if view is None or view.refused or view.playbook != NAME:
+            raise Refused(
+                "No plan of a restore has that hash; make one with `checkpoints restore "
+                "--plan` and confirm that."
+            )
+        if view.boot != boot_id() or time.monotonic() > view.expires_m:
+            raise PlanExpired(
+                "The plan is older than 15 minutes (or the pod was rebooted since); make a "
+                "new plan."
+            )
+        return RestorePlan.from_dict(view.plan)
+
+    def carry_out(
+        self, key: str, plan: RestorePlan, rest: Rest, before: ActionView | None = None
+    ) -> None:
+        """`rest`: the boundary between two steps. It raises Cancelled when the restore is to end
+        there.
+        """
+        RestoreRunner(self.restoring, self._record, key, plan, rest).run(before)

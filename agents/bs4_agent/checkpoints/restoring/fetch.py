@@ -1,0 +1,200 @@
+"""Bring one step from a store into a staging directory: only what is missing there, every file
+verified, nothing put in its place yet.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from bs4_agent.checkpoints.remote.errors import StoreDamaged
+from bs4_agent.checkpoints.remote.store import Store
+from bs4_agent.checkpoints.restoring.source import RemoteFile
+from bs4_agent.errors import StepFailed
+from bs4_agent.runs.files import sync_directory, write_json
+
+_CHUNK = 4 * 1024 * 1024
+#: In the staging directory, once every file of it was read back and has the hash that it must have.
+VERIFIED = "verified.json"
+#: Left free on the disk beside what is fetched: a file system that is full to the last byte stops
+#: the agent and the run's logs.
+MARGIN = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Target:
+    """One file: where it is staged, and where it belongs and may lie already (`present`), from an
+    earlier restore or a torn step.
+    """
+
+    file: RemoteFile
+    staged: Path
+    present: Path | None = None
+
+
+Say = Callable[[int, int, int, int], None]
+"""Told (files done, files in all, bytes done, bytes in all)."""
+
+
+def fetch(
+    store: Store,
+    targets: Iterable[Target],
+    staging: Path,
+    identity: str,
+    say: Say = lambda *_: None,
+) -> int:
+    """All of `targets` below `staging`, verified; the bytes that had to be fetched.
+
+    Raises the store's errors, StoreDamaged (a file is not what its manifest says), StepFailed (the
+    disk is full).
+    """
+    wanted = list(targets)
+    try:
+        there = [_there(target) for target in wanted]
+        _refuse_full(
+            staging,
+            sum(target.file.size for target, has in zip(wanted, there, strict=True) if not has),
+        )
+        total = sum(target.file.size for target in wanted)
+        got = fetched = 0
+        for number, (target, has) in enumerate(zip(wanted, there, strict=True), 1):
+            if not has:
+                _download(store, target)
+                fetched += target.file.size
+            got += target.file.size
+            say(number, len(wanted), got, total)
+        for directory in {target.staged.parent for target in wanted}:
+            sync_directory(directory)
+        write_json(
+            staging / VERIFIED,
+            {"identity": identity, "files": receipt(targets=wanted, staging=staging)},
+        )
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise StepFailed(
+                f"The disk of {staging} is full; what was fetched stays. Free space there, "
+                "then restore again."
+            ) from error
+        raise
+    return fetched
+
+
+def receipt(targets: Iterable[Target], staging: Path) -> dict[str, list[int]]:
+    """Size and time of each file, by which it is known again without reading it."""
+    found = {}
+    for target in targets:
+        status = target.staged.stat()
+        found[str(target.staged.relative_to(staging))] = [status.st_size, status.st_mtime_ns]
+    return found
+
+
+def unchanged(staging: Path, record: Mapping[str, object]) -> str:
+    """Why a staging directory is not what its receipt says any more; "" when it is."""
+    files = record.get("files")
+    for name, kept in files.items() if isinstance(files, dict) else ():
+        try:
+            status = (staging / name).stat()
+        except FileNotFoundError:
+            continue  # placed already; whoever places looks there
+        if [status.st_size, status.st_mtime_ns] != kept:
+            return f"{staging / name} has changed since it was verified"
+    return "" if isinstance(files, dict) else f"{staging / VERIFIED} is no receipt"
+
+
+def missing_bytes(targets: Iterable[Target]) -> int:
+    """What a fetch would have to bring, by sizes alone: nothing is read."""
+    return sum(
+        target.file.size
+        for target in targets
+        if not (sized(target.staged, target.file) or sized(target.present, target.file))
+    )
+
+
+def free_bytes(staging: Path) -> int:
+    """On the disk where `staging` is or will be."""
+    place = next(path for path in (staging, *staging.parents) if path.exists())
+    found = os.statvfs(place)
+    return found.f_bavail * found.f_frsize
+
+
+def _refuse_full(staging: Path, needed: int) -> None:
+    free = free_bytes(staging)
+    if needed and needed + MARGIN > free:
+        raise StepFailed(
+            f"The disk of {staging} has {free / 1e9:.2f} GB free and {needed / 1e9:.2f} GB are to "
+            "be fetched; nothing was fetched. Free space there, or give another --output-dir."
+        )
+
+
+def _there(target: Target) -> bool:
+    """In the staging directory with the right content; a file that lies elsewhere on this disk with
+    the right content is linked there.
+    """
+    if sized(target.staged, target.file) and _same(target.staged, target.file):
+        return True
+    target.staged.unlink(missing_ok=True)
+    target.staged.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    if (
+        target.present is None
+        or not sized(target.present, target.file)
+        or not _same(target.present, target.file)
+    ):
+        return False
+    try:
+        os.link(target.present, target.staged)
+    except OSError:
+        return False  # another disk, or one without links: it is fetched
+    return True
+
+
+def sized(path: Path | None, file: RemoteFile) -> bool:
+    """Whether a file of this size is there, and no link."""
+    try:
+        return path is not None and not path.is_symlink() and path.stat().st_size == file.size
+    except OSError:
+        return False
+
+
+def _same(path: Path, file: RemoteFile) -> bool:
+    """Whether the bytes are those of the manifest; where no hash is known nothing proves it, so it
+    is fetched again.
+    """
+    if file.sha1 is None:
+        return False
+    sha1, sha256 = hashes(path)
+    return sha1 == file.sha1 and file.sha256 in (None, sha256)
+
+
+def hashes(path: Path) -> tuple[str, str]:
+    """(SHA-1, SHA-256), hex. SHA-1 is what B2 keeps; it is no protection against somebody, only
+    against damage.
+    """
+    one, two = hashlib.sha1(usedforsecurity=False), hashlib.sha256()
+    with path.open("rb") as handle:
+        while block := handle.read(_CHUNK):
+            one.update(block)
+            two.update(block)
+    return one.hexdigest(), two.hexdigest()
+
+
+def _download(store: Store, target: Target) -> None:
+    file = target.file
+    store.download(file.name, target.staged)
+    size = target.staged.stat().st_size
+    sha1, sha256 = hashes(target.staged)
+    if size == file.size and file.sha1 in (None, sha1) and file.sha256 in (None, sha256):
+        with target.staged.open("rb") as handle:
+            os.fsync(handle.fileno())
+        # b2sdk gives it the time of its upload, by which it would be what a run has left behind:
+        # the first to be freed again.
+        os.utime(target.staged)
+        return
+    target.staged.unlink()
+    raise StoreDamaged(
+        f"{file.name} has {size} bytes or content that its manifest does not name; restore "
+        "an older step with --step."
+    )

@@ -1,0 +1,199 @@
+"""Where a restored step belongs under the trainer that will resume it, and putting it there: one
+rename a directory, no overwriting.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from bs4_agent.checkpoints.restoring.fetch import Target, sized
+from bs4_agent.checkpoints.restoring.source import RemoteSet
+from bs4_agent.checkpoints.sets import StepSet, step_sets, verify
+from bs4_agent.errors import PlanChanged, Refused
+from bs4_agent.paths import storage
+from bs4_agent.runs.files import sync_directory
+from bs4_agent.runs.trash import rename
+from bs4_agent.trainers.base import LaunchSpec, Trainer
+
+#: Optional parts go first and the trainer's own last: while any of it is missing nobody can take
+#: the step for whole.
+_ORDER = ("weights", "broadcast", "orchestrator", "trainer")
+#: Below the staging directory: what belongs to no part.
+_BESIDE = "beside"
+
+
+@dataclass(frozen=True)
+class Directory:
+    """One step directory that the set fills: `staged` becomes `final` by one rename."""
+
+    staged: Path
+    final: Path
+
+
+@dataclass(frozen=True)
+class Placement:
+    """All of a set under one run: `directories` in the order in which they are put, `targets` its
+    files, `beside` where what belongs to no part goes, `configs` among it: where each of the set's
+    goes.
+    """
+
+    staging: Path
+    directories: Sequence[Directory]
+    targets: Sequence[Target]
+    beside: Path
+    configs: Mapping[str, Path]
+
+    @property
+    def extra(self) -> Sequence[Target]:
+        """Those of `targets` that go to `beside`."""
+        return [
+            target for target in self.targets if self.staging / _BESIDE in target.staged.parents
+        ]
+
+
+def placement(trainer: Trainer, spec: LaunchSpec, found: RemoteSet) -> Placement:
+    """Where everything of `found` goes. Refused when a part has no place under this generation, or
+    lies on another filesystem.
+    """
+    base, name = storage(spec.output_dir, spec.run), f"step_{found.step}"
+    staging, beside = base / "restore" / f"{name}-{found.identity[:12]}", base / "restored" / name
+    places = _places(trainer, spec)
+    roots: dict[Path, Path] = {}
+    targets = []
+    # One by itself lies where a person looks for it; several keep their places to each other, by
+    # which they include each other.
+    names = found.configs
+    configs = {path: beside / (Path(path).name if len(names) == 1 else path) for path in names}
+    for file in found.files:
+        part, inside = _part_of(found, file.path)
+        if part is None or file.path in configs:
+            below = configs.get(file.path, beside / file.path).relative_to(beside)
+            targets.append(Target(file, staging / _BESIDE / below, beside / below))
+            continue
+        if part not in places:
+            raise Refused(
+                f"{spec.trainer} keeps no {part} part, which step {found.step} of "
+                f"{found.run} has; restore it with its own trainer."
+            )
+        root, sub = places[part]
+        _refuse_other_disk(root, base)
+        tree = roots.setdefault(root, staging / f"tree-{len(roots)}")
+        below = Path(f"step_{found.step}", *PurePosixPath(sub).parts, *inside.parts)
+        targets.append(Target(file, tree / below, root / below))
+    order = sorted(
+        roots,
+        key=lambda root: max(_turn(part) for part, (where, _) in places.items() if where == root),
+    )
+    return Placement(
+        staging,
+        [Directory(roots[root] / name, root / name) for root in order],
+        targets,
+        beside,
+        configs,
+    )
+
+
+def local(trainer: Trainer, spec: LaunchSpec, step: int) -> StepSet | None:
+    """The step as it lies here, when it is whole, content and all."""
+    return next(
+        (
+            one
+            for one in step_sets(trainer, spec)
+            if one.step == step and one.complete and not verify(one)
+        ),
+        None,
+    )
+
+
+def in_the_way(where: Placement) -> list[Path]:
+    """What lies where the set is to be put, and has not come from it: empty directories too, as a
+    trainer sees them.
+    """
+    return [
+        one.final
+        for one in where.directories
+        if os.path.lexists(one.final) and os.path.lexists(one.staged)
+    ]
+
+
+def clashing(where: Placement) -> list[Path]:
+    """As `in_the_way`, before anything is fetched."""
+    return [one.final for one in where.directories if os.path.lexists(one.final)]
+
+
+def put(where: Placement, aside: Callable[[Path], Path]) -> list[Path]:
+    """Rename each directory to its place; what is in the way goes `aside` first. Again after a
+    kill: only what is not there yet.
+
+    PlanChanged when a directory is neither staged nor in its place.
+    """
+    placed = []
+    for one in where.directories:
+        if not os.path.lexists(one.staged):
+            if not one.final.is_dir():
+                raise PlanChanged(f"{one.final} has gone since it was restored; restore it again.")
+            continue
+        if os.path.lexists(one.final):
+            aside(one.final)
+        one.final.parent.mkdir(parents=True, exist_ok=True)
+        rename(one.staged.resolve(), one.final.parent.resolve() / one.final.name)
+        placed.append(one.final)
+    return placed
+
+
+def put_beside(where: Placement) -> None:
+    """The config, and what else belongs to no part, beside the run's trash and archive: a person's
+    own config is never touched.
+    """
+    for target in where.extra:
+        if target.present is not None and target.staged.exists():
+            target.present.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.replace(target.staged, target.present)
+            sync_directory(target.present.parent)
+
+
+def beside(where: Placement) -> bool:
+    """Whether all of that is there, by sizes."""
+    return all(sized(target.present, target.file) for target in where.extra)
+
+
+def above(trainer: Trainer, spec: LaunchSpec, step: int) -> list[int]:
+    """Steps that are complete here and newer: a launch that is not told otherwise resumes those."""
+    return [one.step for one in step_sets(trainer, spec) if one.complete and one.step > step]
+
+
+def _places(trainer: Trainer, spec: LaunchSpec) -> Mapping[str, tuple[Path, str]]:
+    """Part -> (root, what is below `root/step_N`), those included that a resume does not need."""
+    layout = trainer.layout(spec)
+    places = {"broadcast": (layout.broadcasts, "")}
+    if layout.weights is not None:
+        places["weights"] = (layout.weights, "")
+    return places | {rule.name: (rule.root, rule.sub) for rule in trainer.parts(spec)}
+
+
+def _turn(part: str) -> int:
+    return _ORDER.index(part) if part in _ORDER else len(_ORDER)
+
+
+def _part_of(found: RemoteSet, path: str) -> tuple[str | None, PurePosixPath]:
+    """(the part that a file belongs to, its path inside it)."""
+    whole = PurePosixPath(path)
+    for part, directory in sorted(found.parts.items(), key=lambda item: -len(item[1])):
+        if PurePosixPath(directory) in whole.parents:
+            return part, whole.relative_to(directory)
+    return None, whole
+
+
+def _refuse_other_disk(root: Path, base: Path) -> None:
+    """One rename must be able to put it there."""
+    here, there = (
+        next(path for path in (one, *one.parents) if path.exists()) for one in (root, base)
+    )
+    if here.stat().st_dev != there.stat().st_dev:
+        raise Refused(
+            f"{root} is on another filesystem than {base}, so nothing can be put there in "
+            "one rename; give another --output-dir."
+        )

@@ -1,0 +1,460 @@
+"""Restoring a step from an object store: what would be brought, from where, to where; and each of
+the three things that do it.
+
+The store is asked by `worker.py`, a program of its own: the agent neither speaks TLS nor
+holds the store's key.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bs4_agent.checkpoints.remote import process
+from bs4_agent.checkpoints.remote.launched import Launched
+from bs4_agent.checkpoints.remote.layout import Place
+from bs4_agent.checkpoints.restoring import fetch as restore_fetch
+from bs4_agent.checkpoints.restoring import place as restore_place
+from bs4_agent.checkpoints.restoring.fetch import VERIFIED, Target
+from bs4_agent.checkpoints.restoring.place import Placement
+from bs4_agent.checkpoints.restoring.source import Found, RemoteSet, kept_config
+from bs4_agent.checkpoints.tracking import with_tracking
+from bs4_agent.errors import BadRequest, NotApplicable, PlanChanged, Refused, StepFailed
+from bs4_agent.ids import ulid
+from bs4_agent.launch import validation
+from bs4_agent.paths import Home, safe_name
+from bs4_agent.runs import trash
+from bs4_agent.runs.files import read_json, write_json
+from bs4_agent.runs.places import refuse_beside
+from bs4_agent.runs.registry import Runs
+from bs4_agent.setup.jobs import Jobs
+from bs4_agent.trainers import registry
+from bs4_agent.trainers.base import LaunchSpec
+
+#: Seconds for a listing of a whole run: B2 lists 10,000 names a call.
+FIND_S = 120.0
+#: How often a fetch is begun when its worker was killed or the store did not answer, and seconds
+#: between two times.
+TRIES, PAUSE_S = 3, 5.0
+_WORKER = "bs4_agent.checkpoints.restoring.worker"
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """One restore as it is asked for. `step` None: the newest whole one. `trainer`, `config` "": as
+    the manifest says, and the config that was saved with it. Relative paths count as in a launch.
+    """
+
+    run: str
+    source: Place
+    step: int | None = None
+    trainer: str = ""
+    cwd: str = ""
+    output_dir: str = "outputs"
+    config: str = ""
+
+    @classmethod
+    def read(cls, body: Mapping[str, Any]) -> Asked:
+        """From an action's body. BadRequest says what is wrong with it."""
+        step = body.get("step")
+        if step is not None and (not isinstance(step, int) or isinstance(step, bool) or step < 0):
+            raise BadRequest(f"{step!r} is no step to restore; give a number.")
+        return cls(
+            run=safe_name(str(body.get("run") or ""), "run"),
+            source=Place.parse(str(body.get("from") or "")),
+            step=step,
+            trainer=str(body.get("trainer") or ""),
+            cwd=str(body.get("cwd") or ""),
+            output_dir=str(body.get("output_dir") or "outputs"),
+            config=str(body.get("config") or ""),
+        )
+
+    def body(self) -> dict[str, Any]:
+        return {
+            "run": self.run,
+            "from": str(self.source),
+            "step": self.step,
+            "trainer": self.trainer,
+            "cwd": self.cwd,
+            "output_dir": self.output_dir,
+            "config": self.config,
+        }
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A step that was found, and where all of it goes. `spec` is what a launch would start, its W&B
+    ids included.
+    """
+
+    asked: Asked
+    spec: LaunchSpec
+    found: RemoteSet
+    where: Placement
+    skipped: Sequence[tuple[int, str]]
+
+    @property
+    def launch(self) -> dict[str, Any]:
+        """The launch that continues it, as an action's body: W&B's ids it has from the run.
+        `recorded`: whether the store knows how the run was started; otherwise it is by its config
+        alone.
+        """
+        recorded = self.found.launch or Launched()
+        return {
+            "run": self.spec.run,
+            "trainer": self.spec.trainer,
+            "config": str(self.spec.config),
+            "cwd": str(self.spec.cwd),
+            "output_dir": str(self.spec.output_dir),
+            "resume": self.found.step,
+            "recorded": self.found.launch is not None,
+            "overrides": list(recorded.words(lambda path: self.where.configs[path])),
+            "env": dict(recorded.env),
+            "component": recorded.component,
+            "processes": recorded.processes,
+        }
+
+
+class Restoring:
+    """`jobs` runs the fetch, so that it goes on while the agent is replaced or killed."""
+
+    def __init__(self, home: Home, runs: Runs, jobs: Jobs) -> None:
+        self._home, self._runs, self._jobs = home, runs, jobs
+
+    def find(self, asked: Asked) -> Prepared:
+        """What `asked` would restore now. Nothing but our own notes is written.
+
+        NotApplicable when the store has no step that can be restored; the store's errors; Refused
+        as `place.placement`.
+        """
+        found = self._ask_store(asked)
+        told = "; ".join(
+            f"step {step}: {why}" if step >= 0 else why for step, why in found.skipped[:8]
+        )
+        if found.chosen is None:
+            what = f"step {asked.step}" if asked.step is not None else "any step that is whole"
+            raise NotApplicable(
+                f"{asked.source} does not hold {what} of "
+                f"{asked.run}{f' ({told})' if told else ''}; nothing was restored and nothing is "
+                "started afresh. Look with `bs4-console checkpoints remote`, or name another "
+                "place with --from."
+            )
+        write_json(self._notes(asked.run) / f"{found.chosen.identity}.json", found.chosen.as_dict())
+        return self._prepared(asked, found.chosen, found.skipped)
+
+    def again(self, asked: Asked, identity: str) -> Prepared:
+        """What `find` has found, without asking the store: after a restart of the agent."""
+        data = read_json(self._notes(asked.run) / f"{identity}.json")
+        if data is None:
+            raise PlanChanged(
+                f"What was found of {asked.run} is not on this pod any more; make a new plan."
+            )
+        return self._prepared(asked, RemoteSet.from_dict(data), ())
+
+    def of(self, parameters: Mapping[str, Any]) -> Prepared:
+        """What a planned step names by `asked` and `identity`."""
+        return self.again(Asked.read(parameters["asked"]), parameters["identity"])
+
+    def described(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """What a restore of `body` would bring, as data: `playbooks.world.World.remote_step`."""
+        prepared = self.find(Asked.read(body))
+        aside = (
+            []
+            if self.here(prepared)
+            else [str(path) for path in restore_place.clashing(prepared.where)]
+        )
+        return {
+            "step": prepared.found.step,
+            "identity": prepared.found.identity,
+            "asked": prepared.asked.body(),
+            "aside": aside,
+            "finals": [str(one.final) for one in prepared.where.directories],
+            "bytes": prepared.found.bytes,
+            "missing": self.missing(prepared)[0],
+            "skipped": [list(one) for one in prepared.skipped],
+        }
+
+    def missing(self, prepared: Prepared) -> tuple[int, int]:
+        """(bytes that would be fetched, bytes that are free there)."""
+        return restore_fetch.missing_bytes(self._wanted(prepared)), restore_fetch.free_bytes(
+            prepared.where.staging
+        )
+
+    def refuse_full(self, prepared: Prepared) -> None:
+        """Before anything is fetched, by sizes."""
+        missing, free = self.missing(prepared)
+        if missing and missing + restore_fetch.MARGIN > free:
+            raise Refused(
+                f"The disk of {prepared.where.staging} has {free / 1e9:.2f} GB free, and "
+                f"{missing / 1e9:.2f} GB of step {prepared.found.step} are missing here. Free "
+                "space there, or give another --output-dir."
+            )
+
+    def fetched(self, prepared: Prepared) -> bool:
+        """Whether all of it that is wanted lies verified in the staging directory or in its
+        place.
+        """
+        staging = prepared.where.staging
+        record = read_json(staging / VERIFIED)
+        if (
+            record is None
+            or record.get("identity") != prepared.found.identity
+            or restore_fetch.unchanged(staging, record)
+        ):
+            return False
+        wanted = self._wanted(prepared)
+        if not all(
+            target.staged.exists() or restore_fetch.sized(target.present, target.file)
+            for target in wanted
+        ):
+            return False  # what was verified has gone since
+        return {str(target.staged.relative_to(staging)) for target in wanted} <= set(
+            record["files"]
+        )
+
+    def _wanted(self, prepared: Prepared) -> Sequence[Target]:
+        """What has to come: of a step that is whole here only what lies beside it."""
+        return prepared.where.extra if self.here(prepared) else prepared.where.targets
+
+    def fetch(self, prepared: Prepared, key: str, say: Say) -> str:
+        """Everything that is missing, verified, into the staging directory. The store's errors;
+        StepFailed.
+        """
+        where, found = prepared.where, prepared.found
+        prepared.spec.output_dir.mkdir(parents=True, exist_ok=True)
+        where.staging.mkdir(mode=0o700, parents=True, exist_ok=True)
+        request = self._notes(prepared.asked.run) / f"{found.identity}.fetch.json"
+        targets = [
+            [
+                one.file.path,
+                one.file.name,
+                one.file.size,
+                one.file.sha1,
+                one.file.sha256,
+                str(one.staged),
+                None if one.present is None else str(one.present),
+            ]
+            for one in self._wanted(prepared)
+        ]
+        order = {
+            "from": str(prepared.asked.source),
+            "identity": found.identity,
+            "staging": str(where.staging),
+            "targets": targets,
+        }
+        write_json(request, order)
+        for number in range(1, TRIES + 1):
+            answer = request.with_name(f"{found.identity}.{key}.{number}.answer.json")
+            argv = process.command(self._home, _WORKER, "fetch", str(request), str(answer))
+            try:
+                self._jobs.run(key, argv, self._home.root, {"BS4_HOME": str(self._home.root)}, say)
+            except StepFailed as failure:
+                told = (read_json(answer) or {}).get("error") or {}
+                if number == TRIES or not told.get("passing", not told):
+                    raise StepFailed(str(told.get("message") or failure.message)) from failure
+                say(f"{told.get('message') or failure.message} It is tried again.")
+                time.sleep(PAUSE_S * number)
+            else:
+                got = int((read_json(answer) or {}).get("fetched", 0))
+                return (
+                    f"{len(targets)} files verified, {got / 1e9:.2f} GB of "
+                    f"{found.bytes / 1e9:.2f} GB had to be fetched"
+                )
+        raise AssertionError("the last try returns or raises")
+
+    def here(self, prepared: Prepared) -> bool:
+        """Whether the step is whole where the trainer looks, and nothing of it waits in the staging
+        directory.
+        """
+        found = restore_place.local(
+            self._runs.trainer(prepared.spec), prepared.spec, prepared.found.step
+        )
+        return found is not None and not any(
+            one.staged.exists() for one in prepared.where.directories
+        )
+
+    def placed(self, prepared: Prepared) -> bool:
+        """The same, and the config that a launch continues it with is beside it."""
+        return self.here(prepared) and restore_place.beside(prepared.where)
+
+    def put(self, prepared: Prepared, key: str) -> str:
+        """Into its place. PlanChanged, Refused; StepFailed when it is not whole there
+        afterwards.
+        """
+        where, spec, step = prepared.where, prepared.spec, prepared.found.step
+        trainer = self._runs.trainer(spec)
+        self.refuse_live(spec.run)
+        refuse_beside(self._runs, spec)
+        if self.placed(prepared):
+            self.enrol(prepared)
+            return f"step {step} is complete here"
+        record = read_json(where.staging / VERIFIED)
+        if record is None or (changed := restore_fetch.unchanged(where.staging, record)):
+            raise PlanChanged(
+                f"{changed if record is not None else where.staging} is not what was "
+                "verified; restore it again."
+            )
+        if restore_place.in_the_way(where) and restore_place.local(trainer, spec, step) is not None:
+            raise PlanChanged(
+                f"Step {step} of {spec.run} is complete here by now, and is left as it is; "
+                f"launch with --resume {step}."
+            )
+        self.enrol(prepared)
+        # First the config: from the last rename on the step counts as complete, and whoever resumes
+        # it needs all of it.
+        restore_place.put_beside(where)
+        done = restore_place.put(
+            where,
+            lambda path: trash.trash(self._runs, spec.run, path, stamp_as=key, everything=True),
+        )
+        if not self.placed(prepared):
+            raise StepFailed(
+                f"Step {step} was put in its place and is not complete there; `bs4-console "
+                "checkpoints list` says what it lacks. Restore an older one with --step."
+            )
+        shutil.rmtree(where.staging, ignore_errors=True)  # our own receipt and empty directories
+        return (
+            f"{len(done)} director{'y' if len(done) == 1 else 'ies'} put in place; step {step} "
+            "is complete here"
+        )
+
+    def enrol(self, prepared: Prepared) -> None:
+        """Make the run known with the W&B ids that it had, which the next launch continues; a run
+        that has attempts keeps its own.
+        """
+        known = next((run for run in self._runs.all() if run.name == prepared.spec.run), None)
+        if known is None or not known.attempts:
+            self._runs.register(prepared.spec)
+
+    def enrolled(self, prepared: Prepared) -> bool:
+        known = next((run for run in self._runs.all() if run.name == prepared.spec.run), None)
+        return known is not None and (bool(known.attempts) or known.spec == prepared.spec)
+
+    def refuse_live(self, name: str) -> None:
+        run = next((one for one in self._runs.all() if one.name == name), None)
+        if run is not None and (run.live or self._runs.leftovers(name)):
+            raise Refused(
+                f"{name} is running, and may write where it would be restored; stop it first."
+            )
+
+    def refuse_taken(self, spec: LaunchSpec) -> None:
+        """A name that is another run's is not given a second meaning."""
+        run = next((one for one in self._runs.all() if one.name == spec.run), None)
+        if (
+            run is not None
+            and run.attempts
+            and (run.spec.trainer, run.spec.output_dir) != (spec.trainer, spec.output_dir)
+        ):
+            raise Refused(
+                f"The name {spec.run} is taken here: by {run.spec.trainer} in "
+                f"{run.spec.output_dir}. Restore with --output-dir {run.spec.output_dir}."
+            )
+
+    def _ask_store(self, asked: Asked) -> Found:
+        notes = self._notes(asked.run)
+        answer = notes / f"found-{ulid()}.json"
+        step = [] if asked.step is None else [str(asked.step)]
+        argv = process.command(
+            self._home, _WORKER, "find", str(asked.source), asked.run, str(answer), *step
+        )
+        environment = {"BS4_HOME": str(self._home.root)}
+        try:
+            done = subprocess.run(
+                argv,
+                env=_with(environment),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                timeout=FIND_S,
+                check=False,
+            )
+            told = read_json(answer)
+        except subprocess.TimeoutExpired:
+            raise StepFailed(
+                f"{asked.source} was not listed within {FIND_S:.0f} s; try again."
+            ) from None
+        finally:
+            answer.unlink(missing_ok=True)
+        if told is None:
+            last = done.stdout.decode("utf-8", "replace").strip().splitlines()[-1:] or [
+                "it said nothing"
+            ]
+            raise StepFailed(
+                f"The program that asks {asked.source} ended with exit code {done.returncode}: "
+                f"{last[0][:300]}. Try again."
+            )
+        if (error := told.get("error")) is not None:
+            raise StepFailed(str(error["message"]))
+        return Found.from_dict(told)
+
+    def _prepared(
+        self, asked: Asked, found: RemoteSet, skipped: Sequence[tuple[int, str]]
+    ) -> Prepared:
+        notes = self._notes(asked.run)
+        spec = self._spec(asked, found, lambda path: kept_config(notes, found, path))
+        self.refuse_taken(spec)
+        trainer = self._runs.trainer(spec)
+        lacking = [
+            rule.name
+            for rule in trainer.parts(spec)
+            if rule.required and rule.name not in found.parts
+        ]
+        if lacking:
+            raise NotApplicable(
+                f"Step {found.step} of {asked.run} at {asked.source} has no "
+                f"{' and no '.join(lacking)} part, and {spec.trainer} cannot resume without (it "
+                f"has: {', '.join(found.parts)}). Restore another step with --step, or name "
+                "another place with --from."
+            )
+        where = restore_place.placement(trainer, spec, found)
+        if not asked.config and found.config:
+            spec = dataclasses.replace(spec, config=where.configs[found.config])
+        launch = found.launch or Launched()
+        words = launch.words(lambda path: where.configs[path])
+        # What stands behind the recorded ones are W&B's ids, which were given by what the config
+        # itself says.
+        spec = dataclasses.replace(spec, overrides=(*words, *spec.overrides[len(words) :]))
+        return Prepared(asked, spec, found, where, skipped)
+
+    def _spec(self, asked: Asked, found: RemoteSet, place: Callable[[str], Path]) -> LaunchSpec:
+        """What a launch would start, with the configs that lie where `place` says."""
+        trainer = asked.trainer or found.trainer
+        if trainer not in registry.ids():
+            raise BadRequest(
+                f"{asked.source} does not say which trainer wrote {asked.run}; say it with "
+                "--trainer."
+            )
+        config = asked.config or (str(place(found.config)) if found.config else "")
+        body: dict[str, Any] = {
+            "run": asked.run,
+            "trainer": trainer,
+            "cwd": asked.cwd,
+            "output_dir": asked.output_dir,
+            "config": config,
+        }
+        if (launch := found.launch) is not None:
+            body |= {
+                "overrides": launch.words(place),
+                "env": launch.env,
+                "component": launch.component,
+                "processes": launch.processes,
+            }
+        return with_tracking(validation.spec_of(body), found.wandb)
+
+    def _notes(self, run: str) -> Path:
+        place = self._home.root / "restore" / safe_name(run, "run")
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return place
+
+
+def _with(environment: Mapping[str, str]) -> dict[str, str]:
+    return {**os.environ, **environment}

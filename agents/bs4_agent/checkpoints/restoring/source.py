@@ -1,0 +1,261 @@
+"""Which step of a run a new pod can start from: what a store holds, judged by the newest pointer,
+the manifests and one listing.
+
+Runs in a process of its own (`worker.py`): the agent speaks no TLS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bs4_agent.checkpoints.remote import manifest as manifests
+from bs4_agent.checkpoints.remote import seeds
+from bs4_agent.checkpoints.remote.errors import StoreDamaged
+from bs4_agent.checkpoints.remote.launched import CONFIGS, Launched
+from bs4_agent.checkpoints.remote.layout import Layout, Place
+from bs4_agent.checkpoints.remote.manifest import Manifest
+from bs4_agent.checkpoints.remote.pointer import Pointer
+from bs4_agent.checkpoints.remote.steps import RemoteStep, look
+from bs4_agent.checkpoints.remote.store import Store
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """`path` relative to the output directory that it came from, `name` whole, as the store has it.
+    `sha1` None: the store has none for it (a large file of another program), so only its size can
+    be compared.
+    """
+
+    path: str
+    name: str
+    size: int
+    sha1: str | None
+    sha256: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemoteSet:
+    """One step that can be restored. `parts`, `config`, `wandb`, `launch` as in a manifest.
+    `identity`: SHA-256 of the manifest's bytes, of the listing where another program wrote it.
+    """
+
+    step: int
+    run: str
+    trainer: str
+    files: Sequence[RemoteFile]
+    parts: Mapping[str, str]
+    identity: str
+    config: str = ""
+    wandb: Mapping[str, str] = field(default_factory=dict)
+    created_t: float = 0.0
+    launch: Launched | None = None
+
+    @property
+    def bytes(self) -> int:
+        return sum(file.size for file in self.files)
+
+    @property
+    def configs(self) -> list[str]:
+        """The files that the run was started with: its config first, then those that its launch
+        names and those that they include.
+        """
+        more = [
+            file.path
+            for file in self.files
+            if file.path.startswith(f"{CONFIGS}/") and file.path != self.config
+        ]
+        return ([self.config] if self.config else []) + more
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "step": self.step,
+            "run": self.run,
+            "trainer": self.trainer,
+            "files": [
+                [file.path, file.name, file.size, file.sha1, file.sha256] for file in self.files
+            ],
+            "parts": dict(self.parts),
+            "identity": self.identity,
+            "config": self.config,
+            "wandb": dict(self.wandb),
+            "created_t": self.created_t,
+            "launch": None if self.launch is None else self.launch.as_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> RemoteSet:
+        return cls(
+            step=data["step"],
+            run=data["run"],
+            trainer=data["trainer"],
+            files=[RemoteFile(*row) for row in data["files"]],
+            parts=data["parts"],
+            identity=data["identity"],
+            config=data["config"],
+            wandb=data["wandb"],
+            created_t=data["created_t"],
+            launch=None
+            if data.get("launch") is None
+            else Launched.from_dict(data["launch"]),  # notes of an older agent have none
+        )
+
+
+@dataclass(frozen=True)
+class Found:
+    """`chosen` None: no step can be restored. `skipped`: (step, why) of what is newer or was asked
+    for; `pointed`: the pointer's step.
+    """
+
+    chosen: RemoteSet | None
+    skipped: Sequence[tuple[int, str]] = ()
+    pointed: int | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        chosen = None if self.chosen is None else self.chosen.as_dict()
+        return {
+            "chosen": chosen,
+            "skipped": [list(one) for one in self.skipped],
+            "pointed": self.pointed,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Found:
+        chosen = None if data["chosen"] is None else RemoteSet.from_dict(data["chosen"])
+        return cls(
+            chosen, [(int(step), str(why)) for step, why in data["skipped"]], data["pointed"]
+        )
+
+
+def kept_config(notes: Path, found: RemoteSet, path: str) -> Path:
+    """Where one of `found.configs` is kept on the pod before all of the set is: what the trainer
+    writes where, its config says.
+    """
+    return (
+        notes / f"{found.identity}.config"
+        if found.configs == [path]
+        else notes / f"{found.identity}.configs" / path
+    )
+
+
+def find(store: Store, place: Place, run: str, step: int | None = None) -> Found:
+    """The newest step of `run` that is whole in the store, or exactly `step`.
+
+    Whole: its manifest can be read (and is the one that the pointer names, where it names this
+    step), and every file of it is listed with that size and SHA-1. A step above the pointer's is
+    passed over unless it is asked for: it was never verified there, or the run was set back since.
+    Raises StoreAuth, StoreUnreachable, StoreThrottled, NotThere (no such bucket).
+    """
+    layout = Layout(place.prefix, run)
+    left = look(store, layout)
+    pointer = left.pointer
+    pointed = None if pointer is None else pointer.step
+    skipped: list[tuple[int, str]] = [(-1, left.pointer_why)] if left.pointer_why else []
+    if (
+        pointer is not None
+        and pointer.manifest
+        and step is None
+        and left.step(pointer.step) is None
+    ):
+        skipped.append((pointer.step, f"{layout.pointer} names it, and nothing of it is there"))
+    for one in sorted(left.steps, key=lambda one: -one.step):
+        if step is not None and one.step != step:
+            continue
+        why = one.missing or _doubted(one, pointer, asked=step is not None)
+        if not why and one.manifest is not None:
+            return Found(_set(layout, one, one.manifest), skipped, pointed)
+        skipped.append((one.step, why or "it has no manifest"))
+    chosen = _older_layout(store, layout, step, skipped) if not left.steps else None
+    return Found(chosen, skipped, pointed)
+
+
+def _doubted(one: RemoteStep, pointer: Pointer | None, *, asked: bool) -> str:
+    """Why a step that looks whole is not taken, "" when it is."""
+    if pointer is None or not pointer.manifest or one.manifest is None:
+        return ""
+    if one.step == pointer.step and one.manifest.sha256 != pointer.manifest_sha256:
+        return "its manifest is not the one that the pointer names (another SHA-256)"
+    if one.step > pointer.step and not asked:
+        return (
+            f"the pointer names step {pointer.step}, so this one was not verified there yet or "
+            "is of a time before"
+        )
+    return ""
+
+
+def _set(layout: Layout, one: RemoteStep, manifest: Manifest) -> RemoteSet:
+    files = [
+        RemoteFile(file.path, layout.file(one.step, file.path), file.size, file.sha1, file.sha256)
+        for file in manifest.files
+    ]
+    return RemoteSet(
+        step=one.step,
+        run=manifest.run,
+        trainer=manifest.trainer,
+        files=files,
+        parts=manifest.parts,
+        identity=manifest.sha256,
+        config=manifest.config,
+        wandb=manifest.wandb,
+        created_t=manifest.created_t,
+        launch=manifest.launch,
+    )
+
+
+def _older_layout(
+    store: Store, layout: Layout, step: int | None, skipped: list[tuple[int, str]]
+) -> RemoteSet | None:
+    """The newest whole step, or `step`, of what the scripts before us left: without a manifest, so
+    what is listed is all that is known.
+    """
+    try:
+        left = seeds.read(store, layout)
+    except StoreDamaged:
+        return None  # its pointer is among `skipped` already
+    for one in sorted(left.steps, key=lambda one: -one.step):
+        if step is not None and one.step != step:
+            continue
+        if one.missing:
+            skipped.append((one.step, f"{one.root}: {one.missing}"))
+            continue
+        return _seed_set(layout, one, left)
+    return None
+
+
+def _seed_set(layout: Layout, one: seeds.SeedStep, left: seeds.SeedRun) -> RemoteSet:
+    """These scripts kept the content of a checkpoint directory, with or without the directory
+    `trainer` around the shards.
+    """
+    top = f"checkpoints/step_{one.step}"
+    bare = ".metadata" in one.files
+    files = [
+        RemoteFile(
+            f"{top}/trainer/{name}" if bare else f"{top}/{name}", entry.name, entry.size, entry.sha1
+        )
+        for name, entry in sorted(one.files.items())
+    ]
+    parts = {
+        part: f"{top}/{part}"
+        for part in ("trainer", "orchestrator")
+        if any(f.path.startswith(f"{top}/{part}/") for f in files)
+    }
+    config = ""
+    if left.config is not None:
+        config = "config.toml"
+        files.append(RemoteFile(config, left.config.name, left.config.size, left.config.sha1))
+    identity = manifests.digest(
+        repr([(file.name, file.size, file.sha1) for file in files]).encode()
+    )
+    wandb = left.pointer.wandb if left.pointer is not None else {}
+    return RemoteSet(
+        step=one.step,
+        run=layout.run,
+        trainer="",
+        files=files,
+        parts=parts,
+        identity=identity,
+        config=config,
+        wandb=wandb,
+    )

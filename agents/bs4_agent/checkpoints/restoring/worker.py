@@ -1,0 +1,120 @@
+"""The program that talks to the store for a restore: `find` says which step can be restored,
+`fetch` brings it into the staging directory.
+
+A process of its own: b2sdk and TLS would cost the agent more memory than it has, and the key is
+read here, from its 0600 file, and by nobody else. What it has to say goes into the answer file:
+`{"error": {"type", "message", "passing"}}`, or what was asked for.
+
+    python -m bs4_agent.checkpoints.restoring.worker find b2://BUCKET/PREFIX RUN ANSWER [STEP]
+    python -m bs4_agent.checkpoints.restoring.worker fetch REQUEST ANSWER
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from bs4_agent.checkpoints.remote.errors import StoreError
+from bs4_agent.checkpoints.remote.layout import Place
+from bs4_agent.checkpoints.remote.worker import open_store
+from bs4_agent.checkpoints.restoring.fetch import Target, fetch
+from bs4_agent.checkpoints.restoring.source import RemoteFile, find, kept_config
+from bs4_agent.errors import AgentError, StepFailed
+from bs4_agent.paths import Home
+from bs4_agent.runs.files import read_json, write_json
+
+FAILED = 1
+#: A config that is larger is none.
+_CONFIG_BYTES = 1 << 20
+#: Seconds between two lines about how far it is; the last one is shown.
+_SAY_S = 2.0
+
+
+def main(arguments: Sequence[str]) -> int:
+    verb, *rest = arguments
+    answer = Path(rest[2] if verb == "find" else rest[1])
+    home = Home.from_environment()
+    os.nice(10)  # the run that may still train elsewhere on this machine comes first
+    try:
+        told = _find(home, rest) if verb == "find" else _fetch(home, rest)
+    except (AgentError, OSError) as error:
+        failure = _failure(error)
+        print(failure["message"], flush=True)  # noqa: T201  (standard output is this program's log)
+        write_json(answer, {"error": failure})
+        return FAILED
+    write_json(answer, told)
+    return 0
+
+
+def _find(home: Home, arguments: Sequence[str]) -> dict[str, Any]:
+    place, run = Place.parse(arguments[0]), arguments[1]
+    step = int(arguments[3]) if len(arguments) > 3 else None
+    store = open_store(home, {"to": str(place)})
+    found = find(store, place, run, step)
+    if (chosen := found.chosen) is not None:
+        names = {file.path: file.name for file in chosen.files}
+        for path in chosen.configs:
+            _keep(
+                kept_config(Path(arguments[2]).parent, chosen, path),
+                store.read(names[path], _CONFIG_BYTES),
+            )
+    return found.as_dict()
+
+
+def _fetch(home: Home, arguments: Sequence[str]) -> dict[str, Any]:
+    order = read_json(Path(arguments[0]))
+    if order is None:
+        raise StepFailed(f"{arguments[0]} is not there; make a new plan.")
+    store = open_store(home, {"to": order["from"]})
+    targets = [
+        Target(RemoteFile(*row[:5]), Path(row[5]), None if row[6] is None else Path(row[6]))
+        for row in order["targets"]
+    ]
+    return {
+        "fetched": fetch(store, targets, Path(order["staging"]), order["identity"], _Told().say)
+    }
+
+
+class _Told:
+    """A line about how far it is, now and then."""
+
+    def __init__(self) -> None:
+        self._began = self._said = time.monotonic()
+
+    def say(self, files: int, of_files: int, done: int, total: int) -> None:
+        now = time.monotonic()
+        if now - self._said < _SAY_S and files < of_files:
+            return
+        self._said = now
+        rate = done / max(now - self._began, 0.001)
+        progress = (
+            f"{files} of {of_files} files, {done / 1e9:.2f} of {total / 1e9:.2f} GB, "
+            f"{rate / 1e6:.0f} MB/s"
+        )
+        print(progress, flush=True)  # noqa: T201
+
+
+def _failure(error: AgentError | OSError) -> dict[str, Any]:
+    if isinstance(error, AgentError):
+        return {**error.as_dict(), "passing": isinstance(error, StoreError) and error.passing}
+    message = (
+        f"{error.filename or 'A file'} of the pod cannot be used: {error.strerror}; put that "
+        "right, then restore again."
+    )
+    return {"type": "step-failed", "message": message, "passing": False}
+
+
+def _keep(path: Path, data: bytes) -> None:
+    """A config may hold what others should not read."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(fd, "wb") as handle:
+        handle.write(data)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

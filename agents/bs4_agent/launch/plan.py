@@ -1,0 +1,502 @@
+"""The plan of a launch: what would be started, from which step and why, and what is moved aside for
+it. Nothing is touched here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shlex
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bs4_agent.checkpoints.inventory import newest_resumable, size_of
+from bs4_agent.digest import sha256
+from bs4_agent.errors import BadRequest, NotApplicable, Refused, RunExists
+from bs4_agent.foreign_json import loads
+from bs4_agent.launch.start import startable
+from bs4_agent.launch.validation import spec_of
+from bs4_agent.playbooks.compiled import digest
+from bs4_agent.playbooks.plan import LIFETIME_S
+from bs4_agent.playbooks.steps import move_run, move_steps
+from bs4_agent.runs.model import Run
+from bs4_agent.runs.places import overlapping, refuse_beside, same_run
+from bs4_agent.runs.records import spec_as_dict, spec_from_dict
+from bs4_agent.runs.registry import Runs
+from bs4_agent.trainers import settings, verl_settings
+from bs4_agent.trainers.base import Checkpoint, LaunchSpec
+from bs4_agent.trainers.settings import Settings
+from bs4_agent.trainers.verl import VERL
+
+#: What stands where a playbook's id stands in records of plans.
+NAME = "launch"
+#: A launch that shows no first step for this long is not called good; large models load for up to
+#: half an hour.
+FIRST_STEP_S = 45 * 60.0
+#: Components of which something can be waited for: a step of one of their sides, an answer of the
+#: server, a result of the evaluation.
+WATCHED = {
+    "rl": "trainer",
+    "trainer": "trainer",
+    "sft": "trainer",
+    "orchestrator": "orchestrator",
+    "inference": "inference",
+    "eval": "eval",
+}
+#: What is waited for where it is no step, and what is said of the step and of the run once it is
+#: there.
+AWAITED = {
+    "inference": ("its server's first answer", "it answers", "serves"),
+    "eval": ("its first result", "a result is there", "evaluates"),
+}
+#: A registry of configs that is larger is none.
+_REGISTRY_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchPlan:
+    """`asked` is what was asked for, as it came; made again from it, an unchanged pod gives the
+    same hash. Hashed: `spec`, `argv`, `environment`, the config's digest, `moves`, `attempt`,
+    `tries`. `typed_name`: checkpoints are moved aside, so the name is typed.
+    """
+
+    asked: Mapping[str, Any]
+    record: Mapping[str, Any]
+    spec: LaunchSpec
+    attempt: int
+    tries: int
+    argv: Sequence[str]
+    environment: Mapping[str, str]
+    why: str
+    notes: Sequence[str]
+    moves: Sequence[Path]
+    typed_name: bool
+    config: Mapping[str, Any]
+    expires_m: float
+
+    @property
+    def hash(self) -> str:
+        hashed = {
+            "launch": spec_as_dict(self.spec),
+            "argv": list(self.argv),
+            "environment": dict(self.environment),
+            "config": self.config["digest"],
+            "moves": [str(path) for path in self.moves],
+            "run": self.spec.run,
+            "attempt": self.attempt,
+            "tries": self.tries,
+            "guards": {"typed_name": self.typed_name, "resume": self.spec.resume},
+        }
+        return digest(hashed)
+
+    def as_dict(self) -> dict[str, Any]:
+        spec = self.spec
+        where = "afresh" if spec.resume is None else f"from step {spec.resume}"
+        what = spec.run if spec.component == "rl" else f"{spec.run} ({spec.component} by itself)"
+        return {
+            "playbook": NAME,
+            "title": f"Start {what} {where}",
+            "danger": "move" if self.typed_name else "none",
+            "typed_name": self.typed_name,
+            "run": spec.run,
+            "attempt": self.attempt,
+            "incident": "",
+            "resume": spec.resume,
+            "why": self.why,
+            "notes": list(self.notes),
+            "steps": list(self._steps(f"Start {what} {where}")),
+            "verify": {"first_step": {"within": FIRST_STEP_S}} if spec.component in WATCHED else {},
+            "asked": dict(self.asked),
+            "record": dict(self.record),
+            "config": dict(self.config),
+            "spec": spec_as_dict(spec),
+            "moves": [str(path) for path in self.moves],
+        }
+
+    def _steps(self, title: str) -> Sequence[dict[str, Any]]:
+        steps = []
+        if self.moves:
+            count = f"{len(self.moves)} director{'y' if len(self.moves) == 1 else 'ies'}"
+            shown: dict[str, Any] = {
+                "directories": [
+                    {"path": str(path), "bytes": size_of(path)[0]} for path in self.moves
+                ]
+            }
+            moving = "; ".join(f"mv {shlex.quote(str(path))} <trash>/" for path in self.moves)
+            steps.append(
+                _step(
+                    "move_aside",
+                    f"Move {count} that this start must not find to the run's trash",
+                    moving,
+                    shown,
+                )
+            )
+        shown = {"cwd": str(self.spec.cwd), "environment": dict(self.environment)}
+        steps.append(_step("start", title, shlex.join(self.argv), shown))
+        if self.spec.component in WATCHED:
+            awaited = AWAITED.get(self.spec.component, ("the first step",))[0]
+            steps.append(_step("first_step", f"Wait for {awaited}", "", {}))
+        return steps
+
+
+def make(
+    runs: Runs, asked: Mapping[str, Any], *, tries: int = 0, record: Mapping[str, Any] | None = None
+) -> LaunchPlan:
+    """What a launch of `asked` would do now. `asked`: the fields of `validation.spec_of`, where
+    `resume` is a step, or "auto" (the newest step that is complete on every side; afresh where
+    nothing was saved), and `fresh` moves everything aside.
+
+    Refused, RunExists, BadConfig, BadRequest, NotApplicable, LaunchFailed say why there is none.
+    `tries`: launches of this run that have ended; a start that failed is another start when it is
+    tried again.
+    """
+    resume, fresh = asked.get("resume", "auto"), bool(asked.get("fresh"))
+    if fresh and resume not in (None, "auto"):
+        raise BadRequest(
+            "A start is either afresh or from a step; leave one of --fresh and --resume out."
+        )
+    spec = spec_of({**asked, "resume": None})
+    known = _own(runs, spec)
+    why, moves, typed = (
+        f"{spec.component} by itself saves and resumes as its own config says",
+        [],
+        False,
+    )
+    if spec.component in runs.trainer(spec).resumes:
+        found = runs.trainer(spec).checkpoints(spec)
+        if not fresh and resume == "auto":
+            _refuse_anothers(runs, spec, known, found)
+        step, why = _resume(spec, found, resume, fresh=fresh)
+        spec = dataclasses.replace(spec, resume=step)
+        _refuse_finished(runs, spec)
+        moves = _in_the_way(runs, spec, found, fresh=fresh)
+        refuse_beside(runs, spec)
+        typed = bool(moves) and (
+            (fresh and bool(found))
+            or any(c.complete for c in found if step is not None and c.step > step)
+        )
+    elif isinstance(resume, int):
+        spec = dataclasses.replace(spec, resume=resume)
+        why = f"step {resume} was asked for"
+    current = settings.of(spec)
+    spec = _with_tracking(runs, spec, known, current)
+    argv, environment = startable(runs, spec)
+    return LaunchPlan(
+        asked=asked,
+        record=record or {},
+        spec=spec,
+        attempt=known.attempt.number if known is not None and known.attempt is not None else 0,
+        tries=tries,
+        argv=argv,
+        environment=environment,
+        why=why,
+        notes=_notes(spec, known),
+        moves=moves,
+        typed_name=typed,
+        config=_described(spec, current),
+        expires_m=time.monotonic() + LIFETIME_S,
+    )
+
+
+def _step(kind: str, title: str, command: str, shown: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "kind": kind,
+        "title": title,
+        "command": command,
+        "parameters": {},
+        "targets": [],
+        "shown": dict(shown),
+    }
+
+
+def spec_in(plan: Mapping[str, Any]) -> LaunchSpec:
+    """The spec that a plan (as a dictionary) starts."""
+    return spec_from_dict(plan["spec"])
+
+
+def free_name(runs: Runs, name: str) -> str:
+    """`name` with the first number behind it that no run has."""
+    stem, dash, number = name.rpartition("-")
+    base = stem if dash and number.isdigit() else name
+    taken = {run.name for run in runs.all()} | set(runs.unreadable)
+    return next(new for n in range(2, len(taken) + 3) if (new := f"{base}-{n}") not in taken)
+
+
+def _own(runs: Runs, spec: LaunchSpec) -> Run | None:
+    """The run of this name, None when it is free. RunExists, with the next free name, when the name
+    is another run's or it lives.
+    """
+    known = next((run for run in runs.all() if run.name == spec.run), None)
+    if known is None:
+        return None
+    free = free_name(runs, spec.run)
+    if known.live:
+        number = known.attempt.number if known.attempt is not None else 0
+        raise RunExists(
+            f"{spec.run} runs already (attempt {number}). Stop it first, or start another "
+            f"run as {free}."
+        )
+    mine = (spec.trainer, spec.component, spec.output_dir)
+    theirs = (known.spec.trainer, known.spec.component, known.spec.output_dir)
+    if known.attempts and mine != theirs:
+        raise RunExists(
+            f"The name {spec.run} is taken: by {known.spec.component} of {known.spec.trainer} in "
+            f"{known.spec.output_dir}. Start this one as {free}, or continue that one with "
+            f"{_continued(runs, spec, known)}."
+        )
+    return known
+
+
+def _continued(runs: Runs, spec: LaunchSpec, known: Run) -> str:
+    """What goes on with `known` instead. A run that a person started need not save where a launch
+    with its name would.
+    """
+    there = dataclasses.replace(spec, output_dir=known.spec.output_dir)
+    if (spec.trainer, spec.component) == (known.spec.trainer, known.spec.component):
+        trainer = runs.trainer(known)
+        if same_run(trainer.layout(there), trainer.layout(known.spec)):
+            return f"--output-dir {known.spec.output_dir}"
+    return f"`bs4-console playbook run resume-run --run {known.name}`"
+
+
+def _refuse_anothers(
+    runs: Runs, spec: LaunchSpec, known: Run | None, found: Sequence[Checkpoint]
+) -> None:
+    """Checkpoints that another run of this pod has written are never continued under a new name by
+    chance.
+    """
+    if known is not None and known.attempts:
+        return
+    for other in runs.all() if found else ():
+        if (
+            other.name == spec.run
+            or not other.attempts
+            or other.spec.component not in runs.trainer(other).resumes
+        ):
+            continue
+        if (
+            overlapping(runs.trainer(other).layout(other.spec), runs.trainer(spec).layout(spec))
+            is not None
+        ):
+            raise Refused(
+                f"{spec.output_dir} holds what {other.name} has written, checkpoints of step "
+                f"{found[-1].step} among it. Continue it with --run {other.name}, give {spec.run} "
+                "an --output-dir of its own, or move all of it aside with --fresh."
+            )
+
+
+def _resume(
+    spec: LaunchSpec, found: Sequence[Checkpoint], resume: object, *, fresh: bool
+) -> tuple[int | None, str]:
+    """(the step, None to start afresh; why)."""
+    complete = [c.step for c in found if c.complete]
+    newest = newest_resumable(found)
+    lacking = "; ".join(
+        f"step {c.step} lacks {_missing(c)}" for c in list(found)[-3:] if not c.complete
+    )
+    if fresh:
+        return None, "a start afresh was asked for" + (
+            f"; {_steps(found)} to be moved aside" if found else ", and nothing was saved here"
+        )
+    if isinstance(resume, int) and not isinstance(resume, bool):
+        if resume not in complete:
+            have = ", ".join(map(str, complete)) or "none"
+            raise Refused(
+                f"Step {resume} is not complete on every side, so it cannot be resumed. "
+                f"Complete steps: {have}."
+            )
+        return resume, f"step {resume} was asked for, and is complete" + (
+            f"; {lacking}" if lacking else ""
+        )
+    if resume == "auto" and newest is not None:
+        parts = " and ".join(newest.parts) or "every part"
+        return newest.step, f"step {newest.step} is the newest that is complete ({parts})" + (
+            f"; {lacking}" if lacking else ""
+        )
+    if found:
+        raise Refused(
+            f"{spec.output_dir} holds {_steps(found)}"
+            + (
+                f", and {lacking}; none can be resumed."
+                if newest is None
+                else ", which a start afresh would lose sight of."
+            )
+            + " Start afresh with --fresh, which moves all of it to the run's trash, or use "
+            "another --output-dir."
+        )
+    return None, "nothing was saved here yet"
+
+
+def _missing(checkpoint: Checkpoint) -> str:
+    """`trainer`, or with what was found where that says more: `broadcast (model.safetensors is cut
+    off)`.
+    """
+    return " and ".join(
+        f"{part} ({why})" if (why := checkpoint.lacking.get(part)) else part
+        for part in checkpoint.missing
+    )
+
+
+def _steps(found: Sequence[Checkpoint]) -> str:
+    return (
+        f"step {found[0].step}"
+        if len(found) == 1
+        else f"{len(found)} checkpoints up to step {found[-1].step}"
+    )
+
+
+def _refuse_finished(runs: Runs, spec: LaunchSpec) -> None:
+    last = runs.trainer(spec).max_steps(spec)
+    if last is not None and spec.resume is not None and spec.resume >= last:
+        name = "trainer.total_training_steps" if spec.trainer == VERL else "max_steps"
+        raise Refused(
+            f"Step {spec.resume} is complete and the config's {name} is {last}, so nothing is "
+            f"left to train. Raise {name}, or start afresh with --fresh."
+        )
+
+
+def _in_the_way(
+    runs: Runs, spec: LaunchSpec, found: Sequence[Checkpoint], *, fresh: bool
+) -> list[Path]:
+    layout = runs.trainer(spec).layout(spec)
+    if fresh or (spec.resume is None and layout.fresh_needs_empty):
+        return [path for path in move_run.written(layout) if path.exists()]
+    kept = {
+        c.step for c in found if c.complete and spec.resume is not None and c.step <= spec.resume
+    }
+    return move_steps.in_the_way(move_steps.selector_of(layout, spec.resume), kept)
+
+
+def _with_tracking(
+    runs: Runs, spec: LaunchSpec, known: Run | None, current: Settings
+) -> LaunchSpec:
+    """One id for the run at W&B, for as long as it is continued. 2026-01: an id each for trainer
+    and orchestrator, else every attempt makes new runs there (`W&B run ID is not set` is all it
+    says); the current generation takes both from PRL_RUN_ID, verl's one logger W&B's own variables.
+    What the config or the options set stands.
+    """
+    before = known.spec if known is not None and spec.resume is not None else None
+    seed = (
+        f"{runs.home.id()} {spec.run} {spec.output_dir} "
+        f"{known.attempt.number if known is not None and known.attempt is not None else 0}"
+    )
+    if spec.trainer == "prime-rl" and spec.component in ("rl", "sft"):
+        given = before.env.get("PRL_RUN_ID") if before is not None else None
+        return dataclasses.replace(
+            spec, env={"PRL_RUN_ID": given or _identity(seed, 32), **spec.env}
+        )
+    if spec.trainer == VERL and runs.trainer(spec).needs(spec).get("wandb"):
+        given = before.env.get("WANDB_RUN_ID") if before is not None else None
+        return dataclasses.replace(
+            spec,
+            env={"WANDB_RUN_ID": given or _identity(seed, 32), "WANDB_RESUME": "allow", **spec.env},
+        )
+    if spec.trainer != "prime-rl-2026-01" or spec.component != "rl":
+        return spec
+    words = list(spec.overrides)
+    earlier = settings.parse_arguments(before.overrides) if before is not None else None
+    for side in ("trainer", "orchestrator"):
+        key = f"{side}.wandb.id"
+        if current.first("wandb", f"{side}.wandb") is None or current.get(key) is not None:
+            continue
+        given = earlier.last(key) if earlier is not None else None
+        words += [f"--{key}", str(given or _identity(f"{seed} {side}", 16))]
+    return dataclasses.replace(spec, overrides=tuple(words))
+
+
+def _identity(seed: str, length: int) -> str:
+    return sha256(seed.encode()).hexdigest()[:length]
+
+
+def _notes(spec: LaunchSpec, known: Run | None) -> list[str]:
+    """What a person may have forgotten."""
+    if known is None or not known.attempts:
+        return []
+    notes = []
+    if known.spec.config != spec.config:
+        notes.append(f"The attempt before used {known.spec.config}.")
+    if known.spec.container != spec.container:
+        places = [
+            f"in container {one.container}" if one.container else "on the machine itself"
+            for one in (known.spec, spec)
+        ]
+        notes.append(f"The attempt before ran {places[0]}; this one starts {places[1]}.")
+    if spec.trainer == VERL:
+        mine = verl_settings.overrides(spec.overrides)
+        lost = [
+            verl_settings.word(key, value)
+            for key, value in verl_settings.overrides(known.spec.overrides).items()
+            if key not in mine
+        ]
+    else:
+        said = {name for name, _ in settings.parse_arguments(spec.overrides).options}
+        theirs = [
+            (key, value)
+            for key, value in settings.parse_arguments(known.spec.overrides).options
+            if key not in said
+        ]
+        lost = [
+            f"--{key.replace('_', '-')} {value}"
+            for key, value in theirs
+            if not key.endswith(".wandb.id")
+        ]
+    if lost:
+        notes.append(f"The attempt before had {' '.join(lost)}; this one has not.")
+    return notes
+
+
+def _described(spec: LaunchSpec, current: Settings) -> dict[str, Any]:
+    """What the record of the run keeps of its config: digest and version, model, and the names that
+    a continued run must keep.
+    """
+    data = (
+        {}
+        if str(spec.config) in {path for _, path in current.arguments.nested}
+        else settings.load_toml(spec.config_path)
+    )
+    values = _identity(json.dumps(data, sort_keys=True, default=str), 16)
+    model = current.first(
+        "model.name",
+        "trainer.model.name",
+        "orchestrator.model.name",
+        "inference.vllm.model",
+        "inference.model.name",
+    )
+    if spec.trainer == VERL:
+        model = verl_settings.model(verl_settings.flat(spec))
+    lora = current.first("orchestrator.lora_name", "orchestrator.model.lora.name")
+    version, based_on = _version(spec.config_path, values)
+    return {
+        "digest": _identity(json.dumps(current.data, sort_keys=True, default=str), 64),
+        "values": values,
+        "version": version,
+        "based_on": based_on,
+        "model": str(model or ""),
+        "lora_name": str(lora or ""),
+    }
+
+
+def _version(config: Path, values: str) -> tuple[str, str]:
+    """(version, based on) of the config in the registry.json beside it (`config history` keeps it),
+    by its values; "" where it has none.
+    """
+    path = config.parent / "registry.json"
+    try:
+        with path.open("rb") as handle:
+            configs = loads(handle.read(_REGISTRY_BYTES))["configs"]
+        entry = next(fields for name, fields in configs.items() if Path(name).name == config.name)
+        for version, fields in entry["versions"].items():
+            if fields.get("digest") == values:
+                return str(version), str(fields.get("based_on", ""))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, StopIteration):
+        return "", ""  # a record that people keep beside their configs stops no launch
+    return "", ""
+
+
+def must_apply(plan: Mapping[str, Any]) -> None:
+    """NotApplicable when a plan (as a dictionary) is no launch's."""
+    if plan.get("playbook") != NAME:
+        raise NotApplicable("That plan is a playbook's; confirm it with `playbook run`.")

@@ -1,0 +1,278 @@
+"""Start an attempt of a run under a shim, at most once for an action's key, whatever dies in
+between.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import bs4_agent
+from bs4_agent.containers import inside
+from bs4_agent.errors import LaunchFailed, RunExists
+from bs4_agent.launch import validation
+from bs4_agent.launch.environment import standing
+from bs4_agent.paths import safe_name
+from bs4_agent.runs.archive import archive_logs
+from bs4_agent.runs.files import read_json, write_json
+from bs4_agent.runs.model import Attempt, Run
+from bs4_agent.runs.places import overlapping
+from bs4_agent.runs.records import attempt_numbers, read_attempt, shim_holds, spec_as_dict
+from bs4_agent.runs.registry import Runs
+from bs4_agent.shim import ALREADY_STARTED, CANNOT_EXECUTE
+from bs4_agent.trainers import settings
+from bs4_agent.trainers.base import LaunchSpec
+
+#: From the shim's start to the launcher's exec: 0.1 s here; a pod's cold network disk may take
+#: seconds.
+_START_S = 15.0
+_LOOK_S = 0.02
+
+#: Where people's `uv` is when a non-interactive login has not put it on the PATH: its installer's
+#: place, and cargo's.
+_ALSO_ON_PATH = ("~/.local/bin", "~/.cargo/bin", "/usr/local/bin")
+
+#: The interpreter must find this package without PYTHONPATH, which the launcher would inherit.
+_SHIM = (
+    "import sys; sys.path.insert(0, sys.argv.pop(1)); from bs4_agent.shim import main; "
+    "sys.exit(main(sys.argv[1:]))"
+)
+
+
+def launch(runs: Runs, spec: LaunchSpec, *, key: str, leftovers_ok: bool = False) -> Attempt:
+    """Start the next attempt of `spec.run`; the same `key` again gives the attempt that it started
+    before.
+
+    The logs of the attempt before are archived first: trainers delete them. Returns when the
+    launcher's program runs.
+
+    Raises RunExists (it runs already, something of it is left over and `leftovers_ok` is not given,
+    or another live run uses its directories), BadConfig, BadRequest (a name that is none),
+    LaunchFailed.
+    """
+    safe_name(spec.run, "run")
+    with runs.launch_lock(spec.run):
+        if (done := runs.launched(spec.run, key)) is not None:
+            runs.poll()
+            return done
+        directory = _unstarted(runs, spec.run, key)
+        if directory is None:
+            argv, environment = startable(runs, spec, leftovers_ok=leftovers_ok)
+            directory = _prepare(runs, spec, argv, environment, key)
+        try:
+            start_shim(directory)
+            attempt = _wait(directory)
+            if spec.container:
+                runs.reload(spec.run)
+                inside.await_start(runs, spec.run, attempt.number)
+            return attempt
+        finally:
+            runs.reload(spec.run)
+            runs.poll()
+
+
+def _unstarted(runs: Runs, run: str, key: str) -> Path | None:
+    """An attempt that was prepared under this key and then never ran, because somebody died."""
+    for number in attempt_numbers(runs.home.run(run)):
+        directory = runs.attempt_directory(run, number)
+        spec = read_json(directory / "spec.json")
+        if (
+            spec is not None
+            and spec.get("key") == key
+            and (shim_holds(directory) or not (directory / "shim.json").exists())
+        ):
+            return directory
+    return None
+
+
+def startable(
+    runs: Runs, spec: LaunchSpec, *, leftovers_ok: bool = False
+) -> tuple[list[str], dict[str, str]]:
+    """The argv and the additions to the environment; as an error the reason why there will be no
+    start. Nothing is touched.
+    """
+    _refuse_what_runs(runs, spec, leftovers_ok=leftovers_ok)
+    if not spec.cwd.is_dir():
+        raise LaunchFailed(
+            f"There is no directory {spec.cwd} on this pod; name the one that the trainer "
+            "runs in with --cwd."
+        )
+    if not spec.argv:
+        settings.of(spec)  # BadConfig here, not a traceback in a log that nobody has opened yet
+    runs.trainer(spec).max_steps(spec)
+    argv, environment = composed(runs, spec)
+    if (path := _path_with(argv[0], {**os.environ, **environment}, spec.cwd)) is not None:
+        environment["PATH"] = path
+    return argv, environment
+
+
+def composed(runs: Runs, spec: LaunchSpec) -> tuple[list[str], dict[str, str]]:
+    """What is executed, and what it gets in addition to our environment; of a run in a container
+    that is Docker's client.
+    """
+    argv = runs.trainer(spec).command(spec)
+    environment = {
+        **standing(runs.home, spec.cwd),
+        **validation.environment(runs.trainer(spec).environment(spec)),
+        **spec.env,
+    }
+    return inside.command(spec, argv, environment) if spec.container else (argv, environment)
+
+
+def _refuse_what_runs(runs: Runs, spec: LaunchSpec, *, leftovers_ok: bool) -> None:
+    for run in runs.all():
+        if run.name == spec.run and run.live:
+            raise RunExists(
+                f"{run.name} runs already (attempt {_number(run)}); stop it first, or give "
+                "the new run another name."
+            )
+        if run.name == spec.run and not leftovers_ok and (left := runs.leftovers(run.name)):
+            pids = ", ".join(
+                f"{member.component or 'a process'} (pid {member.identity.pid})"
+                for member in left[:8]
+            )
+            raise RunExists(
+                f"Of an earlier attempt of {run.name} there still live {pids}; stop "
+                f"{run.name} to end them, then launch again."
+            )
+        if run.name != spec.run and run.live and run.spec.component == spec.component == "rl":
+            shared = overlapping(
+                runs.trainer(run.spec).layout(run.spec), runs.trainer(spec).layout(spec)
+            )
+            if shared is not None:
+                raise RunExists(
+                    f"{run.name} is running and writes to {shared}; choose another output "
+                    f"directory for {spec.run}."
+                )
+
+
+def _path_with(program: str, environment: Mapping[str, str], cwd: Path) -> str | None:
+    """None when the PATH finds `program`; else a PATH that does. LaunchFailed when there is
+    none.
+    """
+    # half a megabyte (it brings bz2 and lzma) that an agent which only watches never needs
+    import shutil
+
+    path = environment.get("PATH", os.defpath)
+    if "/" in program:
+        if not os.access(cwd / program, os.X_OK):
+            raise LaunchFailed(
+                f"{cwd / program} is not there or not executable; check the path on the pod."
+            )
+        return None
+    if shutil.which(program, path=path) is not None:
+        return None
+    longer = os.pathsep.join([path, *(str(Path(place).expanduser()) for place in _ALSO_ON_PATH)])
+    if shutil.which(program, path=longer) is None:
+        raise LaunchFailed(
+            f"{program} is neither on the pod's PATH nor in {', '.join(_ALSO_ON_PATH)}; "
+            "install it there first."
+        )
+    return longer
+
+
+def _prepare(
+    runs: Runs, spec: LaunchSpec, argv: list[str], environment: Mapping[str, str], key: str
+) -> Path:
+    """Everything before the start: the old logs safe, the run known, the attempt's directory made,
+    stamped with the key.
+    """
+    if any(run.name == spec.run for run in runs.all()):
+        archive_logs(runs, spec.run)
+    runs.register(spec)
+    directory = make_attempt(runs, spec.run)
+    record = {
+        "run": spec.run,
+        "attempt": int(directory.name),
+        "key": key,
+        "argv": argv,
+        "cwd": str(spec.cwd),
+        "env": {**environment, inside.MARK: inside.mark()} if spec.container else dict(environment),
+        "launch": spec_as_dict(spec),
+        "agent_restart": list(runs.agent_restart) if runs.agent_restart else None,
+        "home": str(runs.home.root),
+    }
+    write_json(directory / "spec.json", record)
+    return directory
+
+
+def make_attempt(runs: Runs, run: str) -> Path:
+    """The directory of the next number. Making it is what claims the number."""
+    number = max(attempt_numbers(runs.home.run(run)), default=0) + 1
+    while True:
+        directory = runs.attempt_directory(run, number)
+        directory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            directory.mkdir(mode=0o700)
+        except FileExistsError:
+            number += 1
+        else:
+            return directory
+
+
+def start_shim(directory: Path) -> None:
+    """In a session of its own and a child of init (or of the scope's subreaper): our end is not its
+    end. Returns when the launcher runs.
+    """
+    root = str(Path(bs4_agent.__file__).resolve().parents[1])
+    command = [sys.executable, "-IS", "-c", _SHIM, root, "--attempt", str(directory)]
+    try:
+        with open(directory / "shim.log", "ab") as log:
+            status = subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd="/",
+                timeout=_START_S,
+                check=False,
+            ).returncode
+    except subprocess.TimeoutExpired:
+        raise LaunchFailed(
+            f"The shim did not start the launcher within {_START_S:.0f} s; see "
+            f"{directory}/shim.log, then launch again."
+        ) from None
+    if status == CANNOT_EXECUTE:
+        reason = (
+            read_json(directory / "end.json") or {"detail": _last_line(directory / "shim.log")}
+        )["detail"]
+        raise LaunchFailed(
+            f"The run was not started: {reason}. Correct the command or the pod, then launch again."
+        )
+    if status not in (0, ALREADY_STARTED):
+        raise LaunchFailed(
+            f"The shim ended with exit code {status}: {_last_line(directory / 'shim.log')}; "
+            f"see {directory}/shim.log."
+        )
+
+
+def _wait(directory: Path) -> Attempt:
+    """The attempt as soon as its launcher runs: at once, unless a shim that somebody else started
+    is still busy with it.
+    """
+    deadline = time.monotonic() + _START_S
+    while time.monotonic() < deadline:
+        attempt = read_attempt(directory)
+        if attempt is not None and attempt.ran:
+            return attempt
+        time.sleep(_LOOK_S)
+    raise LaunchFailed(
+        f"The shim did not start the launcher within {_START_S:.0f} s; see {directory}/shim.log, "
+        "then launch again."
+    )
+
+
+def _last_line(path: Path) -> str:
+    try:
+        lines = path.read_text(errors="replace").strip().splitlines()
+    except FileNotFoundError:
+        return ""
+    return lines[-1] if lines else ""
+
+
+def _number(run: Run) -> int:
+    return run.attempt.number if run.attempt is not None else 0

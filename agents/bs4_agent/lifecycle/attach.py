@@ -1,0 +1,269 @@
+"""`python -m bs4_agent attach [--start]`: the console's channel, from standard input and output to
+the live agent's socket.
+
+Runs for as long as a console is connected, so it is small and copies inside the kernel. Standard
+output carries frames only; what a person should read goes to standard error, one sentence.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import select
+import socket
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from bs4_agent.channel.endpoint import connect
+from bs4_agent.errors import AgentError, Busy
+from bs4_agent.identity import Identity
+from bs4_agent.lifecycle.handover import Build, ask_to_leave, read_record, replaces
+from bs4_agent.paths import Home
+from bs4_agent.workers import spawn
+
+USAGE, NO_AGENT = 2, 3
+
+#: Seconds for a new agent to listen: it starts in 0.1 s on an idle machine.
+START_S = 5.0
+#: Seconds for another attach that is starting or replacing the agent at this moment.
+TURN_S = 90.0
+POLL_S = 0.02
+COPY_BYTES = 256 * 1024
+LOG_BYTES = 1024 * 1024
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Exit status 0 when either side ended the connection, 3 when there is no agent (or it did not
+    start), 2 for wrong arguments.
+    """
+    if [argument for argument in arguments if argument != "--start"]:
+        print("usage: python -m bs4_agent attach [--start]", file=sys.stderr)  # noqa: T201
+        return USAGE
+    home = Home.from_environment()
+    try:
+        connection = started(home) if "--start" in arguments else live(home)
+    except (AgentError, OSError) as error:
+        print(f"bs4-agent: {error}", file=sys.stderr)  # noqa: T201
+        return NO_AGENT
+    if connection is None:
+        sentence = "bs4-agent: no agent runs on this pod; deploy one, or attach with --start."
+        print(sentence, file=sys.stderr)  # noqa: T201
+        return NO_AGENT
+    bridge(connection)
+    return 0
+
+
+def live(home: Home) -> socket.socket | None:
+    """A connection to the agent that runs, None when none does (or it does not listen yet)."""
+    record = read_record(home)
+    if record is None or not record.alive:
+        return None
+    try:
+        return connect(record.socket)
+    except (FileNotFoundError, ConnectionRefusedError):
+        return None
+
+
+def started(home: Home) -> socket.socket:
+    """A connection to the agent, which is started, or replaced by ours where ours is newer.
+    AgentError when that fails.
+    """
+    home.create()
+    connection = live(home)
+    if connection is not None and not _outdated(home):
+        return connection
+    turn = _take_turn(home)
+    try:
+        connection = live(home)
+        if connection is not None and _outdated(home):
+            connection.close()
+            _replace(home)
+            connection = live(home)
+        return connection or _start(home)
+    finally:
+        os.close(turn)
+
+
+def _outdated(home: Home) -> bool:
+    record = read_record(home)
+    return record is not None and replaces(Build.own(), record.build)
+
+
+def _take_turn(home: Home) -> int:
+    """Only one attach starts or replaces an agent at a time; the others then find its."""
+    fd = os.open(home.root / "attach.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    deadline = time.monotonic() + TURN_S
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                os.close(fd)
+                raise Busy(
+                    f"Another attach has been starting the agent for {TURN_S:.0f} s; see "
+                    f"{home.agent_log}, then try again."
+                ) from None
+            time.sleep(POLL_S)
+        else:
+            return fd
+
+
+def _replace(home: Home) -> None:
+    """Ask the older agent to leave. One that refuses stays, and is used as it is. One that is in
+    the middle of a step is used until its end: our daemon waits for that by itself, as this console
+    may be gone by then.
+    """
+    record = read_record(home)
+    if record is None:
+        return
+    try:
+        if not ask_to_leave(record, Build.own()):
+            _daemon(home, "--wait")
+    except (AgentError, OSError) as error:
+        sentence = f"bs4-agent: the running agent {record.build.version} stays: {error}"
+        print(sentence, file=sys.stderr)  # noqa: T201
+
+
+def _start(home: Home) -> socket.socket:
+    record = read_record(home)
+    daemon = record.identity if record is not None and record.alive else _daemon(home)
+    deadline = time.monotonic() + START_S
+    while time.monotonic() < deadline:
+        connection = live(home)
+        if connection is not None:
+            return connection
+        if daemon is None or not daemon.alive():
+            raise AgentError(
+                f"The agent ended as soon as it was started: {_last_words(home)} See "
+                f"{home.agent_log}."
+            )
+        time.sleep(POLL_S)
+    raise AgentError(
+        f"The agent ({daemon}) does not listen after {START_S:.0f} s: {_last_words(home)} "
+        f"See {home.agent_log}."
+    )
+
+
+def _daemon(home: Home, *arguments: str) -> Identity | None:
+    """Start the daemon so that it outlives this connection: own session, adopted by init, nothing
+    of ours open. None: it ended at once.
+    """
+    receiving, sending = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setsid()
+            grandchild = os.fork()
+            if grandchild == 0:
+                _become_daemon(home, arguments)
+            os.write(sending, str(grandchild).encode())
+        finally:
+            os._exit(0)
+    os.close(sending)
+    os.waitpid(child, 0)
+    pid = os.read(receiving, 32)
+    os.close(receiving)
+    return Identity.of(int(pid)) if pid else None
+
+
+def _become_daemon(home: Home, arguments: Sequence[str]) -> NoReturn:
+    """Does not return."""
+    try:
+        _detach(home)
+        argv = [*daemon_command(), *arguments]
+        os.execv(argv[0], argv)  # noqa: S606
+    except OSError as error:
+        os.write(2, f"bs4-agent: {error}\n".encode())
+        os._exit(1)
+
+
+def _detach(home: Home) -> None:
+    os.umask(0o077)
+    if home.agent_log.exists() and home.agent_log.stat().st_size > LOG_BYTES:
+        home.agent_log.replace(home.agent_log.with_name("agent.log.1"))
+    log = os.open(home.agent_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    null = os.open(os.devnull, os.O_RDONLY)
+    for target, fd in ((0, null), (1, log), (2, log)):
+        os.dup2(fd, target)
+    os.closerange(3, 65536)
+
+
+def daemon_command() -> list[str]:
+    """How this very program was called, with `daemon` instead of what follows the module: the same
+    interpreter, flags and code.
+    """
+    before = sys.orig_argv[1 : len(sys.orig_argv) - len(sys.argv[1:])]
+    return [sys.executable, *before, "daemon"]
+
+
+def _last_words(home: Home) -> str:
+    try:
+        lines = (
+            Path(home.agent_log)
+            .read_bytes()[-4096:]
+            .decode("utf-8", "replace")
+            .strip()
+            .splitlines()
+        )
+    except FileNotFoundError:
+        lines = []
+    return f"{lines[-1]!r}." if lines else "it said nothing."
+
+
+def bridge(connection: socket.socket) -> None:
+    """Copy both ways until the agent closes or nobody reads any more. The end of our input is
+    passed on; the agent then closes.
+    """
+    fd = connection.fileno()
+
+    def upstream() -> None:
+        pump(0, fd)
+        try:
+            connection.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass  # the agent closed first
+
+    spawn(upstream, "upstream")
+    pump(fd, 1)
+
+
+def pump(source: int, target: int) -> None:
+    """Move bytes from one descriptor to the other until either ends, without bringing them into
+    this process where splice can.
+    """
+    reading, writing = os.pipe()
+    try:
+        while (moved := _splice(source, writing, COPY_BYTES)) > 0:
+            while moved > 0:
+                moved -= _splice(reading, target, moved)
+    except (BrokenPipeError, ConnectionResetError):
+        return
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
+def _splice(source: int, target: int, count: int) -> int:
+    """Bytes moved, 0 at the end. A descriptor that cannot be spliced (a terminal, a file opened for
+    appending) is copied.
+    """
+    while True:
+        try:
+            return os.splice(source, target, count)
+        except BlockingIOError:
+            # Someone else made our standard input or output non-blocking; which of the two is not
+            # ready is cheap to find out.
+            select.select([source], [], [])
+            select.select([], [target], [])
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+            data = os.read(source, min(count, 65536))
+            view = memoryview(data)
+            while view:
+                view = view[os.write(target, view) :]
+            return len(data)

@@ -1,0 +1,70 @@
+"""`python -m bs4_agent boot [--via NAME] | boot --stopping`: what a boot hook runs, and what it
+runs when the pod is told to stop.
+
+It starts the agent that is installed, and nothing else: whether a run is resumed is for the agent,
+by the mode that is stored for it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+from bs4_agent.clock import stamp
+from bs4_agent.errors import AgentError
+from bs4_agent.lifecycle.attach import started
+from bs4_agent.lifecycle.handover import read_record
+from bs4_agent.paths import Home
+from bs4_agent.runs.ending import wait_gone
+from bs4_agent.runs.files import write_json
+
+USAGE, FAILED = 2, 3
+#: When a hook last started the agent, and which hook: how a person sees that it works.
+RECORD = "boot.json"
+#: Seconds for the agent to write where the runs stood, of the five that some providers give.
+LEAVE_S = 2.0
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Exit status 0 when an agent lives (for `--stopping`: when none does any more), 3 when not, 2
+    for wrong arguments.
+    """
+    home = Home.from_environment()
+    try:
+        if list(arguments) == ["--stopping"]:
+            return _stopping(home)
+        if arguments and (len(arguments) != 2 or arguments[0] != "--via"):
+            usage = "usage: python -m bs4_agent boot [--via NAME] | boot --stopping"
+            print(usage, file=sys.stderr)  # noqa: T201
+            return USAGE
+        return _boot(home, arguments[1] if arguments else "")
+    except (AgentError, OSError) as error:
+        print(f"bs4-agent: {error}", file=sys.stderr)  # noqa: T201
+        return FAILED
+
+
+def _boot(home: Home, via: str) -> int:
+    # The hook of a service manager has a terminal's environment no more than cron has; the agent
+    # finds what it needs by itself.
+    os.chdir("/")
+    started(home).close()
+    record = read_record(home)
+    write_json(
+        home.root / RECORD,
+        {**stamp(), "via": via[:40], "pid": record.identity.pid if record is not None else None},
+    )
+    print("bs4-agent: the agent runs", flush=True)  # noqa: T201
+    return 0
+
+
+def _stopping(home: Home) -> int:
+    """TERM to the agent and to nobody else: it writes where each run stood. The run itself is left
+    to whoever stops the pod.
+    """
+    record = read_record(home)
+    if record is None or not record.alive:
+        return 0
+    record.identity.send(signal.SIGTERM)
+    return FAILED if wait_gone([record.identity], LEAVE_S) else 0

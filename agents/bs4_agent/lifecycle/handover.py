@@ -1,0 +1,255 @@
+"""Which agent is the pod's: the record of the live one, the claim that makes it the only one, and
+how a newer one takes its place.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import select
+import socket
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bs4_agent import PROTOCOLS, __version__
+from bs4_agent.channel.endpoint import connect
+from bs4_agent.clock import stamp
+from bs4_agent.errors import AgentError, Busy, ProtocolError
+from bs4_agent.identity import Identity
+from bs4_agent.ids import ulid
+from bs4_agent.paths import Home
+from bs4_agent.runs.files import read_json, write_json
+from bs4_agent.wire import Decoder, Frame, encode
+
+#: Seconds. An agent that is asked to leave waits up to 60 s for a step boundary
+#: (departure.BOUNDARY_S), then closes its files.
+LEAVE_S = 70.0
+#: Seconds in which an agent that has nothing under way is gone.
+AT_ONCE_S = 10.0
+#: Seconds for an agent's answer to one frame.
+ANSWER_S = 10.0
+#: Seconds a new agent waits for a leaving one to give the claim back.
+CLAIM_S = 5.0
+
+_VERSION = re.compile(r"([0-9]+)\.([0-9]+)\.([0-9]+)(.*)")
+
+
+@dataclass(frozen=True)
+class Build:
+    """What an agent was made from. `bundle`: the hash that names its directory and socket; `build`:
+    grows with every bundle.
+    """
+
+    version: str
+    build: int
+    bundle: str
+
+    @classmethod
+    def own(cls) -> Build:
+        """From `bundle.json` (`{"version", "build", "hash"}`) beside this package; a checkout has
+        none: build 0, bundle "source".
+        """
+        metadata = read_json(Path(__file__).resolve().parents[2] / "bundle.json")
+        if metadata is None:
+            return cls(__version__, 0, "source")
+        return cls(str(metadata["version"]), int(metadata["build"]), str(metadata["hash"]))
+
+
+@dataclass(frozen=True)
+class Record:
+    """What `agent.json` says of the agent that wrote it."""
+
+    identity: Identity
+    build: Build
+    protocol: int
+    socket: Path
+    stopped: bool
+
+    @property
+    def alive(self) -> bool:
+        return not self.stopped and self.identity.alive()
+
+
+def replaces(mine: Build, live: Build) -> bool:
+    """Whether a console that brings `mine` may replace `live`: only when it is strictly newer. Of
+    one version the higher build number is; a version that cannot be compared never is.
+    """
+    ours, theirs = _order(mine), _order(live)
+    return mine.bundle != live.bundle and ours is not None and theirs is not None and ours > theirs
+
+
+def _order(build: Build) -> tuple[int, int, int, bool, str, int] | None:
+    """Sorts like releases do: 0.2.0rc1 before 0.2.0."""
+    match = _VERSION.fullmatch(build.version)
+    if match is None:
+        return None
+    major, minor, patch, suffix = match.groups()
+    return int(major), int(minor), int(patch), not suffix, suffix, build.build
+
+
+def write_record(
+    home: Home, socket_path: Path, build: Build, restart: list[str] | None = None
+) -> None:
+    """This process is the pod's agent now and listens at `socket_path`; a shim may start it again
+    with the argv `restart`.
+    """
+    identity = Identity.of(os.getpid())
+    if identity is None:
+        raise AgentError(
+            "This system shows no /proc/PID/stat of the agent itself; mount /proc, then "
+            "start it again."
+        )
+    _write(home, "started", identity, build, socket_path, restart)
+
+
+def mark_stopped(home: Home) -> None:
+    """This agent ends on purpose: nobody is to start it again by himself. Another agent's record is
+    left alone.
+    """
+    record = read_record(home)
+    if record is not None and record.identity == Identity.of(os.getpid()):
+        _write(home, "stopped", record.identity, record.build, record.socket, None)
+
+
+def _write(
+    home: Home,
+    event: str,
+    identity: Identity,
+    build: Build,
+    socket_path: Path,
+    restart: list[str] | None,
+) -> None:
+    record = {
+        "event": event,
+        "identity": identity.as_dict(),
+        "version": build.version,
+        "build": build.build,
+        "bundle": build.bundle,
+        "protocol": PROTOCOLS[0],
+        "socket": str(socket_path),
+        "restart": restart,
+        **stamp(),
+    }
+    write_json(home.agent_record, record)
+
+
+def read_record(home: Home) -> Record | None:
+    """What the last agent said of itself; None where there never was one. AgentError when the file
+    is damaged.
+    """
+    try:
+        data = read_json(home.agent_record)
+        if data is None:
+            return None
+        build = Build(str(data["version"]), int(data["build"]), str(data["bundle"]))
+        return Record(
+            Identity.from_dict(data["identity"]),
+            build,
+            int(data["protocol"]),
+            Path(data["socket"]),
+            data.get("event") == "stopped",
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise AgentError(
+            f"{home.agent_record} is damaged ({error}); if no agent runs on this pod, remove it."
+        ) from None
+
+
+def claim(home: Home, patience: float = CLAIM_S) -> int:
+    """A descriptor that makes this process the home's only agent for as long as it is open. Busy
+    when another one lives for `patience` s.
+
+    A lock and not a pid file: the kernel gives it back however the agent ends, and streams are
+    written by one process only.
+    """
+    fd = os.open(home.root / "agent.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                os.close(fd)
+                raise Busy(
+                    f"Another agent holds {home.root}; attach to it, or stop it first."
+                ) from None
+            time.sleep(0.02)
+        else:
+            return fd
+
+
+def ask_to_leave(record: Record, mine: Build) -> bool:
+    """Have the live agent exit in favour of `mine`. True when it is gone; False when it carries out
+    a step: it then leaves after it, or stays when that takes longer than 60 s. AgentError (its own,
+    often `busy`) when it refuses.
+    """
+    action = {
+        "key": ulid(),
+        "kind": "handover",
+        "version": mine.version,
+        "build": mine.build,
+        "bundle": mine.bundle,
+    }
+    with connect(record.socket) as connection:
+        connection.settimeout(ANSWER_S)
+        conversation = _Conversation(connection)
+        conversation.ask(
+            {
+                "hello": {
+                    "protocols": list(PROTOCOLS),
+                    "client": f"bs4-agent/{__version__}",
+                    "who": "handover",
+                }
+            }
+        )
+        conversation.ask({"id": 1, "call": "submit", "action": action})
+    return _gone(record.identity, AT_ONCE_S)
+
+
+class _Conversation:
+    """One question, one answer."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._socket = connection
+        self._decoder = Decoder()
+
+    def ask(self, header: dict[str, Any]) -> dict[str, Any]:
+        self._socket.sendall(encode(header))
+        frames: list[Frame] = []
+        while not frames:
+            data = self._socket.recv(65536)
+            if not data:
+                raise ProtocolError(
+                    "The running agent closed the connection without an answer; attach again."
+                )
+            frames = self._decoder.feed(data)
+        answer = frames[0].header
+        if "error" in answer:
+            raise _refusal(answer["error"])
+        return answer
+
+
+def _refusal(error: Any) -> AgentError:
+    if not isinstance(error, dict):
+        return ProtocolError(f"The running agent answered {json.dumps(error)[:80]}; attach again.")
+    refusal = AgentError(str(error.get("message", "The running agent refused; attach again.")))
+    refusal.type = str(error.get("type", "error"))
+    return refusal
+
+
+def _gone(identity: Identity, seconds: float) -> bool:
+    """Whether the process has ended, waiting for it."""
+    try:
+        fd = os.pidfd_open(identity.pid)
+    except ProcessLookupError:
+        return True
+    try:
+        if identity.alive():
+            select.select([fd], [], [], seconds)
+        return not identity.alive()
+    finally:
+        os.close(fd)

@@ -1,0 +1,118 @@
+"""The watch: look, detect, journal what changed, and let the modes do what they were set to."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from bs4_agent.actions.submit import Actions
+from bs4_agent.book import Book
+from bs4_agent.detect.engine import Engine, transition_fields
+from bs4_agent.detect.facts import Finding
+from bs4_agent.identity import Identity
+from bs4_agent.observe.alarm import Alarm
+from bs4_agent.pod import Pod
+from bs4_agent.trainers.base import LogLine
+
+#: Seconds between two looks while nothing happens. A process that goes, a line that a signature
+#: fires on and a hold that is over each bring the next look forward, so that none of them waits for
+#: this.
+LOOK_S = 3.0
+#: No two looks follow closer than this, whatever happens: a run that falls apart line by line must
+#: not cost a core.
+LOOK_AGAIN_S = 0.4
+#: What happens within this time of a reason to look is seen by the same look.
+_TOGETHER_S = 0.05
+#: Lines of these levels are worth a look even where no signature knows them: detectors ask for what
+#: they mean.
+_LOUD = ("ERROR", "CRITICAL")
+#: Seconds between two searches for runs that were started by hand. One that fails at its start
+#: lives for about 10 s (26 s on the real current launcher): it must be seen before.
+ADOPT_S = 3.0
+
+
+class Watcher:
+    """`run` until stopped; `feed` is called by the followers for every log line."""
+
+    def __init__(self, pod: Pod, engine: Engine, book: Book, actions: Actions) -> None:
+        self._pod, self._engine, self._book, self._actions = pod, engine, book, actions
+        self._lock = threading.Lock()
+        self._alarm = Alarm()
+        for view in book.ledger.open_incidents():
+            known = Finding(
+                failure=view.failure,
+                run=view.run,
+                attempt=view.attempt,
+                summary=view.summary,
+                evidence=view.evidence,
+                anchor="",
+                severity=view.severity,
+                role=view.role,
+            )
+            engine.adopt(view.id, known, time.monotonic())
+        pod.on_resolved(self._forget)
+
+    def feed(
+        self,
+        run: str,
+        attempt: int,
+        trainer: str,
+        source: str,
+        line: LogLine,
+        place: Mapping[str, Any],
+    ) -> None:
+        with self._lock:
+            fired = self._engine.feed(run, attempt, trainer, source, line, place)
+        if fired or line.level in _LOUD:
+            self._alarm.ring()
+
+    def _forget(self, incident: str) -> None:
+        with self._lock:
+            self._engine.forget(incident)
+
+    def run(self, stop: threading.Event) -> None:
+        adopted_m = looked_m = 0.0
+        while not stop.is_set():
+            gone = self._wait(looked_m, stop)
+            if stop.is_set():
+                return
+            looked_m = time.monotonic()
+            if gone:
+                self._pod.table.refresh()
+            self._pod.runs.poll()
+            self._pod.tell_gone(gone)
+            if time.monotonic() - adopted_m >= ADOPT_S:
+                adopted_m = time.monotonic()
+                self._pod.adopt_new()
+            self.look()
+            self._alarm.watch(self._pod.watched_processes())
+
+    def _wait(self, looked_m: float, stop: threading.Event) -> list[Identity]:
+        """Until the next look is due, or there is a reason for one. Who has ended meanwhile."""
+        with self._lock:
+            due = self._engine.due()
+        now = time.monotonic()
+        until = min(
+            now + LOOK_S, max(due if due is not None else now + LOOK_S, looked_m + LOOK_AGAIN_S)
+        )
+        rung, gone = self._alarm.wait(until - now)
+        if rung or gone:
+            # What ends together (a tree that is killed) or is said in one breath is one look.
+            stop.wait(max(_TOGETHER_S, looked_m + LOOK_AGAIN_S - time.monotonic()))
+            gone += self._alarm.wait(0.0)[1]
+        return gone
+
+    def look(self) -> None:
+        """One look and its consequences."""
+        facts = self._pod.look()
+        with self._lock:
+            transitions = self._engine.evaluate(facts)
+        for transition in transitions:
+            fields = transition_fields(transition, facts.coverage)
+            self._book.append("incident", sync=True, **fields)
+            if transition.event == "opened":
+                self._actions.recoveries.opened(
+                    fields["incident"], fields["run"], fields["playbook"]
+                )
