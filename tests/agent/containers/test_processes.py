@@ -188,7 +188,8 @@ def test_who_sees_the_same_files_has_no_view(inside: Inside) -> None:
 
 def test_files_that_this_user_may_not_look_at_are_said_to_be_hidden(inside: Inside) -> None:
     code = (
-        "import os, sys; sys.path.insert(0, sys.argv[1]); from bs4_agent.containers import processes; "
+        "import os, sys; sys.path.insert(0, sys.argv[1]); "
+        "from bs4_agent.containers import processes; "
         "os.setuid(65534)\n"
         "try: processes.View.of(int(sys.argv[2]))\nexcept processes.HiddenFiles as hidden: "
         "print(hidden.message)"
