@@ -47,8 +47,12 @@ def edit(
     beside the original, so that paths relative to it (`toml_files`) still hold.
     """
     document = parse_document(source)
-    changes = [_set(document, key, value) for key, value in set_values.items()]
-    changes += [change for key in unset if (change := _unset(document, key)) is not None]
+    changes = []
+    for key, value in set_values.items():
+        changes.append(_set(document, key, value))
+    for key in unset:
+        if (change := _unset(document, key)) is not None:
+            changes.append(change)
     changes = [change for change in changes if change.before != change.after]
     return _write_beside(source, _checked(source, document, set_values)), changes
 
@@ -103,7 +107,10 @@ def _set(document: tomlkit.TOMLDocument, key: str, value: Any) -> Change:
 def _unset(document: tomlkit.TOMLDocument, key: str) -> Change | None:
     path = _path(key)
     parent = _find(document, path[:-1])
-    before = _MISSING if parent is _MISSING else _child(parent, path[-1])
+    if parent is _MISSING:
+        before = _MISSING
+    else:
+        before = _child(parent, path[-1])
     if before is _MISSING:
         return None
     plain = _plain(before)
@@ -128,12 +135,18 @@ def _find(node: Any, path: Iterable[str]) -> Any:
 
 def _child(node: Any, name: str) -> Any:
     if isinstance(node, list):
-        return node[int(name)] if name.isdigit() and int(name) < len(node) else _MISSING
-    return node[name] if isinstance(node, dict) and name in node else _MISSING
+        if name.isdigit() and int(name) < len(node):
+            return node[int(name)]
+        return _MISSING
+    if isinstance(node, dict) and name in node:
+        return node[name]
+    return _MISSING
 
 
 def _plain(value: Any) -> Any:
-    return value.unwrap() if hasattr(value, "unwrap") else value
+    if hasattr(value, "unwrap"):
+        return value.unwrap()
+    return value
 
 
 def _write_beside(source: Path, text: str) -> Path:

@@ -265,7 +265,9 @@ class Daemon:
         """Journalled at every start: who watches from now on, and for how long nobody did."""
         before = self.book.ledger.agent
         last = max((self.book.ledger.last_t, self._last_sample_t()), default=0.0)
-        event = "restarted" if os.environ.pop("BS4_AGENT_RESTARTED", "") else "started"
+        event = "started"
+        if os.environ.pop("BS4_AGENT_RESTARTED", ""):
+            event = "restarted"
         self.book.append(
             "agent",
             sync=True,
@@ -289,11 +291,9 @@ class Daemon:
 
     def _last_sample_t(self) -> float:
         line = self._telemetry.last_line()
-        return (
-            (self._telemetry.timestamp(line) or 0.0)
-            if line is not None and self._telemetry.timestamp is not None
-            else 0.0
-        )
+        if line is not None and self._telemetry.timestamp is not None:
+            return self._telemetry.timestamp(line) or 0.0
+        return 0.0
 
     def _sampled(self, record: dict[str, Any]) -> None:
         self._kernel.driver_events(record["gpus"]["xids"])

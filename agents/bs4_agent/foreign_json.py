@@ -34,13 +34,18 @@ def loads(raw: bytes | str) -> Any:
     surrogate pairs, which UTF-8 cannot hold. Raises ForeignJsonError if it is not JSON within the
     limits.
     """
-    text = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else raw
+    if isinstance(raw, bytes):
+        text = raw.decode("utf-8", "replace")
+    else:
+        text = raw
     check_nesting(text)
     try:
         value = json.loads(text)
     except ValueError as error:
         raise ForeignJsonError(str(error)) from None
-    return _encodable(value) if "\\ud" in text.lower() else value
+    if "\\ud" in text.lower():
+        return _encodable(value)
+    return value
 
 
 def _encodable(value: Any) -> Any:
@@ -50,7 +55,10 @@ def _encodable(value: Any) -> Any:
     if isinstance(value, list):
         return [_encodable(entry) for entry in value]
     if isinstance(value, dict):
-        return {_encodable(key): _encodable(entry) for key, entry in value.items()}
+        rows = {}
+        for key, entry in value.items():
+            rows[_encodable(key)] = _encodable(entry)
+        return rows
     return value
 
 
@@ -77,7 +85,9 @@ def finite(value: Any) -> float | None:
         number = float(value)
     except OverflowError:
         return None
-    return number if math.isfinite(number) else None
+    if math.isfinite(number):
+        return number
+    return None
 
 
 def number(value: Any) -> float | str | None:
@@ -87,14 +97,18 @@ def number(value: Any) -> float | str | None:
     try:
         return recorded(float(value))
     except OverflowError:
-        return "inf" if value > 0 else "-inf"
+        if value > 0:
+            return "inf"
+        return "-inf"
 
 
 def recorded(value: float) -> float | str:
     """Return a number as a record holds it: NaN and infinities, which JSON lacks, as "nan", "inf"
     and "-inf".
     """
-    return value if math.isfinite(value) else str(value)
+    if math.isfinite(value):
+        return value
+    return str(value)
 
 
 def integer(value: Any) -> int | None:

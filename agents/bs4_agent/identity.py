@@ -29,7 +29,9 @@ class Identity:
     def of(cls, pid: int) -> Identity | None:
         """The identity of a live pid, or None when there is none (zombies still have one)."""
         ticks = start_ticks(pid)
-        return None if ticks is None else cls(pid, ticks, boot_id(), own_pidns())
+        if ticks is None:
+            return None
+        return cls(pid, ticks, boot_id(), own_pidns())
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Identity:
@@ -107,7 +109,9 @@ def stat_fields(pid: int) -> list[str] | None:
 
 def start_ticks(pid: int) -> int | None:
     fields = stat_fields(pid)
-    return None if fields is None else int(fields[19])
+    if fields is None:
+        return None
+    return int(fields[19])
 
 
 def own_pidns() -> int:

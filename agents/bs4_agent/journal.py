@@ -27,11 +27,12 @@ class Journal:
         self._lock = threading.Lock()
         last = stream.last_line()
         self._prev = GENESIS if last is None else digest(last)
-        self._seq = (
-            0
-            if last is None
-            else _seq(parse(last)) or max((_seq(record) for record in stream.records()), default=0)
-        )
+        if last is None:
+            self._seq = 0
+        else:
+            self._seq = _seq(parse(last)) or max(
+                (_seq(record) for record in stream.records()), default=0
+            )
 
     def append(self, type_: str, *, sync: bool = False, **fields: Any) -> dict[str, Any]:
         """Write one record and return it. `sync`: on disk before this returns, as every intent must
@@ -84,4 +85,6 @@ def digest(line: bytes) -> str:
 def _seq(record: dict[str, Any] | None) -> int:
     """The record's number, 0 when it has none."""
     seq = (record or {}).get("seq")
-    return seq if isinstance(seq, int) else 0
+    if isinstance(seq, int):
+        return seq
+    return 0

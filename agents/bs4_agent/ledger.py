@@ -91,7 +91,9 @@ class RunView:
 
     @property
     def attempt(self) -> AttemptView | None:
-        return self.attempts[max(self.attempts)] if self.attempts else None
+        if self.attempts:
+            return self.attempts[max(self.attempts)]
+        return None
 
 
 @dataclass(kw_only=True)
@@ -164,7 +166,9 @@ class ActionView:
         """Its kind, and of a playbook which one: playbook step-desync, plan step-desync, stop,
         launch.
         """
-        return self.kind if self.playbook in ("", self.kind) else f"{self.kind} {self.playbook}"
+        if self.playbook in ("", self.kind):
+            return self.kind
+        return f"{self.kind} {self.playbook}"
 
 
 @dataclass(kw_only=True)
@@ -234,9 +238,11 @@ class Ledger:
         """Actions of this kind that an earlier life of the agent began, or this one is at, oldest
         first.
         """
-        return [
-            action for action in self.actions.values() if action.kind == kind and not action.ended
-        ]
+        rows = []
+        for action in self.actions.values():
+            if action.kind == kind and not action.ended:
+                rows.append(action)
+        return rows
 
     def mode(self, run: str, playbook: str) -> str:
         return self.modes.get((run, playbook), "observe")

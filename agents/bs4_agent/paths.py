@@ -129,5 +129,8 @@ def storage(output_dir: Path, run: str) -> Path:
     parent = output_dir.parent
     home = output_dir if output_dir.exists() else parent
     same_device = not output_dir.exists() or parent.stat().st_dev == output_dir.stat().st_dev
-    base = parent if same_device and os.access(parent, os.W_OK) else home
+    if same_device and os.access(parent, os.W_OK):
+        base = parent
+    else:
+        base = home
     return base / ".bs4" / safe_name(run, "run")

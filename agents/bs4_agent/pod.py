@@ -110,7 +110,10 @@ class Pod:
         """Everything, now."""
         snapshot = self.table.snapshot(SHARED_PASS_S)
         gpus = self._gpu_facts(snapshot)
-        runs = [self._run_facts(run) for run in self.runs.all() if run.attempt is not None]
+        runs = []
+        for run in self.runs.all():
+            if run.attempt is not None:
+                runs.append(self._run_facts(run))
         coverage = self.blind()
         if gpus.state != "ok":
             coverage.append(f"GPUs are {gpus.state}")
@@ -144,13 +147,13 @@ class Pod:
 
     def watched_processes(self) -> set[Identity]:
         """The living processes whose end is a fact of its own, and is to be known at once."""
-        return {
-            member.identity
-            for run in self.runs.all()
-            if run.attempt is not None
-            for member in self.runs.membership.members(run.name, run.attempt.number)
-            if member.alive and member.component in _PARTS
-        }
+        rows = set()
+        for run in self.runs.all():
+            if run.attempt is not None:
+                for member in self.runs.membership.members(run.name, run.attempt.number):
+                    if member.alive and member.component in _PARTS:
+                        rows.add(member.identity)
+        return rows
 
     def tell_gone(self, gone: Sequence[Identity]) -> None:
         """Journal who has ended, with the exit code where the shim reaped it."""
@@ -158,7 +161,9 @@ class Pod:
         for run in self.runs.all() if wanted else ():
             if run.attempt is None:
                 continue
-            ends = {one.identity: one for one in self.runs.exits(run.name, run.attempt.number)}
+            ends = {}
+            for one in self.runs.exits(run.name, run.attempt.number):
+                ends[one.identity] = one
             for member in self.runs.membership.members(run.name, run.attempt.number):
                 if member.identity not in wanted:
                     continue
@@ -191,7 +196,10 @@ class Pod:
     def paths(self) -> list[Path]:
         """Whose disks matter: the agent's home and every run's output."""
         found = [self.runs.home.root, *(run.spec.output_dir for run in self.runs.all())]
-        return [next(p for p in (path, *path.parents) if p.exists()) for path in found]
+        rows = []
+        for path in found:
+            rows.append(next(p for p in (path, *path.parents) if p.exists()))
+        return rows
 
     def last_step_t(self, run: str) -> float:
         """Wall time of the newest step of `run`, 0 when it never made one."""
@@ -208,9 +216,9 @@ class Pod:
         layout = trainer.layout(run.spec)
         recent = self.follower.recent(run.name, attempt.number)
         config, resume, around = self.collector.of(run.name, attempt.number)
-        leaving = (
-            intent.of(self.runs.home, run.name, attempt.number) if attempt.end is not None else None
-        )
+        leaving = None
+        if attempt.end is not None:
+            leaving = intent.of(self.runs.home, run.name, attempt.number)
         return RunFacts(
             name=run.name,
             spec=run.spec,
@@ -281,10 +289,14 @@ class Pod:
                             same_user=process.uid == self.scope.uid,
                         )
                     )
-        used = {d["index"]: d["mem_used"] for d in seen["devices"] if d.get("mem_used") is not None}
-        total = {
-            d["index"]: d["mem_total"] for d in seen["devices"] if d.get("mem_total") is not None
-        }
+        used = {}
+        for d in seen["devices"]:
+            if d.get("mem_used") is not None:
+                used[d["index"]] = d["mem_used"]
+        total = {}
+        for d in seen["devices"]:
+            if d.get("mem_total") is not None:
+                total[d["index"]] = d["mem_total"]
         return GpuFacts(
             state="ok",
             pids=self._numbering,
@@ -328,11 +340,19 @@ class Pod:
 
     def stop_command(self, run: str) -> str:
         steps = StopRun(self.runs, run, gpu_holders=self._members_on_gpus).plan()
-        return f"{steps[0].command}, then TERM and KILL for what is left of it" if steps else ""
+        if steps:
+            return f"{steps[0].command}, then TERM and KILL for what is left of it"
+        return ""
 
     def _members_on_gpus(self, run: str) -> list[Member]:
-        holding = {h.identity for h in self.gpu_facts().holders}
-        return [member for member in self.runs.membership.living(run) if member.identity in holding]
+        holding = set()
+        for h in self.gpu_facts().holders:
+            holding.add(h.identity)
+        rows = []
+        for member in self.runs.membership.living(run):
+            if member.identity in holding:
+                rows.append(member)
+        return rows
 
     def leftovers(self, run: str) -> Sequence[Member]:
         self.runs.poll()
@@ -366,23 +386,24 @@ class Pod:
 
     def launched(self, run: str, key: str) -> int | None:
         attempt = self.runs.launched(run, key)
-        return None if attempt is None else attempt.number
+        if attempt is None:
+            return None
+        return attempt.number
 
     def claimed(self, run: str, key: str) -> bool:
         """Whether an attempt was made ready under `key`, started or not."""
         numbers = attempt_numbers(self.runs.home.run(run))
-        return any(
-            (read_json(self.runs.attempt_directory(run, number) / "spec.json") or {}).get("key")
-            == key
-            for number in numbers
-        )
+        for number in numbers:
+            if (read_json(self.runs.attempt_directory(run, number) / "spec.json") or {}).get(
+                "key"
+            ) == key:
+                return True
+        return False
 
     def command(self, spec: LaunchSpec) -> Sequence[str]:
-        return (
-            composed(self.runs, spec)[0]
-            if spec.container
-            else spec.argv or self.runs.trainer(spec).command(spec)
-        )
+        if spec.container:
+            return composed(self.runs, spec)[0]
+        return spec.argv or self.runs.trainer(spec).command(spec)
 
     def command_line(self, spec: LaunchSpec) -> str:
         return shlex.join(self.command(spec))
@@ -436,10 +457,9 @@ class Pod:
         return self.scope.dev / "shm"
 
     def nofile(self, run: str) -> int:
-        orders = [
-            read_json(path) or {}
-            for path in (self.runs.home.limits, self.runs.home.run(run) / "limits.json")
-        ]
+        orders = []
+        for path in (self.runs.home.limits, self.runs.home.run(run) / "limits.json"):
+            orders.append(read_json(path) or {})
         return max(
             resource.getrlimit(resource.RLIMIT_NOFILE)[0],
             *(int(order.get("nofile", 0)) for order in orders),
@@ -543,7 +563,10 @@ class Pod:
                     "before its first step."
                 )
             awaited = plan.WATCHED.get(facts.spec.component)
-            side = facts.orchestrator_side if awaited == "orchestrator" else facts.trainer_side
+            if awaited == "orchestrator":
+                side = facts.orchestrator_side
+            else:
+                side = facts.trainer_side
             if side.last_step is not None:
                 return side.last_step
             if awaited == "inference" and self.server_answers(run):
@@ -561,16 +584,13 @@ class Pod:
                     pause(0.25)
                     continue
                 end = self.runs.get(run).attempt
-                detail = (
-                    end.end.detail
-                    if end is not None and end.end is not None
-                    else "its end is not known"
-                )
-                source = (
-                    facts.layout.own_log
-                    if facts.spec.component in ("rl", "sft")
-                    else facts.spec.component
-                )
+                detail = "its end is not known"
+                if end is not None and end.end is not None:
+                    detail = end.end.detail
+                if facts.spec.component in ("rl", "sft"):
+                    source = facts.layout.own_log
+                else:
+                    source = facts.spec.component
                 what = "result" if awaited == "eval" else "step"
                 raise LaunchFailed(
                     f"{run} ended before its first {what}: {detail} See `bs4-console logs "
@@ -592,7 +612,9 @@ class Pod:
         processes are there.
         """
         snapshot = self.table.snapshot(SHARED_PASS_S)
-        seen = {(proc.identity, proc.cmdline) for proc in snapshot.values()}
+        seen = set()
+        for proc in snapshot.values():
+            seen.add((proc.identity, proc.cmdline))
         if seen != self._searched:
             self._searched = seen
             self.adopt()
@@ -612,11 +634,9 @@ class Pod:
                 # looked at again with the next pass, although no process will have changed
                 self._searched = set()
                 continue
-            run = (
-                adopt.adopt(self.runs, candidate, name)
-                if asked or (pid is None and not candidate.problem)
-                else None
-            )
+            run = None
+            if asked or (pid is None and not candidate.problem):
+                run = adopt.adopt(self.runs, candidate, name)
             found.append(
                 {
                     "pid": candidate.root.pid,
@@ -647,4 +667,8 @@ def _no_restoring() -> Restoring:
 
 def _words(devices: Sequence[dict[str, Any]], key: str) -> dict[int, str]:
     """What the driver says of its devices under `key`, where it says anything."""
-    return {device["index"]: str(device[key]) for device in devices if device.get(key)}
+    rows = {}
+    for device in devices:
+        if device.get(key):
+            rows[device["index"]] = str(device[key])
+    return rows

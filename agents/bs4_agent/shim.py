@@ -221,7 +221,9 @@ def _become_reaper(
     memory of this program goes.
     """
     os.set_inheritable(lock, True)
-    home = str(spec.get("home") or "") if spec.get("agent_restart") else ""
+    home = ""
+    if spec.get("agent_restart"):
+        home = str(spec.get("home") or "")
     reaper = Path(__file__).with_name("runs") / "reap.py"
     check = str(spec.get("agent_check_s", 5.0))
     argv = [sys.executable, "-IS", str(reaper), str(directory), str(launcher.pid), home, check]

@@ -62,7 +62,9 @@ class Workers:
                     self._changed.wait()
                 finally:
                     self._idle -= 1
-            return self._jobs.popleft() if self._jobs else None
+            if self._jobs:
+                return self._jobs.popleft()
+            return None
 
 
 def spawn(run: Callable[[], None], name: str) -> threading.Thread:

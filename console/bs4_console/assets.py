@@ -33,4 +33,6 @@ def checkout() -> Path | None:
     is_checkout = (
         not (_PACKAGE / "_data").is_dir() and (_CHECKOUT / "agents" / "bs4_agent").is_dir()
     )
-    return _CHECKOUT if is_checkout else None
+    if is_checkout:
+        return _CHECKOUT
+    return None

@@ -16,7 +16,9 @@ def described(error: BaseException) -> str:
     raised.
     """
     frames = traceback.extract_tb(error.__traceback__)
-    place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+    place = ""
+    if frames:
+        place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}"
     return f"{type(error).__name__}{place}: {str(error)[:200]}"
 
 

@@ -39,4 +39,6 @@ def private(directory: Path) -> Path:
 
 def _override(variable: str) -> Path | None:
     value = os.environ.get(variable)
-    return Path(value).expanduser() if value else None
+    if value:
+        return Path(value).expanduser()
+    return None

@@ -128,16 +128,22 @@ def registry() -> dict[str, Model]:
     """Name -> model, in the order of the file."""
     with (find("configs") / "models.toml").open("rb") as handle:
         data = tomllib.load(handle)
-    sources = {
-        name: Source(name, entry["text"], entry["date"]) for name, entry in data["sources"].items()
-    }
-    return {name: _model(name, entry, sources) for name, entry in data["models"].items()}
+    sources = {}
+    for name, entry in data["sources"].items():
+        sources[name] = Source(name, entry["text"], entry["date"])
+    rows = {}
+    for name, entry in data["models"].items():
+        rows[name] = _model(name, entry, sources)
+    return rows
 
 
 def get(name: str) -> Model | None:
     """By either of its names, whatever the case: providers write ids small, the hub does not."""
     wanted = name.lower()
-    return next((m for m in registry().values() if wanted in (m.name.lower(), m.hub.lower())), None)
+    for m in registry().values():
+        if wanted in (m.name.lower(), m.hub.lower()):
+            return m
+    return None
 
 
 def verify(name: str, trainer: str) -> list[Remark]:
@@ -161,8 +167,12 @@ def verify(name: str, trainer: str) -> list[Remark]:
     other = "Choose another: `bs4-console models list --trainable`."
     remarks = []
     if model.blocked:
-        level: Level = "error" if model.blocked_for(trainer) else "warning"
-        where = "" if level == "error" else f" (seen with {model.blocked['applies']})"
+        level: Level = "warning"
+        if model.blocked_for(trainer):
+            level = "error"
+        where = ""
+        if level != "error":
+            where = f" (seen with {model.blocked['applies']})"
         remarks.append(
             Remark(
                 "blocked",
@@ -202,10 +212,8 @@ def verify(name: str, trainer: str) -> list[Remark]:
                 "The trainer has no implementation of its own for it and takes transformers'.",
             )
         )
-    remarks += [
-        Remark("problem", "warning" if not model.trained else "info", problem)
-        for problem in model.problems
-    ]
+    for problem in model.problems:
+        remarks.append(Remark("problem", "warning" if not model.trained else "info", problem))
     return remarks or [Remark("known", "info", f"Nothing is known against {model.name}.")]
 
 
@@ -296,7 +304,10 @@ def _gate(hub_id: str, info: dict[str, Any]) -> list[Remark]:
 
 def senses(hub_id: str, config: dict[str, Any]) -> list[Remark]:
     """Whether a config.json is that of a text-only causal language model."""
-    found = [key for key in _OTHER_SENSES if config.get(key) is not None]
+    found = []
+    for key in _OTHER_SENSES:
+        if config.get(key) is not None:
+            found.append(key)
     given = config.get("architectures")
     kinds = given if isinstance(given, list) else []
     if found:

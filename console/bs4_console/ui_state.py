@@ -57,7 +57,9 @@ def load() -> tuple[Settings, str]:
     except OSError as error:
         return Settings(), f"{path()} cannot be read ({error.strerror}); the screen opens as new."
     try:
-        data = json.loads(content) if len(content) <= LIMIT_BYTES else None
+        data = None
+        if len(content) <= LIMIT_BYTES:
+            data = json.loads(content)
     except (ValueError, RecursionError):
         data = None
     if not isinstance(data, dict):
@@ -95,11 +97,10 @@ def keep(mine: Settings, before: Settings) -> str:
     """
     from bs4_console import files
 
-    changed = {
-        entry.name
-        for entry in fields(Settings)
-        if getattr(mine, entry.name) != getattr(before, entry.name)
-    }
+    changed = set()
+    for entry in fields(Settings):
+        if getattr(mine, entry.name) != getattr(before, entry.name):
+            changed.add(entry.name)
     if changed & set(_POSITION):
         changed |= set(_POSITION)
     if not changed:

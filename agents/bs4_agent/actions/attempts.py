@@ -52,10 +52,9 @@ class Attempts:
         titles = [f"Start {spec.run}"]
         if body.get("wait", True) and spec.component == "rl":
             titles.append("Wait for the first step")
-        steps = [
-            {"title": title, "command": command if index == 0 else ""}
-            for index, title in enumerate(titles)
-        ]
+        steps = []
+        for index, title in enumerate(titles):
+            steps.append({"title": title, "command": command if index == 0 else ""})
         with self._desk.holding(spec.run, key):
             self._desk.accept(key, body, who, spec.run, steps=steps)
             self._desk.start(spec.run, key, lambda: self._do_launch(key, body))
@@ -79,9 +78,9 @@ class Attempts:
                     f"What a start of {view.run} would do has changed since the plan was "
                     f"made ({now.why}); make a new plan."
                 )
-            steps = [
-                {"title": step["title"], "command": step["command"]} for step in view.plan["steps"]
-            ]
+            steps = []
+            for step in view.plan["steps"]:
+                steps.append({"title": step["title"], "command": step["command"]})
             self._desk.accept(
                 key,
                 planned,
@@ -99,7 +98,10 @@ class Attempts:
         """
         event = self._desk.event
         plan: Mapping[str, Any] = body.get("plan") or {}
-        spec = launch_plan.spec_in(plan) if plan else validation.spec_of(body)
+        if plan:
+            spec = launch_plan.spec_in(plan)
+        else:
+            spec = validation.spec_of(body)
         turn = self._desk.turn(key)
         step = 0
         turn.check()
@@ -170,5 +172,8 @@ class Attempts:
             ", ".join(f"adopted pid {c['pid']} as {c['run']}" for c in adopted)
             or "no run was found that is not known already"
         )
-        run, event = (adopted[0]["run"], "done") if adopted else ("", "failed")
+        if adopted:
+            run, event = (adopted[0]["run"], "done")
+        else:
+            run, event = ("", "failed")
         self._desk.event(key, run, event, detail=detail, result={"candidates": found})

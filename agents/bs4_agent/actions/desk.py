@@ -157,7 +157,9 @@ class Desk:
 
     def holder(self, run: str) -> ActionView | None:
         key = self._holding.get(run)
-        return None if key is None else self.ledger.actions[key]
+        if key is None:
+            return None
+        return self.ledger.actions[key]
 
     def turn(self, key: str) -> Turn:
         """The turn of an action that holds something."""
@@ -254,7 +256,9 @@ class Desk:
         with self.lock, self.holding(run, key):
             self.accept(key, body, who, run, steps=list(steps))
         self._guarded(run, key, lambda: work(key))
-        return "" if self.ledger.actions[key].ended else key
+        if self.ledger.actions[key].ended:
+            return ""
+        return key
 
     def join(self, timeout: float) -> None:
         for thread in self._threads:

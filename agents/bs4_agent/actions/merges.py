@@ -70,7 +70,9 @@ class Merges:
                     f"What a merge of {view.run} would do has changed since the plan was "
                     "made; make a new plan."
                 )
-            steps = [{"title": s.title, "command": s.command} for s in plan.steps]
+            steps = []
+            for s in plan.steps:
+                steps.append({"title": s.title, "command": s.command})
             self._desk.accept(
                 key,
                 {**body, "plan": plan.as_dict()},

@@ -86,14 +86,15 @@ class Recoveries:
 
     def _check_limit(self, run: str) -> None:
         last_step = self._pod.last_step_t(run)
-        tried = [
-            a
-            for a in self._desk.ledger.actions.values()
-            if a.kind == "playbook"
-            and a.run == run
-            and a.state == "failed"
-            and a.accepted_t > last_step
-        ]
+        tried = []
+        for a in self._desk.ledger.actions.values():
+            if (
+                a.kind == "playbook"
+                and a.run == run
+                and a.state == "failed"
+                and a.accepted_t > last_step
+            ):
+                tried.append(a)
         if len(tried) >= RECOVERY_LIMIT:
             raise Refused(
                 f"{len(tried)} recoveries of {run} brought no new step. Look at its logs and "
@@ -121,7 +122,9 @@ class Recoveries:
         """An incident was opened: mode ask prepares the plan, mode auto carries it out. Only what
         the playbook's rules allow.
         """
-        mode = self._desk.ledger.mode(run, playbook_id) if playbook_id else "observe"
+        mode = "observe"
+        if playbook_id:
+            mode = self._desk.ledger.mode(run, playbook_id)
         if mode == "observe" or playbook_id is None:
             return
         if any(kind == "restore_set" for kind, _ in self._library.get(playbook_id).fix):

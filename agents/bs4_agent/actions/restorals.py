@@ -46,7 +46,9 @@ class Restorals:
         plan = self.work.confirmed(body)
         run = plan.asked.run
         with self._desk.holding(run, key):
-            steps = [{"title": s.title, "command": s.command} for s in plan.steps]
+            steps = []
+            for s in plan.steps:
+                steps.append({"title": s.title, "command": s.command})
             self._desk.accept(
                 key, {**body, "plan": plan.as_dict()}, who, run, plan_hash=plan.hash, steps=steps
             )

@@ -62,7 +62,9 @@ class SetUpActions:
         with self._desk.holding(HOLD, key):
             try:
                 plan = self.work.confirmed(key, body, payload)
-                steps = [{"title": s.title, "command": s.command} for s in plan.steps]
+                steps = []
+                for s in plan.steps:
+                    steps.append({"title": s.title, "command": s.command})
                 self._desk.accept(
                     key, {**body, "plan": plan.as_dict()}, who, "", plan_hash=plan.hash, steps=steps
                 )

@@ -111,10 +111,12 @@ def _doing(action: ActionView) -> str:
     """The step that an action is in, as a phrase: step 2 (Wait for the first step) of the launch by
     alice.
     """
-    number = next((i for i, step in enumerate(action.steps, 1) if step.state == "running"), None)
-    where = (
-        "the present step"
-        if number is None
-        else f"step {number} ({action.steps[number - 1].title})"
-    )
+    number = None
+    for i, step in enumerate(action.steps, 1):
+        if step.state == "running":
+            number = i
+            break
+    where = "the present step"
+    if number is not None:
+        where = f"step {number} ({action.steps[number - 1].title})"
     return f"{where} of the {action.what} by {action.who}"

@@ -132,12 +132,17 @@ class Connection:
 
     def _greet(self, frame: Frame) -> None:
         hello = frame.header.get("hello")
-        offered = hello.get("protocols") if isinstance(hello, dict) else None
+        offered = None
+        if isinstance(hello, dict):
+            offered = hello.get("protocols")
         if not isinstance(offered, list) or not isinstance(hello, dict):
             raise ProtocolError(
                 "The first frame is no hello; only a bs4-console can talk to this socket."
             )
-        common = [version for version in PROTOCOLS if version in offered]
+        common = []
+        for version in PROTOCOLS:
+            if version in offered:
+                common.append(version)
         if not common:
             raise ProtocolVersion(
                 f"This agent speaks protocol {list(PROTOCOLS)} and the console "
@@ -215,9 +220,10 @@ class Connection:
 
     def _query(self, identifier: int, header: Mapping[str, Any]) -> Reply | None:
         stream, op = _field(header, "stream", str), _field(header, "op", str)
-        arguments = {
-            key: value for key, value in header.items() if key not in ("id", "call", "stream", "op")
-        }
+        arguments = {}
+        for key, value in header.items():
+            if key not in ("id", "call", "stream", "op"):
+                arguments[key] = value
 
         def work(stop: threading.Event) -> Reply:
             try:

@@ -39,8 +39,13 @@ def wanting(part: str, directory: Path) -> str:
         "broadcast": _weights,
         "weights": _weights,
     }.get(part)
-    look = _ranks if part in ("actor", "critic", "model") else look
-    return "" if look is None else look(directory)
+    if part in ("actor", "critic", "model"):
+        look = _ranks
+    else:
+        look = look
+    if look is None:
+        return ""
+    return look(directory)
 
 
 def _shards(directory: Path) -> str:
@@ -48,11 +53,10 @@ def _shards(directory: Path) -> str:
     what torch.save wrote for one tensor or object after the other (torch 2.13, looked at), so that
     its last bytes end an archive.
     """
-    found = {
-        entry.name: _size(entry)
-        for entry in _listed(directory)
-        if _SHARD.fullmatch(entry.name.encode("utf-8", "surrogateescape"))
-    }
+    found = {}
+    for entry in _listed(directory):
+        if _SHARD.fullmatch(entry.name.encode("utf-8", "surrogateescape")):
+            found[entry.name] = _size(entry)
     metadata = directory / ".metadata"
     size = _size(metadata)
     if not size:
@@ -63,13 +67,16 @@ def _shards(directory: Path) -> str:
         return f"{empty[0]} is empty"
     if cut := next(filter(None, (_torn(directory / name) for name in sorted(found))), ""):
         return cut
-    named = (
-        {match.decode() for match in _SHARD.findall(_read(metadata))}
-        if size <= _METADATA_MOST
-        else set()
-    )
+    if size <= _METADATA_MOST:
+        named = set()
+        for match in _SHARD.findall(_read(metadata)):
+            named.add(match.decode())
+    else:
+        named = set()
     lost = sorted(named - set(found))
-    return f"{lost[0]} is named in .metadata and not there" if lost else ""
+    if lost:
+        return f"{lost[0]} is named in .metadata and not there"
+    return ""
 
 
 def _ranks(directory: Path) -> str:
@@ -84,12 +91,20 @@ def _ranks(directory: Path) -> str:
     worlds = {world for part, world in found if part == "model"}
     if not worlds:
         if (directory / "dist_ckpt").is_dir():
-            return "" if _listed(directory / "dist_ckpt") else "dist_ckpt is empty"
-        return _weights(directory) if not found else "no model_world_size_* file"
+            if _listed(directory / "dist_ckpt"):
+                return ""
+            return "dist_ckpt is empty"
+        if not found:
+            return _weights(directory)
+        return "no model_world_size_* file"
     # A run that went on with another number of GPUs wrote its steps anew: the files of one step are
     # of one world.
     for (kind, world), ranks in sorted(found.items()):
-        lost = next((rank for rank in range(world) if rank not in ranks), None)
+        lost = None
+        for rank in range(world):
+            if rank not in ranks:
+                lost = rank
+                break
         if lost is not None:
             return f"no {kind}_world_size_{world}_rank_{lost}.pt"
         for path in ranks.values():
@@ -99,7 +114,9 @@ def _ranks(directory: Path) -> str:
     if adapter.is_dir():
         if not (adapter / "adapter_config.json").exists():
             return "no adapter_config.json in lora_adapter"
-        return f"lora_adapter: {why}" if (why := _weights(adapter)) else ""
+        if why := _weights(adapter):
+            return f"lora_adapter: {why}"
+        return ""
     return ""
 
 
@@ -117,13 +134,15 @@ def _torn(path: Path) -> str:
         return f"{path.name} vanished"
     if not size:
         return f"{path.name} is empty"
-    return (
-        f"{path.name} is cut off" if _ZIP.startswith(begins) and ends[:4] != b"PK\x05\x06" else ""
-    )
+    if _ZIP.startswith(begins) and ends[:4] != b"PK\x05\x06":
+        return f"{path.name} is cut off"
+    return ""
 
 
 def _progress(directory: Path) -> str:
-    return "" if _size(directory / "progress.pt") else "progress.pt is empty"
+    if _size(directory / "progress.pt"):
+        return ""
+    return "progress.pt is empty"
 
 
 def _weights(directory: Path) -> str:
@@ -140,7 +159,9 @@ def _weights(directory: Path) -> str:
             return short
     present = {path.name for path in files}
     lost = sorted(set(_indexed(directory / _INDEX)) - present)
-    return f"{lost[0]} is named in {_INDEX} and not there" if lost else ""
+    if lost:
+        return f"{lost[0]} is named in {_INDEX} and not there"
+    return ""
 
 
 def _short(path: Path) -> str:
@@ -154,17 +175,18 @@ def _short(path: Path) -> str:
             if not 2 <= length <= min(size - 8, _HEADER_MOST):
                 return f"{path.name} is cut off in its header"
             header = loads(handle.read(length))
-        ends = [
-            int(entry["data_offsets"][1])
-            for name, entry in header.items()
-            if name != "__metadata__"
-        ]
+        ends = []
+        for name, entry in header.items():
+            if name != "__metadata__":
+                ends.append(int(entry["data_offsets"][1]))
     except FileNotFoundError:
         return f"{path.name} vanished"
     except (ValueError, KeyError, TypeError, IndexError, AttributeError):
         return f"{path.name} has no readable header"
     end = 8 + length + max(ends, default=0)
-    return "" if size >= end else f"{path.name} has {size} of {end} bytes"
+    if size >= end:
+        return ""
+    return f"{path.name} has {size} of {end} bytes"
 
 
 def _indexed(index: Path) -> list[str]:
@@ -180,7 +202,12 @@ def _below(directory: Path) -> list[Path]:
     """Files here and one directory down (2026-01 puts adapters into `lora_adapters/`)."""
     found: list[Path] = []
     for path in _listed(directory):
-        found += [path] if path.is_file() else _listed(path) if path.is_dir() else []
+        if path.is_file():
+            found += [path]
+        elif path.is_dir():
+            found += _listed(path)
+        else:
+            found += []
     return found
 
 

@@ -66,7 +66,10 @@ class Forecast:
     lasts: bool = False
 
     def as_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+        found = {}
+        for name in self.__dataclass_fields__:
+            found[name] = getattr(self, name)
+        return found
 
 
 def forecast(
@@ -91,14 +94,18 @@ def forecast(
     apart = _median([a.step - b.step for a, b in pairwise(recent)])
     every_steps = interval or (int(apart) if apart else None)
     pace = step_s or _pace(recent)
-    every_s = every_steps * pace if every_steps and pace else None
-    next_t = recent[0].t + every_s if every_s is not None else None
-    to_come = (
-        max(0, -(-(goal - recent[0].step) // every_steps))
-        if goal is not None and every_steps
-        else None
-    )
-    room = free // size if free is not None and size else None
+    every_s = None
+    if every_steps and pace:
+        every_s = every_steps * pace
+    next_t = None
+    if every_s is not None:
+        next_t = recent[0].t + every_s
+    to_come = None
+    if goal is not None and every_steps:
+        to_come = max(0, -(-(goal - recent[0].step) // every_steps))
+    room = None
+    if free is not None and size:
+        room = free // size
     known = Forecast(
         set_bytes=size,
         every_steps=every_steps,
@@ -109,7 +116,10 @@ def forecast(
     )
     if not live or free is None or not size:
         return known
-    furthest = _FURTHEST if to_come is None else min(to_come + 1, _FURTHEST)
+    if to_come is None:
+        furthest = _FURTHEST
+    else:
+        furthest = min(to_come + 1, _FURTHEST)
     saves = _first_that_does_not_fit(
         sets, recent[0], size, free, limits or Limits(), every_steps or 1, furthest
     )
@@ -155,24 +165,23 @@ def _first_that_does_not_fit(
 
 
 def _left(sets: Sequence[StepSet], name: str, limit: int | None) -> int | None:
-    return (
-        None
-        if limit is None
-        else max(0, limit - sum(name in one.parts for one in sets if one.complete))
-    )
+    if limit is None:
+        return None
+    return max(0, limit - sum(name in one.parts for one in sets if one.complete))
 
 
 def _pace(recent: Sequence[StepSet]) -> float | None:
     """Seconds a step between complete sets; the median, so that a night in which nothing ran does
     not count.
     """
-    gaps = [
-        (a.t - b.t) / (a.step - b.step)
-        for a, b in pairwise(recent)
-        if a.step > b.step and a.t > b.t
-    ]
+    gaps = []
+    for a, b in pairwise(recent):
+        if a.step > b.step and a.t > b.t:
+            gaps.append((a.t - b.t) / (a.step - b.step))
     return _median(gaps)
 
 
 def _median(values: Sequence[float]) -> float | None:
-    return sorted(values)[len(values) // 2] if values else None
+    if values:
+        return sorted(values)[len(values) // 2]
+    return None

@@ -93,7 +93,9 @@ class Guard:
         full for a moment.
         """
         for action in self._book.ledger.unfinished("rotate"):
-            trashes = [Path(place) for place in action.body.get("trash", ())]
+            trashes = []
+            for place in action.body.get("trash", ()):
+                trashes.append(Path(place))
             if any((place / action.key).exists() for place in trashes):
                 self._free(action.key, action.run, trashes)
             else:
@@ -160,7 +162,9 @@ class Guard:
         # What will go with this look or the next is no plight.
         if not decision.refused and not coming and freed == trying:
             self._tell(self._look(run, order) if freed else look, decision)
-        return min(pause, LOOK_S) if coming else pause
+        if coming:
+            return min(pause, LOOK_S)
+        return pause
 
     def _tell(self, look: _Look, decision: Decision) -> None:
         name = look.run.name
@@ -197,7 +201,9 @@ class Guard:
         begun = sum(
             one.bytes for one in sets if newest is not None and one.step > newest and one.checkpoint
         )
-        need = max(0, int(MARGIN * (seen.set_bytes or 0)) - begun) if run.live else 0
+        need = 0
+        if run.live:
+            need = max(0, int(MARGIN * (seen.set_bytes or 0)) - begun)
         return _Look(run, order, sets, usage["free"], need, seen)
 
     def _pause(self, look: _Look) -> float:
@@ -209,7 +215,9 @@ class Guard:
             return RESTING_S
         if every is not None:
             return min(LOOK_S, max(HURRIED_S, every / 4))
-        return YOUNG_LOOK_S if time.monotonic() - attempt.started_m < YOUNG_S else LOOK_S
+        if time.monotonic() - attempt.started_m < YOUNG_S:
+            return YOUNG_LOOK_S
+        return LOOK_S
 
     def _own_cleaning(self, run: Run, sets: list[StepSet]) -> OwnCleaning | None:
         """What the trainer deletes itself. None before its first step: it may be about to read any
@@ -219,13 +227,14 @@ class Guard:
         refuse_beside(self._pod.runs, run.spec)
         if attempt is None or not run.live:
             return OwnCleaning(None)
-        saved = [
-            one.step
-            for one in sets
-            if "trainer" in one.parts
-            and one.parts["trainer"].whole
-            and _since(one, attempt.started_t)
-        ]
+        saved = []
+        for one in sets:
+            if (
+                "trainer" in one.parts
+                and one.parts["trainer"].whole
+                and _since(one, attempt.started_t)
+            ):
+                saved.append(one.step)
         if (
             not saved
             and self._pod.follower.recent(run.name, attempt.number).side("trainer").last_step
@@ -251,14 +260,18 @@ class Guard:
         if by := holder(self._pod.runs.home, run, one.step):
             return f"held by {by}"
         quiet = self._quiet_s(run, one)
-        return "" if quiet > 0.0 and quiet >= min(pause, LOOK_S) * 0.9 else _NOT_QUIET
+        if quiet > 0.0 and quiet >= min(pause, LOOK_S) * 0.9:
+            return ""
+        return _NOT_QUIET
 
     def _in_store(self, run: str, one: StepSet) -> bool:
         """Whether this very set was verified in the store, and nobody was seen to remove it from
         there since.
         """
         view = self._book.ledger.syncs.get(run)
-        saved = None if view is None else view.done.get(one.step)
+        saved = None
+        if view is not None:
+            saved = view.done.get(one.step)
         return saved is not None and one.t <= saved + 1.0
 
     def _observe(self, look: _Look) -> None:
@@ -282,7 +295,9 @@ class Guard:
         known = self._prints.get((run, one.step))
         if known is None or known[0] != seen:
             known = self._prints[run, one.step] = seen, now, self._rounds
-        return 0.0 if known[2] == self._rounds else now - known[1]
+        if known[2] == self._rounds:
+            return 0.0
+        return now - known[1]
 
     def _rotate(self, look: _Look, decision: Decision) -> bool:
         run, home = look.run, self._pod.runs.home
@@ -363,11 +378,9 @@ class Guard:
             raise Refused(f"The order for {name} has changed since the look; nothing was moved.")
 
         def unsaved(one: StepSet) -> str:
-            return (
-                _NOT_SAVED
-                if order.synced and one.complete and not self._in_store(name, one)
-                else ""
-            )
+            if order.synced and one.complete and not self._in_store(name, one):
+                return _NOT_SAVED
+            return ""
 
         now = self._look(self._pod.runs.get(name), order)
         own = self._own_cleaning(now.run, now.sets)
@@ -455,11 +468,10 @@ def _plight(look: _Look, decision: Decision) -> str:
     if decision.kept:
         text += f" Complete sets that must stay: {', '.join(map(str, sorted(decision.kept)))}."
     sizes = {one.step: one.bytes for one in look.sets}
-    reasons = [
-        f"step {step} ({size(sizes[step])}): {why}"
-        for step, why in sorted(decision.spared.items())
-        if why != _NOT_QUIET
-    ]
+    reasons = []
+    for step, why in sorted(decision.spared.items()):
+        if why != _NOT_QUIET:
+            reasons.append(f"step {step} ({size(sizes[step])}): {why}")
     if reasons:
         text += f" Left alone: {'; '.join(reasons[:6])}."
     if look.order.at_least > 2 and len(complete_sets(look.sets)) > 2:
@@ -476,7 +488,10 @@ def _freeing(trashes: list[Path], key: str) -> str:
 
 def _steps(sets: list[StepSet]) -> str:
     numbers = [str(one.step) for one in sets]
-    shown = numbers if len(numbers) <= 6 else [*numbers[:5], f"{len(numbers) - 5} more"]
+    if len(numbers) <= 6:
+        shown = numbers
+    else:
+        shown = [*numbers[:5], f"{len(numbers) - 5} more"]
     return f"step{'s' if len(numbers) != 1 else ''} {', '.join(shown)}"
 
 

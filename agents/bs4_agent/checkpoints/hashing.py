@@ -88,8 +88,7 @@ class Hashes:
         return before, digest.hexdigest()
 
     def _save(self) -> None:
-        rows = {
-            path: [s.size, s.modified, s.changed, s.inode, sha1]
-            for path, (s, sha1) in list(self._known.items())[-_KEPT:]
-        }
+        rows = {}
+        for path, (s, sha1) in list(self._known.items())[-_KEPT:]:
+            rows[path] = [s.size, s.modified, s.changed, s.inode, sha1]
         write_json(self._memory, rows)

@@ -35,7 +35,10 @@ def write(
     `local_known` (False: the disk did not answer in time), `remote_step` (the newest that was
     verified in the store). First what is in memory, then the files.
     """
-    living = [run for run in runs.all() if run.live and run.attempt is not None]
+    living = []
+    for run in runs.all():
+        if run.live and run.attempt is not None:
+            living.append(run)
     entries = [_entry(run, ledger) for run in living]
     _keep(home, signal, entries)
     looking = threading.Thread(
@@ -63,7 +66,9 @@ def of(home: Home, run: str, attempt: int) -> Mapping[str, Any] | None:
 def _entry(run: Run, ledger: Ledger) -> dict[str, Any]:
     synced = ledger.syncs.get(run.name)
     remote = synced.pointer if synced is not None else None
-    number = run.attempt.number if run.attempt is not None else 0
+    number = 0
+    if run.attempt is not None:
+        number = run.attempt.number
     return {
         "run": run.name,
         "attempt": number,

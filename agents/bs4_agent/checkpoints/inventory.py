@@ -40,10 +40,18 @@ def scan(rules: Sequence[PartRule]) -> list[Checkpoint]:
     """The checkpoints that consist of `rules`. Directories that vanish meanwhile (a trainer's
     keep_last) count as absent.
     """
-    roots = {rule.root: step_directories(rule.root) for rule in rules}
+    roots = {}
+    for rule in rules:
+        roots[rule.root] = step_directories(rule.root)
     steps = sorted({step for found in roots.values() for step in found})
-    named = {rule.pointer: pointed(rule.pointer) for rule in rules if rule.pointer is not None}
-    return [_checkpoint(step, rules, roots, named) for step in steps]
+    named = {}
+    for rule in rules:
+        if rule.pointer is not None:
+            named[rule.pointer] = pointed(rule.pointer)
+    rows = []
+    for step in steps:
+        rows.append(_checkpoint(step, rules, roots, named))
+    return rows
 
 
 def pointed(pointer: Path) -> int | None:
@@ -55,7 +63,9 @@ def pointed(pointer: Path) -> int | None:
             said = handle.read(_POINTER_BYTES).strip()
     except (FileNotFoundError, NotADirectoryError):
         return None
-    return int(said) if said.isdigit() else -1
+    if said.isdigit():
+        return int(said)
+    return -1
 
 
 def newest_resumable(checkpoints: Iterable[Checkpoint]) -> Checkpoint | None:
@@ -107,9 +117,14 @@ def _checkpoint(
         directory = roots[rule.root].get(step)
         if directory is not None and directory not in directories.values():
             directories[rule.name] = directory
-        part = directory / rule.sub if directory is not None else None
+        part = None
+        if directory is not None:
+            part = directory / rule.sub
         if part is None or not part.is_dir():
-            missing += [rule.name] if rule.required else []
+            if rule.required:
+                missing += [rule.name]
+            else:
+                missing += []
             continue
         size, mtime, why = measure(rule.name, part, rule.markers)
         if rule.pointer is not None:
@@ -147,14 +162,16 @@ def _behind(
     file before the pointer, and older writers without either say nothing.
     """
     if named is None:
-        return (
-            ""
-            if any(directory.glob("data*.pt")) or not any(directory.parent.glob("*step_*/data*.pt"))
-            else "no data.pt"
-        )
+        if any(directory.glob("data*.pt")) or not any(directory.parent.glob("*step_*/data*.pt")):
+            return ""
+        return "no data.pt"
     if named < 0:
-        return f"{pointer.name} names no step" if step == newest_step else ""
-    return f"{pointer.name} names step {named}" if step > named else ""
+        if step == newest_step:
+            return f"{pointer.name} names no step"
+        return ""
+    if step > named:
+        return f"{pointer.name} names step {named}"
+    return ""
 
 
 def measure(name: str, part: Path, markers: Sequence[str]) -> tuple[int, float, str]:
@@ -165,7 +182,11 @@ def measure(name: str, part: Path, markers: Sequence[str]) -> tuple[int, float, 
         stamp = part.stat().st_mtime_ns
     except FileNotFoundError:
         return 0, 0.0, "gone"
-    absent = next((marker for marker in markers if not (part / marker).exists()), None)
+    absent = None
+    for marker in markers:
+        if not (part / marker).exists():
+            absent = marker
+            break
     known = _sizes.get(part)
     if absent is None and known is not None and known[0] == stamp:
         return known[1]

@@ -36,14 +36,26 @@ def of(spec: LaunchSpec) -> Launched:
     """Of what `spec` was started with; its files are `config_files`."""
     words, given = tracking.untracked(spec)
     overrides, left_out = without_keys(words)
-    held = [name for name, value in given.items() if secret_held(f"{name}={value}")]
-    bound = [name for name in given if name not in held and _MACHINES.fullmatch(name)]
-    env = {name: value for name, value in given.items() if name not in (*held, *bound)}
-    left_out += [f"the variable {name}, which holds what looks like a key" for name in held]
-    left_out += [f"the variable {name}, which is of its machine" for name in bound]
-    left_out += (
-        [f"the container {spec.container}, which is of its machine"] if spec.container else []
-    )
+    held = []
+    for name, value in given.items():
+        if secret_held(f"{name}={value}"):
+            held.append(name)
+    bound = []
+    for name in given:
+        if name not in held and _MACHINES.fullmatch(name):
+            bound.append(name)
+    env = {}
+    for name, value in given.items():
+        if name not in (*held, *bound):
+            env[name] = value
+    for name in held:
+        left_out.append(f"the variable {name}, which holds what looks like a key")
+    for name in bound:
+        left_out.append(f"the variable {name}, which is of its machine")
+    if spec.container:
+        left_out += [f"the container {spec.container}, which is of its machine"]
+    else:
+        left_out += []
     return Launched(overrides, env, spec.component, spec.processes, left_out=left_out)
 
 
@@ -92,7 +104,9 @@ def config_files(spec: LaunchSpec, output_dir: Path) -> ConfigFiles:
 
     BadRequest when the config itself has a name that no store takes.
     """
-    main = None if spec.config == UNKNOWN_CONFIG else _lexical(spec.cwd, spec.config)
+    main = None
+    if spec.config != UNKNOWN_CONFIG:
+        main = _lexical(spec.cwd, spec.config)
     words = {
         word: _lexical(spec.cwd, word)
         for before, word in zip(spec.overrides, spec.overrides[1:], strict=False)
@@ -130,7 +144,9 @@ class _Walk:
             good = (
                 file.is_file() and file.stat().st_size <= _FILE_BYTES and len(self.files) < _FILES
             )
-            text = file.read_text("utf-8", "replace") if good else ""
+            text = ""
+            if good:
+                text = file.read_text("utf-8", "replace")
         except OSError:
             good = False
         if not good:
@@ -171,7 +187,9 @@ def _names(found: _Walk, main: Path | None, output_dir: Path) -> dict[Path, str]
             )
         }
     names: dict[Path, str] = {}
-    root = os.path.commonpath([path.parent for path in found.files]) if found.files else ""
+    root = ""
+    if found.files:
+        root = os.path.commonpath([path.parent for path in found.files])
     for path in found.files:
         name = f"{CONFIGS}/{path.relative_to(root).as_posix()}"
         try:

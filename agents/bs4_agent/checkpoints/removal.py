@@ -165,7 +165,9 @@ def _remove(parent: int, name: str, device: int) -> int:
             status = os.stat(name, dir_fd=parent, follow_symlinks=False)
             if not stat.S_ISDIR(status.st_mode):
                 os.unlink(name, dir_fd=parent)
-                return status.st_size if status.st_nlink == 1 else 0
+                if status.st_nlink == 1:
+                    return status.st_size
+                return 0
             freed = _empty(parent, name, device)
             os.rmdir(name, dir_fd=parent)
             return freed
@@ -200,7 +202,10 @@ def _empty(parent: int, name: str, device: int) -> int:
 
 def targets(wanted: Sequence[Move], sets: Sequence[StepSet]) -> list[dict[str, Any]]:
     """The directories as an intent names them."""
-    sizes = {part.path.resolve(): part.bytes for one in sets for part in one.parts.values()}
+    sizes = {}
+    for one in sets:
+        for part in one.parts.values():
+            sizes[part.path.resolve()] = part.bytes
 
     def of(source: Path) -> int:
         return sum(size for path, size in sizes.items() if source == path or source in path.parents)

@@ -35,7 +35,10 @@ class Shape:
     own_parts: frozenset[str]
 
     def limits(self, order: Order | None) -> Limits:
-        keep, milestones = (order.last, order.milestones) if order else (None, 0)
+        if order:
+            keep, milestones = (order.last, order.milestones)
+        else:
+            keep, milestones = (None, 0)
         return Limits(keep, milestones, self.own_keep, self.own_parts)
 
 
@@ -46,12 +49,21 @@ def shape(trainer: Trainer, spec: LaunchSpec, argv: tuple[str, ...] = ()) -> Sha
     if flat is None:
         # 2026-01 writes down the orchestrator's settings only, and it is the trainer that deletes.
         written = around.of_files(spec, layout)[0] or {}
-        flat = written if any(key.startswith("trainer.") for key in written) else None
-    cleaned = {
-        str(root) for root in (layout.trainer_checkpoints, layout.weights) if root is not None
-    }
-    parts = {rule.name for rule in trainer.parts(spec) if str(rule.root) in cleaned}
-    parts |= {"weights"} if layout.weights is not None else set()
+        flat = None
+        if any(key.startswith("trainer.") for key in written):
+            flat = written
+    cleaned = set()
+    for root in (layout.trainer_checkpoints, layout.weights):
+        if root is not None:
+            cleaned.add(str(root))
+    parts = set()
+    for rule in trainer.parts(spec):
+        if str(rule.root) in cleaned:
+            parts.add(rule.name)
+    if layout.weights is not None:
+        parts |= {"weights"}
+    else:
+        parts |= set()
     found = flat or {}
     return Shape(
         known=flat is not None,
@@ -156,14 +168,19 @@ def answer(pod: Pod, op: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         step_s=pod.follower.recent(run.name).median_step_s(),
     )
     said = view.guard.get(run.name)
-    found["guard"] = (
-        None if said is None else {key: said.get(key) for key in ("event", "detail", "t")}
-    )
-    rest = [one for one in found["checkpoints"] if one["step"] > after]
+    if said is None:
+        found["guard"] = None
+    else:
+        found["guard"] = {key: said.get(key) for key in ("event", "detail", "t")}
+    rest = []
+    for one in found["checkpoints"]:
+        if one["step"] > after:
+            rest.append(one)
     found["checkpoints"] = rest[:_PAGE]
-    found["next"] = (
-        {"run": run.name, "after": rest[_PAGE - 1]["step"]} if len(rest) > _PAGE else None
-    )
+    if len(rest) > _PAGE:
+        found["next"] = {"run": run.name, "after": rest[_PAGE - 1]["step"]}
+    else:
+        found["next"] = None
     return found
 
 
@@ -171,10 +188,15 @@ def _config(spec: LaunchSpec, layout: RunLayout) -> list[dict[str, Any]]:
     """The configs without which nobody knows what to resume: as given, and as the launcher resolved
     them.
     """
-    places = [] if spec.config == UNKNOWN_CONFIG else [spec.config_path]
+    places = []
+    if spec.config != UNKNOWN_CONFIG:
+        places = [spec.config_path]
     configs = layout.run_dir / "configs"
     places += sorted([*configs.glob("*.json"), *configs.glob("*.toml")])
-    return [{"path": str(path), "present": path.is_file()} for path in places]
+    rows = []
+    for path in places:
+        rows.append({"path": str(path), "present": path.is_file()})
+    return rows
 
 
 def _count(flat: Mapping[str, Any], *keys: str) -> int | None:

@@ -66,7 +66,9 @@ class StepSet:
 
 def step_sets(trainer: Trainer, spec: LaunchSpec) -> list[StepSet]:
     """Every step of the run that has anything on disk, oldest first."""
-    rules = {rule.name: rule for rule in trainer.parts(spec)}
+    rules = {}
+    for rule in trainer.parts(spec):
+        rules[rule.name] = rule
     known = {c.step: c for c in inventory(trainer, spec)}
     extra = {
         name: step_directories(root) for name, root in _extra(trainer, spec, rules.values()).items()
@@ -87,7 +89,10 @@ def step_sets(trainer: Trainer, spec: LaunchSpec) -> list[StepSet]:
                 name: checkpoint.lacking.get(name, "not there") for name in checkpoint.missing
             }
         else:
-            missing = {rule.name: "not there" for rule in rules.values() if rule.required}
+            missing = {}
+            for rule in rules.values():
+                if rule.required:
+                    missing[rule.name] = "not there"
         for name, steps in extra.items():
             if step in steps:
                 parts[name] = _part(name, steps[step], _MARKERS[name])
@@ -112,11 +117,10 @@ def verify(one: StepSet) -> str:
         if not part.path.is_dir():
             return f"{part.name}: gone"
         if part.name not in LOOSE or part.whole:
-            absent = [
-                marker
-                for marker in _MARKERS.get(part.name, ())
-                if not (part.path / marker).exists()
-            ]
+            absent = []
+            for marker in _MARKERS.get(part.name, ()):
+                if not (part.path / marker).exists():
+                    absent.append(marker)
             if why := f"no {absent[0]}" if absent else wanting(part.name, part.path):
                 return f"{part.name}: {why}"
     return ""
@@ -132,4 +136,8 @@ def _extra(trainer: Trainer, spec: LaunchSpec, rules: Iterable[PartRule]) -> dic
     layout = trainer.layout(spec)
     ruled = {rule.name for rule in rules}
     roots = {"broadcast": layout.broadcasts, "weights": layout.weights}
-    return {name: root for name, root in roots.items() if root is not None and name not in ruled}
+    rows = {}
+    for name, root in roots.items():
+        if root is not None and name not in ruled:
+            rows[name] = root
+    return rows

@@ -117,20 +117,20 @@ class Syncs:
 
     def told(self) -> ConsoleFacts | None:
         """What the store and the workers said, for the detectors; None without an order."""
-        syncs = [
-            (run, view)
-            for run, view in list(self._book.ledger.syncs.items())
-            if view.order.get("to")
-        ]
-        remote = [row for run, view in syncs for row in view.remote(run)]
-        return (
-            ConsoleFacts(
+        syncs = []
+        for run, view in list(self._book.ledger.syncs.items()):
+            if view.order.get("to"):
+                syncs.append((run, view))
+        remote = []
+        for run, view in syncs:
+            for row in view.remote(run):
+                remote.append(row)
+        if syncs:
+            return ConsoleFacts(
                 sync=self.facts(),
                 remote=remote if any(view.listed is not None for _, view in syncs) else None,
             )
-            if syncs
-            else None
-        )
+        return None
 
     def facts(self) -> list[dict[str, Any]]:
         """A row a synced run: `run`, `alive` (it is not failing), `pointer`, `interval_s`,
@@ -158,7 +158,10 @@ class Syncs:
         whole = complete_sets(step_sets(trainer, run.spec))
         newest = present(whole, run.attempt if run.live else None)
         steps = wanted(whole, newest, order, view, live=run.live)
-        others = {key: path for key, path in self._others(run).items() if key not in view.logs}
+        others = {}
+        for key, path in self._others(run).items():
+            if key not in view.logs:
+                others[key] = path
         unseen = view.pointer is not None and time.time() - view.listed_t > LISTED_S
         if not steps and not others and not unseen:
             return
@@ -226,11 +229,10 @@ class Syncs:
         if not job.ending and not ended_well:
             failures = self._book.ledger.syncs[name].failures
             last = self._book.ledger.syncs[name].failed or {}
-            pause = (
-                BACK_OFF_S[-1]
-                if not last.get("passing", True)
-                else BACK_OFF_S[min(max(failures, 1), len(BACK_OFF_S)) - 1]
-            )
+            if not last.get("passing", True):
+                pause = BACK_OFF_S[-1]
+            else:
+                pause = BACK_OFF_S[min(max(failures, 1), len(BACK_OFF_S)) - 1]
             self._not_before[name] = time.monotonic() + pause
         with self._lock:
             self._jobs.pop(name, None)
@@ -271,9 +273,10 @@ class Syncs:
 
     def _wandb(self, name: str) -> dict[str, str]:
         run = self._book.ledger.runs.get(name)
-        return {
-            str(row["side"]): str(row["id"]) for row in (run.tracked if run is not None else ())
-        }
+        result = {}
+        for row in run.tracked if run is not None else ():
+            result[str(row["side"])] = str(row["id"])
+        return result
 
     def _others(self, run: Run) -> dict[str, Path]:
         """Logs of attempts that ended, and crash reports: name below the run's place in the bucket
@@ -374,7 +377,10 @@ def present(whole: Sequence[StepSet], attempt: Attempt | None) -> StepSet | None
         or newest.t >= attempt.started_t
     ):
         return newest
-    return next((one for one in whole if one.t >= attempt.started_t), newest)
+    for one in whole:
+        if one.t >= attempt.started_t:
+            return one
+    return newest
 
 
 def wanted(
@@ -390,9 +396,10 @@ def wanted(
 
     `whole`: newest first. A step counts as uploaded while nothing was written to it since.
     """
-    missing = [
-        one for one in whole if view.done.get(one.step) is None or one.t > view.done[one.step] + 1.0
-    ]
+    missing = []
+    for one in whole:
+        if view.done.get(one.step) is None or one.t > view.done[one.step] + 1.0:
+            missing.append(one)
     if newest is None or not missing:
         return []
     chosen: list[StepSet] = []
@@ -405,12 +412,18 @@ def wanted(
     )
     if newest in missing and due:
         chosen.append(newest)
-    backlog = [one for one in missing if order.milestone(one.step) and one is not newest]
+    backlog = []
+    for one in missing:
+        if order.milestone(one.step) and one is not newest:
+            backlog.append(one)
     return chosen + (backlog[:_BACKLOG] if not chosen or not live else [])
 
 
 def _ending(code: int) -> str:
-    what = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
+    if code < 0:
+        what = f"was ended by signal {-code}"
+    else:
+        what = f"ended with code {code}"
     return (
         f"The process that uploads {what}; it is started again by itself (its last words are in "
         "~/.bs4/agent.log)."

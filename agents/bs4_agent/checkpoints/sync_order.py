@@ -52,7 +52,9 @@ class SyncOrder:
     @property
     def rate(self) -> int | None:
         """Bytes a second."""
-        return None if self.limit_mib is None else max(1, int(self.limit_mib * _MIB))
+        if self.limit_mib is None:
+            return None
+        return max(1, int(self.limit_mib * _MIB))
 
     def milestone(self, step: int) -> bool:
         return self.milestones > 0 and step > 0 and step % self.milestones == 0

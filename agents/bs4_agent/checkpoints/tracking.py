@@ -22,9 +22,13 @@ def given(spec: LaunchSpec) -> dict[str, str]:
     """
     if spec.trainer == launcher.CURRENT:
         identity = spec.env.get(_VARIABLE)
-        return dict.fromkeys(SIDES, identity) if identity else {}
+        if identity:
+            return dict.fromkeys(SIDES, identity)
+        return {}
     words = settings.parse_arguments(spec.overrides)
-    found = {side: words.last(f"{side}.wandb.id") for side in SIDES}
+    found = {}
+    for side in SIDES:
+        found[side] = words.last(f"{side}.wandb.id")
     return {side: str(identity) for side, identity in found.items() if identity}
 
 
@@ -42,9 +46,9 @@ def with_tracking(spec: LaunchSpec, wandb: Mapping[str, str]) -> LaunchSpec:
     """
     if spec.trainer == launcher.CURRENT:
         identity = next((wandb[side] for side in SIDES if wandb.get(side)), "")
-        return (
-            dataclasses.replace(spec, env={_VARIABLE: identity, **spec.env}) if identity else spec
-        )
+        if identity:
+            return dataclasses.replace(spec, env={_VARIABLE: identity, **spec.env})
+        return spec
     current = settings.of(spec, watching=True)
     words = list(spec.overrides)
     for side in SIDES:

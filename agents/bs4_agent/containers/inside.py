@@ -130,7 +130,10 @@ class Box:
         """See probes.asking.Ask: the container's own interpreter, in its own environment. `python`:
         our path of one that lies in a mounted directory, else the container's name of it.
         """
-        program = str(self.view.inside(python) or python) if python.startswith("/") else python
+        if python.startswith("/"):
+            program = str(self.view.inside(python) or python)
+        else:
+            program = python
         inner = self.variables(more)
         words = [
             program,
@@ -167,7 +170,10 @@ class Box:
             )
         if done.returncode == 128 + signal.SIGALRM:
             raise subprocess.TimeoutExpired(argv[:2], timeout, done.stdout)
-        ended = done.returncode if done.returncode <= 128 else 128 - done.returncode
+        if done.returncode <= 128:
+            ended = done.returncode
+        else:
+            ended = 128 - done.returncode
         return subprocess.CompletedProcess(argv[:2], ended, done.stdout)
 
     def environment(self) -> dict[str, str]:
@@ -187,7 +193,11 @@ class Box:
             lines = Path(f"/proc/{self.init}/limits").read_text().splitlines()
         except OSError:
             lines = []
-        words = next((line.split() for line in lines if line.startswith("Max open files")), [])
+        words = []
+        for line in lines:
+            if line.startswith("Max open files"):
+                words = line.split()
+                break
         numbers = [int(word) if word.isdigit() else None for word in words[3:5]] or [None, None]
         return {"soft": numbers[0], "hard": numbers[1]}
 
@@ -205,17 +215,15 @@ def claim(runs: Runs, snapshot: Snapshot) -> None:
     if not waiting:
         return
     first_t = min(attempt.started_t for _, attempt in waiting.values()) - _BEFORE_S
-    marks = {
-        pid: word
-        for pid, proc in snapshot.items()
-        if not proc.ended and proc.started_t >= first_t and (word := _mark_of(pid))
-    }
+    marks = {}
+    for pid, proc in snapshot.items():
+        if not proc.ended and proc.started_t >= first_t and (word := _mark_of(pid)):
+            marks[pid] = word
     for word, (run, attempt) in waiting.items():
-        own = [
-            snapshot[pid]
-            for pid, found in marks.items()
-            if found == word and marks.get(snapshot[pid].ppid) != word and _apart(pid)
-        ]
+        own = []
+        for pid, found in marks.items():
+            if found == word and marks.get(snapshot[pid].ppid) != word and _apart(pid):
+                own.append(snapshot[pid])
         if own:
             write_json(
                 runs.attempt_directory(run, attempt.number) / NOTE,
@@ -262,10 +270,10 @@ def _mark_of(pid: int) -> str:
     except OSError:
         return ""
     start = f"{MARK}=".encode()
-    return next(
-        (word[len(start) :].decode("ascii", "replace") for word in words if word.startswith(start)),
-        "",
-    )
+    for word in words:
+        if word.startswith(start):
+            return word[len(start) :].decode("ascii", "replace")
+    return ""
 
 
 def _apart(pid: int) -> bool:
@@ -289,7 +297,9 @@ def _first_of(container: str) -> tuple[int, processes.View]:
         )
     pid = _init_of(container)
     try:
-        view = processes.View.of(pid) if Identity.of(pid) is not None else None
+        view = None
+        if Identity.of(pid) is not None:
+            view = processes.View.of(pid)
     except processes.HiddenFiles as hidden:
         raise LaunchFailed(hidden.message) from None
     if view is None:

@@ -201,7 +201,10 @@ class ContainerLog:
                 return False
             process.kill()
             process.wait()
-            self._patience = ASK_S if size else min(2 * self._patience, _LONGEST_S)
+            if size:
+                self._patience = ASK_S
+            else:
+                self._patience = min(2 * self._patience, _LONGEST_S)
         self._process = None
         self._due_m = now + max(EVERY_S, _PAUSES * (now - self._begun_m))
         output.seek(0)
@@ -231,9 +234,10 @@ class ContainerLog:
         """
         said = _moment(output.read(200).decode("utf-8", "replace"))
         self._drop()
-        ended_t = (
-            time.time() if said is None or said <= self._since_t + _CLOCKS_S else said + _LATE_S
-        )
+        if said is None or said <= self._since_t + _CLOCKS_S:
+            ended_t = time.time()
+        else:
+            ended_t = said + _LATE_S
         self._until = f"{ended_t:.9f}"
         self._save()
 
@@ -255,11 +259,17 @@ class ContainerLog:
                 self._passing -= 1
                 continue
             self._passing = 0
-            since, same = (moment, same + 1) if moment == since else (moment, 1)
+            if moment == since:
+                since, same = (moment, same + 1)
+            else:
+                since, same = (moment, 1)
             if self._again > 0:
                 self._again -= 1
                 continue
-            fresh += match[2] if match[2].endswith(b"\n") else match[2] + b"\n"
+            if match[2].endswith(b"\n"):
+                fresh += match[2]
+            else:
+                fresh += match[2] + b"\n"
         if fresh:
             self._append(fresh)
         changed = (since, same) != (self._since, self._same)
@@ -318,7 +328,10 @@ class ContainerLog:
 
     def _lines_behind(self, size: int) -> int:
         # it was put aside, and that was not noted any more
-        path = self.path if _size(self.path) >= size else self._older
+        if _size(self.path) >= size:
+            path = self.path
+        else:
+            path = self._older
         try:
             with open(path, "rb") as handle:
                 handle.seek(size)
@@ -332,7 +345,9 @@ def _moment(text: str) -> float | None:
     found = _MOMENT.match(text.strip())
     if found is None or found[1].startswith("0001"):
         return None
-    zone = "+0000" if found[4] == "Z" else found[4].replace(":", "")
+    zone = "+0000"
+    if found[4] != "Z":
+        zone = found[4].replace(":", "")
     made = datetime.strptime(
         f"{found[1]} {found[2]}{found[3] or '.0'} {zone}", "%Y-%m-%d %H:%M:%S.%f %z"
     )

@@ -58,7 +58,11 @@ class Mount(NamedTuple):
 def mounts(text: str) -> list[Mount]:
     """The table in the order in which it was mounted: of two at one point the later one is seen."""
     rows = (line.split(" ") for line in text.splitlines())
-    return [Mount(row[2], _plain(row[3]), _plain(row[4])) for row in rows if len(row) > 5]
+    result = []
+    for row in rows:
+        if len(row) > 5:
+            result.append(Mount(row[2], _plain(row[3]), _plain(row[4])))
+    return result
 
 
 def numbers(status: str) -> tuple[int, ...]:
@@ -101,7 +105,9 @@ def name_in(cgroup: str) -> str:
     it; "" where it names none.
     """
     match = _DOCKER.search(cgroup)
-    return match.group(1) if match is not None else ""
+    if match is not None:
+        return match.group(1)
+    return ""
 
 
 def name_of(pid: int) -> str:
@@ -221,7 +227,9 @@ def here(pid: int, path: Path) -> Path | None:
         view = View.of(pid)
     except HiddenFiles:
         return None
-    return path if view is None else view.here(path)
+    if view is None:
+        return path
+    return view.here(path)
 
 
 def share_files(one: int, other: int) -> bool:
@@ -308,11 +316,15 @@ def _is_below(path: str, top: str) -> bool:
 
 
 def _below(path: str, top: str) -> str:
-    return path.lstrip("/") if top == "/" else path[len(top) + 1 :]
+    if top == "/":
+        return path.lstrip("/")
+    return path[len(top) + 1 :]
 
 
 def _join(top: str, rest: str) -> str:
-    return top if not rest else f"{top.rstrip('/')}/{rest}"
+    if not rest:
+        return top
+    return f"{top.rstrip('/')}/{rest}"
 
 
 def _same(one: str, other: str) -> bool:

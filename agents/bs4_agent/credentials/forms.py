@@ -102,11 +102,9 @@ def secret_held(text: str) -> str | None:
     """
     if kind := secret_in(text):
         return kind
-    return (
-        BY_NAME
-        if any(_is_secret(name, value) for name, value in _pairs(text)) or _USER_INFO.search(text)
-        else None
-    )
+    if any(_is_secret(name, value) for name, value in _pairs(text)) or _USER_INFO.search(text):
+        return BY_NAME
+    return None
 
 
 def shown_command(cmdline: Sequence[str], length: int) -> str:

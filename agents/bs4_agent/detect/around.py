@@ -90,11 +90,9 @@ def of_files(spec: LaunchSpec, layout: RunLayout) -> tuple[dict[str, Any] | None
     """(settings, surroundings) as far as a finished run's directory tells: the configs that its
     launcher wrote, a refusal, W&B runs.
     """
-    flat: dict[str, Any] = (
-        verl_settings.overrides(verl_settings.recorded(layout.run_dir))
-        if spec.trainer == "verl"
-        else {}
-    )
+    flat: dict[str, Any] = {}
+    if spec.trainer == "verl":
+        flat = verl_settings.overrides(verl_settings.recorded(layout.run_dir))
     for component in ("trainer", "orchestrator", "inference"):
         written = read_passing(layout.run_dir / "configs" / f"{component}.json")
         flat.update(flatten(written, component + ".") if written else {})
@@ -170,8 +168,14 @@ def _soft_nofile(place: Path) -> int | None:
         lines = (place / "limits").read_text().splitlines()
     except OSError:
         return None
-    words = next((line.split() for line in lines if line.startswith("Max open files")), [])
-    return int(words[3]) if len(words) > 3 and words[3].isdigit() else None
+    words = []
+    for line in lines:
+        if line.startswith("Max open files"):
+            words = line.split()
+            break
+    if len(words) > 3 and words[3].isdigit():
+        return int(words[3])
+    return None
 
 
 def _environment(place: Path) -> tuple[frozenset[str] | None, str | None, bool]:
@@ -182,11 +186,18 @@ def _environment(place: Path) -> tuple[frozenset[str] | None, str | None, bool]:
         raw = (place / "environ").read_bytes()
     except OSError:
         return None, None, False
-    pairs = [entry.partition(b"=") for entry in raw.split(b"\0") if b"=" in entry]
+    pairs = []
+    for entry in raw.split(b"\0"):
+        if b"=" in entry:
+            pairs.append(entry.partition(b"="))
     if not pairs:
         return None, None, False
     names = frozenset(name.decode("utf-8", "replace") for name, _, _ in pairs)
-    wandb = next((value for name, _, value in pairs if name == b"WANDB_RUN_ID" and value), None)
+    wandb = None
+    for name, _, value in pairs:
+        if name == b"WANDB_RUN_ID" and value:
+            wandb = value
+            break
     shared = any(
         name == b"WANDB_SHARED_MODE" and value not in (b"", b"0") for name, _, value in pairs
     )
@@ -198,11 +209,17 @@ def wandb_directories(spec: LaunchSpec, layout: RunLayout) -> list[WandbDirector
     the newest attempt with their step.
     """
     found = wandb_files.directories(wandb_roots(spec, layout))
-    newest = {one.path for one in wandb_files.together(found)}
-    return [
-        dataclasses.replace(one, step=wandb_files.newest_step(one)) if one.path in newest else one
-        for one in found
-    ]
+    newest = set()
+    for one in wandb_files.together(found):
+        newest.add(one.path)
+    rows = []
+    for one in found:
+        rows.append(
+            dataclasses.replace(one, step=wandb_files.newest_step(one))
+            if one.path in newest
+            else one
+        )
+    return rows
 
 
 def wandb_roots(spec: LaunchSpec, layout: RunLayout) -> list[Path]:
@@ -219,7 +236,9 @@ def dataset_caches(members: Sequence[Member]) -> list[DatasetCache] | None:
     whole one has `dataset_info.json`.
     """
     root = _datasets_root(members)
-    return None if root is None else dataset_caches_in(root)
+    if root is None:
+        return None
+    return dataset_caches_in(root)
 
 
 def dataset_caches_in(root: Path) -> list[DatasetCache] | None:
@@ -317,7 +336,9 @@ def adapters(spec: LaunchSpec, config: Mapping[str, Any] | None) -> list[Adapter
         ):
             continue
         path = spec.cwd / value
-        missing = [] if (path / "adapter_config.json").exists() else ["adapter_config.json"]
+        missing = []
+        if not (path / "adapter_config.json").exists():
+            missing = ["adapter_config.json"]
         if not any((path / f"adapter_model.{kind}").exists() for kind in ("safetensors", "bin")):
             missing.append("adapter_model.safetensors")
         found.append(Adapter(path, missing))
@@ -347,7 +368,9 @@ def logs_kept(run: Run, attempt: Attempt, trainer: Trainer) -> bool | None:
                 changed = mtime(Path(root) / name)
                 if changed is not None and changed < attempt.started_t:
                     return True
-    return False if seen else None
+    if seen:
+        return False
+    return None
 
 
 def lineage(
@@ -376,11 +399,14 @@ def names_before(attempts: Path, number: int) -> dict[str, str] | None:
 
 def names(config: Mapping[str, Any]) -> dict[str, str]:
     """The names in the settings that a continued run must keep."""
-    found = {
-        name: next((config[key] for key in keys if key in config), None)
-        for name, keys in _LINEAGE.items()
-    }
-    return {name: str(value) for name, value in found.items() if value is not None}
+    found = {}
+    for name, keys in _LINEAGE.items():
+        found[name] = next((config[key] for key in keys if key in config), None)
+    rows = {}
+    for name, value in found.items():
+        if value is not None:
+            rows[name] = str(value)
+    return rows
 
 
 def oom_kills(proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cgroup")) -> int | None:

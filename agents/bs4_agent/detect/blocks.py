@@ -83,7 +83,9 @@ class Lines:
         none.
         """
         end = len(self.data.rstrip())
-        return self.data.count(b"\n", 0, end) if end else -1
+        if end:
+            return self.data.count(b"\n", 0, end)
+        return -1
 
     def all(self) -> Iterator[tuple[int, bytes]]:
         for number in range(self.count()):

@@ -110,7 +110,10 @@ def _heads(group: Sequence[str], found: Mapping[str, Cause]) -> list[str]:
         for other in reached:
             if key in explains[other] and place[key] < place[other]:
                 explains[other].discard(key)
-    explained = set().union(*explains.values()) if explains else set()
+    if explains:
+        explained = set().union(*explains.values())
+    else:
+        explained = set()
     return [key for key in group if key not in explained]
 
 

@@ -98,11 +98,9 @@ class Collector:
         looked at.
         """
         look = self._looks.get(run)
-        return (
-            (None, None, None)
-            if look is None or look.attempt != attempt
-            else (look.config, look.resume, look.around)
-        )
+        if look is None or look.attempt != attempt:
+            return (None, None, None)
+        return (look.config, look.resume, look.around)
 
     def disks(self) -> tuple[Sequence[Disk] | None, Disk | None]:
         """(the runs' filesystems, shared memory); None when the last readings are too old to be
@@ -135,13 +133,15 @@ class Collector:
 
     def _look(self, run: Run, attempt: Attempt) -> _Look:
         trainer = self._runs.trainer(run)
-        members = [m for m in self._runs.membership.members(run.name, attempt.number) if m.alive]
+        members = []
+        for m in self._runs.membership.members(run.name, attempt.number):
+            if m.alive:
+                members.append(m)
         config = around.flat_settings(run.spec, attempt.argv)
-        resume = (
-            attempt.resume
-            if attempt.resume is not None or not attempt.adopted
-            else trainer.resume_requested(run.spec)
-        )
+        if attempt.resume is not None or not attempt.adopted:
+            resume = attempt.resume
+        else:
+            resume = trainer.resume_requested(run.spec)
         return _Look(
             attempt.number,
             time.monotonic(),
@@ -192,9 +192,10 @@ class Collector:
             "rollouts": layout.rollouts,
             "weights": layout.weights,
         }
-        heaps = {
-            name: _heap(root, sizes.settled) for name, root in roots.items() if root is not None
-        }
+        heaps = {}
+        for name, root in roots.items():
+            if root is not None:
+                heaps[name] = _heap(root, sizes.settled)
         newest = max((c.step for c in inventory(trainer, run.spec) if c.complete), default=-1)
         if not sizes.at_checkpoint or sizes.at_checkpoint[-1][0] != newest:
             sizes.at_checkpoint.append((newest, heaps))
@@ -203,9 +204,11 @@ class Collector:
     def _look_at_disks(self, now: float, runs: Sequence[Run]) -> None:
         by_device: dict[int, tuple[Path, list[str]]] = {}
         for run in runs:
-            place = next(
-                (p for p in (run.spec.output_dir, *run.spec.output_dir.parents) if p.exists()), None
-            )
+            place = None
+            for p in (run.spec.output_dir, *run.spec.output_dir.parents):
+                if p.exists():
+                    place = p
+                    break
             try:
                 if place is not None:
                     by_device.setdefault(place.stat().st_dev, (place, []))[1].append(run.name)
@@ -225,7 +228,9 @@ class Collector:
             while now - seen[0][0] > GROWTH_S:
                 seen.popleft()
             elapsed = now - seen[0][0]
-            growth = (used - seen[0][1]) / elapsed if elapsed >= GROWTH_S / 2 else None
+            growth = None
+            if elapsed >= GROWTH_S / 2:
+                growth = (used - seen[0][1]) / elapsed
         return Disk(
             path=str(path),
             used=used,

@@ -67,7 +67,11 @@ def _overtaking(facts: Facts) -> dict[str, int]:
     """The newest attempt of each run that makes steps: what was wrong with an earlier one is
     history.
     """
-    return {run.name: run.attempt for run in facts.runs if run.trainer_side.steps > 0}
+    rows = {}
+    for run in facts.runs:
+        if run.trainer_side.steps > 0:
+            rows[run.name] = run.attempt
+    return rows
 
 
 class Engine:
@@ -140,11 +144,10 @@ class Engine:
         """Monotonic second at which the next hold that is running will be over; None while nothing
         is held.
         """
-        waits = [
-            held.first_m + self._for[held.finding.failure].hold_s
-            for held in self._held.values()
-            if not held.fired
-        ]
+        waits = []
+        for held in self._held.values():
+            if not held.fired:
+                waits.append(held.first_m + self._for[held.finding.failure].hold_s)
         return min(waits, default=None)
 
     def seen(self, run: str, attempt: int) -> frozenset[str]:
@@ -205,14 +208,18 @@ class Engine:
         """One finding of the logs for each failure and attempt; a detector that says the same adds
         its evidence to it.
         """
-        stopped = {(run.name, run.attempt) for run in facts.runs if run.stop_requested}
+        stopped = set()
+        for run in facts.runs:
+            if run.stop_requested:
+                stopped.add((run.name, run.attempt))
         runs = {run.name: run for run in facts.runs}
-        told = [
-            c
-            for c in self._logged(complete)
-            if self._counts(c, stopped) and not _followed(c, runs.get(c.finding.run))
-        ]
-        logged = {(c.finding.run, c.finding.attempt, c.finding.failure): c for c in told}
+        told = []
+        for c in self._logged(complete):
+            if self._counts(c, stopped) and not _followed(c, runs.get(c.finding.run)):
+                told.append(c)
+        logged = {}
+        for c in told:
+            logged[(c.finding.run, c.finding.attempt, c.finding.failure)] = c
         for playbook, name, parameters in self._detecting:
             for item in self._detect(playbook, name, parameters, facts):
                 same = logged.get((item.run, item.attempt, item.failure))
@@ -220,7 +227,10 @@ class Engine:
                     yield Cause(item, playbook)
                     continue
                 evidence = [*same.finding.evidence, *item.evidence][:_EVIDENCE]
-                anchor = item.anchor if incident_id(item) in self._held else same.finding.anchor
+                if incident_id(item) in self._held:
+                    anchor = item.anchor
+                else:
+                    anchor = same.finding.anchor
                 merged = dataclasses.replace(item, evidence=evidence, anchor=anchor)
                 logged[item.run, item.attempt, item.failure] = dataclasses.replace(
                     same, finding=merged
@@ -254,19 +264,17 @@ class Engine:
         """Several signatures (or logs) of one failure are one finding; the first that fired gives
         it its name for good.
         """
-        sightings = [
-            (track.first, track.latest)
-            for track, _ in tracks
-            if track.first is not None and track.latest is not None
-        ]
+        sightings = []
+        for track, _ in tracks:
+            if track.first is not None and track.latest is not None:
+                sightings.append((track.first, track.latest))
         places = [dict(first.place) for first, _ in sightings]
         places += [dict(latest.place) for first, latest in sightings if latest is not first]
         times = [first.moment.t for first, _ in sightings if first.moment.t is not None]
-        fired = [
-            track.fired.moment.t
-            for track, _ in tracks
-            if track.fired is not None and track.fired.moment.t is not None
-        ]
+        fired = []
+        for track, _ in tracks:
+            if track.fired is not None and track.fired.moment.t is not None:
+                fired.append(track.fired.moment.t)
         first = places[0]
         finding = Finding(
             failure=playbook.id,
@@ -317,7 +325,10 @@ class Engine:
             item, playbook = cause.finding, cause.playbook
             held = self._held.get(key)
             if held is None:
-                since = facts.now_m if cause.since_m is None else cause.since_m
+                if cause.since_m is None:
+                    since = facts.now_m
+                else:
+                    since = cause.since_m
                 held = self._held[key] = _Held(item, since, facts.now_m)
             held.finding, held.last_m = item, facts.now_m
             if not held.fired and (complete or facts.now_m - held.first_m >= playbook.hold_s):
@@ -371,7 +382,9 @@ def _followed(cause: Cause, run: RunFacts | None) -> bool:
     """Whether what a finished run's logs say came of a stop: it was said after it, or a later
     attempt made the stopped one history.
     """
-    stop = None if run is None else run.stops.get(cause.finding.attempt)
+    stop = None
+    if run is not None:
+        stop = run.stops.get(cause.finding.attempt)
     if run is None or stop is None:
         return False
     if stop.ordered and cause.finding.attempt < run.attempt:

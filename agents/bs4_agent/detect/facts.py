@@ -145,19 +145,25 @@ class RunFacts:
         """The first of these settings that has a value; None where none is set or nothing is
         known.
         """
-        return next(
-            (self.config[key] for key in keys if self.config is not None and key in self.config),
-            None,
-        )
+        for key in keys:
+            if self.config is not None and key in self.config:
+                return self.config[key]
+        return None
 
     def under(self, prefix: str) -> dict[str, Any]:
         """The settings below a table, keys as they are."""
-        return {
-            key: value for key, value in (self.config or {}).items() if key.startswith(prefix + ".")
-        }
+        found = {}
+        for key, value in (self.config or {}).items():
+            if key.startswith(prefix + "."):
+                found[key] = value
+        return found
 
     def alive(self, component: str) -> list[Member]:
-        return [member for member in self.members if member.alive and member.component == component]
+        found = []
+        for member in self.members:
+            if member.alive and member.component == component:
+                found.append(member)
+        return found
 
     def ever(self, component: str) -> bool:
         return any(member.component == component for member in self.members)

@@ -101,7 +101,10 @@ def parts(line: LogLine) -> Iterator[tuple[str, str, str]]:
     """
     first, *rest = line.text.split("\n")
     yield first, line.level, line.logger
-    level, logger = (line.level, line.logger) if line.level in CALM else ("", "")
+    if line.level in CALM:
+        level, logger = (line.level, line.logger)
+    else:
+        level, logger = ("", "")
     for part in rest:
         yield part, level, logger
 

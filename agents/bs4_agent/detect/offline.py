@@ -49,25 +49,30 @@ def guess_trainer(directory: Path) -> str | None:
         return "prime-rl-2026-01"
     if (directory / "logs" / "latest").exists() or list((directory / "logs").glob("attempt_*")):
         return "prime-rl"
-    return VERL if wrote_here(directory) else None
+    if wrote_here(directory):
+        return VERL
+    return None
 
 
 def directory_logs(directory: Path, trainer_id: str) -> dict[int, list[LogSource]]:
     """The logs of every attempt that left any, by attempt: the current generation keeps them all,
     2026-01 only the last one's.
     """
-    found = (
-        {number: sources_in(path) for number, path in attempts_in(directory / "logs").items()}
-        if trainer_id == "prime-rl"
-        else {}
-    )
-    if trainer_id == VERL:
+    found = {}
+    if trainer_id == "prime-rl":
         found = {
-            number: [LogSource("metrics", path)] for number, path in numbered(directory).items()
+            number: sources_in(path) for number, path in attempts_in(directory / "logs").items()
         }
+    if trainer_id == VERL:
+        found = {}
+        for number, path in numbered(directory).items():
+            found[number] = [LogSource("metrics", path)]
     if not found:
         found = {1: registry.get(trainer_id).log_sources(spec_of(directory, trainer_id))}
-    return {number: [log for log in logs if log.path.is_file()] for number, logs in found.items()}
+    rows = {}
+    for number, logs in found.items():
+        rows[number] = [log for log in logs if log.path.is_file()]
+    return rows
 
 
 def directory_facts(
@@ -89,11 +94,10 @@ def directory_facts(
     reads: list[Read] = []
     for number, logs in attempts.items():
         for log in logs:
-            name = (
-                str(log.path.relative_to(directory))
-                if log.path.is_relative_to(directory)
-                else str(log.path)
-            )
+            if log.path.is_relative_to(directory):
+                name = str(log.path.relative_to(directory))
+            else:
+                name = str(log.path)
             reads.append(
                 _read_file(
                     log.path,
@@ -134,28 +138,39 @@ def _wandb_logs(directory: Path, layout: RunLayout) -> list[Loose]:
     """What W&B's client wrote beside the newest attempt, below the directory that was given: the
     working directory may be anybody's.
     """
-    roots = [
-        root
-        for root in dict.fromkeys((layout.output_dir / "wandb", layout.run_dir / "wandb"))
-        if root.is_relative_to(directory)
-    ]
+    roots = []
+    for root in dict.fromkeys((layout.output_dir / "wandb", layout.run_dir / "wandb")):
+        if root.is_relative_to(directory):
+            roots.append(root)
     found = wandb_files.together(wandb_files.directories(roots))
-    return [
-        Loose("wandb", str(path.relative_to(directory)), path)
-        for one in found
-        for path in wandb_files.logs(one.path)
-    ]
+    rows = []
+    for one in found:
+        for path in wandb_files.logs(one.path):
+            rows.append(Loose("wandb", str(path.relative_to(directory)), path))
+    return rows
 
 
 def _stop(reads: Iterable[Read]) -> Stop | None:
     """When the launcher was signalled, else when the orchestrator was. What a server says of its
     own end has no time of its own.
     """
-    events = [e for read in reads for e in read.events if e.event.kind == "terminating"]
-    signalled = [e.m for e in events if e.event.side == "launcher" and "signal" in e.event.values]
-    interrupted = [e.m for e in events if e.event.side == "orchestrator"]
+    events = []
+    for read in reads:
+        for e in read.events:
+            if e.event.kind == "terminating":
+                events.append(e)
+    signalled = []
+    for e in events:
+        if e.event.side == "launcher" and "signal" in e.event.values:
+            signalled.append(e.m)
+    interrupted = []
+    for e in events:
+        if e.event.side == "orchestrator":
+            interrupted.append(e.m)
     times = signalled or interrupted
-    return Stop(min(times), ordered=bool(signalled)) if times else None
+    if times:
+        return Stop(min(times), ordered=bool(signalled))
+    return None
 
 
 def loose_facts(
@@ -198,11 +213,10 @@ def spec_of(directory: Path, trainer_id: str) -> LaunchSpec:
     """The spec of a finished run as far as its directory tells: where it wrote, and nothing of its
     config.
     """
-    output_dir, run = (
-        (directory, directory.name)
-        if trainer_id == "prime-rl-2026-01"
-        else (directory.parent, directory.name)
-    )
+    if trainer_id == "prime-rl-2026-01":
+        output_dir, run = (directory, directory.name)
+    else:
+        output_dir, run = (directory.parent, directory.name)
     return LaunchSpec(
         run=run,
         trainer=trainer_id,
@@ -229,7 +243,10 @@ def _started(directory: Path, trainer: Trainer, spec: LaunchSpec) -> float:
     ):
         if candidate.exists():
             return candidate.stat().st_mtime
-    logs = [s.path.stat().st_mtime for s in trainer.log_sources(spec) if s.path.exists()]
+    logs = []
+    for s in trainer.log_sources(spec):
+        if s.path.exists():
+            logs.append(s.path.stat().st_mtime)
     return min(logs, default=time.time())
 
 
@@ -287,7 +304,10 @@ def _facts(
             for record in records_of(event.event):
                 log.record(record)
     ended = max((read.t for read in reads if read.t is not None), default=None)
-    config, surroundings = around.of_files(spec, trainer.layout(spec)) if spec.run else (None, None)
+    if spec.run:
+        config, surroundings = around.of_files(spec, trainer.layout(spec))
+    else:
+        config, surroundings = (None, None)
     return RunFacts(
         name=spec.run,
         spec=spec,
@@ -332,13 +352,19 @@ def as_facts(runs: Sequence[RunFacts], engine: Engine | None = None, idle_s: flo
         max((run.last_activity_m for run in runs if run.last_activity_m is not None), default=0.0)
         + idle_s
     )
-    seen: Mapping[str, frozenset[str]] = (
-        {run.name: engine.seen(run.name, run.attempt) for run in runs} if engine is not None else {}
-    )
-    known = frozenset().union(*seen.values()) if seen else frozenset()
-    coverage = [
-        phrase for phrase in ALL_COVERAGE if phrase != "kernel log" or "kernel" not in known
-    ]
+    seen: Mapping[str, frozenset[str]] = {}
+    if engine is not None:
+        seen = {}
+        for run in runs:
+            seen[run.name] = engine.seen(run.name, run.attempt)
+    if seen:
+        known = frozenset().union(*seen.values())
+    else:
+        known = frozenset()
+    coverage = []
+    for phrase in ALL_COVERAGE:
+        if phrase != "kernel log" or "kernel" not in known:
+            coverage.append(phrase)
     # What a driver prints for everybody (verl) is one log.
     expected = EXPECTED if any(run.layout.own_log == "launcher" for run in runs) else ("trainer",)
     for source in expected if seen else ():

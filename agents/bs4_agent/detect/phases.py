@@ -91,10 +91,9 @@ def start_up(run: RunFacts) -> str:
     doing = activities(run)
     if run.spec.component in doing:
         doing = {run.spec.component: doing[run.spec.component]}
-    waits = [
-        f"{name}: {one.phase} ({'waits for ' if one.waits_for else ''}{one.awaits})"
-        for name, one in doing.items()
-    ]
+    waits = []
+    for name, one in doing.items():
+        waits.append(f"{name}: {one.phase} ({'waits for ' if one.waits_for else ''}{one.awaits})")
     return ", ".join(waits)
 
 
@@ -168,7 +167,9 @@ def _orchestrator(run: RunFacts, events: list[LogEvent], other: Side, own: Side)
         )
     # Whenever it has been waiting, it began anew when the trainer let it go on.
     since = max(said_m, _step_m(run, TRAINER, needs) or said_m)
-    batch = "the first batch" if own.last_step is None else f"batch {own.last_step + 1}"
+    batch = "the first batch"
+    if own.last_step is not None:
+        batch = f"batch {own.last_step + 1}"
     phase = _phase_of(events)
     if phase == "rollout" and own.steps == 0 and not _began(events):
         return Activity(ORCHESTRATOR, "start-up", said_m, "", "the inference server", last)
@@ -188,15 +189,17 @@ def _needed_step(run: RunFacts, events: list[LogEvent], own: Side) -> int | None
         kind, values = event.event.kind, event.event.values
         if kind == "barrier":
             # Policy K: 2026-01's step K - 1 makes it, the current generation's step K.
-            return (
-                int(values["checkpoint"]) - (1 if run.spec.trainer == "prime-rl-2026-01" else 0)
-                if "checkpoint" in values
-                else None
-            )
+            if "checkpoint" in values:
+                return int(values["checkpoint"]) - (
+                    1 if run.spec.trainer == "prime-rl-2026-01" else 0
+                )
+            return None
         if kind == "holding" and "needed_policy" in values:
             return int(values["needed_policy"])
         if kind == "holding" and values.get("dispatcher") == "paused":
-            return None if own.last_step is None else own.last_step - 1
+            if own.last_step is None:
+                return None
+            return own.last_step - 1
         if kind == "holding" and values.get("dispatcher") == "resumed":
             return None
     return None
@@ -205,7 +208,9 @@ def _needed_step(run: RunFacts, events: list[LogEvent], own: Side) -> int | None
 def _done(run: RunFacts, trainer: Side) -> int | None:
     """The trainer's last finished step, of this attempt or of the checkpoint that it began from."""
     first = next_step(run, [e for e in run.events if e.event.side == TRAINER], trainer)
-    return None if first is None else first - 1
+    if first is None:
+        return None
+    return first - 1
 
 
 def _step_m(run: RunFacts, side: str, step: int | None) -> float | None:
@@ -278,26 +283,34 @@ def _finished(events: list[LogEvent]) -> bool:
 
 
 def _in_loop(events: list[LogEvent]) -> bool:
-    return any(
-        e.event.kind == "starting" and e.event.values.get("what") in ("loop", "broadcast")
-        for e in events
-    )
+    for e in events:
+        if e.event.kind == "starting" and e.event.values.get("what") in ("loop", "broadcast"):
+            return True
+    return False
 
 
 def _began(events: list[LogEvent]) -> bool:
-    return any(
-        e.event.kind in ("ready", "start-step", "policy-update", "heartbeat") for e in events
-    )
+    for e in events:
+        if e.event.kind in ("ready", "start-step", "policy-update", "heartbeat"):
+            return True
+    return False
 
 
 def _latest(step_m: float | None, event: LogEvent | None) -> float | None:
-    moments = [m for m in (step_m, event.m if event else None) if m is not None]
+    moments = []
+    for m in (step_m, event.m if event else None):
+        if m is not None:
+            moments.append(m)
     return max(moments, default=None)
 
 
 def _or(value: float | None, default: float) -> float:
-    return default if value is None else value
+    if value is None:
+        return default
+    return value
 
 
 def _step(event: LogEvent | None) -> str:
-    return "?" if event is None or event.event.step is None else str(event.event.step)
+    if event is None or event.event.step is None:
+        return "?"
+    return str(event.event.step)

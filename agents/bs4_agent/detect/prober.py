@@ -88,16 +88,13 @@ class Prober:
     def _ask_for_a_token(self, item: Watched, before: ServerProbe) -> ServerProbe:
         limit = max(SUSPICION_MIN_S, SUSPICION_STEPS * (item.pace_s or 0.0))
         if item.quiet_s < limit:
-            return (
-                before
-                if before.failures == 0
-                else dataclasses.replace(before, answer="unknown", failures=0)
-            )
-        pause = (
-            TOKEN_EVERY_S
-            if before.failures
-            else min(max(TOKEN_EVERY_S, TOKEN_EVERY_SHARE * item.quiet_s), TOKEN_EVERY_MAX_S)
-        )
+            if before.failures == 0:
+                return before
+            return dataclasses.replace(before, answer="unknown", failures=0)
+        if before.failures:
+            pause = TOKEN_EVERY_S
+        else:
+            pause = min(max(TOKEN_EVERY_S, TOKEN_EVERY_SHARE * item.quiet_s), TOKEN_EVERY_MAX_S)
         if before.answer_m is not None and time.monotonic() - before.answer_m < pause:
             return before
         counted = self._generated(item.url)
@@ -124,4 +121,6 @@ class Prober:
 
 
 def _word(answer: Probe) -> str:
-    return "ok" if answer.ok else answer.error or "unknown"
+    if answer.ok:
+        return "ok"
+    return answer.error or "unknown"

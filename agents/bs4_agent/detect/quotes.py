@@ -100,7 +100,10 @@ class Quotes:
 
     def begin(self, line: LogLine | None, number: int) -> None:
         """A part of a printed sample begins; None: it is over."""
-        self.announced = None if line is None else replace(line, level="INFO")
+        if line is None:
+            self.announced = None
+        else:
+            self.announced = replace(line, level="INFO")
         self.line = self.line if line is None else number
 
     def may_be(self, line: LogLine, number: int) -> bool:

@@ -102,10 +102,18 @@ class Reader:
         self, trainer: Trainer, matcher: Matcher, log: Log, *, thorough: bool = False
     ) -> None:
         self._trainer, self._matcher, self._log = trainer, matcher, log
-        self._sieve = None if thorough else _main(matcher, trainer, log.source, frozenset())
+        if thorough:
+            self._sieve = None
+        else:
+            self._sieve = _main(matcher, trainer, log.source, frozenset())
         self._settled = self._left_out = frozenset[Key]()
         words = trainer.event_words(log.source, _FREQUENT)
-        self._eventful = _NOTHING if not words else _ANYTHING if "" in words else _finder(words)
+        if not words:
+            self._eventful = _NOTHING
+        elif "" in words:
+            self._eventful = _ANYTHING
+        else:
+            self._eventful = _finder(words)
         self._events_done = frozenset((_EVENT, word) for word in words)
         self._finders: dict[str, re.Pattern[bytes]] = {}
         self._sieves: dict[Key, Sieve[Key]] = {}
@@ -189,11 +197,10 @@ class Reader:
             return
         late = dict(self._late(view, lines, last))
         nexts = {key: self._own(key).next_line(view, start) for key, start in late.items()}
-        apart = {
-            (index, role)
-            for index in (*self._matcher.flapping, *self._matcher.standing)
-            for role in ("pattern", "cleared_by")
-        }
+        apart = set()
+        for index in (*self._matcher.flapping, *self._matcher.standing):
+            for role in ("pattern", "cleared_by"):
+                apart.add((index, role))
         keys, armed = list(late), set[Key]()
         number = place = first = 0
         soonest = -1
@@ -208,7 +215,10 @@ class Reader:
                     if nexts.get(key, -1) < place:
                         nexts[key] = self._own(key).next_line(view, place)
                 soonest = min((nexts[key] for key in keys), default=len(view))
-            start = place if self._matcher.doubting else min(first, soonest)
+            if self._matcher.doubting:
+                start = place
+            else:
+                start = min(first, soonest)
             if start == len(view):
                 return
             number += view.count(b"\n", place, start)
@@ -232,7 +242,9 @@ class Reader:
         expression = self._matcher.rules.rules[index][0].roles["cleared_by"]
         if not expression.needs or any(text.startswith("(?i)") for text in expression.needs):
             return 0
-        texts = [text.encode("ascii") for text in expression.needs]
+        texts = []
+        for text in expression.needs:
+            texts.append(text.encode("ascii"))
         end = len(view)
         for _ in range(_TRIES):
             at = max(view.rfind(text, 0, end) for text in texts)
@@ -254,9 +266,10 @@ class Reader:
     def _back(self, expression: Expression, first: int, last: int) -> int | None:
         """The last of these lines (1-based) that matches, as far back as lines are kept."""
         if expression.text not in self._finders:
-            self._finders[expression.text] = (
-                _finder(expression.needs) if expression.needs else _ANYTHING
-            )
+            if expression.needs:
+                self._finders[expression.text] = _finder(expression.needs)
+            else:
+                self._finders[expression.text] = _ANYTHING
         find = self._finders[expression.text].search
         for block in reversed(self._kept):
             lowest, highest = (
@@ -362,7 +375,9 @@ class Reader:
                 continue
             for index in range(highest, lowest - 1, -1):
                 raw = block.lines.at(index)[1]
-                line = self._parse(raw) if SAMPLE_PARTS.search(raw) is not None else None
+                line = None
+                if SAMPLE_PARTS.search(raw) is not None:
+                    line = self._parse(raw)
                 if line is not None and (sample(line) or sample_over(line)):
                     self._matcher.sample_above(
                         line if sample(line) else None, block.line + index + 1
@@ -428,19 +443,22 @@ def _main(
     """
     rules = matcher.rules
     if (trainer.id, source, without) not in rules.sieves:
-        words = [
-            word for word in trainer.event_words(source, _FREQUENT) if (_EVENT, word) not in without
-        ]
+        words = []
+        for word in trainer.event_words(source, _FREQUENT):
+            if (_EVENT, word) not in without:
+                words.append(word)
         needs: list[tuple[Key, Sequence[str], str]] = [
             ((index, role), expression.needs, expression.raw)
             for index, (signature, _) in enumerate(rules.rules)
             for role, expression in signature.roles.items()
             if role not in SELDOM and (index, role) not in without
         ]
-        needs += [((_EVENT, word), [word], "") for word in words]
-        rules.sieves[trainer.id, source, without] = (
-            None if rules.words.always or "" in words else Sieve(needs, shapes=True)
-        )
+        for word in words:
+            needs.append(((_EVENT, word), [word], ""))
+        if rules.words.always or "" in words:
+            rules.sieves[trainer.id, source, without] = None
+        else:
+            rules.sieves[trainer.id, source, without] = Sieve(needs, shapes=True)
     sieve = rules.sieves[trainer.id, source, without]
     if sieve is not None:
         sieve.skip(without)

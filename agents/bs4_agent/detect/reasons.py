@@ -17,8 +17,14 @@ class EndReasons:
     """Remembers which open incidents are the reason why their attempt ended."""
 
     def __init__(self, playbooks: Sequence[Playbook]) -> None:
-        critical = [playbook for playbook in playbooks if playbook.severity == "critical"]
-        symptoms = {playbook.id for playbook in critical if playbook.role != "root"}
+        critical = []
+        for playbook in playbooks:
+            if playbook.severity == "critical":
+                critical.append(playbook)
+        symptoms = set()
+        for playbook in critical:
+            if playbook.role != "root":
+                symptoms.add(playbook.id)
         self._fatal = frozenset(
             p.id for p in critical if p.role == "root" and p.explains & symptoms
         )
@@ -38,12 +44,14 @@ class EndReasons:
         for run in facts.runs:
             if run.state not in ("ended", "lost"):
                 continue
-            own = {
-                key
-                for key, item in opened.items()
-                if (item.run, item.attempt) == (run.name, run.attempt)
-            }
-            fatal = {key for key in own if self._is_fatal(opened[key])}
+            own = set()
+            for key, item in opened.items():
+                if (item.run, item.attempt) == (run.name, run.attempt):
+                    own.add(key)
+            fatal = set()
+            for key in own:
+                if self._is_fatal(opened[key]):
+                    fatal.add(key)
             if not _ended_by_itself(run):
                 self._kept -= own
             elif self._ended.get(run.name) != run.attempt:

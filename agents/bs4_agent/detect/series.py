@@ -38,7 +38,9 @@ def last(points: Sequence[Point], count: int) -> list[Point]:
     """The newest `count` points; none at all when there are fewer, so that nothing is judged too
     early.
     """
-    return list(points[-count:]) if len(points) >= count else []
+    if len(points) >= count:
+        return list(points[-count:])
+    return []
 
 
 def mean(points: Sequence[Point]) -> float:
@@ -50,7 +52,10 @@ def gaps(run: RunFacts) -> list[float]:
     moments = [e.m for e in run.events if e.event.kind == "step" and e.event.side == "trainer"][
         -21:
     ]
-    return [later - earlier for earlier, later in pairwise(moments)]
+    found = []
+    for earlier, later in pairwise(moments):
+        found.append(later - earlier)
+    return found
 
 
 def pace_s(run: RunFacts) -> float | None:
@@ -77,8 +82,6 @@ def metric_evidence(run: RunFacts, side: str, step: int, text: str) -> dict[str,
 
 
 def _number(value: Any) -> float:
-    return (
-        float(value)
-        if not isinstance(value, str)
-        else {"inf": math.inf, "-inf": -math.inf}.get(value, math.nan)
-    )
+    if not isinstance(value, str):
+        return float(value)
+    return {"inf": math.inf, "-inf": -math.inf}.get(value, math.nan)

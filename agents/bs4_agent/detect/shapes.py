@@ -44,7 +44,11 @@ class Shapes:
         if not worth:
             return []
         begins = accumulate((len(shape) + 1 for shape in shapes), initial=0)
-        return [begin for begin, shape in zip(begins, shapes, strict=False) if shape in worth]
+        found = []
+        for begin, shape in zip(begins, shapes, strict=False):
+            if shape in worth:
+                found.append(begin)
+        return found
 
     def _worth(self, shapes: Iterable[bytes]) -> set[bytes]:
         """Those that hold a word: looked for in all of them together, because a search has its

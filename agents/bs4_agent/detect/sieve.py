@@ -66,9 +66,10 @@ class Sieve(Generic[Key]):
         )
         texts = [text for _, texts, _ in known for text in texts]
         plain = len(texts) <= _FEW and not any(text.startswith("(?i)") for text in texts)
-        self._plain = (
-            [text.encode("ascii") for text in (*texts, _ESCAPED)] if plain and not self._all else []
-        )
+        if plain and not self._all:
+            self._plain = [text.encode("ascii") for text in (*texts, _ESCAPED)]
+        else:
+            self._plain = []
         """Few words that are looked for one by one: some ten times as fast as an expression, and
         each once in a view.
         """
@@ -177,7 +178,9 @@ class Sieve(Generic[Key]):
 def _end(view: bytes, at: int) -> int:
     """Where the line ends that `at` is in."""
     end = view.find(b"\n", at)
-    return len(view) if end < 0 else end
+    if end < 0:
+        return len(view)
+    return end
 
 
 def _texts(line: bytes) -> tuple[bytes, ...]:
@@ -196,4 +199,6 @@ def _texts(line: bytes) -> tuple[bytes, ...]:
     plain = line.replace(b"\\n", b"\n").replace(b'\\"', b'"')
     if b"\\u" in plain:
         plain = _ESCAPED_OTHER.sub(b"\x7f", plain)
-    return () if b"\\" in plain else (line, plain)
+    if b"\\" in plain:
+        return ()
+    return (line, plain)

@@ -118,9 +118,9 @@ class Signature:
         source = data["source"]
 
         def expression(key: str) -> Expression | None:
-            return (
-                Expression(data[key], needs.get(key, ()), raw.get(key, "")) if key in data else None
-            )
+            if key in data:
+                return Expression(data[key], needs.get(key, ()), raw.get(key, ""))
+            return None
 
         near = None
         if "near" in data:
@@ -155,11 +155,9 @@ class Signature:
 
     def matched(self, role: str, text: str, level: str, logger: str) -> bool:
         """Whether a line by itself is what one of the expressions looks for."""
-        return (
-            self.matches(text, level, logger)
-            if role == "pattern"
-            else self.roles[role].search(text) is not None
-        )
+        if role == "pattern":
+            return self.matches(text, level, logger)
+        return self.roles[role].search(text) is not None
 
     def matches(self, text: str, level: str, logger: str) -> bool:
         """Whether one line by itself is what is looked for; its neighbours are not asked."""

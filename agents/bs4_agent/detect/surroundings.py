@@ -197,4 +197,8 @@ class ConsoleFacts:
 
     def of(self, what: str, run: str) -> list[Mapping[str, Any]]:
         """The rows of one run, none where they were not asked for."""
-        return [row for row in getattr(self, what) or () if row.get("run") == run]
+        found = []
+        for row in getattr(self, what) or ():
+            if row.get("run") == run:
+                found.append(row)
+        return found

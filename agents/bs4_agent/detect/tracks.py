@@ -160,7 +160,10 @@ class Track:
             return False
         found = back(self.signature.near.pattern, max(lowest, self._looked + 1), line - 1)
         self._looked = line - 1
-        self._near_line = self._near_line if found is None else found
+        if found is None:
+            self._near_line = self._near_line
+        else:
+            self._near_line = found
         return found is not None
 
     def _neighbour_came(self) -> None:

@@ -103,7 +103,11 @@ def _seconds(stamp: str) -> float:
 
 def logs(directory: Path) -> list[Path]:
     """The logs of one run that are there."""
-    return [path for name in LOGS if (path := directory / "logs" / name).is_file()]
+    rows = []
+    for name in LOGS:
+        if (path := directory / "logs" / name).is_file():
+            rows.append(path)
+    return rows
 
 
 def newest_step(directory: WandbDirectory) -> int | None:
@@ -111,7 +115,9 @@ def newest_step(directory: WandbDirectory) -> int | None:
     the client wrote one, else from the last blocks of its record; None where neither tells.
     """
     summary = read_passing(directory.path / "files" / "wandb-summary.json")
-    step = summary.get("_step") if summary is not None else None
+    step = None
+    if summary is not None:
+        step = summary.get("_step")
     if isinstance(step, int):
         return step
     steps = [step for record in _records(directory, tail=True) for step in _history_steps(record)]
@@ -123,14 +129,10 @@ def exit_code(directory: WandbDirectory) -> int | None:
     for record in _records(directory, tail=True):
         for field, value in _fields(record):
             if field == _EXIT and isinstance(value, bytes):
-                return next(
-                    (
-                        code
-                        for number, code in _fields(value)
-                        if number == 1 and isinstance(code, int)
-                    ),
-                    0,
-                )
+                for number, code in _fields(value):
+                    if number == 1 and isinstance(code, int):
+                        return code
+                return 0
     return None
 
 
@@ -139,12 +141,14 @@ def names(directory: WandbDirectory) -> dict[str, str]:
     for record in _records(directory, tail=False):
         for field, value in _fields(record):
             if field == _RUN and isinstance(value, bytes):
-                given = {
-                    _RUN_NAMES[n]: v
-                    for n, v in _fields(value)
-                    if n in _RUN_NAMES and isinstance(v, bytes)
-                }
-                return {key: text.decode("utf-8", "replace") for key, text in given.items()}
+                given = {}
+                for n, v in _fields(value):
+                    if n in _RUN_NAMES and isinstance(v, bytes):
+                        given[_RUN_NAMES[n]] = v
+                rows = {}
+                for key, text in given.items():
+                    rows[key] = text.decode("utf-8", "replace")
+                return rows
     return {}
 
 
@@ -178,7 +182,9 @@ def _history_steps(record: bytes) -> Iterator[int]:
 
 def _number(value: object) -> Iterator[int]:
     try:
-        found = loads(value) if isinstance(value, bytes) else None
+        found = None
+        if isinstance(value, bytes):
+            found = loads(value)
     except ValueError:
         return
     if isinstance(found, int):
@@ -192,7 +198,9 @@ def _records(directory: WandbDirectory, *, tail: bool) -> Iterator[bytes]:
     try:
         with (directory.path / f"run-{directory.id}.wandb").open("rb") as handle:
             size = os.fstat(handle.fileno()).st_size
-            first = max(0, (size - 1) // _BLOCK - 1) * _BLOCK if tail else 0
+            first = 0
+            if tail:
+                first = max(0, (size - 1) // _BLOCK - 1) * _BLOCK
             handle.seek(first)
             data = handle.read(2 * _BLOCK if tail else _BLOCK)
     except OSError:
@@ -239,7 +247,10 @@ def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
             yield key >> 3, message[place : place + length]
             place += length
         elif key & 7 in (1, 5):
-            place += 8 if key & 7 == 1 else 4
+            if key & 7 == 1:
+                place += 8
+            else:
+                place += 4
         else:
             return
 

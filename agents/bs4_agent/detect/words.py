@@ -86,18 +86,20 @@ class Words(Generic[Key]):
 
     def expression(self) -> str:
         """One that finds every place where a word may begin; "" when there are no words."""
-        return _trie(self._words) if self._words else ""
+        if self._words:
+            return _trie(self._words)
+        return ""
 
     def raw(self) -> dict[bytes, list[tuple[bytes, int, bool, tuple[Key, ...]]]]:
         """The words as bytes, by their first letters: (literal, where in it the word begins,
         whether case does not count, whose it is).
         """
-        return {
-            first.encode("ascii"): [
+        rows = {}
+        for first, found in self._buckets.items():
+            rows[first.encode("ascii")] = [
                 (text.encode("ascii"), start, folded, keys) for text, start, folded, keys in found
             ]
-            for first, found in self._buckets.items()
-        }
+        return rows
 
     def keys(self, text: str) -> set[Key]:
         """Whose words `text` holds, and who has none."""
@@ -166,9 +168,10 @@ def beginning(text: str, folded: bool, begins: frozenset[str]) -> int:
 
 
 def _chars(text: str, folded: bool) -> list[str]:
-    return [
-        f"[{char}{char.upper()}]" if folded and char.isalpha() else re.escape(char) for char in text
-    ]
+    rows = []
+    for char in text:
+        rows.append(f"[{char}{char.upper()}]" if folded and char.isalpha() else re.escape(char))
+    return rows
 
 
 def _trie(words: Iterable[tuple[str, int, bool]]) -> str:
@@ -184,7 +187,9 @@ def _trie(words: Iterable[tuple[str, int, bool]]) -> str:
             depth += 1
         if "" not in node:
             node.clear()  # a word that goes on from here is found by this one
-        before = "".join(chars[max(0, start - _MOST) : depth]) if start else ""
+        before = ""
+        if start:
+            before = "".join(chars[max(0, start - _MOST) : depth])
         node.setdefault("", set()).add(before)
     return _joined(root)
 
@@ -195,6 +200,12 @@ def _joined(node: Mapping[str, Any]) -> str:
         if "" in before:
             return ""
         behind = [f"(?<={text})" for text in before]
-        return behind[0] if len(behind) == 1 else f"(?:{'|'.join(behind)})"
-    parts = [char + _joined(child) for char, child in node.items()]
-    return parts[0] if len(parts) == 1 else f"(?:{'|'.join(parts)})"
+        if len(behind) == 1:
+            return behind[0]
+        return f"(?:{'|'.join(behind)})"
+    parts = []
+    for char, child in node.items():
+        parts.append(char + _joined(child))
+    if len(parts) == 1:
+        return parts[0]
+    return f"(?:{'|'.join(parts)})"

@@ -94,8 +94,13 @@ class LaunchPlan:
 
     def as_dict(self) -> dict[str, Any]:
         spec = self.spec
-        where = "afresh" if spec.resume is None else f"from step {spec.resume}"
-        what = spec.run if spec.component == "rl" else f"{spec.run} ({spec.component} by itself)"
+        where = "afresh"
+        if spec.resume is not None:
+            where = f"from step {spec.resume}"
+        if spec.component == "rl":
+            what = spec.run
+        else:
+            what = f"{spec.run} ({spec.component} by itself)"
         return {
             "playbook": NAME,
             "title": f"Start {what} {where}",
@@ -229,12 +234,18 @@ def _own(runs: Runs, spec: LaunchSpec) -> Run | None:
     """The run of this name, None when it is free. RunExists, with the next free name, when the name
     is another run's or it lives.
     """
-    known = next((run for run in runs.all() if run.name == spec.run), None)
+    known = None
+    for run in runs.all():
+        if run.name == spec.run:
+            known = run
+            break
     if known is None:
         return None
     free = free_name(runs, spec.run)
     if known.live:
-        number = known.attempt.number if known.attempt is not None else 0
+        number = 0
+        if known.attempt is not None:
+            number = known.attempt.number
         raise RunExists(
             f"{spec.run} runs already (attempt {number}). Stop it first, or start another "
             f"run as {free}."
@@ -341,17 +352,17 @@ def _missing(checkpoint: Checkpoint) -> str:
 
 
 def _steps(found: Sequence[Checkpoint]) -> str:
-    return (
-        f"step {found[0].step}"
-        if len(found) == 1
-        else f"{len(found)} checkpoints up to step {found[-1].step}"
-    )
+    if len(found) == 1:
+        return f"step {found[0].step}"
+    return f"{len(found)} checkpoints up to step {found[-1].step}"
 
 
 def _refuse_finished(runs: Runs, spec: LaunchSpec) -> None:
     last = runs.trainer(spec).max_steps(spec)
     if last is not None and spec.resume is not None and spec.resume >= last:
-        name = "trainer.total_training_steps" if spec.trainer == VERL else "max_steps"
+        name = "max_steps"
+        if spec.trainer == VERL:
+            name = "trainer.total_training_steps"
         raise Refused(
             f"Step {spec.resume} is complete and the config's {name} is {last}, so nothing is "
             f"left to train. Raise {name}, or start afresh with --fresh."
@@ -363,10 +374,15 @@ def _in_the_way(
 ) -> list[Path]:
     layout = runs.trainer(spec).layout(spec)
     if fresh or (spec.resume is None and layout.fresh_needs_empty):
-        return [path for path in move_run.written(layout) if path.exists()]
-    kept = {
-        c.step for c in found if c.complete and spec.resume is not None and c.step <= spec.resume
-    }
+        rows = []
+        for path in move_run.written(layout):
+            if path.exists():
+                rows.append(path)
+        return rows
+    kept = set()
+    for c in found:
+        if c.complete and spec.resume is not None and c.step <= spec.resume:
+            kept.add(c.step)
     return move_steps.in_the_way(move_steps.selector_of(layout, spec.resume), kept)
 
 
@@ -378,18 +394,24 @@ def _with_tracking(
     says); the current generation takes both from PRL_RUN_ID, verl's one logger W&B's own variables.
     What the config or the options set stands.
     """
-    before = known.spec if known is not None and spec.resume is not None else None
+    before = None
+    if known is not None and spec.resume is not None:
+        before = known.spec
     seed = (
         f"{runs.home.id()} {spec.run} {spec.output_dir} "
         f"{known.attempt.number if known is not None and known.attempt is not None else 0}"
     )
     if spec.trainer == "prime-rl" and spec.component in ("rl", "sft"):
-        given = before.env.get("PRL_RUN_ID") if before is not None else None
+        given = None
+        if before is not None:
+            given = before.env.get("PRL_RUN_ID")
         return dataclasses.replace(
             spec, env={"PRL_RUN_ID": given or _identity(seed, 32), **spec.env}
         )
     if spec.trainer == VERL and runs.trainer(spec).needs(spec).get("wandb"):
-        given = before.env.get("WANDB_RUN_ID") if before is not None else None
+        given = None
+        if before is not None:
+            given = before.env.get("WANDB_RUN_ID")
         return dataclasses.replace(
             spec,
             env={"WANDB_RUN_ID": given or _identity(seed, 32), "WANDB_RESUME": "allow", **spec.env},
@@ -397,12 +419,16 @@ def _with_tracking(
     if spec.trainer != "prime-rl-2026-01" or spec.component != "rl":
         return spec
     words = list(spec.overrides)
-    earlier = settings.parse_arguments(before.overrides) if before is not None else None
+    earlier = None
+    if before is not None:
+        earlier = settings.parse_arguments(before.overrides)
     for side in ("trainer", "orchestrator"):
         key = f"{side}.wandb.id"
         if current.first("wandb", f"{side}.wandb") is None or current.get(key) is not None:
             continue
-        given = earlier.last(key) if earlier is not None else None
+        given = None
+        if earlier is not None:
+            given = earlier.last(key)
         words += [f"--{key}", str(given or _identity(f"{seed} {side}", 16))]
     return dataclasses.replace(spec, overrides=tuple(words))
 
@@ -419,30 +445,30 @@ def _notes(spec: LaunchSpec, known: Run | None) -> list[str]:
     if known.spec.config != spec.config:
         notes.append(f"The attempt before used {known.spec.config}.")
     if known.spec.container != spec.container:
-        places = [
-            f"in container {one.container}" if one.container else "on the machine itself"
-            for one in (known.spec, spec)
-        ]
+        places = []
+        for one in (known.spec, spec):
+            places.append(
+                f"in container {one.container}" if one.container else "on the machine itself"
+            )
         notes.append(f"The attempt before ran {places[0]}; this one starts {places[1]}.")
     if spec.trainer == VERL:
         mine = verl_settings.overrides(spec.overrides)
-        lost = [
-            verl_settings.word(key, value)
-            for key, value in verl_settings.overrides(known.spec.overrides).items()
-            if key not in mine
-        ]
+        lost = []
+        for key, value in verl_settings.overrides(known.spec.overrides).items():
+            if key not in mine:
+                lost.append(verl_settings.word(key, value))
     else:
-        said = {name for name, _ in settings.parse_arguments(spec.overrides).options}
-        theirs = [
-            (key, value)
-            for key, value in settings.parse_arguments(known.spec.overrides).options
-            if key not in said
-        ]
-        lost = [
-            f"--{key.replace('_', '-')} {value}"
-            for key, value in theirs
-            if not key.endswith(".wandb.id")
-        ]
+        said = set()
+        for name, _ in settings.parse_arguments(spec.overrides).options:
+            said.add(name)
+        theirs = []
+        for key, value in settings.parse_arguments(known.spec.overrides).options:
+            if key not in said:
+                theirs.append((key, value))
+        lost = []
+        for key, value in theirs:
+            if not key.endswith(".wandb.id"):
+                lost.append(f"--{key.replace('_', '-')} {value}")
     if lost:
         notes.append(f"The attempt before had {' '.join(lost)}; this one has not.")
     return notes
@@ -452,11 +478,9 @@ def _described(spec: LaunchSpec, current: Settings) -> dict[str, Any]:
     """What the record of the run keeps of its config: digest and version, model, and the names that
     a continued run must keep.
     """
-    data = (
-        {}
-        if str(spec.config) in {path for _, path in current.arguments.nested}
-        else settings.load_toml(spec.config_path)
-    )
+    data = {}
+    if str(spec.config) not in {path for _, path in current.arguments.nested}:
+        data = settings.load_toml(spec.config_path)
     values = _identity(json.dumps(data, sort_keys=True, default=str), 16)
     model = current.first(
         "model.name",

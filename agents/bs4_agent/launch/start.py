@@ -120,7 +120,9 @@ def composed(runs: Runs, spec: LaunchSpec) -> tuple[list[str], dict[str, str]]:
         **validation.environment(runs.trainer(spec).environment(spec)),
         **spec.env,
     }
-    return inside.command(spec, argv, environment) if spec.container else (argv, environment)
+    if spec.container:
+        return inside.command(spec, argv, environment)
+    return (argv, environment)
 
 
 def _refuse_what_runs(runs: Runs, spec: LaunchSpec, *, leftovers_ok: bool) -> None:
@@ -271,8 +273,12 @@ def _last_line(path: Path) -> str:
         lines = path.read_text(errors="replace").strip().splitlines()
     except FileNotFoundError:
         return ""
-    return lines[-1] if lines else ""
+    if lines:
+        return lines[-1]
+    return ""
 
 
 def _number(run: Run) -> int:
-    return run.attempt.number if run.attempt is not None else 0
+    if run.attempt is not None:
+        return run.attempt.number
+    return 0

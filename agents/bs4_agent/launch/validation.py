@@ -86,17 +86,14 @@ def preflight(runs: Runs, spec: LaunchSpec, *, checked: bool = True) -> None:
             f"Step {spec.resume} is not complete on every side, so it cannot be resumed. "
             f"Complete steps: {have}."
         )
-    leftovers = [
-        c.step
-        for c in found
-        if "orchestrator" in c.directories and (spec.resume is None or c.step > spec.resume)
-    ]
+    leftovers = []
+    for c in found:
+        if "orchestrator" in c.directories and (spec.resume is None or c.step > spec.resume):
+            leftovers.append(c.step)
     if leftovers and spec.trainer == "prime-rl-2026-01":
-        way_out = (
-            f"Resume with --resume {max(complete)}"
-            if complete and spec.resume is None
-            else "Move them aside"
-        )
+        way_out = "Move them aside"
+        if complete and spec.resume is None:
+            way_out = f"Resume with --resume {max(complete)}"
         raise Refused(
             f"Orchestrator checkpoints up to step {max(leftovers)} lie in {spec.output_dir}, and "
             "this generation's trainer would wait for that step for ever (step-desync). "

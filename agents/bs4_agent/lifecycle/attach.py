@@ -167,7 +167,9 @@ def _daemon(home: Home, *arguments: str) -> Identity | None:
     os.waitpid(child, 0)
     pid = os.read(receiving, 32)
     os.close(receiving)
-    return Identity.of(int(pid)) if pid else None
+    if pid:
+        return Identity.of(int(pid))
+    return None
 
 
 def _become_daemon(home: Home, arguments: Sequence[str]) -> NoReturn:
@@ -211,7 +213,9 @@ def _last_words(home: Home) -> str:
         )
     except FileNotFoundError:
         lines = []
-    return f"{lines[-1]!r}." if lines else "it said nothing."
+    if lines:
+        return f"{lines[-1]!r}."
+    return "it said nothing."
 
 
 def bridge(connection: socket.socket) -> None:

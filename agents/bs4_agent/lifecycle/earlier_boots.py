@@ -31,7 +31,9 @@ def first_process(scope: Scope) -> Identity | None:
     """The process that everything on this pod descends from: its pid 1, or the root of a practice
     pod.
     """
-    return scope.root if scope.root is not None else Identity.of(1)
+    if scope.root is not None:
+        return scope.root
+    return Identity.of(1)
 
 
 def of_an_earlier_life(identity: Identity | None, first: Identity | None) -> bool:

@@ -42,7 +42,9 @@ class Alarm:
         """(rung, who has ended) as soon as there is either, or (False, []) after `seconds`. Who
         ended is told once.
         """
-        ready = {fd for fd, _ in self._poll.poll(max(0.0, seconds) * 1000)}
+        ready = set()
+        for fd, _ in self._poll.poll(max(0.0, seconds) * 1000):
+            ready.add(fd)
         rung = self._reading in ready
         if rung:
             os.read(self._reading, 65536)

@@ -73,11 +73,9 @@ class KernelFeed:
         """What of the kernel's words cannot be had, for the coverage of verdicts."""
         if self._log.state == "hidden":
             return [f"kernel log is hidden ({self._log.detail})"]
-        return (
-            []
-            if own_pidns() == FIRST_PIDNS
-            else ["kernel log is the whole machine's: whose processes it names is not known"]
-        )
+        if own_pidns() == FIRST_PIDNS:
+            return []
+        return ["kernel log is the whole machine's: whose processes it names is not known"]
 
     def driver_events(self, events: Sequence[dict[str, Any]]) -> None:
         """Xid events as telemetry has them (`index`, `xid`, `t`), from any thread. They count where
@@ -130,12 +128,13 @@ class KernelFeed:
 
     def _living(self) -> list[tuple[Any, Attempt]]:
         now = time.time()
-        return [
-            (run, attempt)
-            for run in self._runs.all()
-            if (attempt := run.attempt) is not None
-            and (attempt.end is None or now - attempt.end.t < _AFTER_END_S)
-        ]
+        found = []
+        for run in self._runs.all():
+            if (attempt := run.attempt) is not None and (
+                attempt.end is None or now - attempt.end.t < _AFTER_END_S
+            ):
+                found.append((run, attempt))
+        return found
 
     def _concerns(self, text: str, run: str, attempt: int) -> bool:
         gpu = _GPU.search(text)
@@ -149,14 +148,17 @@ class KernelFeed:
         if own_pidns() != FIRST_PIDNS:
             return False
         pid = _process_of(int(next(number for number in named.groups() if number)))
-        return any(
-            member.identity.pid == pid for member in self._runs.membership.members(run, attempt)
-        )
+        for member in self._runs.membership.members(run, attempt):
+            if member.identity.pid == pid:
+                return True
+        return False
 
     def _has(self, pci: str) -> bool:
         """Whether this GPU is ours; yes where the driver lists none."""
         try:
-            ours = [path.name.lower() for path in self._gpus.iterdir()]
+            ours = []
+            for path in self._gpus.iterdir():
+                ours.append(path.name.lower())
         except OSError:
             return True
         return not ours or any(name.startswith(pci.lower()) for name in ours)
@@ -173,7 +175,10 @@ class KernelFeed:
     def _place(self, raw: bytes, text: str) -> dict[str, Any]:
         """`offset` is the record's own number, which is the same for whoever reads it."""
         sequence = raw.split(b",", 2)[1]
-        offset = int(sequence) if sequence.isdigit() else self._number
+        if sequence.isdigit():
+            offset = int(sequence)
+        else:
+            offset = self._number
         return {
             "source": "kernel",
             "stream": "",
@@ -193,6 +198,7 @@ def _process_of(number: int) -> int:
         status = Path(f"/proc/{number}/status").read_text()
     except OSError:
         return number
-    return next(
-        (int(line.split()[1]) for line in status.splitlines() if line.startswith("Tgid:")), number
-    )
+    for line in status.splitlines():
+        if line.startswith("Tgid:"):
+            return int(line.split()[1])
+    return number

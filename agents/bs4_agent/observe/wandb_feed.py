@@ -95,7 +95,11 @@ class WandbFeed:
         """
         roots = wandb_roots(run.spec, self._runs.trainer(run).layout(run.spec))
         shared = sum(other.spec.cwd == run.spec.cwd for other in living) > 1
-        return [root for root in roots if not shared or root != run.spec.cwd / "wandb"]
+        rows = []
+        for root in roots:
+            if not shared or root != run.spec.cwd / "wandb":
+                rows.append(root)
+        return rows
 
     def _read(self, path: Path, run: Run, attempt: Attempt) -> None:
         """Whole lines that are new. A file that was replaced or cut short is read anew."""
@@ -104,7 +108,9 @@ class WandbFeed:
                 status = os.fstat(handle.fileno())
                 place = self._places.get(path)
                 if place is None or place.inode != status.st_ino or status.st_size < place.offset:
-                    begin = status.st_size if self._first and place is None else 0
+                    begin = 0
+                    if self._first and place is None:
+                        begin = status.st_size
                     place = self._places[path] = _Place(status.st_ino, begin)
                 if status.st_size == place.offset:
                     return
@@ -131,17 +137,21 @@ class WandbFeed:
 
     def _tell_addresses(self, run: Run, attempt: Attempt) -> None:
         view = self._book.ledger.runs.get(run.name)
-        known = (
-            {entry.get("side") for entry in view.tracked}
-            if view is not None and view.tracked_attempt == attempt.number
-            else set()
-        )
+        if view is not None and view.tracked_attempt == attempt.number:
+            known = {entry.get("side") for entry in view.tracked}
+        else:
+            known = set()
         if len(known) == len(_SIDES) or time.time() - attempt.started_t > _ADDRESS_S:
             return
-        found = [one for one in self._addresses(run, attempt) if one.side not in known]
+        found = []
+        for one in self._addresses(run, attempt):
+            if one.side not in known:
+                found.append(one)
         if found:
             entries = [asdict(one) for one in found]
-            before = list(view.tracked) if view is not None and known else []
+            before = []
+            if view is not None and known:
+                before = list(view.tracked)
             self._book.append(
                 "run",
                 event="tracked",

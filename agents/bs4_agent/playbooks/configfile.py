@@ -80,7 +80,9 @@ def _table(document: Any, dotted: str, *, make: bool) -> tuple[Any, str]:
 
 
 def _plain(value: Any) -> Any:
-    return value.unwrap() if hasattr(value, "unwrap") else value
+    if hasattr(value, "unwrap"):
+        return value.unwrap()
+    return value
 
 
 def replace(path: Path, new: bytes, kept: Path) -> None:

@@ -98,10 +98,10 @@ def previous(facts: RunFacts) -> int | None:
 
 
 def _goes_back(playbook: Playbook) -> bool:
-    return any(
-        kind == "relaunch" and parameters.get("resume") == "previous"
-        for kind, parameters in playbook.fix
-    )
+    for kind, parameters in playbook.fix:
+        if kind == "relaunch" and parameters.get("resume") == "previous":
+            return True
+    return False
 
 
 def make(world: World, playbook: Playbook, run: str, action: str, incident: str = "") -> Plan:
@@ -116,16 +116,18 @@ def make(world: World, playbook: Playbook, run: str, action: str, incident: str 
         raise NotApplicable(
             f"{playbook.id} has no automatic fix; `playbook show {playbook.id}` says what to do."
         )
-    resume = previous(facts) if _goes_back(playbook) else resumable(facts)
+    if _goes_back(playbook):
+        resume = previous(facts)
+    else:
+        resume = resumable(facts)
     if resume is None and any(kind == "restore_set" for kind, _ in playbook.fix):
         remote = world.remote_step(run)
         resume = remote["step"] if remote is not None else None
     context = Context(world, run, action, resume)
-    steps = [
-        step
-        for kind, parameters in playbook.fix
-        if (step := STEPS[kind].plan(context, parameters)) is not None
-    ]
+    steps = []
+    for kind, parameters in playbook.fix:
+        if (step := STEPS[kind].plan(context, parameters)) is not None:
+            steps.append(step)
     return Plan(
         playbook=playbook,
         run=run,

@@ -54,11 +54,13 @@ class StepRunner:
 
         Cancelled, which whoever runs it journals, when a stop of the run has ended it early.
         """
-        finished = (
-            {i for i, s in enumerate(before.steps) if s.state in ("done", "skipped")}
-            if before
-            else set()
-        )
+        if before:
+            finished = set()
+            for i, s in enumerate(before.steps):
+                if s.state in ("done", "skipped"):
+                    finished.add(i)
+        else:
+            finished = set()
         try:
             for index, planned in enumerate(self._steps):
                 if index not in finished:

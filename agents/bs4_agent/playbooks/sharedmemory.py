@@ -19,18 +19,22 @@ def stale(root: Path) -> list[Path]:
     unused.
     """
     try:
-        entries = [entry for entry in os.scandir(root) if entry.is_file(follow_symlinks=False)]
+        entries = []
+        for entry in os.scandir(root):
+            if entry.is_file(follow_symlinks=False):
+                entries.append(entry)
     except OSError:
         return []
-    own = {
-        (status.st_dev, status.st_ino): Path(entry.path)
-        for entry in entries
-        if _ours(status := entry.stat(follow_symlinks=False))
-    }
+    own = {}
+    for entry in entries:
+        if _ours(status := entry.stat(follow_symlinks=False)):
+            own[(status.st_dev, status.st_ino)] = Path(entry.path)
     if not own:
         return []
     used = _in_use(root)
-    return [] if used is None else sorted(path for path in own.values() if str(path) not in used)
+    if used is None:
+        return []
+    return sorted(path for path in own.values() if str(path) not in used)
 
 
 def _ours(status: os.stat_result) -> bool:
@@ -49,15 +53,19 @@ def _in_use(root: Path) -> set[str] | None:
             # nobody at all
             continue
         try:
-            descriptors = [
-                target for descriptor in (entry / "fd").iterdir() if (target := _target(descriptor))
-            ]
+            descriptors = []
+            for descriptor in (entry / "fd").iterdir():
+                if target := _target(descriptor):
+                    descriptors.append(target)
             maps = (entry / "maps").read_text(errors="replace")
         except (FileNotFoundError, ProcessLookupError):
             continue  # it has just ended
         except PermissionError:
             return None
-        mapped = [line.split(None, 5)[5] for line in maps.splitlines() if prefix in line]
+        mapped = []
+        for line in maps.splitlines():
+            if prefix in line:
+                mapped.append(line.split(None, 5)[5])
         used |= {
             str(root / Path(path).name)
             for path in [*descriptors, *mapped]

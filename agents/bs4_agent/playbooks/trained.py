@@ -18,16 +18,21 @@ def trained_steps(facts: RunFacts) -> list[int]:
     Steps that are not kept in the history any more are missing. Empty while no inference server has
     taken weights of this attempt: until then nobody knows whether the loop is closed.
     """
-    records = [r for r in facts.history if r["side"] == "trainer"]
+    records = []
+    for r in facts.history:
+        if r["side"] == "trainer":
+            records.append(r)
     if not records:
         return []
-    batches = {r["step"]: r for r in facts.history if r["side"] == "orchestrator"}
+    batches = {}
+    for r in facts.history:
+        if r["side"] == "orchestrator":
+            batches[r["step"]] = r
     first = min(int(r["step"]) for r in records)
-    trained = [
-        int(r["step"])
-        for r in records
-        if _has_tokens(r, first) and _has_batch(facts, batches.get(r["step"]))
-    ]
+    trained = []
+    for r in records:
+        if _has_tokens(r, first) and _has_batch(facts, batches.get(r["step"])):
+            trained.append(int(r["step"]))
     if not trained or not _weights_taken(facts, min(trained)):
         return []
     return sorted(trained)
@@ -56,9 +61,15 @@ def _weights_taken(facts: RunFacts, step: int) -> bool:
     """Whether the inference server has taken the weights of `step` or of a later one."""
     if facts.layout.own_log == "trainer":
         return True
-    taken = _taken_old(facts) if facts.spec.trainer == _OLD else _taken_current(facts)
+    if facts.spec.trainer == _OLD:
+        taken = _taken_old(facts)
+    else:
+        taken = _taken_current(facts)
     # The number of the policy that a step makes: 2026-01 counts policies from 1, with steps from 0.
-    policy = step + 1 if facts.spec.trainer == _OLD else step
+    if facts.spec.trainer == _OLD:
+        policy = step + 1
+    else:
+        policy = step
     return taken >= policy
 
 
@@ -80,11 +91,15 @@ def _taken_current(facts: RunFacts) -> int:
     An update is announced before it is tried, and one follows the other: all but the last one have
     succeeded.
     """
-    announced = [
-        int(e.event.values.get("policy", -1)) for e in _orchestrator_events(facts, "policy-update")
-    ]
+    announced = []
+    for e in _orchestrator_events(facts, "policy-update"):
+        announced.append(int(e.event.values.get("policy", -1)))
     return max(announced[:-1], default=-1)
 
 
 def _orchestrator_events(facts: RunFacts, kind: str) -> list[LogEvent]:
-    return [e for e in facts.events if e.event.side == "orchestrator" and e.event.kind == kind]
+    found = []
+    for e in facts.events:
+        if e.event.side == "orchestrator" and e.event.kind == kind:
+            found.append(e)
+    return found

@@ -83,7 +83,10 @@ def steps_continue(
         if first is None or first[0] != facts.attempt:
             first = (facts.attempt, facts.trainer_side.last_step)
         begun = first[1]
-        new = [step for step in trained_steps(facts) if begun is None or step > begun]
+        new = []
+        for step in trained_steps(facts):
+            if begun is None or step > begun:
+                new.append(step)
         if facts.good_end or len(new) >= count:
             return Verdict(
                 True,

@@ -93,12 +93,17 @@ class Preflights:
         return {"facts": one.facts(), "waiting": waiting, "next": body if waiting else None}
 
     def _parts(self, body: Mapping[str, Any]) -> dict[str, Part]:
-        spec = look.spec_for(body) if body.get("trainer") and body.get("config") else None
+        spec = None
+        if body.get("trainer") and body.get("config"):
+            spec = look.spec_for(body)
         urls = body.get("urls") or {}
         if not isinstance(urls, Mapping):
             raise BadRequest("`urls` is an object of base URLs.")
         home = self._pod.runs.home
-        cwd = spec.cwd if spec is not None else Path.home() / str(body.get("cwd") or "prime-rl")
+        if spec is not None:
+            cwd = spec.cwd
+        else:
+            cwd = Path.home() / str(body.get("cwd") or "prime-rl")
         more = standing(home, cwd)
         environment = {**os.environ, **more}
         name = spec.run if spec is not None else "preflight"
@@ -146,7 +151,9 @@ class Preflights:
         }
         if spec is None:
             python = host.interpreter(cwd, more, container)
-            modules = host.MODULES if body.get("trainer") == VERL else []
+            modules = []
+            if body.get("trainer") == VERL:
+                modules = host.MODULES
             parts["stack"] = lambda: stack.look_inside(box(), cwd, modules, more, python)
             if modules:
                 parts["host"] = lambda: host.look(cwd, python, more, box())
@@ -219,10 +226,8 @@ class Preflights:
                 more = load_toml(file).get("toml_files")
             except BadConfig:
                 more = None  # lint says what is wrong with it, and where
-            pending += [
-                (file.parent / str(name), depth + 1)
-                for name in (more if isinstance(more, list) else ())
-            ]
+            for name in more if isinstance(more, list) else ():
+                pending.append((file.parent / str(name), depth + 1))
         return {"files": files}
 
 
@@ -251,7 +256,11 @@ class Look:
                 and not (stop and stop.is_set())
             ):
                 self._changed.wait(min(left, 0.25))
-            return [name for name in self._names if name not in self._found]
+            rows = []
+            for name in self._names:
+                if name not in self._found:
+                    rows.append(name)
+            return rows
 
     def facts(self) -> dict[str, Any]:
         with self._changed:
@@ -340,13 +349,13 @@ def _services(
 
 def _elsewhere(box: Box, cwd: Path, model: str) -> str:
     """A model that lies on the machine or in the image is asked nobody about."""
-    return (
-        ""
-        if model and ((cwd / model).exists() or box.view.has(Path(box.place(cwd), model)))
-        else model
-    )
+    if model and ((cwd / model).exists() or box.view.has(Path(box.place(cwd), model))):
+        return ""
+    return model
 
 
 def _local_or_id(cwd: Path, model: str) -> str:
     """A model that lies on the pod is asked nobody about."""
-    return "" if model and (cwd / model).exists() else model
+    if model and (cwd / model).exists():
+        return ""
+    return model

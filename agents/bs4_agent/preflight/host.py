@@ -46,7 +46,10 @@ def look(
     why}. `box`: the container whose Python is asked and whose memory counts; `container` is its
     name then, and `project` as it is called in there.
     """
-    meter = MemoryMeter() if box is None else MemoryMeter(own=Path(f"/proc/{box.init}/cgroup"))
+    if box is None:
+        meter = MemoryMeter()
+    else:
+        meter = MemoryMeter(own=Path(f"/proc/{box.init}/cgroup"))
     used, total = meter.used_and_total()
     known = verl_settings.version(cwd)
     try:

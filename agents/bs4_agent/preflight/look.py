@@ -88,17 +88,22 @@ def at_run(
     (of a checkpoint, for each parameter).
     """
     plan, refused = _plan(pod, body)
-    spec = launch_plan.spec_in(plan) if plan is not None else spec_for(body)
+    if plan is not None:
+        spec = launch_plan.spec_in(plan)
+    else:
+        spec = spec_for(body)
     trainer = registry.get(spec.trainer)
     number = max(attempt_numbers(pod.runs.home.run(spec.run)), default=0) + 1
     before = around.names_before(pod.runs.attempt_directory(spec.run, number).parent, number)
     run = planned.run_facts(spec, trainer, environment, before)
     config = dict(run.config or {})
-    command = (
-        next((str(step["command"]) for step in plan["steps"] if step["kind"] == "start"), "")
-        if plan is not None
-        else ""
-    )
+    command = ""
+    if plan is not None:
+        command = ""
+        for step in plan["steps"]:
+            if step["kind"] == "start":
+                command = str(step["command"])
+                break
     secret = exposed_in([str(word) for word in body.get("overrides") or ()])
     found: dict[str, Any] = {
         "plan": None
@@ -178,11 +183,10 @@ def needs_wandb(run: RunFacts) -> bool | None:
     """Whether this start will ask W&B for something; None where its settings are not known."""
     if run.config is None:
         return None
-    tables = [
-        f"{side}{monitors}wandb"
-        for side in ("", "trainer.", "orchestrator.")
-        for monitors in ("", "monitors.")
-    ]
+    tables = []
+    for side in ("", "trainer.", "orchestrator."):
+        for monitors in ("", "monitors."):
+            tables.append(f"{side}{monitors}wandb")
     used = any(run.setting(table) or run.under(table) for table in tables)
     offline = any(str(run.setting(f"{table}.offline")).lower() == "true" for table in tables)
     return used and not offline
@@ -257,7 +261,9 @@ def _ports(pod: Pod, spec: LaunchSpec, config: Mapping[str, Any]) -> list[dict[s
     found = []
     for port in sorted(wanted):
         holder = held.get(port)
-        owner = None if holder is None else holder.run or holder.dead_run
+        owner = None
+        if holder is not None:
+            owner = holder.run or holder.dead_run
         found.append(
             {"port": port, "holder": None if holder is None else holder.line(), "run": owner}
         )
@@ -283,7 +289,9 @@ def gpu_ids(run: RunFacts) -> list[int] | None:
                 )
             )
         )
-    serving = _ids(run.setting("inference_gpu_ids") or "0") if _serves_itself(run) else []
+    serving = []
+    if _serves_itself(run):
+        serving = _ids(run.setting("inference_gpu_ids") or "0")
     return sorted({*serving, *_ids(run.setting("trainer_gpu_ids") or "1")})
 
 
@@ -292,5 +300,12 @@ def _setting(run: RunFacts, *keys: str) -> float | None:
 
 
 def _ids(value: Any) -> list[int]:
-    words = value if isinstance(value, (list, tuple)) else str(value or "").strip("[]").split(",")
-    return [int(str(word).strip()) for word in words if str(word).strip().isdigit()]
+    if isinstance(value, (list, tuple)):
+        words = value
+    else:
+        words = str(value or "").strip("[]").split(",")
+    rows = []
+    for word in words:
+        if str(word).strip().isdigit():
+            rows.append(int(str(word).strip()))
+    return rows

@@ -88,7 +88,10 @@ def findings(
     can speak before a start, with the parameters that its playbook gives it.
     """
     disk = _disk(run.layout.output_dir, (run.name,))
-    others = [other for other in facts.runs if other.name != run.name]
+    others = []
+    for other in facts.runs:
+        if other.name != run.name:
+            others.append(other)
     seen = dataclasses.replace(facts, runs=[*others, run], disks=[disk], shm=_disk(shm, ()))
     found = []
     for playbook in playbooks:
@@ -96,10 +99,11 @@ def findings(
         if name not in PLANNED or not playbook.applies_to(run.spec.trainer):
             continue
         for item in DETECTORS[name](seen, run, playbook.parameters):
-            texts = [
-                " ".join(filter(None, (str(e.get("file", "")), str(e.get("text", "")))))
-                for e in item.evidence
-            ]
+            texts = []
+            for e in item.evidence:
+                texts.append(
+                    " ".join(filter(None, (str(e.get("file", "")), str(e.get("text", "")))))
+                )
             found.append(
                 {
                     "failure": item.failure,

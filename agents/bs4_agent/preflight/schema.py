@@ -33,7 +33,10 @@ def of_launch(spec: LaunchSpec, environment: Mapping[str, str]) -> dict[str, Any
         }
     try:
         argv = registry.get(spec.trainer).command(spec)
-        words = argv[argv.index("-m") + 2 :] if "-m" in argv[:7] else argv[3:]
+        if "-m" in argv[:7]:
+            words = argv[argv.index("-m") + 2 :]
+        else:
+            words = argv[3:]
     except AgentError:
         words = ["@", str(spec.config), *spec.overrides]
     return _ask(spec.cwd, spec.trainer, spec.component, _apart(words, spec.cwd), environment)
@@ -54,7 +57,9 @@ def of_files(body: Mapping[str, Any], cwd: Path, environment: Mapping[str, str])
     if not isinstance(words, list):
         raise BadRequest("`overrides` is a list of words.")
     with tempfile.TemporaryDirectory(prefix="bs4-config-") as directory:
-        places = [_put(Path(directory), str(name), str(text)) for name, text in files]
+        places = []
+        for name, text in files:
+            places.append(_put(Path(directory), str(name), str(text)))
         line = ["@", str(places[0]), *(str(word) for word in words)]
         return _ask(
             cwd,

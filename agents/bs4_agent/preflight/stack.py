@@ -35,7 +35,10 @@ def python_of(cwd: Path) -> Path | None:
     (yet).
     """
     named = os.environ.get("UV_PROJECT_ENVIRONMENT")
-    places = [cwd / named] if named else [place / ".venv" for place in (cwd, *cwd.parents)]
+    if named:
+        places = [cwd / named]
+    else:
+        places = [place / ".venv" for place in (cwd, *cwd.parents)]
     for place in places:
         for name in ("python3", "python"):
             if (place / "bin" / name).exists():
@@ -78,7 +81,10 @@ def look(
     `environment`: what a launch gets besides ours. `interpreter`: the one that the trainer is
     started with, where that is none of `uv run`. StepFailed, OSError as the probes give them.
     """
-    python = python_of(cwd) if interpreter is None else Path(interpreter)
+    if interpreter is None:
+        python = python_of(cwd)
+    else:
+        python = Path(interpreter)
     if python is None:
         return {"python": None, "revision": "", "versions": {}, "imports": {}}
     at = revision(python)
@@ -115,7 +121,10 @@ def look_inside(
         environment,
         lambda left: imports.probe(python, left, IMPORT_S, str(cwd), environment, ask=box.ask),
     )
-    program = str(box.view.inside(python) or python) if python.startswith("/") else python
+    if python.startswith("/"):
+        program = str(box.view.inside(python) or python)
+    else:
+        program = python
     return {
         "python": program,
         "container": box.name,
@@ -143,11 +152,10 @@ def _imported(
     # A checkout is imported from where it lies, whatever is installed.
     where = f"{at} {cwd} {(environment or {}).get('PYTHONPATH', '')}"
     with _lock:
-        fresh = {
-            m: _imports[where, m][1]
-            for m in wanted
-            if (where, m) in _imports and now - _imports[where, m][0] < IMPORT_KEPT_S
-        }
+        fresh = {}
+        for m in wanted:
+            if (where, m) in _imports and now - _imports[where, m][0] < IMPORT_KEPT_S:
+                fresh[m] = _imports[where, m][1]
     if left := [module for module in wanted if module not in fresh]:
         asked = ask(left)
         with _lock:

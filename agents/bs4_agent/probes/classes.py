@@ -104,11 +104,9 @@ def probe(
         return {
             "unknown": f"The trainer's own classes gave no answer (exit code {done.returncode})."
         }
-    return (
-        dict(answer)
-        if isinstance(answer, dict)
-        else {"unknown": "The trainer's own classes gave no answer."}
-    )
+    if isinstance(answer, dict):
+        return dict(answer)
+    return {"unknown": "The trainer's own classes gave no answer."}
 
 
 def main() -> None:
@@ -137,11 +135,10 @@ def _answer(trainer: str, component: str, words: Sequence[str]) -> dict[str, Any
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         errors = _errors(read, cls, trainer, component, words)
-    told = [
-        str(one.message)[:_TEXT]
-        for one in heard
-        if issubclass(one.category, UserWarning) and "prime_rl" in str(one.filename)
-    ]
+    told = []
+    for one in heard:
+        if issubclass(one.category, UserWarning) and "prime_rl" in str(one.filename):
+            told.append(str(one.message)[:_TEXT])
     # Any Python.
     name = "{}.{}".format(module, name)  # noqa: UP032
     return {"class": name, "errors": errors, "warnings": told[:_MOST]}
@@ -166,7 +163,10 @@ def _errors(
         for one in (error, error.__cause__):
             if callable(entries := getattr(one, "errors", None)):
                 return [_told(entry) for entry in entries()][:_MOST]
-        text = said.last() if isinstance(error, SystemExit) else _line(error)
+        if isinstance(error, SystemExit):
+            text = said.last()
+        else:
+            text = _line(error)
         return [{"loc": [], "kind": type(error).__name__, "message": text[:_TEXT]}]
     finally:
         sys.stderr = kept
@@ -175,7 +175,9 @@ def _errors(
 
 def _told(entry: Mapping[str, Any]) -> dict[str, Any]:
     """Without the input: a config may hold what nobody should read."""
-    place = [part if isinstance(part, (int, str)) else str(part) for part in entry.get("loc", ())]
+    place = []
+    for part in entry.get("loc", ()):
+        place.append(part if isinstance(part, (int, str)) else str(part))
     return {
         "loc": place,
         "kind": str(entry.get("type", "")),
@@ -208,7 +210,9 @@ class _Kept:
 
     def last(self) -> str:
         lines = "".join(self._parts).strip().splitlines()
-        return lines[-1] if lines else "the command line was refused without a word"
+        if lines:
+            return lines[-1]
+        return "the command line was refused without a word"
 
 
 if __name__ == "__main__":

@@ -67,8 +67,14 @@ def probe(
             name, problem = json.loads(line)
         except ValueError:
             continue  # the last line of a crash may be half one
-        found[str(name)] = None if problem is None else str(problem)
-    return {module: found.get(module, ended) for module in modules}
+        if problem is None:
+            found[str(name)] = None
+        else:
+            found[str(name)] = str(problem)
+    rows = {}
+    for module in modules:
+        rows[module] = found.get(module, ended)
+    return rows
 
 
 def main() -> None:

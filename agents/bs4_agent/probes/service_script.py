@@ -85,12 +85,18 @@ def ask(request: Mapping[str, Any]) -> Answer:
         name: answer.get(name, silent) for name in ("hub", "wandb", "b2") if name in asked
     }
     found["model"] = answer.get("model")
-    found["clock"] = {"service": dates[0][0], "offset_s": round(dates[0][1], 1)} if dates else None
+    if dates:
+        found["clock"] = {"service": dates[0][0], "offset_s": round(dates[0][1], 1)}
+    else:
+        found["clock"] = None
     return found
 
 
 def _url(name: str) -> str:
-    return next((os.environ[key] for key in _URL_NAMES[name] if os.environ.get(key)), URLS[name])
+    for key in _URL_NAMES[name]:
+        if os.environ.get(key):
+            return os.environ[key]
+    return URLS[name]
 
 
 def _hub(base: str, dates: list[tuple[str, float]]) -> Answer:
@@ -139,7 +145,9 @@ def _b2(base: str, file: str, dates: list[tuple[str, float]]) -> Answer:
     )
     storage = ((data or {}).get("apiInfo") or {}).get("storageApi") or {}
     can = storage.get("capabilities") or []
-    missing = [name for name in CAPABILITIES if name not in can] if status == 200 else []
+    missing = []
+    if status == 200:
+        missing = [name for name in CAPABILITIES if name not in can]
     return {"token": where, "state": _state(status), "detail": detail, "missing": missing}
 
 
@@ -158,7 +166,9 @@ def _model(base: str, model: str, dates: list[tuple[str, float]]) -> Answer | No
     if os.environ.get("HF_HUB_OFFLINE") in ("1", "true", "TRUE", "ON"):
         return {**answer, "detail": "HF_HUB_OFFLINE is set"}
     token = hub_token()[1]
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    headers = {}
+    if token:
+        headers = {"Authorization": f"Bearer {token}"}
     name = urllib.parse.quote(model)
     status, info, detail = _fetch(f"{base}/api/models/{name}", headers, dates)
     answer.update(status=status, detail=detail)
@@ -216,7 +226,9 @@ class KeepTokenAtHome(urllib.request.HTTPRedirectHandler):
 
 
 def _note_date(url: str, text: str | None, dates: list[tuple[str, float]]) -> None:
-    moment = email.utils.parsedate_to_datetime(text) if text else None
+    moment = None
+    if text:
+        moment = email.utils.parsedate_to_datetime(text)
     if moment is not None:
         # The header counts whole seconds, cut off.
         dates.append(
@@ -225,7 +237,11 @@ def _note_date(url: str, text: str | None, dates: list[tuple[str, float]]) -> No
 
 
 def _state(status: int | None) -> str:
-    return "ok" if status == 200 else "refused" if status in (401, 403) else "unknown"
+    if status == 200:
+        return "ok"
+    if status in (401, 403):
+        return "refused"
+    return "unknown"
 
 
 def _basic(user: str, secret: str) -> str:
@@ -236,11 +252,11 @@ def _short(config: Any) -> Answer | None:
     """What matters of a config.json; of a table only that it is there."""
     if not isinstance(config, dict):
         return None
-    return {
-        key: True if isinstance(config[key], dict) else config[key]
-        for key in _KEYS
-        if config.get(key) is not None
-    }
+    rows = {}
+    for key in _KEYS:
+        if config.get(key) is not None:
+            rows[key] = True if isinstance(config[key], dict) else config[key]
+    return rows
 
 
 def hub_home() -> Path:
@@ -264,7 +280,9 @@ def hub_token() -> tuple[str, str]:
         if token := os.environ.get(name, "").strip():
             return "environment", token
     token = _text(Path(os.environ.get("HF_TOKEN_PATH") or hub_home() / "token")).strip()
-    return ("file", token) if token else ("absent", "")
+    if token:
+        return ("file", token)
+    return ("absent", "")
 
 
 def wandb_key() -> tuple[str, str]:
@@ -278,7 +296,9 @@ def wandb_key() -> tuple[str, str]:
         )
     except (OSError, netrc.NetrcParseError):
         entry = None
-    return ("file", entry[2]) if entry is not None and entry[2] else ("absent", "")
+    if entry is not None and entry[2]:
+        return ("file", entry[2])
+    return ("absent", "")
 
 
 def b2_key(file: str = "") -> tuple[str, str, str]:
@@ -317,7 +337,9 @@ def _account(path: Path) -> tuple[str, str] | None:
             ).fetchone()
     except sqlite3.Error:
         return None
-    return (str(row[0]), str(row[1])) if row and row[0] and row[1] else None
+    if row and row[0] and row[1]:
+        return (str(row[0]), str(row[1]))
+    return None
 
 
 def _text(path: Path) -> str:

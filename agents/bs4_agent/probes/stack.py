@@ -88,7 +88,9 @@ def _cuda(torch: str | None) -> str | None:
         if match is not None:
             return match.group(1)
     tag = re.search(r"\+cu(\d+)(\d)$", torch)
-    return f"{tag.group(1)}.{tag.group(2)}" if tag is not None else None
+    if tag is not None:
+        return f"{tag.group(1)}.{tag.group(2)}"
+    return None
 
 
 if __name__ == "__main__":

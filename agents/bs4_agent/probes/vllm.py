@@ -106,13 +106,12 @@ def parse_metrics(text: str) -> dict[str, float]:
         except (ValueError, IndexError):
             continue
         before = found.get(name)
-        found[name] = (
-            value
-            if before is None
-            else max(before, value)
-            if METRICS[name] == "max"
-            else before + value
-        )
+        if before is None:
+            found[name] = value
+        elif METRICS[name] == "max":
+            found[name] = max(before, value)
+        else:
+            found[name] = before + value
     return found
 
 
@@ -131,7 +130,9 @@ def own_address(host: str) -> str:
     except ValueError:
         return _own_name(host)
     if address.is_unspecified:  # a server that listens everywhere is asked through loopback
-        return "127.0.0.1" if address.version == 4 else "::1"
+        if address.version == 4:
+            return "127.0.0.1"
+        return "::1"
     if address.is_loopback or str(address) in _own_addresses():
         return str(address)
     raise Refused(
@@ -148,27 +149,23 @@ def _own_name(name: str) -> str:
         )
     own = _own_addresses()
     try:
-        found = [
-            str(entry[4][0]) for entry in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
-        ]
+        found = []
+        for entry in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM):
+            found.append(str(entry[4][0]))
     except socket.gaierror:
         return "127.0.0.1"
-    return next(
-        (
-            address
-            for address in found
-            if address in own or ipaddress.ip_address(address).is_loopback
-        ),
-        "127.0.0.1",
-    )
+    for address in found:
+        if address in own or ipaddress.ip_address(address).is_loopback:
+            return address
+    return "127.0.0.1"
 
 
 def _own_addresses() -> set[str]:
-    return {
-        entry.address.partition("%")[0]
-        for entries in psutil.net_if_addrs().values()
-        for entry in entries
-    }
+    rows = set()
+    for entries in psutil.net_if_addrs().values():
+        for entry in entries:
+            rows.add(entry.address.partition("%")[0])
+    return rows
 
 
 def _ask(
@@ -181,7 +178,9 @@ def _ask(
             f"{url!r} is no http:// address; check the server's host and port in the config."
         )
     address = own_address(parts.hostname)
-    payload = None if body is None else json.dumps(body).encode()
+    payload = None
+    if body is not None:
+        payload = json.dumps(body).encode()
     asked = request(method, parts.netloc.rpartition("@")[2], parts.path.rstrip("/") + path, payload)
     try:
         answer = exchange(address, parts.port or 80, asked, start + timeout)

@@ -26,4 +26,6 @@ def kernel_lines(dev: Path, since_m: float = 0.0) -> bytes | None:
                 lines.append(b"[%5d.%06d] %s\n" % (*divmod(int(found[1]), 1_000_000), found[2]))
     readable = log.state == "visible"
     log.close()
-    return b"".join(lines) if readable else None
+    if readable:
+        return b"".join(lines)
+    return None

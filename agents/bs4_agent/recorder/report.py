@@ -100,7 +100,11 @@ def _contents(
         if (directory / file).is_file():
             yield f"attempt/{file}", (directory / file).read_bytes()
     yield from _config(pod, run, missing)
-    started = next((a.started_m for a in pod.runs.get(run).attempts if a.number == attempt), 0.0)
+    started = 0.0
+    for a in pod.runs.get(run).attempts:
+        if a.number == attempt:
+            started = a.started_m
+            break
     kernel = kernel_lines(pod.scope.dev, started - _BEFORE_S)
     if kernel is None:
         missing.append("the kernel log may not be read here")
@@ -116,7 +120,9 @@ def _records(name: str, stream: SegmentStream, since_t: float) -> Iterator[tuple
         data = _read(piece, 0)
         chosen.append((piece.generation, data))
         total += len(data)
-        begins = record_time(data.split(b"\n", 1)[0]) if data else None
+        begins = None
+        if data:
+            begins = record_time(data.split(b"\n", 1)[0])
         if total >= RECORD_BYTES or (since_t and begins is not None and begins <= since_t):
             break
     for generation, data in reversed(chosen):
@@ -127,7 +133,10 @@ def _log(
     name: str, stream: LogStream, attempt: int, missing: list[str]
 ) -> Iterator[tuple[str, bytes]]:
     """The ends of the files of this attempt, the newest file first served."""
-    of_attempt = {g["generation"] for g in stream.stat()["generations"] if g["attempt"] == attempt}
+    of_attempt = set()
+    for g in stream.stat()["generations"]:
+        if g["attempt"] == attempt:
+            of_attempt.add(g["generation"])
     room = LOG_BYTES
     found: list[tuple[str, bytes]] = []
     for piece in reversed([piece for piece in stream.pieces() if piece.generation in of_attempt]):
@@ -156,12 +165,14 @@ def _config(pod: Pod, run: str, missing: list[str]) -> Iterator[tuple[str, bytes
 def _head(pod: Pod, run: str, attempt: int, t: float, missing: list[str]) -> dict[str, Any]:
     subject = pod.runs.get(run)
     trainer = pod.runs.trainer(subject)
-    incidents = [
-        i for i in pod.book.ledger.incidents.values() if i.run == run and i.attempt == attempt
-    ]
-    complete = [
-        checkpoint.step for checkpoint in inventory(trainer, subject.spec) if checkpoint.complete
-    ]
+    incidents = []
+    for i in pod.book.ledger.incidents.values():
+        if i.run == run and i.attempt == attempt:
+            incidents.append(i)
+    complete = []
+    for checkpoint in inventory(trainer, subject.spec):
+        if checkpoint.complete:
+            complete.append(checkpoint.step)
     return {
         "schema": SCHEMA,
         "home": pod.runs.home.id(),
@@ -187,7 +198,9 @@ def _line_near(piece: Piece, offset: int) -> int:
     if fd < 0:
         return offset
     try:
-        return line_start(fd, offset) if offset else 0
+        if offset:
+            return line_start(fd, offset)
+        return 0
     finally:
         os.close(fd)
 

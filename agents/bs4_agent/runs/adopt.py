@@ -74,12 +74,14 @@ def candidates(
     """
     runs.membership.observe(snapshot)  # else what was started since the last look is nobody's yet
     inside.claim(runs, snapshot)
-    visible = [proc for proc in snapshot.values() if not proc.ended and proc.uid == runs.scope.uid]
-    table = [
-        (proc.identity.pid, proc.ppid, proc.cmdline, cwd)
-        for proc in visible
-        if (cwd := _cwd(proc)) is not None
-    ]
+    visible = []
+    for proc in snapshot.values():
+        if not proc.ended and proc.uid == runs.scope.uid:
+            visible.append(proc)
+    table = []
+    for proc in visible:
+        if (cwd := _cwd(proc)) is not None:
+            table.append((proc.identity.pid, proc.ppid, proc.cmdline, cwd))
     found = []
     for pid, spec in recognise(table, _environment):
         root = _with_uv_around(runs, snapshot, snapshot[pid], spec)
@@ -129,13 +131,18 @@ def too_early(runs: Runs, candidate: Candidate) -> bool:
     """
     if time.time() - candidate.started_t > _JUDGED_S:
         return False  # what is left of that attempt goes on working: two runs they are
-    again = [run for run in runs.all() if run.live and _same(runs, run, candidate.spec)]
-    return any(
-        run.attempt is not None
-        and run.attempt.launcher is not None
-        and not run.attempt.launcher.alive()
-        for run in again
-    )
+    again = []
+    for run in runs.all():
+        if run.live and _same(runs, run, candidate.spec):
+            again.append(run)
+    for run in again:
+        if (
+            run.attempt is not None
+            and run.attempt.launcher is not None
+            and not run.attempt.launcher.alive()
+        ):
+            return True
+    return False
 
 
 def adopt(runs: Runs, candidate: Candidate, name: str = "") -> Run:
@@ -150,7 +157,10 @@ def adopt(runs: Runs, candidate: Candidate, name: str = "") -> Run:
     """
     if candidate.problem:
         raise NotApplicable(candidate.problem)
-    before = {run.name: run for run in runs.all() if _same(runs, run, candidate.spec)}
+    before = {}
+    for run in runs.all():
+        if _same(runs, run, candidate.spec):
+            before[run.name] = run
     if name and name != candidate.spec.run:
         name = safe_name(name, "run")
     else:
@@ -165,7 +175,11 @@ def adopt(runs: Runs, candidate: Candidate, name: str = "") -> Run:
         env=kept,
     )
     with runs.launch_lock(name):
-        known = next((run for run in runs.all() if run.name == name), None)
+        known = None
+        for run in runs.all():
+            if run.name == name:
+                known = run
+                break
         if known is not None and known.live:
             raise RunExists(
                 f"{name} is the name of a run that is live; adopt pid {candidate.root.pid} "
@@ -231,10 +245,9 @@ def _from_here(
             )
     # Its own words are enough, unless it hides them behind a title and only its children tell.
     for rows in ([launcher], [row for row in table if processes.share_files(pid, row[0])]):
-        translated = [
-            (one, parent, view.words_here(words), view.here(where) or where)
-            for one, parent, words, where in rows
-        ]
+        translated = []
+        for one, parent, words, where in rows:
+            translated.append((one, parent, view.words_here(words), view.here(where) or where))
         if (spec := dict(recognise(translated, _environment)).get(pid)) is not None:
             return replace(candidate, spec=replace(spec, container=processes.name_of(pid)))
     return replace(
@@ -266,7 +279,9 @@ def _next_of(before: Iterable[Run], wanted: str) -> str | None:
             run.attempt.started_t if run.attempt is not None else 0.0,
         )
     )
-    return ended[-1].name if ended else None
+    if ended:
+        return ended[-1].name
+    return None
 
 
 def _in_the_same_place(runs: Runs, spec: LaunchSpec, known: Run) -> LaunchSpec:
@@ -278,7 +293,9 @@ def _in_the_same_place(runs: Runs, spec: LaunchSpec, known: Run) -> LaunchSpec:
         output_dir=known.spec.output_dir,
         trainer_name=known.spec.trainer_name or known.spec.run,
     )
-    return moved if _same(runs, known, moved) else spec
+    if _same(runs, known, moved):
+        return moved
+    return spec
 
 
 def _free_name(runs: Runs, spec: LaunchSpec) -> str:
@@ -294,11 +311,9 @@ def _free_name(runs: Runs, spec: LaunchSpec) -> str:
 
 def _with_uv_around(runs: Runs, snapshot: Snapshot, launcher: Proc, spec: LaunchSpec) -> Proc:
     parent = snapshot.get(launcher.ppid)
-    return (
-        parent
-        if parent is not None and runs.trainer(spec).component(parent.cmdline, parent.comm) == "uv"
-        else launcher
-    )
+    if parent is not None and runs.trainer(spec).component(parent.cmdline, parent.comm) == "uv":
+        return parent
+    return launcher
 
 
 def _below_a_shim(snapshot: Snapshot, proc: Proc) -> bool:
@@ -323,14 +338,19 @@ def _kept_environment(pid: int) -> Mapping[str, str]:
     """What a relaunch needs of the environment that a person set: which GPUs, which caches. Never
     anything that may be a secret.
     """
-    kept = {k: v for k, v in _environment(pid).items() if k.startswith(_KEPT)}
+    kept = {}
+    for k, v in _environment(pid).items():
+        if k.startswith(_KEPT):
+            kept[k] = v
     kept = {
         k: v
         for k, v in kept.items()
         if not any(word in k for word in ("KEY", "TOKEN", "SECRET", "PASS"))
     }
     view = processes.View.of(pid)
-    return kept if view is None else dict(zip(kept, view.words_here(kept.values()), strict=True))
+    if view is None:
+        return kept
+    return dict(zip(kept, view.words_here(kept.values()), strict=True))
 
 
 def _environment(pid: int) -> Mapping[str, str]:
@@ -338,5 +358,7 @@ def _environment(pid: int) -> Mapping[str, str]:
         raw = Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:
         return {}
-    words = [word.partition("=") for word in raw.decode("utf-8", "replace").split("\0")]
+    words = []
+    for word in raw.decode("utf-8", "replace").split("\0"):
+        words.append(word.partition("="))
     return {name: value for name, _, value in words}

@@ -88,9 +88,10 @@ class AgentWatch:
         words = os.read(reader, 100).split()
         os.close(reader)
         os.waitpid(child, 0)
-        self._pid, self._ticks, stopped = (
-            (int(word) for word in words) if len(words) == 3 else (0, 0, 1)
-        )
+        if len(words) == 3:
+            self._pid, self._ticks, stopped = (int(word) for word in words)
+        else:
+            self._pid, self._ticks, stopped = (0, 0, 1)
         self._stopped = bool(stopped)
 
 

@@ -39,11 +39,9 @@ class ArchiveResult:
     @property
     def sentence(self) -> str:
         count = self.linked + self.copied + self.kept
-        return (
-            f"{count} log files are archived in {self.directory}"
-            if count
-            else "there are no logs to archive"
-        )
+        if count:
+            return f"{count} log files are archived in {self.directory}"
+        return "there are no logs to archive"
 
 
 def archive_logs(runs: Runs, name: str) -> ArchiveResult:
@@ -55,7 +53,9 @@ def archive_logs(runs: Runs, name: str) -> ArchiveResult:
     lies in the attempt's own directory and nobody deletes it there.
     """
     run = runs.get(name)
-    number = run.attempt.number if run.attempt is not None else 0
+    number = 0
+    if run.attempt is not None:
+        number = run.attempt.number
     trainer = runs.trainer(run.spec)
     output_dir = trainer.layout(run.spec).output_dir
     target = storage(output_dir, name) / "logs" / f"attempt-{number}"
@@ -81,22 +81,26 @@ def archive_logs(runs: Runs, name: str) -> ArchiveResult:
 def archived(runs: Runs, name: str) -> bool:
     """Whether every log that exists is in the archive: the `done?` of archive_logs."""
     run = runs.get(name)
-    number = run.attempt.number if run.attempt is not None else 0
+    number = 0
+    if run.attempt is not None:
+        number = run.attempt.number
     trainer = runs.trainer(run.spec)
     output_dir = trainer.layout(run.spec).output_dir
     target = storage(output_dir, name) / "logs" / f"attempt-{number}"
-    return all(
-        _find_same(source, target / _place(source, output_dir.resolve())) is not None
-        for source in _logs(trainer, run.spec)
-    )
+    for source in _logs(trainer, run.spec):
+        if not (_find_same(source, target / _place(source, output_dir.resolve())) is not None):
+            return False
+    return True
 
 
 def _configs(trainer: Trainer, spec: LaunchSpec) -> list[Path]:
     """The resolved configs of the attempt: the next start writes its own in their place."""
     directory = trainer.layout(spec).run_dir.resolve() / "configs"
-    return [
-        path for path in sorted(directory.rglob("*")) if path.is_file() and not path.is_symlink()
-    ]
+    rows = []
+    for path in sorted(directory.rglob("*")):
+        if path.is_file() and not path.is_symlink():
+            rows.append(path)
+    return rows
 
 
 def _logs(trainer: Trainer, spec: LaunchSpec) -> Iterator[Path]:
@@ -128,11 +132,9 @@ def _place(source: Path, output_dir: Path) -> Path:
     """Where a log goes below the archive: as below output_dir, or by its whole path when it lies
     elsewhere.
     """
-    return (
-        source.relative_to(output_dir)
-        if output_dir in source.parents
-        else Path("elsewhere", *source.parts[1:])
-    )
+    if output_dir in source.parents:
+        return source.relative_to(output_dir)
+    return Path("elsewhere", *source.parts[1:])
 
 
 def _keep(source: Path, wanted: Path, result: ArchiveResult, *, link: bool = True) -> ArchiveResult:

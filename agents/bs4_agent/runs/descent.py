@@ -66,7 +66,10 @@ class Descendants:
         """Look at the process list; True when the set or a title in it changed. `everything` judges
         all again, in case a pid was reused.
         """
-        pids = {int(name) for name in os.listdir("/proc") if name.isdigit()}
+        pids = set()
+        for name in os.listdir("/proc"):
+            if name.isdigit():
+                pids.add(int(name))
         changed = self._forget(pids)
         if everything:
             self._others.clear()

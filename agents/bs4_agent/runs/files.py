@@ -72,7 +72,10 @@ def listed(directory: Path) -> list[Path]:
     """What lies in a directory, LISTED_MOST at most; nothing where it cannot be read."""
     try:
         with os.scandir(directory) as entries:
-            return [directory / entry.name for entry in itertools.islice(entries, LISTED_MOST)]
+            found = []
+            for entry in itertools.islice(entries, LISTED_MOST):
+                found.append(directory / entry.name)
+            return found
     except OSError:
         return []
 

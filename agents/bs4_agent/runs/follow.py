@@ -53,11 +53,9 @@ class RunFollower:
     @property
     def pause_s(self) -> float:
         """Seconds until the next poll is due."""
-        return (
-            _QUIET_PAUSE_S
-            if all(followed.quiet for followed in self._followed.copy().values())
-            else _BUSY_PAUSE_S
-        )
+        if all(followed.quiet for followed in self._followed.copy().values()):
+            return _QUIET_PAUSE_S
+        return _BUSY_PAUSE_S
 
     def poll(self) -> None:
         """Read what is new. SpoolFull when a step could not be recorded; it is kept and recorded by

@@ -75,7 +75,9 @@ class Source:
 
     @property
     def place(self) -> Cursor:
-        return Cursor(0, 0) if self.cursor == START else Cursor.parse(self.cursor)
+        if self.cursor == START:
+            return Cursor(0, 0)
+        return Cursor.parse(self.cursor)
 
     def file_of(self, generation: int) -> tuple[float, str]:
         """(wall second at which it was first seen, path) of one file of the chain."""
@@ -89,7 +91,9 @@ class Source:
         all of the newest.
         """
         end, here = Cursor.parse(self.stream.stat()["end"]), self.place
-        return end.offset - here.offset if here.generation == end.generation else end.offset
+        if here.generation == end.generation:
+            return end.offset - here.offset
+        return end.offset
 
     def clock(self, attempt: int, started_t: float) -> Clock:
         """Dates the lines of one attempt, from where we began to read it."""
@@ -114,9 +118,10 @@ class Followed:
         self._path = runs.home.run(run.name) / "followed.json"
         saved = read_passing(self._path) or {"log": None, "sources": {}, "metrics": None}
         self._saved_sources: dict[str, Any] = saved["sources"]
-        self.log = (
-            RunLog.from_dict(saved["log"]) if saved["log"] else RunLog(run=run.name, attempt=0)
-        )
+        if saved["log"]:
+            self.log = RunLog.from_dict(saved["log"])
+        else:
+            self.log = RunLog(run=run.name, attempt=0)
         self._steps = StepLog(
             streams, runs.home.state / "steps" / run.name, self._trainer, run.name, saved["metrics"]
         )
@@ -211,22 +216,22 @@ class Followed:
     def _logs(self, attempt: Attempt) -> list[LogSource]:
         logs = self._trainer.log_sources(self._run.spec)
         # Apart from the launcher a component writes to its standard output only: that is its log.
-        name = (
-            self._trainer.layout(self._run.spec).own_log
-            if self._run.spec.component in ("rl", "sft")
-            else self._run.spec.component
-        )
+        if self._run.spec.component in ("rl", "sft"):
+            name = self._trainer.layout(self._run.spec).own_log
+        else:
+            name = self._run.spec.component
         own: Path | None = (
             self._runs.attempt_directory(self._run.name, attempt.number) / "launcher.log"
         )
         if attempt.adopted:
             own = _standard_output(attempt.launcher)
-        found = logs if own is None else [LogSource(name, own), *logs]
-        return (
-            found
-            if (box := self._of_container(attempt)) is None
-            else [*found, LogSource(name if box.trainers else BOX, box.path)]
-        )
+        if own is None:
+            found = logs
+        else:
+            found = [LogSource(name, own), *logs]
+        if (box := self._of_container(attempt)) is None:
+            return found
+        return [*found, LogSource(name if box.trainers else BOX, box.path)]
 
     def _of_container(self, attempt: Attempt) -> ContainerLog | None:
         """What its container prints, asked for here. It is the trainer's own log where a trainer
@@ -306,9 +311,9 @@ class Followed:
         if skipped:
             self.log.skipped[source.name] = self.log.skipped.get(source.name, 0) + len(chunk.data)
             source.line += chunk.data.count(b"\n")
-        failure = (
-            self._take(source, chunk, start, live, on_line) if chunk.data and not skipped else None
-        )
+        failure = None
+        if chunk.data and not skipped:
+            failure = self._take(source, chunk, start, live, on_line)
         if following.generation != start.generation:
             source.line = 0
         source.cursor, source.read_t = chunk.next, time.time()
@@ -362,7 +367,9 @@ class Followed:
         """
         first_seen, _ = source.file_of(start.generation)
         attempt = self._attempt_at(first_seen)
-        ended = attempt.end.t if attempt is not None and attempt.end is not None else None
+        ended = None
+        if attempt is not None and attempt.end is not None:
+            ended = attempt.end.t
         return (
             ended is not None
             and first_seen > ended + _BEFORE_S
@@ -398,7 +405,9 @@ class Followed:
         # The launcher shows what other logs hold too (`tail -F`): of its output only its own words
         # count.
         if event is None or (source.name == "launcher" and event.side != "launcher"):
-            event = Event("error", source.name) if line.level in _LOUD else None
+            event = None
+            if line.level in _LOUD:
+                event = Event("error", source.name)
         moment = _moment(source, attempt, line, live)
         if event is not None and attempt.number == self.log.attempt:
             self.log.add(LogEvent(event=event, m=moment, text=text, **place))
@@ -417,7 +426,9 @@ def _moment(source: Source, attempt: Attempt, line: LogLine, live: bool) -> floa
             )
         except ValueError:
             wall = None  # 99:99:99: two digits each are no time yet
-    return now if live or wall is None else monotonic_of(wall)
+    if live or wall is None:
+        return now
+    return monotonic_of(wall)
 
 
 def _lines(data: bytes, offset: int) -> Iterator[tuple[int, bytes]]:

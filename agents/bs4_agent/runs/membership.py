@@ -77,7 +77,9 @@ class AttemptMembers:
 
     @property
     def proof(self) -> str:
-        return "observed" if self.adopted or self._inside else "descent"
+        if self.adopted or self._inside:
+            return "observed"
+        return "descent"
 
     def observe(self, snapshot: Snapshot, ours: Collection[Identity] = ()) -> None:
         """Take in what now descends from the root or from anyone already known. `ours`: this agent
@@ -104,7 +106,9 @@ class AttemptMembers:
 
     def members(self) -> list[Member]:
         """Ended ones first, then the living, each in the order in which they were first seen."""
-        past = [self._member(known, alive=False) for known in self.past.values()]
+        past = []
+        for known in self.past.values():
+            past.append(self._member(known, alive=False))
         return past + [self._member(known, alive=True) for known in self.alive.values()]
 
     def refresh(self) -> None:
@@ -167,11 +171,10 @@ class AttemptMembers:
         now = time.monotonic()
         if not self._changed or (now - self._saved_m < _SAVE_S and not at_once):
             return
-        members = [
-            {**_as_dict(known), "alive": alive}
-            for group, alive in ((self.past, False), (self.alive, True))
-            for known in group.values()
-        ]
+        members = []
+        for group, alive in ((self.past, False), (self.alive, True)):
+            for known in group.values():
+                members.append({**_as_dict(known), "alive": alive})
         # Not durable: after a power cut nobody of them lives, and an fsync a second would cost the
         # run's own disk.
         write_json(self.directory / "members.json", {"members": members, **stamp()}, durable=False)
@@ -241,30 +244,37 @@ class Membership:
             for one in attempts.values():
                 one.refresh()
             if attempt is not None:
-                return attempts[attempt].members() if attempt in attempts else []
+                if attempt in attempts:
+                    return attempts[attempt].members()
+                return []
             newest = max(attempts, default=0)
-            return [
-                m
-                for number in sorted(attempts)
-                for m in attempts[number].members()
-                if m.alive or number == newest
-            ]
+            rows = []
+            for number in sorted(attempts):
+                for m in attempts[number].members():
+                    if m.alive or number == newest:
+                        rows.append(m)
+            return rows
 
     def living(self, run: str) -> list[Member]:
-        return [member for member in self.members(run) if member.alive]
+        rows = []
+        for member in self.members(run):
+            if member.alive:
+                rows.append(member)
+        return rows
 
     def knows(self, identity: Identity) -> bool:
         """Whether this process belongs or belonged to any attempt, as member or as the root of an
         adopted one.
         """
         with self._lock:
-            attempts = [
-                attempt for of_run in self._attempts.values() for attempt in of_run.values()
-            ]
-            return any(
-                identity in a.alive or identity in a.past or (a.adopted and identity == a.root)
-                for a in attempts
-            )
+            attempts = []
+            for of_run in self._attempts.values():
+                for attempt in of_run.values():
+                    attempts.append(attempt)
+            for a in attempts:
+                if identity in a.alive or identity in a.past or (a.adopted and identity == a.root):
+                    return True
+            return False
 
     def owner_of(self, identity: Identity) -> tuple[str, str | None] | None:
         """(run, component) of a process of an attempt that has not ended."""
@@ -303,10 +313,18 @@ def _from_dict(entry: dict[str, Any], component: Component) -> Known:
     """A line of members.json, or of descendants.json, where the shim knows the command line only as
     one string and no components.
     """
-    cmdline = entry["cmdline"] if isinstance(entry["cmdline"], list) else entry["cmdline"].split()
-    name = entry["component"] if "component" in entry else component(cmdline, entry["comm"])
+    if isinstance(entry["cmdline"], list):
+        cmdline = entry["cmdline"]
+    else:
+        cmdline = entry["cmdline"].split()
+    if "component" in entry:
+        name = entry["component"]
+    else:
+        name = component(cmdline, entry["comm"])
     if "exposed" in entry:
-        exposed = [Exposed(kind, option) for kind, option in entry["exposed"]]
+        exposed = []
+        for kind, option in entry["exposed"]:
+            exposed.append(Exposed(kind, option))
     else:
         exposed = exposures(cmdline)
     identity = Identity.from_dict(entry["identity"])

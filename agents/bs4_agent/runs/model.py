@@ -95,7 +95,9 @@ class Run:
 
     @property
     def attempt(self) -> Attempt | None:
-        return self.attempts[-1] if self.attempts else None
+        if self.attempts:
+            return self.attempts[-1]
+        return None
 
     @property
     def live(self) -> bool:

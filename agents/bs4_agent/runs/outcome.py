@@ -56,12 +56,10 @@ def judge(
         )
     shim_lives = attempt.shim is not None and attempt.shim.alive()
     if attempt.state == "starting":
-        return (
-            None
-            if shim_lives
-            else Over(
-                "lost", None, None, stamp()["t"], "the shim ended before the launcher's program ran"
-            )
+        if shim_lives:
+            return None
+        return Over(
+            "lost", None, None, stamp()["t"], "the shim ended before the launcher's program ran"
         )
     if training or ((living or shim_lives) and not settled):
         return None
@@ -71,13 +69,9 @@ def judge(
         return Over(
             "ended", None, None, stamp()["t"], "the run was adopted, so its exit code is not known"
         )
-    return (
-        None
-        if shim_lives
-        else Over(
-            "lost", None, None, stamp()["t"], "the shim is gone and left no record of the end"
-        )
-    )
+    if shim_lives:
+        return None
+    return Over("lost", None, None, stamp()["t"], "the shim is gone and left no record of the end")
 
 
 def compose_end(
@@ -127,7 +121,9 @@ def final_events(
     not an earlier attempt's.
     """
     events = []
-    own = [] if output is None else [LogSource(trainer.layout(spec).own_log, output)]
+    own = []
+    if output is not None:
+        own = [LogSource(trainer.layout(spec).own_log, output)]
     for source in (*trainer.log_sources(spec), *own):
         if source.source in _SIDES:
             for raw in _last_lines(source.path, since_t):
@@ -153,11 +149,9 @@ def _last_lines(path: Path, since_t: float) -> list[bytes]:
 def _how(code: int | None, signum: int | None) -> str:
     if signum is not None:
         return f"the launcher was ended by {_signal_name(signum)}"
-    return (
-        f"the launcher ended with exit code {code}"
-        if code is not None
-        else "how the launcher ended is not known"
-    )
+    if code is not None:
+        return f"the launcher ended with exit code {code}"
+    return "how the launcher ended is not known"
 
 
 def _signal_name(signum: int) -> str:
@@ -168,4 +162,6 @@ def _signal_name(signum: int) -> str:
 
 
 def _name(member: Member) -> str:
-    return Path(member.cmdline[0]).name if member.cmdline else "a process"
+    if member.cmdline:
+        return Path(member.cmdline[0]).name
+    return "a process"

@@ -26,10 +26,15 @@ def own_directories(layout: RunLayout) -> list[Path]:
         layout.weights,
         *layout.wiped,
     ]
-    found = [path.resolve() for path in named if path is not None and path != layout.output_dir]
-    return [
-        path for path in dict.fromkeys(found) if not any(other in path.parents for other in found)
-    ]
+    found = []
+    for path in named:
+        if path is not None and path != layout.output_dir:
+            found.append(path.resolve())
+    rows = []
+    for path in dict.fromkeys(found):
+        if not any(other in path.parents for other in found):
+            rows.append(path)
+    return rows
 
 
 def log_directories(trainer: Trainer, spec: LaunchSpec) -> list[Path]:
@@ -44,17 +49,20 @@ def log_directories(trainer: Trainer, spec: LaunchSpec) -> list[Path]:
     found = [source.path.parent.resolve() for source in trainer.log_sources(spec)] + [
         layout.run_dir.resolve() / "logs"
     ]
-    held = [
-        place
-        for root in (layout.trainer_checkpoints, layout.orchestrator_checkpoints)
-        for place in (root.resolve(), *root.resolve().parents)
-    ]
+    held = []
+    for root in (layout.trainer_checkpoints, layout.orchestrator_checkpoints):
+        for place in (root.resolve(), *root.resolve().parents):
+            held.append(place)
     found = [
         path
         for path in dict.fromkeys(found)
         if path != output_dir and path not in output_dir.parents and path not in held
     ]
-    return [path for path in found if not any(other in path.parents for other in found)]
+    rows = []
+    for path in found:
+        if not any(other in path.parents for other in found):
+            rows.append(path)
+    return rows
 
 
 def same_run(one: RunLayout, other: RunLayout) -> bool:

@@ -67,7 +67,10 @@ class Reaper:
             now = time.monotonic()
             if now >= scan_at:
                 everything = now >= refresh_at
-                refresh_at = now + _REFRESH_S if everything else refresh_at
+                if everything:
+                    refresh_at = now + _REFRESH_S
+                else:
+                    refresh_at = refresh_at
                 scan_at = now + _SCAN_S
                 if self.descendants.scan(everything=everything):
                     self._remember()
@@ -207,7 +210,9 @@ def encode(value: object) -> str:
     if value is None:
         return "null"
     if isinstance(value, bool):
-        return "true" if value else "false"
+        if value:
+            return "true"
+        return "false"
     if isinstance(value, dict):
         return (
             "{"

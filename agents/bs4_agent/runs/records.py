@@ -60,7 +60,9 @@ def end_as_dict(state: str, end: End) -> dict[str, Any]:
 def attempt_numbers(directory: Path) -> list[int]:
     """The attempts that a run's directory holds, oldest first, with or without content."""
     try:
-        names = [entry.name for entry in (directory / "attempts").iterdir()]
+        names = []
+        for entry in (directory / "attempts").iterdir():
+            names.append(entry.name)
     except FileNotFoundError:
         return []
     return sorted(int(name) for name in names if name.isdigit())
@@ -128,4 +130,6 @@ def read_exit(line: Mapping[str, Any], component: str | None) -> Exit:
 
 
 def _identity(data: dict[str, Any] | None) -> Identity | None:
-    return None if data is None else Identity.from_dict(data)
+    if data is None:
+        return None
+    return Identity.from_dict(data)

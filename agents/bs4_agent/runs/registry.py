@@ -115,7 +115,10 @@ class Runs:
 
             near = difflib.get_close_matches(name, self._runs, n=1)
             known = ", ".join(sorted(self._runs)) or "none yet"
-        hint = f"did you mean {near[0]!r}?" if near else f"its runs are: {known}."
+        if near:
+            hint = f"did you mean {near[0]!r}?"
+        else:
+            hint = f"its runs are: {known}."
         raise UnknownRun(f"This pod has no run {name!r}; {hint}")
 
     def trainer(self, of: LaunchSpec | Run) -> Trainer:
@@ -160,8 +163,13 @@ class Runs:
         `done?` of a launch.
         """
         with self._lock:
-            attempts = self.reload(run).attempts if run in self._runs else []
-            return next((a for a in reversed(attempts) if a.key == key and a.ran), None)
+            attempts = []
+            if run in self._runs:
+                attempts = self.reload(run).attempts
+            for a in reversed(attempts):
+                if a.key == key and a.ran:
+                    return a
+            return None
 
     def members(self, run: str) -> list[Member]:
         """Everyone alive of any attempt, and the newest attempt's ended ones."""
@@ -169,8 +177,15 @@ class Runs:
 
     def leftovers(self, run: str) -> list[Member]:
         """The living of attempts that have ended."""
-        ended = {attempt.number for attempt in self.get(run).attempts if attempt.end is not None}
-        return [member for member in self.membership.living(run) if member.attempt in ended]
+        ended = set()
+        for attempt in self.get(run).attempts:
+            if attempt.end is not None:
+                ended.add(attempt.number)
+        rows = []
+        for member in self.membership.living(run):
+            if member.attempt in ended:
+                rows.append(member)
+        return rows
 
     def exits(self, run: str, attempt: int) -> list[Exit]:
         """Who of an attempt has ended how, as far as the shim reaped them: the launcher and every
@@ -193,18 +208,17 @@ class Runs:
             return exits
 
     def _named(self, run: str, attempt: int, records: list[dict[str, Any]]) -> list[Exit]:
-        known = {
-            member.identity: member.component for member in self.membership.members(run, attempt)
-        }
+        known = {}
+        for member in self.membership.members(run, attempt):
+            known[member.identity] = member.component
         component = self.trainer(self.get(run)).component
         found = []
         for record in records:
             identity = Identity.from_dict(record["identity"])
-            name = (
-                known[identity]
-                if identity in known
-                else component(record["cmdline"].split(), record["comm"])
-            )
+            if identity in known:
+                name = known[identity]
+            else:
+                name = component(record["cmdline"].split(), record["comm"])
             found.append(read_exit(record, name))
         return found
 
@@ -244,7 +258,11 @@ class Runs:
             runs = self.all()
             if any(run.live or self.membership.living(run.name) for run in runs):
                 self.membership.observe(self.table.snapshot(max_age=self._snapshot_age_s))
-            return [one for run in runs for one in self._settle(run)]
+            rows = []
+            for run in runs:
+                for one in self._settle(run):
+                    rows.append(one)
+            return rows
 
     def _find(self, directory: Path) -> None:
         record = read_json(directory / "run.json")
@@ -264,7 +282,10 @@ class Runs:
             directory = self.attempt_directory(run.name, number)
             if number not in known and (attempt := read_attempt(directory)) is not None:
                 known[number] = attempt
-                root = attempt.launcher if attempt.adopted else attempt.shim
+                if attempt.adopted:
+                    root = attempt.launcher
+                else:
+                    root = attempt.shim
                 self.membership.track(
                     run.name,
                     AttemptMembers(
@@ -299,15 +320,21 @@ class Runs:
         """
         directory = self.attempt_directory(run.name, attempt.number)
         settled = self._settled(run.name, attempt)
-        living = [
-            member for member in self.membership.members(run.name, attempt.number) if member.alive
-        ]
+        living = []
+        for member in self.membership.members(run.name, attempt.number):
+            if member.alive:
+                living.append(member)
         over = judge(directory, attempt, living, settled=settled)
         if over is None:
             return
         record = read_json(directory / "spec.json")
-        spec = run.spec if record is None else spec_from_dict(record["launch"])
-        own = None if attempt.adopted else directory / "launcher.log"
+        if record is None:
+            spec = run.spec
+        else:
+            spec = spec_from_dict(record["launch"])
+        own = None
+        if not attempt.adopted:
+            own = directory / "launcher.log"
         if own is None and (box := self.container_log(run, attempt)) is not None and box.trainers:
             if not box.finish(_LAST_WORDS_S):
                 # it is judged by its last words, for which the other runs are not kept waiting
@@ -375,17 +402,15 @@ class Runs:
 
     def _tell_ended(self, run: Run, attempt: Attempt) -> bool:
         end = attempt.end
-        fields = (
-            {}
-            if end is None
-            else {
+        fields = {}
+        if end is not None:
+            fields = {
                 "code": end.code,
                 "signal": end.signal,
                 "good": end.good,
                 "detail": end.detail,
                 "ended_t": end.t,
             }
-        )
         return self._told.tell(
             self.attempt_directory(run.name, attempt.number),
             run.name,

@@ -89,24 +89,31 @@ class RunLog:
     @property
     def errors(self) -> list[LogEvent]:
         """The last lines of level error or worse that no rule of the trainer knows."""
-        return [event for event in self.events if event.event.kind == "error"]
+        rows = []
+        for event in self.events:
+            if event.event.kind == "error":
+                rows.append(event)
+        return rows
 
     @property
     def last_read_t(self) -> float:
         """Wall second of the last line that was read, now where there was none."""
-        return time.time() if self.last_activity_m is None else _wall(self.last_activity_m)
+        if self.last_activity_m is None:
+            return time.time()
+        return _wall(self.last_activity_m)
 
     def copy(self) -> RunLog:
         """As it is now; what is read later does not change it."""
-        sides = {
-            name: replace(
+        sides = {}
+        for name, side in self.sides.items():
+            sides[name] = replace(
                 side,
                 durations=deque(side.durations, maxlen=_TYPICAL),
                 late=deque(side.late, maxlen=_TYPICAL),
             )
-            for name, side in self.sides.items()
-        }
-        events = {key: deque(kept, maxlen=_PER_KIND) for key, kept in self._events.items()}
+        events = {}
+        for key, kept in self._events.items():
+            events[key] = deque(kept, maxlen=_PER_KIND)
         steps = deque(self.steps, maxlen=_STEPS)
         return replace(
             self,
@@ -138,7 +145,9 @@ class RunLog:
         side = self.sides.get(record["side"])
         if side is not None and side.last_step == record["step"]:
             return side.last_step_m
-        return monotonic_of(record["log_t"]) if "log_t" in record else None
+        if "log_t" in record:
+            return monotonic_of(record["log_t"])
+        return None
 
     def side(self, name: str) -> Side:
         found = self.sides.get(name, SideLog())
@@ -198,15 +207,14 @@ class RunLog:
         """For the agent that comes after us. Times are wall times: its monotonic clock may be
         another boot's.
         """
-        sides = {
-            name: {
+        sides = {}
+        for name, s in self.sides.items():
+            sides[name] = {
                 "last_step": s.last_step,
                 "last_step_t": s.last_step_t,
                 "steps": s.steps,
                 "durations": list(s.durations),
             }
-            for name, s in self.sides.items()
-        }
         return {
             "run": self.run,
             "attempt": self.attempt,
@@ -245,7 +253,9 @@ def _same(one: LogEvent, other: LogEvent) -> bool:
 
 
 def short(text: str) -> str:
-    return text if len(text) <= _TEXT else text[:_TEXT] + "…"
+    if len(text) <= _TEXT:
+        return text
+    return text[:_TEXT] + "…"
 
 
 def monotonic_of(wall: float) -> float:
@@ -254,7 +264,9 @@ def monotonic_of(wall: float) -> float:
 
 
 def _mono(wall: float | None) -> float | None:
-    return None if wall is None else monotonic_of(wall)
+    if wall is None:
+        return None
+    return monotonic_of(wall)
 
 
 def _wall(m: float) -> float:
@@ -286,7 +298,10 @@ def _event_as_dict(event: LogEvent) -> dict[str, Any]:
 
 def _event_from_dict(data: Mapping[str, Any]) -> LogEvent:
     inner = data["event"]
-    rest = {key: value for key, value in data.items() if key not in ("event", "t")}
+    rest = {}
+    for key, value in data.items():
+        if key not in ("event", "t"):
+            rest[key] = value
     return LogEvent(
         event=Event(inner["kind"], inner["side"], inner["values"], inner["step"]),
         m=monotonic_of(data["t"]),

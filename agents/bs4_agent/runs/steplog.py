@@ -77,11 +77,10 @@ class StepLog:
             data = handle.read(_METRICS_CHUNK)
         whole = data.rfind(b"\n") + 1 or (len(data) if len(data) == _METRICS_CHUNK else 0)
         self.metrics_place = {"inode": place["inode"], "offset": place["offset"] + whole}
-        records = [
-            record
-            for row in data[:whole].splitlines()
-            for record in self._reader.feed_metrics(row, attempt.number)
-        ]
+        records = []
+        for row in data[:whole].splitlines():
+            for record in self._reader.feed_metrics(row, attempt.number):
+                records.append(record)
         return self._take(
             [
                 r
@@ -92,7 +91,11 @@ class StepLog:
 
     def known(self, attempt: int) -> list[dict[str, Any]]:
         """What was recorded of `attempt` and is still remembered, in order."""
-        return [record for (number, _, _), record in self._recorded.items() if number == attempt]
+        rows = []
+        for (number, _, _), record in self._recorded.items():
+            if number == attempt:
+                rows.append(record)
+        return rows
 
     def flush(self) -> None:
         """Write what is pending. SpoolFull leaves it for the next call.
@@ -118,7 +121,10 @@ class StepLog:
         return not self._pending
 
     def _take(self, records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        fresh = [record for record in records if self._remember(record)]
+        fresh = []
+        for record in records:
+            if self._remember(record):
+                fresh.append(record)
         self._pending.extend(fresh)
         return fresh
 
@@ -127,7 +133,10 @@ class StepLog:
         replaces the earlier one for its readers.
         """
         key = (record["attempt"], record["side"], record["step"])
-        content = {name: value for name, value in record.items() if name not in ("t", "m", "b")}
+        content = {}
+        for name, value in record.items():
+            if name not in ("t", "m", "b"):
+                content[name] = value
         before = self._recorded.pop(key, None)
         if before is not None and content.items() <= before.items():
             self._recorded[key] = before

@@ -107,9 +107,14 @@ class StopRun:
         policy = self._runs.trainer(self._run.spec).stop_policy
         targets = living
         if policy.target == "launcher" or not self._run.live:
-            launcher = self._launcher(living) if self._run.live else None
+            launcher = None
+            if self._run.live:
+                launcher = self._launcher(living)
             targets = [launcher] if launcher is not None else []
-        steps = [StopStep(name, targets, seconds) for name, seconds in policy.signals if targets]
+        steps = []
+        for name, seconds in policy.signals:
+            if targets:
+                steps.append(StopStep(name, targets, seconds))
         return [
             *steps,
             StopStep("SIGTERM", living, ending.TERM_S),
@@ -154,7 +159,10 @@ class StopRun:
             launcher = self._launcher(living)
             if policy.target == "launcher" and launcher is None:
                 return  # it has ended; who is left does not answer to it any more
-            targets = [launcher] if policy.target == "launcher" and launcher is not None else living
+            if policy.target == "launcher" and launcher is not None:
+                targets = [launcher]
+            else:
+                targets = living
             waited = record.waited(index)
             if waited is None:
                 record.begin(index, name, targets)
@@ -220,11 +228,10 @@ class StopRun:
             self._runs.poll()
 
     def _signal(self, name: str, targets: Sequence[Member], report: StopReport, say: Say) -> None:
-        sent = [
-            result
-            for member in targets
-            if (result := ending.send(member.identity, name)) is not None
-        ]
+        sent = []
+        for member in targets:
+            if (result := ending.send(member.identity, name)) is not None:
+                sent.append(result)
         report.sent += sent
         say(f"sent {name} to " + ", ".join(_name(member) for member in targets))
 
@@ -235,9 +242,10 @@ class StopRun:
         minute for each. Waking an engine would let the run train on while it is being stopped, so
         what is stopped ends here.
         """
-        stopped = [
-            member for member in living if member.state in ("T", "t") and member is not launcher
-        ]
+        stopped = []
+        for member in living:
+            if member.state in ("T", "t") and member is not launcher:
+                stopped.append(member)
         if stopped:
             self._signal("SIGKILL", stopped, report, say)
 
@@ -276,9 +284,11 @@ class _Record:
     def __init__(self, path: Path) -> None:
         self._path = path
         found = read_json(path)
-        self._steps: list[dict[str, Any]] = (
-            found["steps"] if found is not None and not found["finished"] else []
-        )
+        self._steps: list[dict[str, Any]]
+        if found is not None and not found["finished"]:
+            self._steps = found["steps"]
+        else:
+            self._steps = []
 
     def waited(self, index: int) -> float | None:
         """Seconds since the signals of this step were sent, by us or a predecessor; None when they
@@ -290,7 +300,9 @@ class _Record:
         return None
 
     def begin(self, index: int, name: str, targets: Sequence[Member]) -> None:
-        targeted = [member.identity.as_dict() for member in targets]
+        targeted = []
+        for member in targets:
+            targeted.append(member.identity.as_dict())
         self._steps.append(
             {"index": index, "signal": name, "targets": targeted, "sent": False, **stamp()}
         )

@@ -158,7 +158,9 @@ def below(path: Path, output_dir: Path) -> Path:
     """
     parent = path.parent.resolve()
     real, base = parent / path.name, output_dir.resolve()
-    return real.relative_to(base) if base in real.parents else Path("elsewhere", *real.parts[1:])
+    if base in real.parents:
+        return real.relative_to(base)
+    return Path("elsewhere", *real.parts[1:])
 
 
 def _ticket(target: Path) -> Path:

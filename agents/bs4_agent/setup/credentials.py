@@ -88,7 +88,9 @@ class Incoming:
 
     def get(self, name: str) -> dict[str, str] | None:
         found = (read_json(self._path) or {}).get(name)
-        return found if isinstance(found, dict) else None
+        if isinstance(found, dict):
+            return found
+        return None
 
     def forget(self) -> None:
         self._path.unlink(missing_ok=True)
@@ -120,15 +122,24 @@ def stored(name: str, home: Home) -> dict[str, str] | None:
     path = place(name, home)
     if name == "b2":
         found = read_json(path)
-        return (
-            None if found is None else {field: str(found.get(field, "")) for field in NAMES["b2"]}
-        )
-    text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+        if found is None:
+            return None
+        rows = {}
+        for field in NAMES["b2"]:
+            rows[field] = str(found.get(field, ""))
+        return rows
+    text = ""
+    if path.is_file():
+        text = path.read_text(encoding="utf-8", errors="replace")
     if name == "huggingface":
-        return {"token": text.strip()} if text.strip() else None
+        if text.strip():
+            return {"token": text.strip()}
+        return None
     entry = _ENTRY.search(text)
     password = _PASSWORD.search(entry[0]) if entry else None
-    return {"key": password[1]} if password else None
+    if password:
+        return {"key": password[1]}
+    return None
 
 
 def private(path: Path) -> bool:
@@ -147,7 +158,9 @@ def store(name: str, values: Mapping[str, str], home: Home) -> None:
     elif name == "huggingface":
         write_private(path, values["token"])
     else:
-        text = path.read_text(encoding="utf-8", errors="surrogateescape") if path.is_file() else ""
+        text = ""
+        if path.is_file():
+            text = path.read_text(encoding="utf-8", errors="surrogateescape")
         rest = _ENTRY.sub("", text)
         entry = f"machine {WANDB_HOST}\n  login user\n  password {values['key']}\n"
         # Before the others: nothing that follows `default` or sits in a macro would be found.

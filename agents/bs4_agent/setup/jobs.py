@@ -69,8 +69,13 @@ class Jobs:
                     shim.get("launcher"),
                     *(member.get("identity") for member in below.get("members", [])),
                 ]
-                targets += [Identity.from_dict(identity) for identity in found if identity]
-        living = [target for target in dict.fromkeys(targets) if target.alive()]
+                for identity in found:
+                    if identity:
+                        targets.append(Identity.from_dict(identity))
+        living = []
+        for target in dict.fromkeys(targets):
+            if target.alive():
+                living.append(target)
         if not living:
             raise NotApplicable(
                 "No command of a set-up runs on this pod; `bs4-console pods setup POD "
@@ -101,7 +106,10 @@ class Jobs:
         with self._rest():
             end = self._wait(directory, say)
         if end.get("code") != 0:
-            how = f"signal {end['signal']}" if end.get("signal") else f"exit code {end.get('code')}"
+            if end.get("signal"):
+                how = f"signal {end['signal']}"
+            else:
+                how = f"exit code {end.get('code')}"
             words = last_words(output(directory), 3)
             raise StepFailed(
                 f"`{shlex.join(argv)[:200]}` ended with {how}: {words or 'it said nothing'}. "
@@ -117,11 +125,9 @@ class Jobs:
             spec = read_json(directory / "spec.json") or {}
             if spec.get("key") == key and spec.get("argv") == list(argv):
                 started = (directory / "shim.json").exists()
-                return (
-                    directory
-                    if not started or shim_holds(directory) or (directory / "end.json").exists()
-                    else None
-                )
+                if not started or shim_holds(directory) or (directory / "end.json").exists():
+                    return directory
+                return None
         return None
 
     def _prepare(
@@ -182,7 +188,8 @@ def last_words(path: Path, lines: int) -> str:
     with path.open("rb") as handle:
         handle.seek(max(path.stat().st_size - _TAIL, 0))
         text = handle.read(_TAIL).decode("utf-8", "replace").replace("\r", "\n")
-    found = [
-        line.strip() for line in text.splitlines() if line.strip() and not line.startswith("$ ")
-    ]
+    found = []
+    for line in text.splitlines():
+        if line.strip() and not line.startswith("$ "):
+            found.append(line.strip())
     return strip_ansi(" / ".join(found[-lines:]))[:300]

@@ -80,15 +80,15 @@ class Place:
         """What goes before a command that needs root; None where nothing helps."""
         if os.geteuid() == 0:
             return []
-        return (
-            ["sudo", "-n"]
-            if self.which("sudo") and self.ask(["sudo", "-n", "true"])[0] == 0
-            else None
-        )
+        if self.which("sudo") and self.ask(["sudo", "-n", "true"])[0] == 0:
+            return ["sudo", "-n"]
+        return None
 
     def shown(self, path: Path) -> str:
         """With ~ for the home directory."""
-        return f"~/{path.relative_to(self.user)}" if path.is_relative_to(self.user) else str(path)
+        if path.is_relative_to(self.user):
+            return f"~/{path.relative_to(self.user)}"
+        return str(path)
 
 
 @dataclass(frozen=True)

@@ -30,10 +30,9 @@ class SetupPlan:
 
     @property
     def hash(self) -> str:
-        steps = [
-            {"kind": s.kind, "parameters": s.parameters, "targets": list(s.targets)}
-            for s in self.steps
-        ]
+        steps = []
+        for s in self.steps:
+            steps.append({"kind": s.kind, "parameters": s.parameters, "targets": list(s.targets)})
         return digest({"setup": self.recipe.as_dict(), "steps": steps})
 
     def as_dict(self) -> dict[str, Any]:
@@ -60,7 +59,10 @@ def make(place: Place, recipe: Recipe, action: str) -> SetupPlan:
     """From what is now; NotApplicable where somebody's own work lies in the way."""
     context = SetupContext(place, recipe, action)
     try:
-        steps = [planned for step in STEPS.values() for planned in step.plan(context)]
+        steps = []
+        for step in STEPS.values():
+            for planned in step.plan(context):
+                steps.append(planned)
     except OSError as error:
         raise NotApplicable(
             f"{error.filename or 'A file'} of the pod cannot be read: {error.strerror}; put "

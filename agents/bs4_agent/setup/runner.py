@@ -33,11 +33,10 @@ class SetupRunner(StepRunner):
         )
 
     def _verify(self) -> bool:
-        lacking = [
-            planned.title
-            for planned in self._steps
-            if not STEPS[planned.kind].done(self._context, planned)
-        ]
+        lacking = []
+        for planned in self._steps:
+            if not STEPS[planned.kind].done(self._context, planned):
+                lacking.append(planned.title)
         if lacking:
             detail = (
                 f"not as it was left a moment ago: {', '.join(lacking)}. Something else changes "

@@ -38,7 +38,10 @@ class Block:
 
     def __init__(self, offset: int, raw: bytes) -> None:
         self.offset, self.raw = offset, raw
-        self.text = ESCAPES.sub(b"", raw) if b"\x1b" in raw else raw
+        if b"\x1b" in raw:
+            self.text = ESCAPES.sub(b"", raw)
+        else:
+            self.text = raw
         self._raw_starts: list[int] = []
         self._text_starts: list[int] = []
 
@@ -113,7 +116,9 @@ class Reader:
                     text = Block(start, bytes(self._view[:size])).text
                     text = text.lower() if ignore_case else text
                     length, find = len(text), functools.partial(text.find, wanted)
-                first = (text.find(b"\n", 0, length) + 1 or length) if counted else 0
+                first = 0
+                if counted:
+                    first = text.find(b"\n", 0, length) + 1 or length
                 found = _lines(text, first, length, wanted, find, line, twice)
             counted = cut and (counted or found > 0)
             yield start, start + size, found
@@ -128,7 +133,10 @@ class Reader:
             size = os.preadv(fd, [self._view[: min(BLOCK, end - begin)]], begin)
             if size <= 0:
                 return
-            whole = self._buffer.rfind(b"\n", 0, size) + 1 if begin + size < end else size
+            if begin + size < end:
+                whole = self._buffer.rfind(b"\n", 0, size) + 1
+            else:
+                whole = size
             yield begin, whole or size
             begin += whole or max(1, size - overlap)
 
@@ -170,11 +178,10 @@ class Reader:
         """Whether `needle` is in the buffer. Escapes in it may part what a person sees as one text:
         then nobody knows yet.
         """
-        found = (
-            _memmem(self._address, size, needle, len(needle))
-            if _memmem
-            else self._buffer.find(needle, 0, size) >= 0
-        )
+        if _memmem:
+            found = _memmem(self._address, size, needle, len(needle))
+        else:
+            found = self._buffer.find(needle, 0, size) >= 0
         return bool(found) or self._buffer.find(b"\x1b", 0, size) >= 0
 
 
@@ -199,11 +206,10 @@ def _lines(
         if end < 0:
             break
         if lines == CROWDED:
-            crowded = (
-                text.count(wanted, end, size)
-                if twice.search(text, end, size) is None
-                else len(line.findall(text, end, size))
-            )
+            if twice.search(text, end, size) is None:
+                crowded = text.count(wanted, end, size)
+            else:
+                crowded = len(line.findall(text, end, size))
             return lines + crowded
         found = find(end, size)
     return lines

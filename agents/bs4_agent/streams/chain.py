@@ -64,7 +64,9 @@ class Chain:
 
     def get(self, number: int) -> Generation | None:
         index = number - self.first
-        return self.generations[index] if 0 <= index < len(self.generations) else None
+        if 0 <= index < len(self.generations):
+            return self.generations[index]
+        return None
 
     def watch(self, generation: Generation) -> Watch | None:
         """Its open file, if it is live or held open."""
@@ -118,7 +120,9 @@ class Chain:
     def open(self, generation: Generation) -> int:
         """A descriptor of the caller's own, -1 when the file cannot be found."""
         watch = self._watches.get(generation.number)
-        return os.dup(watch.fd) if watch else generation.open()
+        if watch:
+            return os.dup(watch.fd)
+        return generation.open()
 
     def save(self, now: float, *, closing: bool = False) -> None:
         if self._state is None:
@@ -246,7 +250,9 @@ class Chain:
         """Files that came and were set aside again between two looks (or while no agent was there)
         lie beside the path, rotated.
         """
-        last = self.generations[-1] if self.generations else None
+        last = None
+        if self.generations:
+            last = self.generations[-1]
         watch = self._watches.get(last.number) if last else None
         if last is None or watch is None or last.path != self.path:
             return

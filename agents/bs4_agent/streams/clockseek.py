@@ -42,11 +42,10 @@ def shift(pieces: Sequence[Piece], start: Cursor, seconds: int, budget: Budget) 
         tick = tape.tick_from(here) or tape.tick_before(here)
         if tick is None:
             return None
-        found = (
-            _forward(tape, tick, seconds, budget)
-            if seconds > 0
-            else _backward(tape, tick, seconds, budget)
-        )
+        if seconds > 0:
+            found = _forward(tape, tick, seconds, budget)
+        else:
+            found = _backward(tape, tick, seconds, budget)
         return tape.cursor(found)
 
 
@@ -89,10 +88,15 @@ def _between(tape: Tape, low: Tick, high: int, seconds: int) -> int:
         if tick is not None and tick[0] < high and (moved := _moved(low, tick)) < seconds:
             low, seconds = tick, seconds - moved
         else:
-            best = tick[0] if tick is not None and tick[0] < high else best
+            if tick is not None and tick[0] < high:
+                best = tick[0]
+            else:
+                best = best
             high = middle
     found = tape.walk(low, high, seconds)
-    return best if found is None else found
+    if found is None:
+        return best
+    return found
 
 
 def _moved(low: Tick, high: Tick) -> int:
@@ -100,7 +104,9 @@ def _moved(low: Tick, high: Tick) -> int:
     is that, not a day.
     """
     moved = (high[1] - low[1]) % _DAY
-    return moved - _DAY if moved > _DAY // 2 else moved
+    if moved > _DAY // 2:
+        return moved - _DAY
+    return moved
 
 
 class Tape:
@@ -209,4 +215,6 @@ def _first_clock(data: bytes) -> Tick | None:
 
 def _clock(line: bytes) -> int | None:
     found = _CLOCK.search(line, 0, _REACH)
-    return None if found is None else int(found[1]) * 3600 + int(found[2]) * 60 + int(found[3])
+    if found is None:
+        return None
+    return int(found[1]) * 3600 + int(found[2]) * 60 + int(found[3])

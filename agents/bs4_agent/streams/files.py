@@ -67,7 +67,9 @@ def checked(home: Home, path: str) -> str:
             "the pod."
         ) from None
     if not stat.S_ISREG(info.st_mode):
-        what = "a directory" if stat.S_ISDIR(info.st_mode) else "no regular file"
+        what = "no regular file"
+        if stat.S_ISDIR(info.st_mode):
+            what = "a directory"
         raise BadRequest(f"{path} is {what}; name a file.")
     # Before it is opened: of a file with secrets not even the head is read.
     if secret(home, real):

@@ -74,7 +74,11 @@ class Generation:
 
     @property
     def state(self) -> str:
-        return "lost" if self.lost else "live" if self.live else "finished"
+        if self.lost:
+            return "lost"
+        if self.live:
+            return "live"
+        return "finished"
 
     def is_file(self, info: os.stat_result) -> bool:
         """Whether `info` is of this file. Device numbers are only comparable within one boot

@@ -39,7 +39,9 @@ class LineIndex:
     @property
     def newlines(self) -> int:
         """Newlines among the indexed bytes."""
-        return self._counts[-1] if self._counts else 0
+        if self._counts:
+            return self._counts[-1]
+        return 0
 
     def extend(self, fd: int, size: int, budget: Budget, line: int) -> bool:
         """Index the whole strides below `size`, or until the end of `line` is among them; False

@@ -101,9 +101,11 @@ class Listing:
         path = f"{real.rstrip('/')}/{name}"
         try:
             if entry.is_dir():
-                return (
-                    "" if files.system(path) or files.secret(self._home, f"{path}/") else f"{name}/"
-                )
-            return name if entry.is_file() and not files.secret(self._home, path) else ""
+                if files.system(path) or files.secret(self._home, f"{path}/"):
+                    return ""
+                return f"{name}/"
+            if entry.is_file() and not files.secret(self._home, path):
+                return name
+            return ""
         except OSError:
             return ""  # a link to itself, or gone in the meantime

@@ -101,21 +101,20 @@ class LogStream:
         """The end of the newest file at the last poll."""
         with self._lock:
             generation = self._chain.get(self._chain.next - 1)
-            watch = self._chain.watch(generation) if generation else None
-            return (
-                Cursor(self._chain.next, 0)
-                if watch is None
-                else Cursor(watch.generation.number, watch.noticed)
-            )
+            watch = None
+            if generation:
+                watch = self._chain.watch(generation)
+            if watch is None:
+                return Cursor(self._chain.next, 0)
+            return Cursor(watch.generation.number, watch.noticed)
 
     def stat(self) -> dict[str, Any]:
         with self._lock:
             pieces = self.pieces()
-            end = (
-                Cursor(pieces[-1].generation, pieces[-1].size)
-                if pieces
-                else Cursor(self._chain.next, 0)
-            )
+            if pieces:
+                end = Cursor(pieces[-1].generation, pieces[-1].size)
+            else:
+                end = Cursor(self._chain.next, 0)
             return {
                 "kind": "log",
                 "start": str(Cursor(self._chain.first, 0)),
@@ -143,14 +142,20 @@ class LogStream:
     def place_at(self, t: float) -> str | None:
         with self._lock:
             for generation in reversed(self._chain.generations):
-                size = None if generation.lost else generation.trail.size_at(t)
-                fd = self._chain.open(generation) if size is not None else -1
+                size = None
+                if not generation.lost:
+                    size = generation.trail.size_at(t)
+                fd = -1
+                if size is not None:
+                    fd = self._chain.open(generation)
                 if size is not None and fd >= 0:
                     try:
                         return str(Cursor(generation.number, line_start(fd, size)))
                     finally:
                         os.close(fd)
-            return str(Cursor(self._chain.first, 0)) if self._chain.generations else None
+            if self._chain.generations:
+                return str(Cursor(self._chain.first, 0))
+            return None
 
     def close(self) -> None:
         with self._lock:
@@ -191,7 +196,9 @@ class LogStream:
         whole lines.
         """
         generation = self._chain.get(self._chain.next - 1)
-        watch = self._chain.watch(generation) if generation else None
+        watch = None
+        if generation:
+            watch = self._chain.watch(generation)
         if generation is None or watch is None or not self._chain.intact(generation):
             return Cursor(self._chain.next, 0)
         return Cursor(generation.number, line_start(watch.fd, watch.size))
@@ -245,7 +252,9 @@ class LogStream:
             if not watch:
                 os.close(fd)
         if generation.live:
-            return (data, size) if self._chain.intact(generation) else None
+            if self._chain.intact(generation):
+                return (data, size)
+            return None
         if len(data) < wanted:
             self._chain.lose(generation, "the file was cut after it was finished")
             return None
@@ -275,7 +284,9 @@ class LogStream:
             )
         if data:
             return self._unfinished(generation, place, data)
-        return None if finished else Chunk(str(place), str(place))
+        if finished:
+            return None
+        return Chunk(str(place), str(place))
 
     def _unfinished(self, generation: Generation, place: Cursor, data: bytes) -> Chunk:
         """The last line of a live file, which has no LF yet: nothing until it is a second old."""
@@ -290,7 +301,10 @@ class LogStream:
             tail.shown, tail.shown_at = place.offset + len(data), now
         visible = data[: max(0, tail.shown - place.offset)]
         final = len(visible) > PARTIAL_BYTES
-        following = Cursor(place.generation, place.offset + len(visible)) if final else place
+        if final:
+            following = Cursor(place.generation, place.offset + len(visible))
+        else:
+            following = place
         return Chunk(str(place), str(following), visible, partial=bool(visible))
 
     def _forget_tail(self, generation: Generation, complete: int) -> None:
@@ -331,7 +345,9 @@ class LogStream:
 
 
 def _size(generation: Generation) -> int:
-    return generation.seen if generation.end is None else generation.end
+    if generation.end is None:
+        return generation.seen
+    return generation.end
 
 
 def _describe(generation: Generation) -> dict[str, Any]:

@@ -99,14 +99,18 @@ class Queries:
             with self._lock:
                 found = seek.line_from_start(self._stream.pieces(), self._index, line, budget)
         answer: dict[str, Any] = {"cursor": str(found.place), "next": found.ask_again}
-        return {**answer, "cut": True, "within": found.within} if found.cut else answer
+        if found.cut:
+            return {**answer, "cut": True, "within": found.within}
+        return answer
 
     def _seek_time(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         t = arguments.get("t")
         if isinstance(t, bool) or not isinstance(t, (int, float)):
             raise BadRequest("seek-time needs `t`, wall seconds since 1970.")
         timestamp = self._stream.timestamp
-        found = seek.first_at(self._stream.pieces(), timestamp, float(t)) if timestamp else None
+        found = None
+        if timestamp:
+            found = seek.first_at(self._stream.pieces(), timestamp, float(t))
         if found is not None:
             return {"cursor": str(found[0]), "t": found[1], "exact": True, "next": None}
         place = self._stream.place_at(float(t)) or str(self._stream.stat()["end"])
@@ -175,7 +179,10 @@ class Queries:
             }
             answer, following = search.scan(pieces, start, request, budget)
             stretches, finished = answer["stretches"], following is None
-            reached = Cursor(*answer["reached"]) if answer.get("reached") else start
+            if answer.get("reached"):
+                reached = Cursor(*answer["reached"])
+            else:
+                reached = start
             place = following or max(reached, start)
         else:
             needle = search.Needle(pattern.encode("utf-8", "surrogatepass"), ignore_case)

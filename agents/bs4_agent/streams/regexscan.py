@@ -89,7 +89,10 @@ class Wanted:
         if not _META.search(text):
             # Of a text in either case only what is no letter is certain to be there as it is
             # written.
-            certain = max(_CASELESS.findall(text), key=len, default="") if ignore_case else text
+            if ignore_case:
+                certain = max(_CASELESS.findall(text), key=len, default="")
+            else:
+                certain = text
             if certain.strip():
                 self.must.append((certain.encode(),))
         if self.leap is None and not _LOOKS_AROUND.search(text):
@@ -140,11 +143,10 @@ def collect(wanted: Wanted, request: dict[str, Any]) -> dict[str, Any]:
                         "hits": hits,
                         "next": [generation, offset + size if backwards else offset],
                     }
-                told = (
-                    [generation, offset, whole(line), len(line)]
-                    if sift
-                    else hit(wanted, generation, fd, first, offset, line)
-                )
+                if sift:
+                    told = [generation, offset, whole(line), len(line)]
+                else:
+                    told = hit(wanted, generation, fd, first, offset, line)
                 if not sift and hits and hits[-1][:2] == told[:2]:
                     continue  # another part of the same long line
                 hits.append(told)
@@ -189,7 +191,9 @@ def blocks(fd: int, begin: int, end: int, *, backwards: bool) -> Iterator[tuple[
         if not block:
             return
         if backwards:
-            cut = block.find(b"\n", 0, len(block) - 1) + 1 if start > begin else 0
+            cut = 0
+            if start > begin:
+                cut = block.find(b"\n", 0, len(block) - 1) + 1
             end = start + cut
             yield end, block[cut:]
         else:
@@ -205,13 +209,18 @@ def lines(
     """(offset, raw length with LF, line without escapes and LF) of the wanted lines of one
     block.
     """
-    text = escapes.sub(b"", data) if b"\x1b" in data else data
+    if b"\x1b" in data:
+        text = escapes.sub(b"", data)
+    else:
+        text = data
     if not wanted.may_be_in(text):
         return
     if wanted.leap is not None and not wanted.floor and text is data:
         yield from leaps(wanted, wanted.leap, first, data)
         return
-    level = 0 if not wanted.floor else level_before(fd, first)
+    level = 0
+    if wanted.floor:
+        level = level_before(fd, first)
     offset = first
     for line, raw in zip(text.split(b"\n"), data.split(b"\n"), strict=True):
         if offset < first + len(data):
@@ -248,7 +257,9 @@ def level_of(line: bytes) -> int | None:
     found = _LEVEL.search(line, 0, LEVEL_REACH)
     if found is None and line.startswith(b'{"'):
         found = re.search(rb'"level": ?"([A-Z]+)"', line[:400])
-    return _LEVELS.get(found[1]) if found else None
+    if found:
+        return _LEVELS.get(found[1])
+    return None
 
 
 def level_before(fd: int, offset: int) -> int:
@@ -276,10 +287,18 @@ def hit(
     """A part of a line that is longer than a block, which is the first of its block, counts as its
     line.
     """
-    pattern, reach = wanted.ins[0] if wanted.ins else (None, None)
-    match = pattern.search(line[:reach]) if pattern else None
+    if wanted.ins:
+        pattern, reach = wanted.ins[0]
+    else:
+        pattern, reach = (None, None)
+    match = None
+    if pattern:
+        match = pattern.search(line[:reach])
     at = match.start() if match else 0
-    begin = line_begin(fd, offset) if offset == first else offset
+    if offset == first:
+        begin = line_begin(fd, offset)
+    else:
+        begin = offset
     return [generation, begin, excerpt(line, at), offset - begin + at]
 
 

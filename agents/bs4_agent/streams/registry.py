@@ -143,11 +143,9 @@ class Streams:
             version = entry.version
             chunk = entry.stream.read(cursor, limit)
             if now >= deadline or (stop is not None and stop.is_set()):
-                return (
-                    Chunk(chunk.start, chunk.next)
-                    if chunk.repeats and len(chunk.data) == seen
-                    else chunk
-                )
+                if chunk.repeats and len(chunk.data) == seen:
+                    return Chunk(chunk.start, chunk.next)
+                return chunk
             if chunk.gap is not None or (
                 chunk.data and not chunk.repeats and not self._too_new(entry, chunk)
             ):
@@ -199,7 +197,9 @@ class Streams:
             import difflib  # half a megabyte for an error message
 
             near = difflib.get_close_matches(name[:200], self._entries, 1)
-        hint = f"did you mean {near[0]}?" if near else "list the streams to see what there is."
+        hint = "list the streams to see what there is."
+        if near:
+            hint = f"did you mean {near[0]}?"
         raise UnknownStream(f"There is no stream {name[:200]!r}; {hint}")
 
     def _open(self, name: str) -> _Entry | None:

@@ -67,11 +67,15 @@ class Needle:
         return max(_CASELESS.findall(self.text), key=len, default=b"")
 
     def haystack(self, block: Block) -> bytes:
-        return block.text.lower() if self.ignore_case else block.text
+        if self.ignore_case:
+            return block.text.lower()
+        return block.text
 
     @property
     def wanted(self) -> bytes:
-        return self.text.lower() if self.ignore_case else self.text
+        if self.ignore_case:
+            return self.text.lower()
+        return self.text
 
 
 def literal(
@@ -98,7 +102,9 @@ def literal(
             for reached, block in (reader.back if backwards else reader.blocks)(
                 fd, begin, end, must, overlap
             ):
-                found = list(_matches(block, needle, fd)) if block else []
+                found = []
+                if block:
+                    found = list(_matches(block, needle, fd))
                 for line, after, text, at in reversed(found) if backwards else found:
                     if hits and hits[-1][0] == Cursor(piece.generation, line):
                         continue  # another part of the same long line
@@ -115,7 +121,9 @@ def literal(
 
 def _begin(fd: int, at: int) -> int:
     """Where the line begins whose part, from `at` on, is the first of a block."""
-    return at if at == 0 or os.pread(fd, 1, at - 1) == b"\n" else line_start(fd, at, HIT_LINE)
+    if at == 0 or os.pread(fd, 1, at - 1) == b"\n":
+        return at
+    return line_start(fd, at, HIT_LINE)
 
 
 def _end(fd: int, after: int) -> int:
@@ -123,7 +131,9 @@ def _end(fd: int, after: int) -> int:
     if os.pread(fd, 1, after - 1) == b"\n":
         return after
     found = nth_newline(fd, after, after + HIT_LINE, 1)
-    return after if found is None else found
+    if found is None:
+        return after
+    return found
 
 
 def count(
@@ -203,9 +213,10 @@ def _matches(block: Block, needle: Needle, fd: int) -> Iterator[tuple[int, int, 
     found = text.find(wanted)
     while found >= 0:
         at, begin, end = block.line_at(found)
-        following = (
-            block.line_at(end + 1)[0] if end + 1 < len(text) else block.offset + len(block.raw)
-        )
+        if end + 1 < len(text):
+            following = block.line_at(end + 1)[0]
+        else:
+            following = block.offset + len(block.raw)
         if at == block.offset:
             line, following = _begin(fd, at), _end(fd, following)
         else:
@@ -275,7 +286,9 @@ def scan(
         return {"hits": [], "stretches": []}, start
     if answer["next"] is not None:
         return answer, Cursor(*answer["next"])
-    further = wanted[REGEX_PIECES][0] if len(wanted) > REGEX_PIECES else None
+    further = None
+    if len(wanted) > REGEX_PIECES:
+        further = wanted[REGEX_PIECES][0]
     return answer, Cursor(further.generation, further.size if backwards else 0) if further else None
 
 

@@ -98,9 +98,10 @@ def line_from_end(
         if fd < 0:
             continue
         try:
-            limit = (
-                min(piece.size, end.offset) if piece.generation == end.generation else piece.size
-            )
+            if piece.generation == end.generation:
+                limit = min(piece.size, end.offset)
+            else:
+                limit = piece.size
             back = _back(fd, limit, lines, budget, room)
         finally:
             os.close(fd)
@@ -134,17 +135,18 @@ def _back(fd: int, end: int, lines: int, budget: Budget, room: int | None) -> _B
     if end == 0:
         return _Back(0, lines)
     # The LF that ends the last line does not begin another one.
-    position = end - 1 if ends_with_newline(fd, end) else end
+    if ends_with_newline(fd, end):
+        position = end - 1
+    else:
+        position = end
     reached = end
     while position > 0:
         if budget.cancelled or (budget.spent and reached < end):
             return _Back(reached, lines)
         if room is not None and end - position >= room:
-            return (
-                _Back(reached, lines, cut=True)
-                if reached < end
-                else _Back(position, lines, cut=True, within=True)
-            )
+            if reached < end:
+                return _Back(reached, lines, cut=True)
+            return _Back(position, lines, cut=True, within=True)
         begin = max(0, position - STRIDE)
         block = os.pread(fd, position - begin, begin)
         newline = block.rfind(b"\n")
@@ -175,7 +177,9 @@ def first_at(
                 continue
             if first[1] < t:
                 inside = _bisect(fd, piece.size, timestamp, t, first[0])
-                return (Cursor(piece.generation, inside[0]), inside[1]) if inside else answer
+                if inside:
+                    return (Cursor(piece.generation, inside[0]), inside[1])
+                return answer
             answer = Cursor(piece.generation, first[0]), first[1]
         finally:
             os.close(fd)
@@ -190,11 +194,9 @@ def _bisect(
     while high - low > STRIDE:
         middle = (low + high) // 2
         begin = nth_newline(fd, middle, high, 1)
-        found = (
-            _first_time(fd, begin, min(high, begin + STRIDE), timestamp, lambda _: True)
-            if begin is not None
-            else None
-        )
+        found = None
+        if begin is not None:
+            found = _first_time(fd, begin, min(high, begin + STRIDE), timestamp, lambda _: True)
         if found is not None and found[1] < t:
             low = found[0]
         else:

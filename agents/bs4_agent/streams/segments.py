@@ -127,7 +127,9 @@ class SegmentStream:
     @property
     def releasable_before(self) -> int:
         """Segments below this number may leave."""
-        return self._released if self._keep_unreleased else self._current
+        if self._keep_unreleased:
+            return self._released
+        return self._current
 
     def shed(self) -> bool:
         """Give up the oldest segment for the sake of another stream; False when only the current
@@ -386,13 +388,17 @@ def parse(line: bytes) -> dict[str, Any] | None:
         record = loads(line)
     except ForeignJsonError:
         return None
-    return record if isinstance(record, dict) else None
+    if isinstance(record, dict):
+        return record
+    return None
 
 
 def record_time(line: bytes) -> float | None:
     """Wall seconds at the start of a record's line."""
     match = _TIME.match(line)
     try:
-        return float(match[1]) if match else None
+        if match:
+            return float(match[1])
+        return None
     except ValueError:
         return None

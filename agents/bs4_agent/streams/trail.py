@@ -33,7 +33,9 @@ class Trail:
     def size_at(self, t: float) -> int | None:
         """The last size noted at or before `t`; None when the file was not watched then."""
         index = bisect_right(self._times, t)
-        return self._sizes[index - 1] if index else None
+        if index:
+            return self._sizes[index - 1]
+        return None
 
     def saved(self, limit: int) -> list[list[float]]:
         """At most `limit` of the pairs, evenly."""

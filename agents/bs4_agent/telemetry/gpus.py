@@ -73,7 +73,10 @@ class XidQueue:
         self._events.append(event)
 
     def take(self) -> list[dict[str, Any]]:
-        return [self._events.popleft() for _ in range(len(self._events))]
+        found = []
+        for _ in range(len(self._events)):
+            found.append(self._events.popleft())
+        return found
 
 
 def empty(state: str, detail: str) -> dict[str, Any]:
@@ -127,10 +130,9 @@ class RecordedGpus:
     def sample(self) -> dict[str, Any]:
         try:
             self._load()
-            devices = [
-                self._device(index, device)
-                for index, device in enumerate(self._content.get("devices", []))
-            ]
+            devices = []
+            for index, device in enumerate(self._content.get("devices", [])):
+                devices.append(self._device(index, device))
             self._note_xids()
             return {**empty("ok", ""), "driver": self._content.get("driver"), "devices": devices}
         except (
@@ -163,7 +165,9 @@ class RecordedGpus:
         self._stamp = stamp
 
     def _device(self, index: int, device: dict[str, Any]) -> dict[str, Any]:
-        procs = [{"pid": proc["pid"], "mem": proc.get("mem")} for proc in device.get("procs", ())]
+        procs = []
+        for proc in device.get("procs", ()):
+            procs.append({"pid": proc["pid"], "mem": proc.get("mem")})
         return {**BLANK_DEVICE, "index": index, "minor": index, **device, "procs": procs}
 
     def _note_xids(self) -> None:

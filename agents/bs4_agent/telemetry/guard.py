@@ -37,7 +37,9 @@ class Background(Generic[T]):
     def newest(self) -> tuple[T | None, float | None]:
         """The last result and its age in seconds; (None, None) before the first."""
         result = self._result
-        return (None, None) if result is None else (result[0], time.monotonic() - result[1])
+        if result is None:
+            return (None, None)
+        return (result[0], time.monotonic() - result[1])
 
     @property
     def waiting_s(self) -> float:
@@ -86,9 +88,10 @@ class GuardedGpus:
         `xids` is empty: events are handed out once, by `take_xids`.
         """
         sample, age = self._background.newest()
-        result = (
-            dict(sample) if sample is not None else empty("stale", "waiting for the first sample")
-        )
+        if sample is not None:
+            result = dict(sample)
+        else:
+            result = empty("stale", "waiting for the first sample")
         result["age_s"] = None if age is None else round(age, 2)
         if not self._background.alive:
             result.update(state="error", detail="the GPU thread has ended; restart the agent.")
@@ -114,4 +117,6 @@ class GuardedGpus:
 
     def _why_stale(self) -> str:
         call, seconds = self._source.call, int(self._background.waiting_s)
-        return f"hung in {call} for {seconds} s" if call else f"no sample for {seconds} s"
+        if call:
+            return f"hung in {call} for {seconds} s"
+        return f"no sample for {seconds} s"

@@ -52,7 +52,9 @@ def _pause(look: _Look, urgent: bool, young: bool) -> float:
         return _LIST_HOLDER_S
     if urgent:
         return _URGENT_S
-    return _CONFIRM_S if young else _LIST_S
+    if young:
+        return _CONFIRM_S
+    return _LIST_S
 
 
 class DeviceHolders:
@@ -88,11 +90,18 @@ class DeviceHolders:
         }
 
     def monitors(self, processes: Mapping[int, Proc]) -> set[int]:
-        holders = {
-            pid: look for pid, look in self._looks.items() if look.nodes and pid in processes
-        }
-        computing = {pid for pid, look in holders.items() if _UVM in look.nodes}
-        watching = holders.keys() - computing if computing else set()
+        holders = {}
+        for pid, look in self._looks.items():
+            if look.nodes and pid in processes:
+                holders[pid] = look
+        computing = set()
+        for pid, look in holders.items():
+            if _UVM in look.nodes:
+                computing.add(pid)
+        if computing:
+            watching = holders.keys() - computing
+        else:
+            watching = set()
         return watching | ({os.getpid()} & holders.keys())
 
     def unreadable(self, processes: Mapping[int, Proc]) -> int:
@@ -128,4 +137,6 @@ class DeviceHolders:
         if not target.startswith(self._prefix):
             return None
         name = target[len(self._prefix) :].removesuffix(" (deleted)")
-        return int(name) if name.isdigit() else _NODES.get(name)
+        if name.isdigit():
+            return int(name)
+        return _NODES.get(name)

@@ -20,15 +20,20 @@ class GpuLoad:
 
     def of(self, devices: Sequence[Mapping[str, Any]], now_m: float) -> dict[str, dict[int, Any]]:
         """`names`, `util`, `power` and `mean_util` of GpuFacts."""
-        util = {d["index"]: float(d["util"]) for d in devices if d.get("util") is not None}
-        power = {
-            d["index"]: d["power"] / d["power_limit"]
-            for d in devices
-            if d.get("power") is not None and d.get("power_limit")
-        }
+        util = {}
+        for d in devices:
+            if d.get("util") is not None:
+                util[d["index"]] = float(d["util"])
+        power = {}
+        for d in devices:
+            if d.get("power") is not None and d.get("power_limit"):
+                power[d["index"]] = d["power"] / d["power_limit"]
         for index, value in util.items():
             self._take(index, value, now_m)
-        names = {d["index"]: d["name"] for d in devices if d.get("name")}
+        names = {}
+        for d in devices:
+            if d.get("name"):
+                names[d["index"]] = d["name"]
         means = {index: mean for index in util if (mean := self._mean(index, now_m)) is not None}
         return {"names": names, "util": util, "power": power, "mean_util": means}
 

@@ -91,7 +91,9 @@ class NvmlGpus:
         if not self._open and (now < self._retry_m or not self._try_open(now)):
             return self._unavailable
         try:
-            rows = [self._row(device, now) for device in self._devices]
+            rows = []
+            for device in self._devices:
+                rows.append(self._row(device, now))
             self._read_seldom(rows, now)
         except pynvml.NVMLError as error:
             self.close()
@@ -128,9 +130,10 @@ class NvmlGpus:
             self._back_off(error, now)
             return False
         self._retry_s = self._first_retry_s
-        handles = [
-            (device.index, device.handle) for device in self._devices if device.handle is not None
-        ]
+        handles = []
+        for device in self._devices:
+            if device.handle is not None:
+                handles.append((device.index, device.handle))
         self._watch = XidWatch(handles, self._xids)
         return True
 
@@ -153,7 +156,9 @@ class NvmlGpus:
         error: a GPU that vanished is a fact.
         """
         self._driver = text(self._calls.field("nvmlSystemGetDriverVersion"))
-        found = [self._describe(index) for index in range(self._calls.invoke("nvmlDeviceGetCount"))]
+        found = []
+        for index in range(self._calls.invoke("nvmlDeviceGetCount")):
+            found.append(self._describe(index))
         listed = {device.uuid for device in found}
         missing = [
             device
@@ -229,11 +234,10 @@ class NvmlGpus:
         ]
         if asked:
             device, row = min(asked, key=lambda pair: pair[0].seldom_m)
-            due = [
-                reading
-                for reading, seconds in SELDOM
-                if now - device.read_m.get(reading, float("-inf")) >= seconds
-            ]
+            due = []
+            for reading, seconds in SELDOM:
+                if now - device.read_m.get(reading, float("-inf")) >= seconds:
+                    due.append(reading)
             if due:
                 self._calls.where = f" of GPU {device.index}"
                 device.seldom = {}

@@ -129,9 +129,10 @@ def throttle(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
     reasons = nvml.field("nvmlDeviceGetCurrentClocksEventReasons", handle)
     if reasons is None:  # the name before driver 535
         reasons = nvml.field("nvmlDeviceGetCurrentClocksThrottleReasons", handle)
-    row["throttle"] = (
-        None if reasons is None else [name for bit, name in _THROTTLE if reasons & bit]
-    )
+    if reasons is None:
+        row["throttle"] = None
+    else:
+        row["throttle"] = [name for bit, name in _THROTTLE if reasons & bit]
 
 
 def processes(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
@@ -145,7 +146,10 @@ def processes(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
             listed = nvml.field(f"nvmlDeviceGet{kind}RunningProcesses_v2", handle)
         for process in listed or ():
             known, more = used.get(process.pid), process.usedGpuMemory
-            used[process.pid] = more if known is None else max(known, more or 0)
+            if known is None:
+                used[process.pid] = more
+            else:
+                used[process.pid] = max(known, more or 0)
     row["procs"] = [{"pid": pid, "mem": mem} for pid, mem in used.items()]
 
 
@@ -174,9 +178,9 @@ def remapping(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
 def recovery(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
     """`recovery`: what the driver (from 570 on) asks for, only where it asks for something."""
     action = getattr(pynvml, "NVML_FI_DEV_GET_GPU_RECOVERY_ACTION", None)
-    values = (
-        None if action is None else _optional(nvml, "nvmlDeviceGetFieldValues", handle, [action])
-    )
+    values = None
+    if action is not None:
+        values = _optional(nvml, "nvmlDeviceGetFieldValues", handle, [action])
     if (
         values is not None
         and values[0].nvmlReturn == pynvml.NVML_SUCCESS
@@ -208,7 +212,10 @@ def pcie(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
         ("rx", pynvml.NVML_PCIE_UTIL_RX_BYTES),
     ):
         found[key] = _optional(nvml, "nvmlDeviceGetPcieThroughput", handle, counter)
-    row["pcie"] = found if any(value is not None for value in found.values()) else None
+    if any(value is not None for value in found.values()):
+        row["pcie"] = found
+    else:
+        row["pcie"] = None
 
 
 def nvlink(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
@@ -225,11 +232,14 @@ def nvlink(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
                 raise
             break  # behind the last link, or none at all
     active = sum(state == 1 for state in states)
-    row["nvlink"] = (
-        {"active": active, "links": len(states), "errors": _link_errors(nvml, handle)}
-        if states
-        else None
-    )
+    if states:
+        row["nvlink"] = {
+            "active": active,
+            "links": len(states),
+            "errors": _link_errors(nvml, handle),
+        }
+    else:
+        row["nvlink"] = None
 
 
 def _link_errors(nvml: NvmlCalls, handle: Any) -> int | None:
@@ -237,9 +247,10 @@ def _link_errors(nvml: NvmlCalls, handle: Any) -> int | None:
     driver.
     """
     values = _optional(nvml, "nvmlDeviceGetFieldValues", handle, _LINK_ERRORS)
-    known = [
-        value.value.ullVal for value in values or () if value.nvmlReturn == pynvml.NVML_SUCCESS
-    ]
+    known = []
+    for value in values or ():
+        if value.nvmlReturn == pynvml.NVML_SUCCESS:
+            known.append(value.value.ullVal)
     return sum(known) if known else None
 
 
@@ -253,8 +264,12 @@ SELDOM = ((pcie, 10.0), (nvlink, 60.0))
 
 def text(value: str | bytes | None) -> str | None:
     """Strings were bytes in older bindings."""
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return value
 
 
 def _watts(milliwatts: int | None) -> float | None:
-    return None if milliwatts is None else round(milliwatts / 1000, 1)
+    if milliwatts is None:
+        return None
+    return round(milliwatts / 1000, 1)

@@ -19,7 +19,11 @@ OwnerOf = Callable[[Identity], "tuple[str, str | None] | None"]
 
 def nvml_pids(gpus: Mapping[str, Any]) -> set[int]:
     """Every pid that the driver names: candidates to look at, not yet processes of ours."""
-    return {proc["pid"] for device in gpus["devices"] for proc in device.get("procs", ())}
+    found = set()
+    for device in gpus["devices"]:
+        for proc in device.get("procs", ()):
+            found.add(proc["pid"])
+    return found
 
 
 def attribute(
@@ -71,7 +75,9 @@ def attribute(
                 if minor is not None and minor in holders[pid]
             ]
         else:
-            procs = [row(proc["pid"], proc["mem"], proc["pid"] in computing) for proc in listed]
+            procs = []
+            for proc in listed:
+                procs.append(row(proc["pid"], proc["mem"], proc["pid"] in computing))
         filled = {
             **device,
             "procs": procs,
@@ -111,11 +117,10 @@ def _translated(
         procs = []
         for proc in device.get("procs", ()):
             minor = device.get("minor", device["index"])
-            named = [
-                pid
-                for pid, open_minors in holders.items()
-                if minor in open_minors and proc["pid"] in inner.get(pid, ())
-            ]
+            named = []
+            for pid, open_minors in holders.items():
+                if minor in open_minors and proc["pid"] in inner.get(pid, ()):
+                    named.append(pid)
             if len(named) != 1:
                 return None
             procs.append({**proc, "pid": named[0]})

@@ -74,7 +74,9 @@ class Snapshot(dict[int, Proc]):
         it.
         """
         proc = self.get(identity.pid)
-        return proc if proc is not None and proc.identity == identity else None
+        if proc is not None and proc.identity == identity:
+            return proc
+        return None
 
     def children(self, parent: Identity) -> list[Proc]:
         """Direct children, oldest first."""
@@ -98,7 +100,10 @@ class Snapshot(dict[int, Proc]):
         for proc in self.values():
             by_parent.setdefault(proc.ppid, []).append(proc)
         known = {root.pid for root in roots}
-        queue = [root for root in roots if self.find(root) is not None]
+        queue = []
+        for root in roots:
+            if self.find(root) is not None:
+                queue.append(root)
         found: list[Proc] = []
         for parent in queue:
             for proc in by_parent.get(parent.pid, ()):
@@ -156,7 +161,10 @@ class _Entry:
             return
         pid = self.identity.pid
         self.comm = comm
-        self.names_due_m = now if now < self.young_m else now + _CMDLINE_AGAIN_S
+        if now < self.young_m:
+            self.names_due_m = now
+        else:
+            self.names_due_m = now + _CMDLINE_AGAIN_S
         raw = _read(f"/proc/{pid}/cmdline", _CMDLINE_BYTES)
         if raw:
             self.cmdline = tuple(
@@ -299,7 +307,9 @@ class ProcessTable:
             if found.find(identity) is None:
                 continue
             raw = _read(f"/proc/{identity.pid}/stat", 2048)
-            proc = None if raw is None else self._look(identity.pid, raw, now)
+            proc = None
+            if raw is not None:
+                proc = self._look(identity.pid, raw, now)
             if proc is not None and proc.identity == identity:
                 found[identity.pid] = proc
                 continue
@@ -354,11 +364,10 @@ class ProcessTable:
         root = self.scope.root
         if root is None:
             return found
-        inside = [
-            proc.identity
-            for pid, proc in found.items()
-            if self._entries[pid].inside or proc.identity == root
-        ]
+        inside = []
+        for pid, proc in found.items():
+            if self._entries[pid].inside or proc.identity == root:
+                inside.append(proc.identity)
         inside += [proc.identity for proc in found.descendants_of(inside)]
         kept = Snapshot()
         kept.m = found.m

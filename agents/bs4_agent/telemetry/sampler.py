@@ -108,9 +108,10 @@ class Sampler:
         gpus["xids"] = self._gpus.take_xids()
         if gpus["pids"] == "unknown":
             gpus["pids"] = self._numbering
-        owners = {
-            identity: (run.run, component) for run in runs for identity, component in run.members
-        }
+        owners = {}
+        for run in runs:
+            for identity, component in run.members:
+                owners[identity] = (run.run, component)
         self._look_for_holders(snapshot, nvml_pids(gpus) if gpus["devices"] else None)
         result = attribute(
             gpus,

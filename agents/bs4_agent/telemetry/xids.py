@@ -102,7 +102,10 @@ class XidWatch:
         answer. Null when it is none of ours.
         """
         address = _address(device)
-        return next((index for index, handle in self._handles if _address(handle) == address), None)
+        for index, handle in self._handles:
+            if _address(handle) == address:
+                return index
+        return None
 
 
 def _address(handle: Any) -> int | None:

@@ -95,7 +95,9 @@ def standalone_inference(trainer: str, cmdline: Sequence[str], cwd: Path) -> Lau
     same words.
     """
     found = launcher.launch_words(cmdline, "inference")
-    spec = resolved(trainer, found[0], cwd) if found is not None else None
+    spec = None
+    if found is not None:
+        spec = resolved(trainer, found[0], cwd)
     if spec is None:
         return None
     return LaunchSpec(

@@ -52,7 +52,10 @@ def _telling(template: str) -> str:
     """
     certain = re.sub(r"\{[^{}]*\}", "\0", re.sub(r"\{[^{}]*\{[^{}]*\}[^{}]*\}", "\0", template))
     parts = re.split(r"[^ -~]|[\"\\/]", _PLACEHOLDER.sub("\0", certain))
-    return next((part for part in parts if len(part) >= _LONG), max(parts, key=len))
+    for part in parts:
+        if len(part) >= _LONG:
+            return part
+    return max(parts, key=len)
 
 
 def _literal(text: str) -> str:
@@ -81,7 +84,9 @@ def _value(text: str, kind: str) -> Any:
         return int(text)
     if kind == "d":
         return recorded(seconds(text))
-    return text if kind in ("w", "t") else number(text)
+    if kind in ("w", "t"):
+        return text
+    return number(text)
 
 
 @dataclass(frozen=True)
@@ -114,18 +119,21 @@ class Grammar:
         """Texts of which every line of this log holds one whose kind of event is not in `passing`;
         "" among them: any line may.
         """
-        side = "inference" if source.startswith("inference") else source
-        rules = [
-            rule
-            for (where, _), known in self._rules.items()
-            if where == side
-            for rule, _, _ in known
-        ]
+        side = "inference"
+        if not source.startswith("inference"):
+            side = source
+        rules = []
+        for (where, _), known in self._rules.items():
+            if where == side:
+                for rule, _, _ in known:
+                    rules.append(rule)
         return sorted({_telling(rule.template) for rule in rules if rule.kind not in passing})
 
     def event(self, source: str, line: LogLine) -> Event | None:
         """What the line means in this log, or None."""
-        side = "inference" if source.startswith("inference") else source
+        side = "inference"
+        if not source.startswith("inference"):
+            side = source
         # The launcher's output contains what `tail` shows of the trainer's log; torchrun's prefix
         # gives those lines away.
         if side == "launcher" and line.rank is not None:
@@ -146,18 +154,20 @@ class Grammar:
 
     def _match(self, side: str, level: str, text: str) -> Event | None:
         for rule, expression, types in self._rules.get((side, level), ()):
-            match = expression.fullmatch(text) if rule.whole else expression.match(text)
+            if rule.whole:
+                match = expression.fullmatch(text)
+            else:
+                match = expression.match(text)
             if match is not None:
                 return _event(rule, side, match, types)
         return None
 
 
 def _event(rule: Rule, side: str, match: re.Match[str], types: Mapping[str, str]) -> Event:
-    found = {
-        name: text
-        for name, text in match.groupdict().items()
-        if text is not None and not name.startswith("_")
-    }
+    found = {}
+    for name, text in match.groupdict().items():
+        if text is not None and not name.startswith("_"):
+            found[name] = text
     values = {**rule.constants, **{name: _value(text, types[name]) for name, text in found.items()}}
     step = values.pop("step", None)
     return Event(rule.kind, side, values, step)

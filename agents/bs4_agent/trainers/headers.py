@@ -86,7 +86,9 @@ def unwrapped(text: str) -> str:
     like one.
     """
     match = _SHOWN.match(text)
-    return text if match is None else text[match.end() :]
+    if match is None:
+        return text
+    return text[match.end() :]
 
 
 def kernel(text: str) -> LogLine:
@@ -107,7 +109,10 @@ def kernel(text: str) -> LogLine:
         if pattern is _KMSG:
             timestamp = int(match.group(1)) / 1e6
         elif pattern is _UPTIME:
-            timestamp = float(match.group(1)) if timestamp is None else timestamp
+            if timestamp is None:
+                timestamp = float(match.group(1))
+            else:
+                timestamp = timestamp
         elif pattern is _CTIME:
             timestamp = _calendar(match.group(1), "%b %d %H:%M:%S %Y")
         elif pattern is _FABRIC:
@@ -139,7 +144,9 @@ def other(text: str, rank: int | None = None) -> LogLine | None:
 def c10d_clock(text: str) -> tuple[str | None, str]:
     """(clock, file) of a line of torch's C++ part that keeps its header, or (None, "")."""
     match = _C10D.match(text)
-    return (match.group(1), match.group(2).rpartition("/")[2]) if match is not None else (None, "")
+    if match is not None:
+        return (match.group(1), match.group(2).rpartition("/")[2])
+    return (None, "")
 
 
 def _line(
@@ -169,11 +176,10 @@ def _slog(text: str, rank: int | None) -> LogLine | None:
     ):
         return None
     timestamp, clock = _iso(row["time"])
-    more = [
-        value
-        for key, value in row.items()
-        if key not in ("time", "level", "msg") and isinstance(value, str)
-    ]
+    more = []
+    for key, value in row.items():
+        if key not in ("time", "level", "msg") and isinstance(value, str):
+            more.append(value)
     level = row["level"].upper()
     return LogLine(
         text="\n".join([row["msg"], *more]),

@@ -102,7 +102,9 @@ def component(cmdline: Sequence[str], comm: str) -> str | None:
         return named
     program = Path(cmdline[0]).name
     if program == "uv":
-        return "uv" if "run" in cmdline[1:3] else None
+        if "run" in cmdline[1:3]:
+            return "uv"
+        return None
     # Callers that only have the words of `ps` split the shell's argument; both forms are the
     # launcher's `sh -c "tail -F ..."`.
     if program == "tail" or (
@@ -110,7 +112,9 @@ def component(cmdline: Sequence[str], comm: str) -> str | None:
     ):
         return "tail"
     if program in _SCRIPTS:
-        return _SCRIPTS[program] if len(cmdline) > 1 else None
+        if len(cmdline) > 1:
+            return _SCRIPTS[program]
+        return None
     script, rest = _script(cmdline)
     if script is None:
         return None
@@ -140,16 +144,17 @@ def _script(cmdline: Sequence[str]) -> tuple[str | None, Sequence[str]]:
     while index < len(cmdline):
         word = cmdline[index]
         if word == "-m":
-            return (
-                (cmdline[index + 1], cmdline[index + 2 :])
-                if index + 1 < len(cmdline)
-                else (None, ())
-            )
+            if index + 1 < len(cmdline):
+                return (cmdline[index + 1], cmdline[index + 2 :])
+            return (None, ())
         if word in ("-c", "-"):
             return None, ()
         if not word.startswith("-"):
             return word, cmdline[index + 1 :]
-        index += 2 if word in _PYTHON_FLAGS_WITH_VALUE else 1
+        if word in _PYTHON_FLAGS_WITH_VALUE:
+            index += 2
+        else:
+            index += 1
     return None, ()
 
 
@@ -167,7 +172,9 @@ def launch_words(cmdline: Sequence[str], entry: str = "rl") -> tuple[list[str], 
     program = Path(cmdline[0])
     if program.name == "uv" and "run" in cmdline[1:3]:
         after = list(cmdline[list(cmdline).index("run") + 1 :])
-        words = after[after.index(entry) + 1 :] if entry in after else None
+        words = None
+        if entry in after:
+            words = after[after.index(entry) + 1 :]
     elif program.name == entry:
         script, words = program, list(cmdline[1:])
     else:
@@ -178,7 +185,9 @@ def launch_words(cmdline: Sequence[str], entry: str = "rl") -> tuple[list[str], 
         ):
             script, words = Path(name), list(rest)
     # `rl` is a short name for anything; prime-rl's is followed by a file behind @.
-    return (words, script) if words is not None and "@" in words else None
+    if words is not None and "@" in words:
+        return (words, script)
+    return None
 
 
 def generation(
@@ -197,7 +206,11 @@ def generation(
         return V2026_01
     old = sum(settings.get(key) is not None for key in _OLD_KEYS)
     new = sum(settings.get(key) is not None for key in _NEW_KEYS)
-    return None if old == new else V2026_01 if old > new else CURRENT
+    if old == new:
+        return None
+    if old > new:
+        return V2026_01
+    return CURRENT
 
 
 def _by_entry_point(script: Path) -> str | None:
@@ -212,7 +225,9 @@ def _by_entry_point(script: Path) -> str | None:
         return None
     if b"prime_rl.entrypoints.rl" in head:
         return CURRENT
-    return V2026_01 if b"prime_rl.rl" in head else None
+    if b"prime_rl.rl" in head:
+        return V2026_01
+    return None
 
 
 def with_component(event: Event | None) -> Event | None:
@@ -220,13 +235,12 @@ def with_component(event: Event | None) -> Event | None:
     if event is None or event.kind != "child-failed" or "component" in event.values:
         return event
     process = str(event.values["process"]).lower()
-    name = (
-        "env-server"
-        if "env server" in process
-        else "inference"
-        if "inference" in process
-        else process
-    )
+    if "env server" in process:
+        name = "env-server"
+    elif "inference" in process:
+        name = "inference"
+    else:
+        name = process
     return Event(
         event.kind, event.side, {**event.values, "process": process, "component": name}, event.step
     )
@@ -238,7 +252,9 @@ def reachable(host: str | None) -> str:
     """
     if host in (None, "", "0.0.0.0", "::", "localhost"):  # noqa: S104
         return "127.0.0.1"
-    return f"[{host}]" if ":" in str(host) else str(host)
+    if ":" in str(host):
+        return f"[{host}]"
+    return str(host)
 
 
 def run_name(text: str) -> str:

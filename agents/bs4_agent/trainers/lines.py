@@ -76,7 +76,9 @@ _CONTINUATION = re.compile(
 
 def strip_ansi(text: str) -> str:
     """`text` without colour, cursor and title sequences."""
-    return _ANSI.sub("", text) if "\x1b" in text else text
+    if "\x1b" in text:
+        return _ANSI.sub("", text)
+    return text
 
 
 def visible(raw: bytes) -> bytes:
@@ -152,7 +154,10 @@ def _foreign_line(source: str, text: str, rank: int | None) -> LogLine | None:
     torch's C++ style.
     """
     process = _VLLM_PROCESS.match(text)
-    rest = _REPEATED.sub("", text[process.end() :]) if process else text
+    if process:
+        rest = _REPEATED.sub("", text[process.end() :])
+    else:
+        rest = text
     if match := _VLLM.fullmatch(rest):
         level, clock, file, message = match.groups()
         return LogLine(text=message, level=level, clock=clock, rank=rank, logger=_module(file))
@@ -180,7 +185,11 @@ def _json_line(raw: bytes, rank: int | None) -> LogLine | None:
     """
     raw = raw[raw.find(b"{") :]
     try:
-        row: Any = loads(raw) if len(raw) <= JSON_CAP else _json_head(raw)
+        row: Any
+        if len(raw) <= JSON_CAP:
+            row = loads(raw)
+        else:
+            row = _json_head(raw)
     except ForeignJsonError:
         # A caller may have cut a line that it found too long; a short one is still being written
         # and waits for its end.
@@ -238,7 +247,9 @@ def _json_head(raw: bytes) -> dict[str, str] | None:
 
 
 def _progress(row: dict[str, Any]) -> str:
-    step = f" (step {row['step']})" if isinstance(row.get("step"), int) else ""
+    step = ""
+    if isinstance(row.get("step"), int):
+        step = f" (step {row['step']})"
     return f"{row.get('desc')}: {row.get('percent')}% {row.get('current')}/{row.get('total')}{step}"
 
 
@@ -282,7 +293,10 @@ class Clock:
             wall = _nearest(second, self._last if near is None else near)
         else:
             wall = second + DAY * math.ceil((self._last - SLACK - second) / DAY)
-        self._last = wall if near is not None or not self._started else max(wall, self._last)
+        if near is not None or not self._started:
+            self._last = wall
+        else:
+            self._last = max(wall, self._last)
         self._started = True
         return wall
 

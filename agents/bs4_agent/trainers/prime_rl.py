@@ -121,7 +121,10 @@ class PrimeRl:
             words += ["--resume.step", str(spec.resume)]
             # The two exclude each other, and the file's resume.dir cannot be dropped in any other
             # way.
-            words += ["--resume.dir", "None"] if current.get("resume.dir") is not None else []
+            if current.get("resume.dir") is not None:
+                words += ["--resume.dir", "None"]
+            else:
+                words += []
         return words
 
     def environment(self, spec: LaunchSpec) -> Mapping[str, str]:
@@ -153,11 +156,15 @@ class PrimeRl:
     def _checkpoint_dir(self, spec: LaunchSpec, run: Path) -> Path | None:
         """`ckpt.output_dir`, from the run's own resolved config where it exists."""
         table = _resolved(run, "trainer").get("ckpt")
-        given = table.get("output_dir") if isinstance(table, Mapping) else None
+        given = None
+        if isinstance(table, Mapping):
+            given = table.get("output_dir")
         text = given or settings.of(spec, watching=True).text(
             "ckpt.output_dir", "trainer.ckpt.output_dir"
         )
-        return spec.cwd / str(text) if text else None
+        if text:
+            return spec.cwd / str(text)
+        return None
 
     def log_sources(self, spec: LaunchSpec) -> list[LogSource]:
         """The newest attempt's files, by their real names: `logs/latest` moves on with the next
@@ -168,12 +175,12 @@ class PrimeRl:
         newest = _newest_attempt(self._run_dir(spec) / "logs")
         if spec.component == "rl":
             return sources_in(newest)
-        served = [
-            source
-            for source in sources_in(newest)
-            if source.source != "orchestrator"
-            and (source.source == "trainer" or source.path.exists())
-        ]
+        served = []
+        for source in sources_in(newest):
+            if source.source != "orchestrator" and (
+                source.source == "trainer" or source.path.exists()
+            ):
+                served.append(source)
         return [
             *served,
             *(
@@ -195,13 +202,14 @@ class PrimeRl:
             and source == "orchestrator"
             and (match := _PROGRESS.fullmatch(line.text))
         ):
-            found = {
-                name: text
-                for name, text in match.groupdict().items()
-                if text is not None and name != "step"
-            }
+            found = {}
+            for name, text in match.groupdict().items():
+                if text is not None and name != "step":
+                    found[name] = text
             step = match.group("step")
-            values = {name: text if name == "desc" else int(text) for name, text in found.items()}
+            values = {}
+            for name, text in found.items():
+                values[name] = text if name == "desc" else int(text)
             return Event("heartbeat", source, values, None if step is None else int(step))
         return launcher.with_component(self._grammar.event(source, line))
 
@@ -217,13 +225,17 @@ class PrimeRl:
         around it.
         """
         found = launcher.launch_words(cmdline)
-        spec = resolved(self.id, found[0], cwd) if found is not None else None
+        spec = None
+        if found is not None:
+            spec = resolved(self.id, found[0], cwd)
         if found is None or spec is None:
             return None
         current = settings.of(spec, watching=True)
         if launcher.generation(found[1], cwd, current.arguments, current) != launcher.CURRENT:
             return None
-        return described(spec) if current.text("run.dir", "run.name") is not None else None
+        if current.text("run.dir", "run.name") is not None:
+            return described(spec)
+        return None
 
     def parts(self, spec: LaunchSpec) -> Sequence[PartRule]:
         """Both halves, each with its last-written file: DCP's `.metadata`, and progress.pt, which
@@ -241,7 +253,9 @@ class PrimeRl:
         return scan(self.parts(spec))
 
     def resume_requested(self, spec: LaunchSpec) -> int | None:
-        return spec.resume if spec.resume is not None else _asked(settings.of(spec, watching=True))
+        if spec.resume is not None:
+            return spec.resume
+        return _asked(settings.of(spec, watching=True))
 
     def inference_url(self, spec: LaunchSpec) -> str:
         """The engine itself, not the router in front of it: admin calls go there too, and the
@@ -251,7 +265,10 @@ class PrimeRl:
         set. The resolved config that the launcher wrote wins over the file it was started with.
         """
         written = _resolved(self._run_dir(spec), "inference")
-        current = Settings({"inference": written}) if written else settings.of(spec, watching=True)
+        if written:
+            current = Settings({"inference": written})
+        else:
+            current = settings.of(spec, watching=True)
         if current.get("inference") is None and (base := current.first(*_CLIENT)) is not None:
             parts = urlsplit(str(base[0] if isinstance(base, list) else base).strip("[]'\" "))
             return f"{parts.scheme}://{parts.netloc}"
@@ -298,18 +315,23 @@ def described(spec: LaunchSpec, run_dir: Path | None = None) -> LaunchSpec:
     out = spec.cwd / (current.text("output_dir") or "outputs")
     name, directory = current.text("run.name"), current.text("run.dir", "run.name")
     if run_dir is not None and run_dir != out / (directory or ""):
-        out, directory = (
-            (out, str(run_dir.relative_to(out)))
-            if out in run_dir.parents
-            else (run_dir.parent, run_dir.name)
-        )
+        if out in run_dir.parents:
+            out, directory = (out, str(run_dir.relative_to(out)))
+        else:
+            out, directory = (run_dir.parent, run_dir.name)
     directory = directory or spec.config.stem
     name = name or directory
     asked = _asked(current)
     overrides = settings.without(spec.overrides, (*_OWNED, "run.dir"))
-    overrides += ["--run.dir", directory] if directory != name else []
+    if directory != name:
+        overrides += ["--run.dir", directory]
+    else:
+        overrides += []
     # "the latest" is no step; it stays visible as what was asked for
-    overrides += ["--resume"] if asked == _LATEST else []
+    if asked == _LATEST:
+        overrides += ["--resume"]
+    else:
+        overrides += []
     return dataclasses.replace(
         spec,
         run=launcher.run_name(directory),
@@ -339,7 +361,9 @@ def _refuse(spec: LaunchSpec, current: Settings) -> None:
             f"{spec.resume}; start it afresh."
         )
     if spec.resume is None and asked is not None:
-        what = "the largest step directory, whole or not" if asked == _LATEST else f"step {asked}"
+        what = "the largest step directory, whole or not"
+        if asked != _LATEST:
+            what = f"step {asked}"
         raise BadConfig(
             f"{spec.run} is to start afresh, but its config or options resume from {what}; remove "
             "that, or resume from an explicit step (`bs4-console checkpoints list` shows the "
@@ -354,7 +378,9 @@ def _asked(current: Settings) -> int | None:
     if (step := current.integer("resume.step")) is not None:
         return step
     number = Path(current.text("resume.dir") or "").name.removeprefix("step_")
-    return int(number) if number.isdigit() else _LATEST
+    if number.isdigit():
+        return int(number)
+    return _LATEST
 
 
 def _resolved(run_dir: Path, component: str) -> dict[str, Any]:
@@ -365,7 +391,9 @@ def _resolved(run_dir: Path, component: str) -> dict[str, Any]:
         data = loads((run_dir / "configs" / f"{component}.json").read_bytes())
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return {}
-    return data if isinstance(data, dict) else {}
+    if isinstance(data, dict):
+        return data
+    return {}
 
 
 def sources_in(logs: Path) -> list[LogSource]:
@@ -384,11 +412,10 @@ def sources_in(logs: Path) -> list[LogSource]:
 
 def attempts_in(logs: Path) -> dict[int, Path]:
     """`logs/attempt_N` by number, oldest first."""
-    found = {
-        int(match.group(1)): path
-        for path in logs.glob("attempt_*")
-        if (match := _ATTEMPT.fullmatch(path.name)) and path.is_dir()
-    }
+    found = {}
+    for path in logs.glob("attempt_*"):
+        if (match := _ATTEMPT.fullmatch(path.name)) and path.is_dir():
+            found[int(match.group(1))] = path
     return dict(sorted(found.items()))
 
 
@@ -403,9 +430,8 @@ def _newest_attempt(logs: Path) -> Path:
         and (logs / target).is_dir()
     ):
         return logs / target
-    numbers = [
-        int(match.group(1))
-        for path in logs.glob("attempt_*")
-        if (match := _ATTEMPT.fullmatch(path.name))
-    ]
+    numbers = []
+    for path in logs.glob("attempt_*"):
+        if match := _ATTEMPT.fullmatch(path.name):
+            numbers.append(int(match.group(1)))
     return logs / f"attempt_{max(numbers, default=1)}"

@@ -135,7 +135,9 @@ class PrimeRl2026_01:  # noqa: N801  (the generation's name is its date)
             LogSource("inference", logs / "inference.stdout"),
         ]
         teacher = logs / "teacher_inference.stdout"
-        return [*sources, LogSource("inference-teacher", teacher)] if teacher.exists() else sources
+        if teacher.exists():
+            return [*sources, LogSource("inference-teacher", teacher)]
+        return sources
 
     def parse_line(self, source: str, raw: bytes) -> LogLine:
         return lines.parse(source, raw)
@@ -194,7 +196,9 @@ class PrimeRl2026_01:  # noqa: N801  (the generation's name is its date)
         return scan(self.parts(spec))
 
     def resume_requested(self, spec: LaunchSpec) -> int | None:
-        return spec.resume if spec.resume is not None else _resume(settings.of(spec, watching=True))
+        if spec.resume is not None:
+            return spec.resume
+        return _resume(settings.of(spec, watching=True))
 
     def inference_url(self, spec: LaunchSpec) -> str:
         """Port 8000 of this machine unless the config says otherwise; without [inference] it is the
@@ -263,4 +267,6 @@ def _described(spec: LaunchSpec, current: Settings, cwd: Path) -> LaunchSpec:
 
 
 def _first_existing(preferred: Path, other: Path) -> Path:
-    return other if not preferred.exists() and other.exists() else preferred
+    if not preferred.exists() and other.exists():
+        return other
+    return preferred

@@ -71,7 +71,9 @@ def record(row: Mapping[str, Any]) -> dict[str, Any] | None:
         side = "trainer"
     else:
         return None
-    return {"side": side, "step": step, "log_t": wall, **values} if values else None
+    if values:
+        return {"side": side, "step": step, "log_t": wall, **values}
+    return None
 
 
 def _picked(
@@ -98,16 +100,28 @@ def _agents(row: Mapping[str, Any]) -> dict[str, float | str]:
         if value is not None:
             agents.add(match.group(1))
             found[name] = value
-    return found if len(agents) == 1 else {}
+    if len(agents) == 1:
+        return found
+    return {}
 
 
 def _tool_calls(row: Mapping[str, Any]) -> dict[str, float]:
-    counts = [finite(row[key]) for key in row if _TOOL_CALLS.fullmatch(key)]
-    numbers = [count for count in counts if count is not None]
-    return {"tool_calls": max(numbers)} if numbers else {}
+    counts = []
+    for key in row:
+        if _TOOL_CALLS.fullmatch(key):
+            counts.append(finite(row[key]))
+    numbers = []
+    for count in counts:
+        if count is not None:
+            numbers.append(count)
+    if numbers:
+        return {"tool_calls": max(numbers)}
+    return {}
 
 
 def _in_unit(value: Any, factor: float) -> float | str | None:
     """Return a number of the file in the unit of a steps record; see `foreign_json.number`."""
     told = number(value)
-    return number(told * factor) if isinstance(told, float) else told
+    if isinstance(told, float):
+        return number(told * factor)
+    return told

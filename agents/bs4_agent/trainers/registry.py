@@ -68,7 +68,9 @@ def recognise_tree(
     the spec's config is unknown (`Path()`): the run can be watched, and launched again once it is
     named. Slurm and multi-node launchers are recognised like any other.
     """
-    table = {pid: Proc(pid, ppid, tuple(cmdline), cwd) for pid, ppid, cmdline, cwd in procs}
+    table = {}
+    for pid, ppid, cmdline, cwd in procs:
+        table[pid] = Proc(pid, ppid, tuple(cmdline), cwd)
     found: dict[int, LaunchSpec] = {}
     for proc in table.values():
         if (spec := _launcher(proc, table, environ)) is not None:
@@ -111,22 +113,29 @@ def _titled(
     proc: Proc, table: Mapping[int, Proc], environ: Callable[[int], Mapping[str, str]] | None
 ) -> LaunchSpec | None:
     below = _descendants(proc, table)
-    run_dir = next((path for child in below if (path := _run_dir(child)) is not None), None)
-    words = next(
-        (
-            said[0]
-            for above in (proc, *_ancestors(proc, table))
-            if (said := launcher.launch_words(above.cmdline))
-        ),
-        None,
-    )
+    run_dir = None
+    for child in below:
+        if (path := _run_dir(child)) is not None:
+            run_dir = path
+            break
+    words = None
+    for above in (proc, *_ancestors(proc, table)):
+        if said := launcher.launch_words(above.cmdline):
+            words = said[0]
+            break
     if words is None and environ is not None:
-        words = next(
-            (kept for child in below if (kept := _words_in(environ(child.pid))) is not None), None
-        )
-    spec = resolved(launcher.CURRENT, words, proc.cwd) if words is not None else None
+        words = None
+        for child in below:
+            if (kept := _words_in(environ(child.pid))) is not None:
+                words = kept
+                break
+    spec = None
+    if words is not None:
+        spec = resolved(launcher.CURRENT, words, proc.cwd)
     if spec is not None:
-        return described(spec, run_dir) if run_dir is not None or _has_name(spec) else None
+        if run_dir is not None or _has_name(spec):
+            return described(spec, run_dir)
+        return None
     if run_dir is None:
         return None
     unknown = LaunchSpec(
@@ -152,7 +161,9 @@ def _words_in(environment: Mapping[str, str]) -> list[str] | None:
     if not isinstance(argv, list) or not argv or not all(isinstance(word, str) for word in argv):
         return None
     found = launcher.launch_words(["rl", *argv[1:]])
-    return found[0] if found is not None else None
+    if found is not None:
+        return found[0]
+    return None
 
 
 def _run_dir(proc: Proc) -> Path | None:
@@ -178,7 +189,9 @@ def _standalone(proc: Proc, table: Mapping[int, Proc]) -> LaunchSpec | None:
     its own.
     """
     above = _ancestors(proc, table)
-    kinds = [launcher.component(other.cmdline, "") for other in (proc, *above)]
+    kinds = []
+    for other in (proc, *above):
+        kinds.append(launcher.component(other.cmdline, ""))
     if kinds[0] != "inference" or "inference" in kinds[1:]:
         return None  # a further API process of the server above it
     candidate = above[0] if kinds[1:2] == ["uv"] else proc
@@ -195,11 +208,13 @@ def _generation_of_server(proc: Proc) -> str:
     visible one is 2026-01's, unless the config has keys that only the current one knows.
     """
     found = launcher.launch_words(proc.cmdline, "inference")
-    spec = resolved(launcher.V2026_01, found[0], proc.cwd) if found is not None else None
+    spec = None
+    if found is not None:
+        spec = resolved(launcher.V2026_01, found[0], proc.cwd)
     table = settings.of(spec, watching=True).data if spec is not None else {}
-    return (
-        launcher.CURRENT if {"vllm", "router", "backend_port"} & set(table) else launcher.V2026_01
-    )
+    if {"vllm", "router", "backend_port"} & set(table):
+        return launcher.CURRENT
+    return launcher.V2026_01
 
 
 def _ancestors(proc: Proc, table: Mapping[int, Proc]) -> list[Proc]:
@@ -214,8 +229,8 @@ def _ancestors(proc: Proc, table: Mapping[int, Proc]) -> list[Proc]:
 
 
 def _descendants(proc: Proc, table: Mapping[int, Proc]) -> list[Proc]:
-    return [
-        other
-        for other in table.values()
-        if any(above.pid == proc.pid for above in _ancestors(other, table))
-    ]
+    rows = []
+    for other in table.values():
+        if any(above.pid == proc.pid for above in _ancestors(other, table)):
+            rows.append(other)
+    return rows

@@ -47,7 +47,10 @@ class Arguments:
 
     def last(self, key: str) -> Any:
         """The last value given for `key`, or None: of repeated options the last one counts."""
-        return next((value for name, value in reversed(self.options) if name == key), None)
+        for name, value in reversed(self.options):
+            if name == key:
+                return value
+        return None
 
 
 def parse_arguments(words: Sequence[str]) -> Arguments:
@@ -84,7 +87,12 @@ def _options(words: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
             yield key, values
         name, equals, value = word.removeprefix("--").partition("=")
         key = "" if opens_file else name.replace("-", "_")
-        values = ["@"] if opens_file else [value] if equals else []
+        if opens_file:
+            values = ["@"]
+        elif equals:
+            values = [value]
+        else:
+            values = []
     if key is not None:
         yield key, values
 
@@ -124,16 +132,23 @@ class Settings:
             if not isinstance(node, Mapping) or key not in node:
                 return None
             node = node[key]
-        return None if node == "None" else node
+        if node == "None":
+            return None
+        return node
 
     def first(self, *dotted: str) -> Any:
         """The first of several places that has a value."""
-        return next((value for key in dotted if (value := self.get(key)) is not None), None)
+        for key in dotted:
+            if (value := self.get(key)) is not None:
+                return value
+        return None
 
     def integer(self, *dotted: str) -> int | None:
         value = self.first(*dotted)
         try:
-            return None if value is None or isinstance(value, (bool, Mapping)) else int(value)
+            if value is None or isinstance(value, (bool, Mapping)):
+                return None
+            return int(value)
         except (TypeError, ValueError):
             raise BadConfig(
                 f"{dotted[0]} is {value!r}, which is no whole number; correct it in the config."
@@ -141,7 +156,9 @@ class Settings:
 
     def text(self, *dotted: str) -> str | None:
         value = self.first(*dotted)
-        return None if value is None or isinstance(value, (bool, Mapping)) else str(value)
+        if value is None or isinstance(value, (bool, Mapping)):
+            return None
+        return str(value)
 
     def null(self, dotted: str) -> bool:
         """Whether the key is switched off on purpose: `"None"` in a TOML file, null in JSON,

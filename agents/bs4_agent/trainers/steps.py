@@ -132,7 +132,11 @@ class StepReader:
             self._told({"attempt": attempt, **record}, rank, wall, place)
             for record in records_of(event)
         )
-        return [record for record in found if record is not None]
+        rows = []
+        for record in found:
+            if record is not None:
+                rows.append(record)
+        return rows
 
     def _told(
         self, record: StepRecord, rank: int, wall: float | None, place: Mapping[str, Any]
@@ -160,13 +164,17 @@ class StepReader:
             row = loads(raw)
         except ForeignJsonError:
             return []  # a line that is still being written, or none of the trainer's
-        found = self._trainer.metrics_record(row) if isinstance(row, dict) else None
+        found = None
+        if isinstance(row, dict):
+            found = self._trainer.metrics_record(row)
         if found is None or (since is not None and found["log_t"] < since):
             return []
         record = {"attempt": attempt, **found}
         known = self._known(record)
         known.metrics = {**known.metrics, **record}
-        return [known.merged()] if "time_s" in record else []
+        if "time_s" in record:
+            return [known.merged()]
+        return []
 
     def _date(
         self, source: str, attempt: int, clock: str | None, near: float | None
@@ -193,10 +201,9 @@ def records_of(event: Event) -> list[StepRecord]:
     """`side`, `step` and the numbers of a step's line: one record, or one for each side of which
     the line tells; and one for each validation of that step.
     """
-    points = [
-        {"side": f"{EVAL}{name}", "step": event.step, "val": value}
-        for name, value in _validations(event).items()
-    ]
+    points = []
+    for name, value in _validations(event).items():
+        points.append({"side": f"{EVAL}{name}", "step": event.step, "val": value})
     if event.kind == "eval":
         return points
     values = _values(event.values)
@@ -217,16 +224,22 @@ def _validations(event: Event) -> dict[str, float]:
     if isinstance(told, Mapping):
         return {str(name): float(value) for name, value in told.items()}
     reward, name = event.values.get("reward"), event.values.get("env")
-    return (
-        {str(name): float(reward)}
-        if event.kind == "eval" and name and isinstance(reward, (int, float))
-        else {}
-    )
+    if event.kind == "eval" and name and isinstance(reward, (int, float)):
+        return {str(name): float(reward)}
+    return {}
 
 
 def _values(values: Mapping[str, Any]) -> StepRecord:
-    return {name: values[name] for name in VALUES if name in values}
+    rows = {}
+    for name in VALUES:
+        if name in values:
+            rows[name] = values[name]
+    return rows
 
 
 def _numbers(record: StepRecord) -> StepRecord:
-    return {name: value for name, value in record.items() if name not in ("at", "log_t")}
+    rows = {}
+    for name, value in record.items():
+        if name not in ("at", "log_t"):
+            rows[name] = value
+    return rows

@@ -85,13 +85,15 @@ class Verl:
         version, attempt = verl_settings.version(spec.cwd), self._next_attempt(spec)
         _refuse_resume(spec, version)
         # Of a key that stands in both, the word counts: Hydra refuses the same key twice.
-        words = [
-            word
-            for key, value in given.items()
-            if (word := verl_settings.word(key, value)) and not _said(word, spec.overrides)
-        ]
+        words = []
+        for key, value in given.items():
+            if (word := verl_settings.word(key, value)) and not _said(word, spec.overrides):
+                words.append(word)
         # What the file adds and a word takes away was never there for Hydra.
-        added = {f"~{verl_settings.bare(key)}" for key in given if verl_settings.bare(key) != key}
+        added = set()
+        for key in given:
+            if verl_settings.bare(key) != key:
+                added.add(f"~{verl_settings.bare(key)}")
         words = verl_settings.without(
             [*words, *(word for word in spec.overrides if word.partition("=")[0] not in added)],
             _OWNED,
@@ -139,7 +141,9 @@ class Verl:
                 f"Which verl lies in {spec.cwd} is not known, and its SFT trainer has another "
                 "name since 0.9; launch from a checkout, or start it by hand and adopt it."
             )
-        module = "sft_trainer" if version >= _NEW_SFT else "fsdp_sft_trainer"
+        module = "fsdp_sft_trainer"
+        if version >= _NEW_SFT:
+            module = "sft_trainer"
         ranks = ["--standalone", "--nnodes=1", f"--nproc_per_node={verl_needs.ranks(spec)}"]
         return [*env, "-m", "torch.distributed.run", *ranks, "-m", f"verl.trainer.{module}"]
 
@@ -172,14 +176,18 @@ class Verl:
         )
         if given is not None and "${" not in given:
             return spec.cwd / given
-        return run if (run / TRACKER).exists() or step_directories(run) else run / "checkpoints"
+        if (run / TRACKER).exists() or step_directories(run):
+            return run
+        return run / "checkpoints"
 
     def log_sources(self, spec: LaunchSpec) -> list[LogSource]:
         """The newest attempt's metrics file; the run's output itself is held by the shim, or by
         whoever started it.
         """
         path = self._metrics(spec)
-        return [] if path is None else [LogSource("metrics", path)]
+        if path is None:
+            return []
+        return [LogSource("metrics", path)]
 
     def _metrics(self, spec: LaunchSpec) -> Path | None:
         """The file logger's newest file: numbered by attempt where we started it, where the
@@ -204,7 +212,10 @@ class Verl:
         twice.
         """
         run = self._run_dir(spec)
-        hydra = [int(path.name) for path in (run / "hydra").glob("*") if path.name.isdigit()]
+        hydra = []
+        for path in (run / "hydra").glob("*"):
+            if path.name.isdigit():
+                hydra.append(int(path.name))
         return max([*numbered(run), *hydra], default=0) + 1
 
     def parse_line(self, source: str, raw: bytes) -> LogLine:
@@ -234,14 +245,19 @@ class Verl:
         given = verl_settings.text(known, "trainer.default_local_dir") or verl_settings.text(
             known, "trainer.checkpoints_dir"
         )
-        given = given if given is not None and "${" not in given else None
+        if given is not None and "${" not in given:
+            given = given
+        else:
+            given = None
         # verl's own defaults (ppo_trainer.yaml) where no word says it.
         place = cwd / (given or Path("checkpoints", project or "verl_examples", name or "gsm8k"))
         words = verl_settings.without(start.words, ("hydra.run.dir",))
         if given is None:
             words.append(verl_settings.word("trainer.default_local_dir", str(place)))
         mode = known.get("trainer.resume_mode")
-        step = _step_of(known.get("trainer.resume_from_path")) if mode == "resume_path" else None
+        step = None
+        if mode == "resume_path":
+            step = _step_of(known.get("trainer.resume_from_path"))
         return LaunchSpec(
             run=launcher.run_name(name or place.name),
             trainer=VERL,
@@ -270,11 +286,9 @@ class Verl:
             return (PartRule("model", root, "", (), pointer=pointer),)
         critic = any((directory / "critic").is_dir() for directory in steps.values())
         rules = [PartRule("actor", root, "actor", (), pointer=pointer)]
-        return (
-            (*rules, PartRule("critic", root, "critic", (), pointer=pointer))
-            if critic
-            else tuple(rules)
-        )
+        if critic:
+            return (*rules, PartRule("critic", root, "critic", (), pointer=pointer))
+        return tuple(rules)
 
     def checkpoints(self, spec: LaunchSpec) -> list[Checkpoint]:
         return scan(self.parts(spec))
@@ -286,7 +300,9 @@ class Verl:
         mode = known.get("trainer.resume_mode", "auto")
         if mode == "resume_path":
             return _step_of(known.get("trainer.resume_from_path"))
-        return None if mode == "disable" else -1
+        if mode == "disable":
+            return None
+        return -1
 
     def metrics_path(self, spec: LaunchSpec) -> Path | None:
         # its rows are a log of their own, `metrics`: they tell steps, and what happened when
@@ -349,7 +365,9 @@ def _refuse_resume(spec: LaunchSpec, version: tuple[int, int] | None) -> None:
 
 
 def _listed(given: object) -> list[object]:
-    return list(given) if isinstance(given, (list, tuple)) else [given]
+    if isinstance(given, (list, tuple)):
+        return list(given)
+    return [given]
 
 
 def _resuming(spec: LaunchSpec, where: RunLayout, version: tuple[int, int] | None) -> list[str]:
@@ -365,14 +383,22 @@ def _resuming(spec: LaunchSpec, where: RunLayout, version: tuple[int, int] | Non
 
 
 def _step_of(path: object) -> int | None:
-    match = re.search(r"global_step_(\d{1,12})/?$", path) if isinstance(path, str) else None
-    return int(match.group(1)) if match else None
+    match = None
+    if isinstance(path, str):
+        match = re.search(r"global_step_(\d{1,12})/?$", path)
+    if match:
+        return int(match.group(1))
+    return None
 
 
 def numbered(run: Path) -> dict[int, Path]:
     """`metrics.N.jsonl` by number."""
     found = ((_METRICS.fullmatch(path.name), path) for path in run.glob("metrics.*.jsonl"))
-    return {int(match.group(1)): path for match, path in found if match is not None}
+    rows = {}
+    for match, path in found:
+        if match is not None:
+            rows[int(match.group(1))] = path
+    return rows
 
 
 def wrote_here(directory: Path) -> bool:

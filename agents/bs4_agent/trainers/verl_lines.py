@@ -85,7 +85,9 @@ def parse(source: str, raw: bytes) -> LogLine:
         line, text = dataclasses.replace(inner, rank=line.rank), inner.text
     if text.endswith("]") or "across cluster]" in text:
         text = _REPEATED.sub("", text)
-    return line if text == line.text else dataclasses.replace(line, text=text)
+    if text == line.text:
+        return line
+    return dataclasses.replace(line, text=text)
 
 
 def event(source: str, line: LogLine) -> Event | None:
@@ -126,5 +128,9 @@ def event_words(source: str, passing: Collection[str]) -> list[str]:
     """See Trainer.event_words."""
     if source not in SOURCES:
         return []
-    own = [word for kind, words in _WORDS.items() if kind not in passing for word in words]
+    own = []
+    for kind, words in _WORDS.items():
+        if kind not in passing:
+            for word in words:
+                own.append(word)
     return sorted({*own, *_GRAMMAR.words("trainer", passing)})

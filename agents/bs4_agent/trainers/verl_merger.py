@@ -60,7 +60,9 @@ def find(spec: LaunchSpec) -> Merger | None:
     known = verl_settings.version(spec.cwd)
     # Of an image's own interpreter nothing is known before it is asked: every release of the last
     # year has the module.
-    return Merger((python, "-m", _MODULE), spec.cwd) if known is None or known >= _SINCE else None
+    if known is None or known >= _SINCE:
+        return Merger((python, "-m", _MODULE), spec.cwd)
+    return None
 
 
 def _form(script: Path) -> str | None:
@@ -72,4 +74,6 @@ def _form(script: Path) -> str | None:
         return None
     if "add_subparsers" in text:
         return "merge"
-    return "flags" if "--target_dir" in text else "inside"
+    if "--target_dir" in text:
+        return "flags"
+    return "inside"

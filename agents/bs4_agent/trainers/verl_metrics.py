@@ -74,10 +74,14 @@ def of_line(text: str) -> tuple[int, Metrics] | None:
     pairs = text[head.end() :].split(" - ", _MOST_PAIRS)
     for pair in pairs[:-1] if len(text) >= _CUT else pairs:
         key, colon, word = pair.rpartition(":")
-        value = _value(word.strip()) if colon and key and " " not in key else None
+        value = None
+        if colon and key and " " not in key:
+            value = _value(word.strip())
         if value is not None:
             found[key] = value
-    return (int(head.group(1)), found) if found else None
+    if found:
+        return (int(head.group(1)), found)
+    return None
 
 
 def of_row(raw: bytes | str) -> tuple[int, Metrics] | None:
@@ -86,7 +90,10 @@ def of_row(raw: bytes | str) -> tuple[int, Metrics] | None:
         row = loads(raw)
     except ForeignJsonError:
         return None
-    step, data = (row.get("step"), row.get("data")) if isinstance(row, dict) else (None, None)
+    if isinstance(row, dict):
+        step, data = (row.get("step"), row.get("data"))
+    else:
+        step, data = (None, None)
     step = integer(step)
     if step is None or step < 0 or not isinstance(data, dict):
         return None
@@ -95,7 +102,9 @@ def of_row(raw: bytes | str) -> tuple[int, Metrics] | None:
         told = "nan" if value is None else number(value)
         if told is not None:
             found[key] = told
-    return (step, found) if found else None
+    if found:
+        return (step, found)
+    return None
 
 
 def is_validation(metrics: Metrics) -> bool:
@@ -117,15 +126,20 @@ def record(metrics: Metrics) -> dict[str, Any]:
     }
     if "response_length/mean" in metrics and "prompt_length/mean" in metrics:
         prompt, answer = metrics["prompt_length/mean"], metrics["response_length/mean"]
-        found["seq_len"] = (
-            recorded(prompt + answer)
-            if isinstance(prompt, float) and isinstance(answer, float)
-            else "nan"
-        )
+        if isinstance(prompt, float) and isinstance(answer, float):
+            found["seq_len"] = recorded(prompt + answer)
+        else:
+            found["seq_len"] = "nan"
     if points := validations(metrics):
         found["validation"] = points
-    strange = next((key for key, value in metrics.items() if value == "nan"), None)
-    return found if strange is None else {**found, "not_finite": strange}
+    strange = None
+    for key, value in metrics.items():
+        if value == "nan":
+            strange = key
+            break
+    if strange is None:
+        return found
+    return {**found, "not_finite": strange}
 
 
 def validation(metrics: Metrics) -> dict[str, Any]:
@@ -138,7 +152,10 @@ def validation(metrics: Metrics) -> dict[str, Any]:
     rewards = [key for key in metrics if key.startswith("val-core/") and "/mean@" in key] or list(
         metrics
     )
-    source = rewards[0].split("/", 1)[1].rsplit("/", 2)[0] if "/" in rewards[0] else rewards[0]
+    if "/" in rewards[0]:
+        source = rewards[0].split("/", 1)[1].rsplit("/", 2)[0]
+    else:
+        source = rewards[0]
     return {"reward": metrics[rewards[0]], "env": source, "validation": points}
 
 
@@ -146,14 +163,19 @@ def validations(metrics: Metrics) -> dict[str, float]:
     """Metric -> value: the mean on each data source (val-core), else what stands under `val/` (SFT:
     its loss). The rest of the line is left out.
     """
-    means = [key for key in metrics if key.startswith("val-core/") and "/mean@" in key]
+    means = []
+    for key in metrics:
+        if key.startswith("val-core/") and "/mean@" in key:
+            means.append(key)
     keys = means or [key for key in metrics if key.startswith("val/")]
-    told = {key: metrics[key] for key in keys[:_MOST_VALIDATIONS]}
-    return {
-        key.removeprefix("val-core/"): value
-        for key, value in told.items()
-        if isinstance(value, float)
-    }
+    told = {}
+    for key in keys[:_MOST_VALIDATIONS]:
+        told[key] = metrics[key]
+    rows = {}
+    for key, value in told.items():
+        if isinstance(value, float):
+            rows[key.removeprefix("val-core/")] = value
+    return rows
 
 
 def _picked(
@@ -176,7 +198,9 @@ def _value(word: str) -> float | str | None:
     numpy = _NUMPY.fullmatch(word)
     word = (numpy.group(1) if numpy else word).strip("'")
     if word in ("True", "False"):
-        return 1.0 if word == "True" else 0.0
+        if word == "True":
+            return 1.0
+        return 0.0
     if _NUMBER.fullmatch(word) is None:
         return None
     if word.endswith("nan"):

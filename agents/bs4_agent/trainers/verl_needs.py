@@ -61,12 +61,15 @@ def interpreter(spec: LaunchSpec, *, absolute: bool = False) -> str:
     image's; `absolute`: where that is). An environment that was made in a container points to an
     interpreter that only the container has.
     """
-    places = [Path(spec.env["VIRTUAL_ENV"])] if "VIRTUAL_ENV" in spec.env else []
+    places = []
+    if "VIRTUAL_ENV" in spec.env:
+        places = [Path(spec.env["VIRTUAL_ENV"])]
     found = (place / "bin" / "python3" for place in (*places, spec.cwd / ".venv"))
-    own = next(
-        (str(path) for path in found if path.exists() or (spec.container and path.is_symlink())),
-        None,
-    )
+    own = None
+    for path in found:
+        if path.exists() or (spec.container and path.is_symlink()):
+            own = str(path)
+            break
     if own is not None or not absolute:
         return own or "python3"
     import shutil  # half a megabyte that an agent which only watches never needs
@@ -76,4 +79,6 @@ def interpreter(spec: LaunchSpec, *, absolute: bool = False) -> str:
 
 def _frequency(known: Mapping[str, Any]) -> int | None:
     often = verl_settings.integer(known, "trainer.save_freq")
-    return often if often is not None and often > 0 else None
+    if often is not None and often > 0:
+        return often
+    return None

@@ -73,26 +73,25 @@ def component(cmdline: Sequence[str], comm: str) -> str | None:
     """
     title = cmdline[0] if cmdline and cmdline[0] else comm
     if (actor := _ACTOR.match(title)) is not None:
-        return next(
-            (name for pattern, name in _COMPONENTS if pattern.fullmatch(actor["actor"])), "ray"
-        )
+        for pattern, name in _COMPONENTS:
+            if pattern.fullmatch(actor["actor"]):
+                return name
+        return "ray"
     found = start_words(cmdline)
     if found is not None:
         # torchrun only waits for its ranks; the Ray driver only for its task runner.
-        return (
-            "rank"
-            if found.kind == "sft"
-            and not _is_torchrun(cmdline)
-            and not found.entry.endswith("_ray")
-            else "launcher"
-        )
+        if found.kind == "sft" and not _is_torchrun(cmdline) and not found.entry.endswith("_ray"):
+            return "rank"
+        return "launcher"
     if Path(title).name in _RAY or any(
         "/ray/" in word and Path(word).name in _RAY for word in cmdline[:4]
     ):
         return "ray"
     # vLLM's engine processes have the same titles under every trainer.
     titled = launcher.component(cmdline[:1], comm)
-    return titled if titled in ("engine", "worker", "inference") else None
+    if titled in ("engine", "worker", "inference"):
+        return titled
+    return None
 
 
 class Start(NamedTuple):
@@ -118,7 +117,9 @@ def start_words(cmdline: Sequence[str]) -> Start | None:
     for index, word in enumerate(cmdline[1:], 1):
         rest = list(cmdline[index + 1 :])
         if word in _MODULES:
-            return Start(_MODULES[word], word, rest) if cmdline[index - 1] == "-m" else None
+            if cmdline[index - 1] == "-m":
+                return Start(_MODULES[word], word, rest)
+            return None
         if word.endswith(".py") and cmdline[index - 1] != "-m":
             name = Path(word).name.removesuffix(".py")
             if name in _SCRIPTS:
@@ -144,7 +145,9 @@ def phase(titles: Iterable[str]) -> Phase | Literal[""]:
         if (match := _ACTOR.match(title)) is not None and match["method"]
     )
     # The worker group is called actor_rollout whatever it does: only what stands behind that tells.
-    methods = [method.removeprefix("actor_rollout_").removeprefix("ref_") for method in found]
+    methods = []
+    for method in found:
+        methods.append(method.removeprefix("actor_rollout_").removeprefix("ref_"))
     for part, name in _PHASES:
         if any(part in method for method in methods):
             return name
@@ -152,6 +155,7 @@ def phase(titles: Iterable[str]) -> Phase | Literal[""]:
 
 
 def _is_torchrun(cmdline: Sequence[str]) -> bool:
-    return any(
-        Path(word).name == "torchrun" or word == "torch.distributed.run" for word in cmdline[:4]
-    )
+    for word in cmdline[:4]:
+        if Path(word).name == "torchrun" or word == "torch.distributed.run":
+            return True
+    return False

@@ -44,7 +44,9 @@ def overrides(words: Sequence[str]) -> dict[str, Any]:
     """
     found: dict[str, Any] = {}
     for word in words:
-        match = None if word.startswith("-") else _WORD.fullmatch(word)
+        match = None
+        if not word.startswith("-"):
+            match = _WORD.fullmatch(word)
         if match is None or (match["value"] is None and match["prefix"] != "~"):
             continue
         if match["prefix"] == "~":
@@ -56,7 +58,9 @@ def overrides(words: Sequence[str]) -> dict[str, Any]:
 
 def is_override(word: str) -> bool:
     """Whether Hydra would take this word for an override."""
-    match = None if word.startswith("-") else _WORD.fullmatch(word)
+    match = None
+    if not word.startswith("-"):
+        match = _WORD.fullmatch(word)
     return match is not None and (match["value"] is not None or match["prefix"] == "~")
 
 
@@ -80,14 +84,20 @@ def plain(text: str) -> Any:
     if len(text) >= 2 and text[0] == text[-1] and text[0] in "'\"":
         return text[1:-1].replace(f"\\{text[0]}", text[0])
     if text.startswith("[") and text.endswith("]"):
-        return [plain(item) for item in text[1:-1].split(",") if item.strip()]
+        rows = []
+        for item in text[1:-1].split(","):
+            if item.strip():
+                rows.append(plain(item))
+        return rows
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     if text.lower() in ("null", "none", ""):
         return None
     if _INTEGER.fullmatch(text):
         return int(text)
-    return float(text) if _FLOAT.fullmatch(text) else text
+    if _FLOAT.fullmatch(text):
+        return float(text)
+    return text
 
 
 def word(key: str, value: Any) -> str:
@@ -102,7 +112,9 @@ def _written(value: Any) -> str:
     if value is None:
         return "null"
     if isinstance(value, bool):
-        return "True" if value else "False"
+        if value:
+            return "True"
+        return "False"
     if isinstance(value, (list, tuple)):
         return f"[{','.join(_written(item) for item in value)}]"
     if isinstance(value, Mapping):
@@ -145,10 +157,14 @@ def variables(spec: LaunchSpec) -> dict[str, str]:
             f"[{_ENVIRONMENT}] of {spec.config_path} is a table of names and plain values; "
             "correct it."
         )
-    place = next(
-        (path for name in _CHECKOUTS if _said(path := spec.cwd / name) is not None), spec.cwd
-    )
-    found = {} if place == spec.cwd else {"PYTHONPATH": str(place)}
+    place = spec.cwd
+    for name in _CHECKOUTS:
+        if _said(path := spec.cwd / name) is not None:
+            place = path
+            break
+    found = {}
+    if place != spec.cwd:
+        found = {"PYTHONPATH": str(place)}
     return {**found, **{str(name): str(value) for name, value in table.items()}}
 
 
@@ -157,7 +173,10 @@ def planned(spec: LaunchSpec, *, watching: bool = False) -> int | None:
     None then when only `watching`.
     """
     table = _file(spec, watching=watching).get(_PLAN, {})
-    steps = table.get("steps") if isinstance(table, Mapping) else table
+    if isinstance(table, Mapping):
+        steps = table.get("steps")
+    else:
+        steps = table
     if steps is None or (isinstance(steps, int) and not isinstance(steps, bool) and steps > 0):
         return steps
     if watching:
@@ -185,7 +204,9 @@ def component_of(keys: Iterable[str]) -> str | None:
     """Whose settings these are: `rl` (there is an actor), `sft` (there is a model of its own), None
     where they do not say.
     """
-    known = {key.partition(".")[0] for key in map(bare, keys)}
+    known = set()
+    for key in map(bare, keys):
+        known.add(key.partition(".")[0])
     if known & {
         "actor_rollout_ref",
         "algorithm",
@@ -194,7 +215,9 @@ def component_of(keys: Iterable[str]) -> str | None:
         "custom_reward_function",
     }:
         return "rl"
-    return "sft" if known & {"model", "optim"} else None
+    if known & {"model", "optim"}:
+        return "sft"
+    return None
 
 
 def loggers(known: Mapping[str, Any], version: tuple[int, int] | None) -> list[Any]:
@@ -203,13 +226,12 @@ def loggers(known: Mapping[str, Any], version: tuple[int, int] | None) -> list[A
     nothing may be added to it.
     """
     given = known.get("trainer.logger")
-    asked = (
-        given
-        if isinstance(given, (list, tuple))
-        else [given]
-        if given is not None
-        else ["console", "wandb"]
-    )
+    if isinstance(given, (list, tuple)):
+        asked = given
+    elif given is not None:
+        asked = [given]
+    else:
+        asked = ["console", "wandb"]
     if "file" in asked or version is None or version < _FILE_LOGGER:
         return list(asked)
     return [*(asked if given is not None else ["console"]), "file"]
@@ -218,7 +240,10 @@ def loggers(known: Mapping[str, Any], version: tuple[int, int] | None) -> list[A
 def model(known: Mapping[str, Any]) -> str:
     """Name or path of the model, "" where none is set."""
     keys = ("actor_rollout_ref.model.path", "model.partial_pretrain", "model.path")
-    return next((value for key in keys if (value := text(known, key)) is not None), "")
+    for key in keys:
+        if (value := text(known, key)) is not None:
+            return value
+    return ""
 
 
 def adapter(known: Mapping[str, Any]) -> bool:
@@ -239,11 +264,16 @@ def flat(spec: LaunchSpec, words: Sequence[str] = ()) -> dict[str, Any]:
     """Every setting that is known of this run: the file's, then the spec's own words, then `words`
     (what was really started).
     """
-    found = {bare(name): value for name, value in of_file(spec, watching=True).items()}
+    found = {}
+    for name, value in of_file(spec, watching=True).items():
+        found[bare(name)] = value
     if (steps := planned(spec, watching=True)) is not None:
         found[PLANNED] = steps
     for said in (spec.overrides, words):
-        gone = {key for word in said if (key := _taken_away(word)) is not None}
+        gone = set()
+        for word in said:
+            if (key := _taken_away(word)) is not None:
+                gone.add(key)
         found = {
             **{key: value for key, value in found.items() if key not in gone},
             **overrides(said),
@@ -253,7 +283,9 @@ def flat(spec: LaunchSpec, words: Sequence[str] = ()) -> dict[str, Any]:
 
 def _taken_away(word: str) -> str | None:
     match = _WORD.fullmatch(word)
-    return match["key"] if match is not None and match["prefix"] == "~" else None
+    if match is not None and match["prefix"] == "~":
+        return match["key"]
+    return None
 
 
 def recorded(run: Path) -> list[str]:
@@ -270,31 +302,36 @@ def recorded(run: Path) -> list[str]:
             lines = (place / ".hydra" / "overrides.yaml").read_text(errors="replace").splitlines()
         except OSError:
             continue
-        words = [line[2:].strip() for line in lines if line.startswith("- ")]
+        words = []
+        for line in lines:
+            if line.startswith("- "):
+                words.append(line[2:].strip())
         # YAML quotes a word where it has to: 'a: b' with '' for one quote, "..." with escapes as
         # JSON has them.
-        return [
-            w[1:-1].replace("''", "'") if w[:1] == w[-1:] == "'" and len(w) > 1 else w.strip('"')
-            for w in words
-        ]
+        rows = []
+        for w in words:
+            rows.append(
+                w[1:-1].replace("''", "'")
+                if w[:1] == w[-1:] == "'" and len(w) > 1
+                else w.strip('"')
+            )
+        return rows
     return []
 
 
 def integer(found: Mapping[str, Any], *keys: str) -> int | None:
     """The first of these that is a whole number."""
-    return next(
-        (
-            value
-            for key in keys
-            if isinstance(value := found.get(key), int) and not isinstance(value, bool)
-        ),
-        None,
-    )
+    for key in keys:
+        if isinstance(value := found.get(key), int) and not isinstance(value, bool):
+            return value
+    return None
 
 
 def text(found: Mapping[str, Any], key: str) -> str | None:
     value = found.get(key)
-    return value if isinstance(value, str) and value else None
+    if isinstance(value, str) and value:
+        return value
+    return None
 
 
 def version(cwd: Path) -> tuple[int, int] | None:
@@ -322,7 +359,9 @@ def _said(checkout: Path) -> tuple[int, int] | None:
 
 def _numbers(said: str) -> tuple[int, int] | None:
     match = re.match(r"\s*(\d{1,4})\.(\d{1,4})", said)
-    return (int(match.group(1)), int(match.group(2))) if match else None
+    if match:
+        return (int(match.group(1)), int(match.group(2)))
+    return None
 
 
 def _flat(table: Mapping[str, Any], prefix: str) -> dict[str, Any]:
@@ -331,5 +370,8 @@ def _flat(table: Mapping[str, Any], prefix: str) -> dict[str, Any]:
         if isinstance(value, Mapping):
             found.update(_flat(value, f"{prefix}{key}."))
         else:
-            found[f"{prefix}{key}"] = None if value == "None" else value
+            if value == "None":
+                found[f"{prefix}{key}"] = None
+            else:
+                found[f"{prefix}{key}"] = value
     return found

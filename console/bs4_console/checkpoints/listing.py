@@ -55,7 +55,10 @@ def of_directory(path: Path, trainer: str | None = None) -> list[dict[str, Any]]
         if found
         else [(child, _generation(child)) for child in sorted(root.iterdir()) if child.is_dir()]
     )
-    reports = [_read(directory, generation) for directory, generation in runs if generation]
+    reports = []
+    for directory, generation in runs:
+        if generation:
+            reports.append(_read(directory, generation))
     if not reports:
         raise UsageError(f"{path} does not look like a run's directory.", _NEXT)
     return reports
@@ -70,14 +73,18 @@ def _generation(directory: Path) -> str | None:
         return "prime-rl"
     if steps and ((directory / "weights").is_dir() or (directory / "torchrun").is_dir()):
         return "prime-rl-2026-01"
-    return "prime-rl" if steps else None
+    if steps:
+        return "prime-rl"
+    return None
 
 
 def _read(directory: Path, generation: str) -> dict[str, Any]:
     trainer, spec = registry.get(generation), spec_of(directory, generation)
     found = report(trainer, spec)
     newest = max((one["t"] or 0.0 for one in found["checkpoints"]), default=0.0)
-    return report(trainer, spec, live=True) if time.time() - newest < _LIVE_S else found
+    if time.time() - newest < _LIVE_S:
+        return report(trainer, spec, live=True)
+    return found
 
 
 def line(found: Mapping[str, Any]) -> str:
@@ -101,12 +108,14 @@ def outlook(found: Mapping[str, Any]) -> str:
     """When the disk is full, or that it will not be; "" where that cannot be told."""
     seen = found["forecast"]
     if seen["lasts"]:
-        return (
-            "every save that is to come fits" if seen["to_come"] is not None else "the disk lasts"
-        )
+        if seen["to_come"] is not None:
+            return "every save that is to come fits"
+        return "the disk lasts"
     if seen["full_t"] is not None:
         return f"full in {words(max(0.0, seen['full_t'] - time.time()))} (step {seen['full_step']})"
-    return f"room for {seen['room']} more" if seen["room"] is not None and found["live"] else ""
+    if seen["room"] is not None and found["live"]:
+        return f"room for {seen['room']} more"
+    return ""
 
 
 def standing(state: PodState, run: str) -> str:
@@ -121,22 +130,22 @@ def standing(state: PodState, run: str) -> str:
     text = f"keep-last {order.last}" + (
         f", milestones every {order.milestones}" if order.milestones else ""
     )
-    text += ", of what is in the store" if order.synced else ""
+    if order.synced:
+        text += ", of what is in the store"
+    else:
+        text += ""
     if said is not None and said["event"] != "relieved":
         return f"{text}; {said['event']}: {said['detail']}"
-    done = [
-        action
-        for action in state.ledger.actions.values()
-        if action.kind == "rotate" and action.run == run and action.ended
-    ]
+    done = []
+    for action in state.ledger.actions.values():
+        if action.kind == "rotate" and action.run == run and action.ended:
+            done.append(action)
     if not done:
         return f"{text}; nothing freed yet"
     last = done[-1]
-    return (
-        f"{text}; {last.detail}"
-        if last.state == "done"
-        else f"{text}; the last rotation failed: {last.detail}"
-    )
+    if last.state == "done":
+        return f"{text}; {last.detail}"
+    return f"{text}; the last rotation failed: {last.detail}"
 
 
 def order_text(order: Mapping[str, Any]) -> str:
@@ -144,7 +153,10 @@ def order_text(order: Mapping[str, Any]) -> str:
     text = f"the {order['last']} newest complete checkpoints stay"
     if order["at_least"] < order["last"]:
         text += f", {order['at_least']} of them while the disk cannot take the next"
-    text += f", and every {order['milestones']}th step" if order["milestones"] else ""
+    if order["milestones"]:
+        text += f", and every {order['milestones']}th step"
+    else:
+        text += ""
     return text + (", and what is not yet verified in the store" if order.get("synced") else "")
 
 
@@ -152,15 +164,23 @@ def foresight(found: Mapping[str, Any], last: int, milestones: int) -> str:
     """What an order would free at once, as a sentence; the pod decides anew, and leaves alone what
     is held, read or in doubt.
     """
-    whole = [one["step"] for one in found["checkpoints"] if one["complete"]]
+    whole = []
+    for one in found["checkpoints"]:
+        if one["complete"]:
+            whole.append(one["step"])
     own = ""
     if milestones and found["trainer_keeps"]:
         own = (
             f" The trainer's own keep_last ({found['trainer_keeps']}) deletes its part of "
             "milestones too; start without it next time."
         )
-    oldest = whole[-last] if 2 <= last <= len(whole) else None
-    old = [one for one in found["checkpoints"] if oldest is not None and one["step"] < oldest]
+    oldest = None
+    if 2 <= last <= len(whole):
+        oldest = whole[-last]
+    old = []
+    for one in found["checkpoints"]:
+        if oldest is not None and one["step"] < oldest:
+            old.append(one)
     old = [
         one for one in old if not (milestones and one["complete"] and one["step"] % milestones == 0)
     ]
@@ -176,16 +196,26 @@ def foresight(found: Mapping[str, Any], last: int, milestones: int) -> str:
 
 
 def size(count: float | None) -> str:
-    return "?" if count is None else bytes_text(count)
+    if count is None:
+        return "?"
+    return bytes_text(count)
 
 
 def age(seconds: float | None) -> str:
-    return "-" if seconds is None else f"{seconds:.0f}s" if seconds < 60 else words(seconds)
+    if seconds is None:
+        return "-"
+    if seconds < 60:
+        return f"{seconds:.0f}s"
+    return words(seconds)
 
 
 def _old(one: Mapping[str, Any]) -> str:
-    return "" if one["age_s"] is None else f", {age(one['age_s'])} old"
+    if one["age_s"] is None:
+        return ""
+    return f", {age(one['age_s'])} old"
 
 
 def _s(many: list[Any]) -> str:
-    return "" if len(many) == 1 else "s"
+    if len(many) == 1:
+        return ""
+    return "s"

@@ -51,14 +51,10 @@ async def begin(live: PodSession, view: PlanView) -> str:
 
 def under_way(state: PodState, run: str) -> ActionView | None:
     """A merge of the run that has not ended: it is watched, and not begun a second time."""
-    return next(
-        (
-            a
-            for a in state.ledger.actions.values()
-            if a.kind == NAME and a.run == run and not a.ended
-        ),
-        None,
-    )
+    for a in state.ledger.actions.values():
+        if a.kind == NAME and a.run == run and not a.ended:
+            return a
+    return None
 
 
 def words(view: PlanView) -> list[str]:
@@ -85,11 +81,15 @@ def told(action: ActionView) -> str:
         action.body.get("plan", {}).get("target", ""),
     )
     if action.ended:
-        return (
-            action.detail
-            if action.state == "done"
-            else f"step {step} was not merged: {action.detail}"
-        )
-    running = next((s for s in reversed(action.steps) if s.state == "running"), None)
-    said = running.detail if running is not None and running.detail else "under way"
+        if action.state == "done":
+            return action.detail
+        return f"step {step} was not merged: {action.detail}"
+    running = None
+    for s in reversed(action.steps):
+        if s.state == "running":
+            running = s
+            break
+    said = "under way"
+    if running is not None and running.detail:
+        said = running.detail
     return f"step {step} into {target}: {said}"

@@ -62,13 +62,12 @@ class StoreFailed(ConsoleError):
 
     def __init__(self, error: AgentError) -> None:
         super().__init__(error.message)
-        self.exit_code = (
-            UNREACHABLE
-            if isinstance(error, StoreError) and error.passing
-            else USAGE
-            if isinstance(error, BadRequest)
-            else FINDING
-        )
+        if isinstance(error, StoreError) and error.passing:
+            self.exit_code = UNREACHABLE
+        elif isinstance(error, BadRequest):
+            self.exit_code = USAGE
+        else:
+            self.exit_code = FINDING
 
 
 @dataclass(frozen=True)
@@ -83,10 +82,9 @@ class Prunable:
 
     @property
     def hash(self) -> str:
-        shown = [
-            [one.step, one.manifest.sha256 if one.manifest else "", one.missing]
-            for one in self.decision.remove
-        ]
+        shown = []
+        for one in self.decision.remove:
+            shown.append([one.step, one.manifest.sha256 if one.manifest else "", one.missing])
         whole = {
             "place": str(self.place),
             "run": self.run,

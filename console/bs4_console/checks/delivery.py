@@ -115,7 +115,9 @@ def ping(channel: Channel, level: int, summary: str) -> None:
     """Healthchecks' protocol: a POST to the check's own address says "the watcher lives"; `/fail`
     below it says that something is wrong.
     """
-    suffix = "/fail" if channel.fail and level == CRITICAL else ""
+    suffix = ""
+    if channel.fail and level == CRITICAL:
+        suffix = "/fail"
     _post(
         channel,
         f"{WORDS[level]} - {summary[:TEXT_CHARS]}".encode(),
@@ -150,11 +152,10 @@ def _post(channel: Channel, body: bytes, headers: dict[str, str], suffix: str = 
         raise _not_sent(channel, f"it answered with HTTP {error.code}") from None
     except urllib.error.URLError as error:
         reason = error.reason
-        detail = (
-            reason.strerror
-            if isinstance(reason, OSError) and reason.strerror
-            else type(reason).__name__
-        )
+        if isinstance(reason, OSError) and reason.strerror:
+            detail = reason.strerror
+        else:
+            detail = type(reason).__name__
         raise _not_sent(channel, f"it cannot be reached ({detail})") from None
     except TimeoutError:
         raise _not_sent(channel, f"it did not answer within {TIMEOUT_S:.0f} s") from None
@@ -173,7 +174,9 @@ def _not_sent(channel: Channel, why: str) -> NotSent:
 def _header(text: str) -> str:
     """Headers are ASCII; for others ntfy reads RFC 2047."""
     plain = " ".join(text.split())
-    return plain if plain.isascii() else f"=?UTF-8?B?{b64encode(plain.encode()).decode()}?="
+    if plain.isascii():
+        return plain
+    return f"=?UTF-8?B?{b64encode(plain.encode()).decode()}?="
 
 
 def _apprise() -> Any:

@@ -93,7 +93,9 @@ class _Subject:
         if self.given is None or self.run is None or not file:
             return file
         path = self.run / file
-        return str(path.relative_to(self.given)) if path.is_relative_to(self.given) else file
+        if path.is_relative_to(self.given):
+            return str(path.relative_to(self.given))
+        return file
 
 
 def _subjects(path: Path, source: str | None, trainer: str | None) -> list[_Subject]:
@@ -190,11 +192,10 @@ def _directory(path: Path, source: str | None, trainer: str | None) -> list[_Sub
 
 def _run_directory(given: Path, run: Path, generation: str) -> _Subject:
     """With the logs that lie beside the run's own: the launcher's output, a saved dmesg."""
-    own = {
-        log.path.resolve()
-        for logs in offline.directory_logs(run, generation).values()
-        for log in logs
-    }
+    own = set()
+    for logs in offline.directory_logs(run, generation).values():
+        for log in logs:
+            own.add(log.path.resolve())
     extra = [log for log in _named(run, by_its_words=generation == "verl") if log.path not in own]
 
     def read(engine: Engine, thorough: bool) -> RunFacts:
@@ -227,11 +228,10 @@ def _run_directories(root: Path, path: Path, trainer: str | None) -> list[tuple[
     if (generation := trainer or offline.guess_trainer(root)) is not None and _looks_like_run(root):
         return [(root, generation)]
     try:
-        below = [
-            (child, trainer or offline.guess_trainer(child))
-            for child in sorted(root.iterdir())
-            if child.is_dir()
-        ]
+        below = []
+        for child in sorted(root.iterdir()):
+            if child.is_dir():
+                below.append((child, trainer or offline.guess_trainer(child)))
     except OSError as error:
         raise UsageError(
             f"{path} cannot be read: {error.strerror}.", "Give a directory that you can read."
@@ -296,10 +296,11 @@ def _needed(source: str, what: str) -> str:
 def _reported(incident: IncidentView) -> dict[str, Any]:
     """What the pod's own agent found, which saw the processes and GPUs as well as the logs."""
     keys = ("source", "file", "offset", "line", "text")
-    evidence = [
-        {key: item.get(key, 0 if key in ("offset", "line") else "") for key in keys}
-        for item in incident.evidence
-    ]
+    evidence = []
+    for item in incident.evidence:
+        evidence.append(
+            {key: item.get(key, 0 if key in ("offset", "line") else "") for key in keys}
+        )
     return {
         "id": incident.failure,
         "title": incident.title,
@@ -317,9 +318,9 @@ def _reported(incident: IncidentView) -> dict[str, Any]:
 
 def _finding(transition: Transition, subject: _Subject) -> dict[str, Any]:
     fields = transition_fields(transition, ())
-    evidence = [
-        {k: e[k] for k in ("source", "file", "offset", "line", "text")} for e in fields["evidence"]
-    ]
+    evidence = []
+    for e in fields["evidence"]:
+        evidence.append({k: e[k] for k in ("source", "file", "offset", "line", "text")})
     for item in evidence:
         item["file"] = subject.name(item["file"])
     return {

@@ -78,7 +78,10 @@ def prom(verdicts: Sequence[Verdict]) -> str:
     # All lines of one metric stand together, below its own HELP and TYPE: a parser refuses anything
     # else.
     for name, meaning in _HELP.items():
-        mine = [sample for sample in samples if sample.name == name]
+        mine = []
+        for sample in samples:
+            if sample.name == name:
+                mine.append(sample)
         if mine:
             lines += [
                 f"# HELP {name} {meaning}",
@@ -106,7 +109,9 @@ def github(verdicts: Sequence[Verdict]) -> str:
     for verdict in verdicts:
         wrong = [f for f in verdict.found if f.level != OK]
         for found in wrong:
-            command = "warning" if found.level == WARNING else "error"
+            command = "error"
+            if found.level == WARNING:
+                command = "warning"
             lines.append(
                 _annotation(
                     command,

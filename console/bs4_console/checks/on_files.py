@@ -20,10 +20,15 @@ def judge_files(path: Path, source: str | None = None, trainer: str | None = Non
         return unreachable(str(path), str(error))
     # A cascade follows from its root; it is listed, and only a root (or what stands alone) decides.
     deciding = [f for f in report["findings"] if f["role"] != "cascade"] or report["findings"]
-    found = [
-        Found(level_of(f["severity"]), f["id"], f"{f['id']}: {f['summary']}{_place(f['evidence'])}")
-        for f in deciding
-    ]
+    found = []
+    for f in deciding:
+        found.append(
+            Found(
+                level_of(f["severity"]),
+                f["id"],
+                f"{f['id']}: {f['summary']}{_place(f['evidence'])}",
+            )
+        )
     incidents = [
         {
             "id": "",
@@ -48,4 +53,6 @@ def _place(evidence: Sequence[dict[str, object]]) -> str:
     if not evidence or not evidence[0]["file"]:
         return ""
     first = evidence[0]
-    return f" ({first['file']}:{first['line']})" if first["line"] else f" ({first['file']})"
+    if first["line"]:
+        return f" ({first['file']}:{first['line']})"
+    return f" ({first['file']})"

@@ -64,7 +64,11 @@ def watched(pod: PodState) -> list[RunState]:
     """The runs of which W&B may know more: those that said where it shows them, and that go on or
     ended lately.
     """
-    return [run for run in pod.runs.values() if run.view.tracked and _matters(run)]
+    result = []
+    for run in pod.runs.values():
+        if run.view.tracked and _matters(run):
+            result.append(run)
+    return result
 
 
 def _matters(run: RunState) -> bool:
@@ -78,7 +82,9 @@ async def look(pod: PodState, api: WandbApi) -> Outside:
     """Ask W&B about each of the pod's runs, at once."""
     from bs4_console.checks.wandb import WandbWitness
 
-    witnesses = {run.name: WandbWitness(api, run.name, run.view.tracked) for run in watched(pod)}
+    witnesses = {}
+    for run in watched(pod):
+        witnesses[run.name] = WandbWitness(api, run.name, run.view.tracked)
     sights = dict(
         zip(
             witnesses,
@@ -86,8 +92,13 @@ async def look(pod: PodState, api: WandbApi) -> Outside:
             strict=True,
         )
     )
-    rows = [row for one in witnesses.values() for row in one.rows]
-    incidents = _incidents(pod, rows) if rows and pod.link.up else []
+    rows = []
+    for one in witnesses.values():
+        for row in one.rows:
+            rows.append(row)
+    incidents = []
+    if rows and pod.link.up:
+        incidents = _incidents(pod, rows)
     return Outside(
         sights,
         incidents,
@@ -163,11 +174,11 @@ def _playbooks() -> list[Any]:
     from bs4_agent.playbooks.compiled import Library
     from bs4_console.failures.playbooks import compile_all
 
-    return [
-        playbook
-        for playbook in Library(compile_all())
-        if playbook.family == "wandb" and playbook.where == "console"
-    ]
+    result = []
+    for playbook in Library(compile_all()):
+        if playbook.family == "wandb" and playbook.where == "console":
+            result.append(playbook)
+    return result
 
 
 def _facts(pod: PodState, rows: Sequence[Mapping[str, Any]]) -> Facts:
@@ -188,8 +199,13 @@ def _facts(pod: PodState, rows: Sequence[Mapping[str, Any]]) -> Facts:
         )
         attempt = view.attempt
         side = Side(run.step, None, len(run.trainer_steps))
-        number, started = (0, 0.0) if attempt is None else (attempt.number, attempt.started_t)
-        state: SeenState = "running" if run.alive else "ended"
+        if attempt is None:
+            number, started = (0, 0.0)
+        else:
+            number, started = (attempt.number, attempt.started_t)
+        state: SeenState = "ended"
+        if run.alive:
+            state = "running"
         layout = RunLayout(
             output_dir=out,
             run_dir=out,

@@ -99,7 +99,9 @@ def channels(
 
 def _line_of(error: Exception) -> str:
     _, _, place = str(error).rpartition("(at ")
-    return f" at {place.rstrip(')')}" if place.startswith("line ") else ""
+    if place.startswith("line "):
+        return f" at {place.rstrip(')')}"
+    return ""
 
 
 def _channel(

@@ -29,8 +29,13 @@ class Notice:
     @property
     def title(self) -> str:
         """`CRITICAL: pod-a`, `RECOVERED: pod-a`."""
-        word = "RECOVERED" if self.level == OK and self.was != OK else WORDS[self.level]
-        return f"{word}: {self.pod}" if self.pod else word
+        if self.level == OK and self.was != OK:
+            word = "RECOVERED"
+        else:
+            word = WORDS[self.level]
+        if self.pod:
+            return f"{word}: {self.pod}"
+        return word
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -64,23 +69,25 @@ class Transitions:
     @property
     def level(self) -> int:
         """The worst of what was told."""
-        return (
-            aggregate(
+        if self._pods:
+            return aggregate(
                 [
                     Verdict(pod=pod, level=told.level, sentences=[])
                     for pod, told in self._pods.items()
                 ]
             )
-            if self._pods
-            else UNKNOWN
-        )
+        return UNKNOWN
 
     def observe(self, verdicts: Sequence[Verdict]) -> list[Notice]:
         """The verdicts of one cycle; what is to be told now. A pod that is no longer among them is
         forgotten.
         """
         self._pods = {v.pod: self._pods.get(v.pod, _Told()) for v in verdicts}
-        return [notice for v in verdicts if (notice := self._one(self._pods[v.pod], v)) is not None]
+        found = []
+        for v in verdicts:
+            if (notice := self._one(self._pods[v.pod], v)) is not None:
+                found.append(notice)
+        return found
 
     def _one(self, told: _Told, now: Verdict) -> Notice | None:
         before, told.last = told.last, now
@@ -101,18 +108,22 @@ class Transitions:
 def _agreed(told: int, before: int | None, now: int) -> int:
     """The level to be told: OK at once; worse or better only as far as two samples in a row go."""
     if now == OK or before is None:
-        return OK if now == OK else told
+        if now == OK:
+            return OK
+        return told
     milder = before if worse(now, before) else now
     if worse(milder, told):
         return milder
     graver = now if worse(now, before) else before
-    return graver if worse(told, graver) else told
+    if worse(told, graver):
+        return graver
+    return told
 
 
 def _failures(verdict: Verdict) -> set[str]:
     """Critical incidents by what tells them apart; a directory's have no id, so their names."""
-    return {
-        f"{i['run']}/{i['failure']}/{i['id']}"
-        for i in verdict.incidents
-        if i["severity"] == "critical"
-    }
+    found = set()
+    for i in verdict.incidents:
+        if i["severity"] == "critical":
+            found.add(f"{i['run']}/{i['failure']}/{i['id']}")
+    return found

@@ -84,11 +84,9 @@ class Verdict:
 def _label(text: str) -> str:
     """A perfdata label: quoted where it is not one plain word."""
     plain = text.replace("'", "").replace("=", "")
-    return (
-        plain
-        if plain.replace("_", "").replace(".", "").replace("-", "").isalnum()
-        else f"'{plain}'"
-    )
+    if plain.replace("_", "").replace(".", "").replace("-", "").isalnum():
+        return plain
+    return f"'{plain}'"
 
 
 def worse(level: int, than: int) -> bool:
@@ -112,7 +110,10 @@ def unreachable(
     changes nothing of the verdict.
     """
     seen = outside or Outside()
-    told = [text for run, sight in seen.sights.items() if (text := without_the_pod(run, sight))]
+    told = []
+    for run, sight in seen.sights.items():
+        if text := without_the_pod(run, sight):
+            told.append(text)
     found = [Found(UNKNOWN, "link", sentence), *(Found(OK, "W&B", text) for text in told)]
     return Verdict(
         pod=pod,
@@ -173,7 +174,10 @@ def _wandb(pod: PodState, seen: Outside) -> list[Found]:
     """One entry a run that W&B was asked about."""
     found = []
     for name, sight in seen.sights.items():
-        wrong = [text for text in (beside_the_pod(pod.runs[name], sight),) if text]
+        wrong = []
+        for text in (beside_the_pod(pod.runs[name], sight),):
+            if text:
+                wrong.append(text)
         wrong += [
             f"{i['summary']} Trust the pod."
             for i in seen.incidents
@@ -208,33 +212,39 @@ def level_of(severity: str) -> int:
 
 
 def _incidents(pod: PodState) -> list[Found]:
-    return [
-        Found(level_of(i.severity), f"{i.run or 'pod'}: {i.failure}", f"{i.failure}: {i.summary}")
-        for i in pod.ledger.open_incidents()
-    ]
+    rows = []
+    for i in pod.ledger.open_incidents():
+        rows.append(
+            Found(
+                level_of(i.severity), f"{i.run or 'pod'}: {i.failure}", f"{i.failure}: {i.summary}"
+            )
+        )
+    return rows
 
 
 def _coverage(pod: PodState) -> list[str]:
     """Everything that telemetry says it cannot see."""
     seen = pod.latest.get("coverage", {})
-    return [
-        f"{what.replace('_', ' ')}: {word}"
-        for what, word in seen.items()
-        if word not in ("visible", "by-pid")
-    ]
+    rows = []
+    for what, word in seen.items():
+        if word not in ("visible", "by-pid"):
+            rows.append(f"{what.replace('_', ' ')}: {word}")
+    return rows
 
 
 def _run(run: RunState, explained: bool) -> list[Found]:
     word, step, goal = run.word, run.step, run.view.max_steps
-    progress = (
-        f"step {step}" + (f" of {goal}" if goal else "") if step is not None else "no step yet"
-    )
+    progress = "no step yet"
+    if step is not None:
+        progress = f"step {step}" + (f" of {goal}" if goal else "")
     subject = f"run {run.name}"
     if word == "failed":
         attempt = run.view.attempt
         detail = attempt.detail if attempt else ""
         text = f"{run.name} ended badly at {progress}" + (f": {detail}" if detail else "")
-        return [] if explained else [Found(CRITICAL, subject, text)]
+        if explained:
+            return []
+        return [Found(CRITICAL, subject, text)]
     return [Found(OK, subject, f"{run.name} {word}, {progress}")]
 
 
@@ -247,11 +257,10 @@ def _gpus(pod: PodState) -> list[Found]:
             Found(WARNING, "GPUs", f"GPU telemetry is {gpus['state']}: {gpus.get('detail', '')}")
         ]
     devices = gpus.get("devices", [])
-    bad = [
-        Found(CRITICAL, f"GPU {d['index']}", f"GPU {d['index']}: {d['error']}")
-        for d in devices
-        if d.get("error")
-    ]
+    bad = []
+    for d in devices:
+        if d.get("error"):
+            bad.append(Found(CRITICAL, f"GPU {d['index']}", f"GPU {d['index']}: {d['error']}"))
     return bad or ([Found(OK, "GPUs", f"{len(devices)} GPUs answer")] if devices else [])
 
 
@@ -259,7 +268,9 @@ def _disks(pod: PodState) -> list[Found]:
     found = []
     disks = pod.latest.get("host", {}).get("disks", [])
     for disk in disks:
-        used = 100.0 * disk["used"] / disk["total"] if disk["total"] else 0.0
+        used = 0.0
+        if disk["total"]:
+            used = 100.0 * disk["used"] / disk["total"]
         if used >= DISK_WARNING:
             level = CRITICAL if used >= DISK_CRITICAL else WARNING
             found.append(

@@ -100,7 +100,9 @@ def account(environment: Mapping[str, str] | None = None) -> Account | None:
         raise WandbError(
             f"{path} cannot be read ({type(error).__name__}).", "Write it again with `wandb login`."
         ) from None
-    return Account(base, entry[2]) if entry is not None and entry[2] else None
+    if entry is not None and entry[2]:
+        return Account(base, entry[2])
+    return None
 
 
 class WandbApi:
@@ -131,15 +133,18 @@ class WandbApi:
         if not entity:
             if self._entity is None:
                 viewer = (await self._ask(_VIEWER, {})).get("viewer")
-                self._entity = str(viewer.get("entity") or "") if isinstance(viewer, dict) else ""
+                if isinstance(viewer, dict):
+                    self._entity = str(viewer.get("entity") or "")
+                else:
+                    self._entity = ""
             entity = self._entity
         data = await self._ask(_RUN, {"project": project, "entity": entity, "run": run})
-        found = (
-            (data.get("project") or {}).get("run")
-            if isinstance(data.get("project"), (dict, type(None)))
-            else None
-        )
-        return _read(found) if isinstance(found, dict) else None
+        found = None
+        if isinstance(data.get("project"), (dict, type(None))):
+            found = (data.get("project") or {}).get("run")
+        if isinstance(found, dict):
+            return _read(found)
+        return None
 
     async def _ask(self, query: str, variables: Mapping[str, str]) -> dict[str, Any]:
         try:
@@ -210,16 +215,23 @@ def _read(found: Mapping[str, Any]) -> WandbRun:
 
 def _summary(text: object) -> dict[str, Any]:
     try:
-        found = json.loads(text) if isinstance(text, str) else text
+        if isinstance(text, str):
+            found = json.loads(text)
+        else:
+            found = text
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    if isinstance(found, dict):
+        return found
+    return {}
 
 
 def _time(text: object) -> float | None:
     """W&B's stamps are UTC, with and without a zone."""
     try:
-        moment = datetime.fromisoformat(text) if isinstance(text, str) else None
+        moment = None
+        if isinstance(text, str):
+            moment = datetime.fromisoformat(text)
     except ValueError:
         return None
     if moment is None:
@@ -240,11 +252,10 @@ class WandbWitness:
         """Of the last look, as `ConsoleFacts.wandb` has them."""
 
     async def look(self) -> Sight:
-        asked = [
-            self._side(entry)
-            for entry in self._tracked
-            if _same_server(str(entry.get("server") or ""), self._api.base)
-        ]
+        asked = []
+        for entry in self._tracked:
+            if _same_server(str(entry.get("server") or ""), self._api.base):
+                asked.append(self._side(entry))
         if not asked:
             servers = (
                 ", ".join(sorted({str(entry.get("server")) for entry in self._tracked}))
@@ -293,23 +304,20 @@ class WandbWitness:
         )
         step = max((one.step for one in found if one.step is not None), default=None)
         words = sorted({one.state for one in found})
-        state = (
-            "running"
-            if "running" in words
-            else "stopped"
-            if all(word in _ENDED for word in words)
-            else "unknown"
-        )
+        if "running" in words:
+            state = "running"
+        elif all(word in _ENDED for word in words):
+            state = "stopped"
+        else:
+            state = "unknown"
         detail = (
             f"W&B has it as {' and '.join(words)}"
             + (f", newest step {step}" if step is not None else "")
             + "."
         )
-        coverage = (
-            ""
-            if state != "unknown"
-            else "W&B: its heartbeats ended, and W&B cannot tell whether the run did"
-        )
+        coverage = "W&B: its heartbeats ended, and W&B cannot tell whether the run did"
+        if state != "unknown":
+            coverage = ""
         if seen_t is None and state == "running":
             state, coverage = "unknown", "W&B: no heartbeat yet"
         raw = "/".join(words)

@@ -98,10 +98,9 @@ async def watch(
 
 def summary(verdicts: Sequence[Verdict]) -> str:
     """`2 OK, 1 CRITICAL: pod-c`, for a sign of life."""
-    by_level = {
-        level: [v.pod for v in verdicts if v.level == level]
-        for level in sorted({v.level for v in verdicts})
-    }
+    by_level = {}
+    for level in sorted({v.level for v in verdicts}):
+        by_level[level] = [v.pod for v in verdicts if v.level == level]
     return ", ".join(
         f"{len(pods)} {WORDS[level]}" + (f": {' '.join(pods)}" if level else "")
         for level, pods in by_level.items()

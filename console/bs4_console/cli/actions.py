@@ -91,7 +91,9 @@ def exit_code(action: ActionView) -> int:
     """0 done, 4 refused or changed, 1 tried and not achieved."""
     if action.state == "done":
         return 0
-    return REFUSED if action.state in ("plan-changed", "busy", "refused") else FINDING
+    if action.state in ("plan-changed", "busy", "refused"):
+        return REFUSED
+    return FINDING
 
 
 async def act(live: PodSession, kind: str, *, as_json: bool, **body: Any) -> ActionView:

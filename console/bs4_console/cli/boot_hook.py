@@ -47,7 +47,10 @@ async def run(options: argparse.Namespace) -> int:
         raise UsageError("--mode is of one run.", "Say which with --run.")
     changes = options.install or options.remove
     options.pod = options.name
-    pod = to_act_on(options) if changes or options.mode else Inventory().get(options.name)
+    if changes or options.mode:
+        pod = to_act_on(options)
+    else:
+        pod = Inventory().get(options.name)
     link = transport(pod)
     try:
         seen = await boot_hook.look(link, pod.name)
@@ -57,7 +60,10 @@ async def run(options: argparse.Namespace) -> int:
             await boot_hook.install(link, options.install, seen)
         elif options.remove:
             await boot_hook.remove(link, seen)
-        seen = await boot_hook.look(link, pod.name) if changes else seen
+        if changes:
+            seen = await boot_hook.look(link, pod.name)
+        else:
+            seen = seen
     finally:
         await link.close()
     lines = boot_hook.verdict(seen)
@@ -86,7 +92,9 @@ async def run(options: argparse.Namespace) -> int:
         )
     else:
         print("\n".join(lines))
-    return 0 if seen.hooks or options.remove or options.mode else FINDING
+    if seen.hooks or options.remove or options.mode:
+        return 0
+    return FINDING
 
 
 def _print(options: argparse.Namespace, seen: boot_hook.Seen) -> int:

@@ -89,11 +89,10 @@ def run(options: argparse.Namespace) -> int:
         return asyncio.run(_test_channels())
     if options.watch:
         return asyncio.run(_watch(options))
-    verdicts = (
-        _files(options)
-        if options.paths
-        else asyncio.run(_judge_all(pods(options.pod), options.timeout))
-    )
+    if options.paths:
+        verdicts = _files(options)
+    else:
+        verdicts = asyncio.run(_judge_all(pods(options.pod), options.timeout))
     _show(verdicts, options.format)
     return aggregate(verdicts)
 
@@ -117,7 +116,10 @@ def _show(verdicts: Sequence[Verdict], form: str) -> None:
 def _files(options: argparse.Namespace) -> list[Verdict]:
     from bs4_console.checks.on_files import judge_files
 
-    return [judge_files(Path(path), options.source, options.trainer) for path in options.paths]
+    found = []
+    for path in options.paths:
+        found.append(judge_files(Path(path), options.source, options.trainer))
+    return found
 
 
 async def _judge_all(known: Sequence[Pod], timeout: float) -> list[Verdict]:
@@ -178,11 +180,14 @@ async def _watch(options: argparse.Namespace) -> int:
             "There is no notify.toml: what changes is only printed here. docs/check.md shows "
             "how to be told elsewhere."
         )
-    live = [session(pod, deploy=False, keep="records") for pod in known]
+    live = []
+    for pod in known:
+        live.append(session(pod, deploy=False, keep="records"))
     watched: list[Judged] = [
         WatchedFiles(Path(path), options.source, options.trainer) for path in options.paths
     ]
-    watched += [WatchedPod(one, options.timeout) for one in live]
+    for one in live:
+        watched.append(WatchedPod(one, options.timeout))
 
     def show(notice: Notice) -> None:
         if options.format == "json":
@@ -190,7 +195,9 @@ async def _watch(options: argparse.Namespace) -> int:
         else:
             print(f"{clock(notice.t)} {notice.title} - {notice.text}", flush=True)
 
-    tasks = [asyncio.create_task(one.run(), name=f"pod {one.state.name}") for one in live]
+    tasks = []
+    for one in live:
+        tasks.append(asyncio.create_task(one.run(), name=f"pod {one.state.name}"))
     try:
         return await watch(watched, notifier, show, options.every, options.cycles)
     finally:
@@ -224,4 +231,6 @@ async def _test_channels() -> int:
             complain(str(error))
         else:
             print(f"{channel.name} ({channel.kind}) took a test message.")
-    return CRITICAL if failed else OK
+    if failed:
+        return CRITICAL
+    return OK

@@ -112,12 +112,12 @@ def run(options: argparse.Namespace) -> int:
     if options.verb == "sync":
         return asyncio.run(_sync(options))
     place = sync.place_of(options.place)
-    given = credentials.read(sys.stdin) if options.credentials == "-" else None
-    return (
-        _remote(options, place, given)
-        if options.verb == "remote"
-        else _prune(options, place, given)
-    )
+    given = None
+    if options.credentials == "-":
+        given = credentials.read(sys.stdin)
+    if options.verb == "remote":
+        return _remote(options, place, given)
+    return _prune(options, place, given)
 
 
 async def bring(pod: Pod) -> None:
@@ -181,7 +181,9 @@ def _show_status(live: PodSession, options: argparse.Namespace) -> int:
             f"{options.name} to {found['to'] or '(off)'}: "
             f"{sync.line(live.state.ledger.syncs[options.name])}"
         )
-    return FINDING if found is not None and found["failures"] else 0
+    if found is not None and found["failures"]:
+        return FINDING
+    return 0
 
 
 async def _until_done(live: PodSession, options: argparse.Namespace) -> int:
@@ -230,9 +232,9 @@ def _remote(
     if options.json:
         emit("remote", **found)
         return 0
-    pointer = (
-        "no pointer" if found["pointer"] is None else f"the pointer names step {found['pointer']}"
-    )
+    pointer = "no pointer"
+    if found["pointer"] is not None:
+        pointer = f"the pointer names step {found['pointer']}"
     print(
         f"{options.name} in {place}: {len(found['steps'])} steps, {found['pointer_why'] or pointer}"
     )
@@ -251,10 +253,17 @@ def _remote(
         table(rows, ["step", "complete", "size", "age", "files", "missing"])
     if found["older"]:
         print("left by older scripts, which saved the trainer's part alone:")
-        left = [
-            [str(one["step"]), size(one["bytes"]), str(one["files"]), one["root"], one["missing"]]
-            for one in found["older"]
-        ]
+        left = []
+        for one in found["older"]:
+            left.append(
+                [
+                    str(one["step"]),
+                    size(one["bytes"]),
+                    str(one["files"]),
+                    one["root"],
+                    one["missing"],
+                ]
+            )
         table(left, ["step", "size", "files", "where", "missing"])
     return 0
 

@@ -144,7 +144,9 @@ def _names(live: PodSession, name: str | None) -> list[str]:
             f"There is no run named {name} on {live.state.name}.",
             f"Its runs: {', '.join(known) or 'none'}.",
         )
-    return known if name is None else [name]
+    if name is None:
+        return known
+    return [name]
 
 
 def _show(options: argparse.Namespace, found: dict[str, Any]) -> None:
@@ -181,8 +183,12 @@ def _remarks(found: dict[str, Any]) -> list[str]:
     if disk["free"] is not None:
         text = f"disk: {checkpoints.size(disk['free'])} free of {checkpoints.size(disk['total'])}"
         if seen["set_bytes"] and seen["every_steps"]:
-            every = f", {checkpoints.age(seen['every_s'])}" if seen["every_s"] else ""
-            steps = "step" if seen["every_steps"] == 1 else f"{seen['every_steps']} steps"
+            every = ""
+            if seen["every_s"]:
+                every = f", {checkpoints.age(seen['every_s'])}"
+            steps = "step"
+            if seen["every_steps"] != 1:
+                steps = f"{seen['every_steps']} steps"
             text += (
                 f"; {checkpoints.size(seen['set_bytes'])} every {steps}{every}; room for "
                 f"{seen['room']}"
@@ -211,7 +217,10 @@ async def _keep(options: argparse.Namespace) -> int:
             "milestones": options.milestones,
             "synced": options.synced,
         }
-        body |= {"at_least": options.at_least} if options.at_least is not None else {}
+        if options.at_least is not None:
+            body |= {"at_least": options.at_least}
+        else:
+            body |= {}
     async with linked(to_act_on(options)) as live:
         _names(live, options.name)
         if not options.off and not options.json:

@@ -57,7 +57,9 @@ def nodes(parser: argparse.ArgumentParser, path: tuple[str, ...] = ()) -> Iterat
     below: list[tuple[str, argparse.ArgumentParser]] = []
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
-            texts = {choice.dest: choice.help or "" for choice in action._choices_actions}
+            texts = {}
+            for choice in action._choices_actions:
+                texts[choice.dest] = choice.help or ""
             words += [(name, texts.get(name, "")) for name in action.choices]
             below += action.choices.items()
         elif action.option_strings:
@@ -66,7 +68,8 @@ def nodes(parser: argparse.ArgumentParser, path: tuple[str, ...] = ()) -> Iterat
                 (action.option_strings[-1], action.help or "", choices, action.nargs != 0)
             )
         elif action.choices:
-            words += [(str(choice), "") for choice in action.choices]
+            for choice in action.choices:
+                words.append((str(choice), ""))
     yield Node(path, tuple(words), tuple(options))
     for name, child in below:
         yield from nodes(child, (*path, name))
@@ -174,9 +177,17 @@ def fish(found: list[Node]) -> str:
                 f"{_fish(_first(text))}"
             )
         for name, text, choices, valued in node.options:
-            spelled = f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}"
-            offered = "(bs4-console completions pods)" if name in _PODS else " ".join(choices)
-            more = (f" -x -a {_fish(offered)}" if offered else " -r") if valued else ""
+            if name.startswith("--"):
+                spelled = f"-l {name[2:]}"
+            else:
+                spelled = f"-s {name[1:]}"
+            offered = "(bs4-console completions pods)"
+            if name not in _PODS:
+                offered = " ".join(choices)
+            if valued:
+                more = f" -x -a {_fish(offered)}" if offered else " -r"
+            else:
+                more = ""
             lines.append(
                 f"complete -c bs4-console -n {_fish(when)} {spelled}{more} -d {_fish(_first(text))}"
             )
@@ -187,8 +198,13 @@ def fish(found: list[Node]) -> str:
 
 def _fish_condition(node: Node, found: list[Node]) -> str:
     """After the words of the path, before any that leads further."""
-    seen = [f"__fish_seen_subcommand_from {word}" for word in node.path]
-    further = [other.path[-1] for other in found if other.path[:-1] == node.path and other.path]
+    seen = []
+    for word in node.path:
+        seen.append(f"__fish_seen_subcommand_from {word}")
+    further = []
+    for other in found:
+        if other.path[:-1] == node.path and other.path:
+            further.append(other.path[-1])
     return (
         "; and ".join(
             [*seen, *([f"not __fish_seen_subcommand_from {' '.join(further)}"] if further else [])]

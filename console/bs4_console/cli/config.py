@@ -284,7 +284,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _ends(findings: list[Finding]) -> int:
-    return FINDING if any(finding.level == "error" for finding in findings) else 0
+    if any(finding.level == "error" for finding in findings):
+        return FINDING
+    return 0
 
 
 def _say(file: Path | str, findings: list[Finding]) -> None:
@@ -322,11 +324,9 @@ def _lint(options: argparse.Namespace) -> int:
     else:
         _say(options.file, findings)
         if coverage:
-            judged = (
-                "by"
-                if coverage["schema"] == "trainer"
-                else "by the schema shipped here alone, because the pod says:"
-            )
+            judged = "by the schema shipped here alone, because the pod says:"
+            if coverage["schema"] == "trainer":
+                judged = "by"
             print(f"Judged {judged} {coverage['detail']}")
         errors = sum(finding.level == "error" for finding in findings)
         print(f"{errors} errors, {len(findings) - errors} warnings for {options.trainer}.")
@@ -351,7 +351,9 @@ def _lint_on_pod(options: argparse.Namespace, given: Given) -> tuple[list[Findin
         raise UsageError("verl has no config classes that could be asked.", "Leave --pod out.")
 
     words = shlex.split(options.launch)
-    overrides = words[words.index("@") + 2 :] if "@" in words else []
+    overrides = []
+    if "@" in words:
+        overrides = words[words.index("@") + 2 :]
 
     async def ask() -> tuple[list[Finding], dict[str, str]]:
         async with linked(pods(options.pod)[0], deploy=False) as live:
@@ -373,7 +375,9 @@ def _fix(options: argparse.Namespace) -> int:
     fixed = fix(options.file, options.trainer, component=_component_of(options))
     before, after = fixed.before.splitlines(keepends=True), fixed.after.splitlines(keepends=True)
     diff = "".join(difflib.unified_diff(before, after, "before", "after"))
-    kept = write(options.file, fixed.after) if options.write and fixed.made else None
+    kept = None
+    if options.write and fixed.made:
+        kept = write(options.file, fixed.after)
     if options.json:
         made, left = (
             [finding.as_dict() for finding in findings] for findings in (fixed.made, fixed.left)
@@ -409,17 +413,24 @@ def _diff(options: argparse.Namespace) -> int:
     else:
         for change in changes:
             sign = {"added": "+", "removed": "-", "changed": "~"}[change.kind]
-            shown = [str(value) for value in (change.before, change.after) if value is not None]
+            shown = []
+            for value in (change.before, change.after):
+                if value is not None:
+                    shown.append(str(value))
             print(f"{sign} {change.key}: {' -> '.join(shown)}")
         if not changes:
             print("They mean the same.")
-    return FINDING if changes else 0
+    if changes:
+        return FINDING
+    return 0
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, list):
         return [_plain(item) for item in value]
-    return value if isinstance(value, str | int | float | bool | dict | None) else str(value)
+    if isinstance(value, str | int | float | bool | dict | None):
+        return value
+    return str(value)
 
 
 def _put(output: Path, text: str) -> None:
@@ -498,7 +509,10 @@ def _ask(question: str) -> str:
 
 def _new(options: argparse.Namespace) -> int:
     model = options.model or _ask("The model's name")
-    gpus = options.gpus if options.gpus is not None else _ask("The number of GPUs")
+    if options.gpus is not None:
+        gpus = options.gpus
+    else:
+        gpus = _ask("The number of GPUs")
     if not str(gpus).isdecimal() or int(gpus) < 1 or not model:
         raise UsageError("A config needs a model and at least one GPU.", "Give --model and --gpus.")
     wish = Wish(
@@ -537,7 +551,9 @@ def _estimate(options: argparse.Namespace) -> int:
     else:
         for line in done.lines(options.gpu_gib):
             print(line)
-    return 0 if done.fits else FINDING
+    if done.fits:
+        return 0
+    return FINDING
 
 
 def _history(options: argparse.Namespace) -> int:

@@ -127,4 +127,6 @@ async def _play(options: argparse.Namespace) -> int:
         emit("demo", trainer=trainer, **report)
     else:
         print(summary(report))
-    return 0 if report["recovered"] or options.no_fix else FINDING
+    if report["recovered"] or options.no_fix:
+        return 0
+    return FINDING

@@ -39,15 +39,16 @@ def run(options: argparse.Namespace) -> int:
                 f"{finding['summary']}"
             )
             for item in finding["evidence"]:
-                place = (
-                    f"{item['file']}:{item['line']}"
-                    if item["line"]
-                    else item["file"] or item["source"]
-                )
+                if item["line"]:
+                    place = f"{item['file']}:{item['line']}"
+                else:
+                    place = item["file"] or item["source"]
                 print(f"    {place}: {item['text'][:200]}")
             print(f"    `bs4-console playbook show {finding['id']}` says more.")
         if not report["findings"]:
             print("Nothing known is wrong here.")
         for phrase in report["coverage"]:
             print(f"not seen: {phrase}")
-    return FINDING if report["findings"] else 0
+    if report["findings"]:
+        return FINDING
+    return 0

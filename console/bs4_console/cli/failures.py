@@ -125,9 +125,9 @@ def _section(playbook: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _detection(detect: Mapping[str, Any]) -> Iterator[str]:
-    hold = (
-        f", once it has held for {detect['for']}" if detect.get("for") not in (None, "0s") else ""
-    )
+    hold = ""
+    if detect.get("for") not in (None, "0s"):
+        hold = f", once it has held for {detect['for']}"
     if "detector" in detect:
         values = ", ".join(f"{key} {value}" for key, value in detect.get("with", {}).items())
         yield f"the detector `{detect['detector']}`{f' ({values})' if values else ''}{hold}"
@@ -137,7 +137,10 @@ def _detection(detect: Mapping[str, Any]) -> Iterator[str]:
 
 def _signature(signature: Mapping[str, Any]) -> str:
     """One signature in words; the patterns stay as they are, because a person greps for them."""
-    sources = [signature["source"]] if isinstance(signature["source"], str) else signature["source"]
+    if isinstance(signature["source"], str):
+        sources = [signature["source"]]
+    else:
+        sources = signature["source"]
     words = [f"a line of the {' or '.join(sources)} log"]
     if "levels" in signature:
         words.append(f"at {', '.join(_LEVELS.get(level, level) for level in signature['levels'])}")

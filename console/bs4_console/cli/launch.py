@@ -154,12 +154,18 @@ def asked_by(options: argparse.Namespace) -> Asked:
 
 
 async def _launch(options: argparse.Namespace, single: Asked | None, phased: Phases | None) -> int:
-    pod = Inventory().get(options.pod) if options.plan == "" else to_act_on(options)
+    if options.plan == "":
+        pod = Inventory().get(options.pod)
+    else:
+        pod = to_act_on(options)
     async with linked(pod) as live:
-        phase = (
-            None if phased is None else phases.launched(live.state, phased)[0] or phased.phases[0]
-        )
-        asked = single if phased is None or phase is None else phased.asked(phase)
+        phase = None
+        if phased is not None:
+            phase = phases.launched(live.state, phased)[0] or phased.phases[0]
+        if phased is None or phase is None:
+            asked = single
+        else:
+            asked = phased.asked(phase)
         if asked is None:
             raise AssertionError("a launch is of a config or of a phase")
         asked = await config.resolved(live, asked, setup=options.setup)
@@ -179,8 +185,12 @@ async def _launch(options: argparse.Namespace, single: Asked | None, phased: Pha
             )
             return 0
         if options.setup and not await launch_setup.ready(options, live, asked):
-            return 0 if only_shown else FINDING
-        looked = None if options.no_preflight else await guide.look(live, asked)
+            if only_shown:
+                return 0
+            return FINDING
+        looked = None
+        if not options.no_preflight:
+            looked = await guide.look(live, asked)
         if looked is not None and not _fit(options, looked) and not only_shown:
             return REFUSED
         if phased is not None and phase is not None:
@@ -208,7 +218,9 @@ def _fit(options: argparse.Namespace, looked: guide.Looked) -> bool:
             print(f"  {check.state} {check.id}: {guide.sentence(check)}")
     if looked.blocking and options.plan != "":
         worst, more = looked.blocking[0], len(looked.blocking) - 1
-        others = f" And {more} more forbid it: look with --plan." if more else ""
+        others = ""
+        if more:
+            others = f" And {more} more forbid it: look with --plan."
         complain(f"Nothing was started: {guide.sentence(worst)}{others}")
     return not looked.blocking
 
@@ -231,7 +243,11 @@ def _show(
             key: view.plan.get(key)
             for key in ("why", "notes", "config", "resume", "moves", "typed_name")
         }
-        checks = None if looked is None else [check.as_dict() for check in looked.preflight.checks]
+        checks = None
+        if looked is not None:
+            checks = []
+            for check in looked.preflight.checks:
+                checks.append(check.as_dict())
         emit(
             "plan",
             plan_hash=view.plan_hash,

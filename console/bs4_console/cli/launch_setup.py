@@ -39,7 +39,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def refuse_stray(options: argparse.Namespace) -> None:
     """UsageError for options that only mean something with --setup."""
-    given = [name for name in ("repository", "revision", "uv", "install") if getattr(options, name)]
+    given = []
+    for name in ("repository", "revision", "uv", "install"):
+        if getattr(options, name):
+            given.append(name)
     if given and not options.setup:
         raise UsageError(f"--{given[0]} says how to set a pod up.", "Add --setup, or leave it out.")
 

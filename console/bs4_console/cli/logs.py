@@ -92,7 +92,9 @@ async def _stream(live: PodSession, options: argparse.Namespace) -> str:
 
 
 async def _print(live: PodSession, stream: str, options: argparse.Namespace) -> None:
-    cursor = "start" if options.lines == 0 else await live.seek_line(stream, -options.lines)
+    cursor = "start"
+    if options.lines != 0:
+        cursor = await live.seek_line(stream, -options.lines)
     out = _Lines(stream) if options.json else _Bytes()
     # bytes of an unfinished last line that are printed already; it comes again from its start when
     # it has grown

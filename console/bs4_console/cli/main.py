@@ -93,13 +93,19 @@ def main(argv: Sequence[str] | None = None) -> int:
             # One character that cannot be written must not take the verdict of a pod with it.
             stream.reconfigure(errors="backslashreplace")
     arguments = list(sys.argv[1:] if argv is None else argv)
-    name = next((word for word in arguments if not word.startswith("-")), "")
+    name = ""
+    for word in arguments:
+        if not word.startswith("-"):
+            name = word
+            break
     try:
         return _main(arguments, name)
     except ConsoleError as error:
         complain(str(error))
         # These answer in Nagios' codes, where everything that went wrong on the way is UNKNOWN.
-        return UNREACHABLE if name in ("check", "preflight") else error.exit_code
+        if name in ("check", "preflight"):
+            return UNREACHABLE
+        return error.exit_code
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -123,11 +129,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _main(arguments: list[str], name: str) -> int:
     # argparse would give the words behind `--` to the wrong argument when options stand in between.
-    own, extra = (
-        (arguments[: arguments.index("--")], arguments[arguments.index("--") + 1 :])
-        if "--" in arguments
-        else (arguments, None)
-    )
+    if "--" in arguments:
+        own, extra = (arguments[: arguments.index("--")], arguments[arguments.index("--") + 1 :])
+    else:
+        own, extra = (arguments, None)
     parser = build([name])
     options = parser.parse_args(own)
     if extra is not None:

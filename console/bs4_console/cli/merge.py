@@ -38,7 +38,9 @@ async def run(options: argparse.Namespace) -> int:
     asked = merge.Asked(options.name, options.step, options.target)
     only_shown = options.plan == ""
     async with linked(Inventory().get(options.pod) if only_shown else to_act_on(options)) as live:
-        going = None if only_shown else merge.under_way(live.state, options.name)
+        going = None
+        if not only_shown:
+            going = merge.under_way(live.state, options.name)
         if going is not None:
             complain(
                 f"A merge of {options.name} by {going.who} is under way; it is watched, "
@@ -47,7 +49,9 @@ async def run(options: argparse.Namespace) -> int:
             key: str | None = going.key
         else:
             key = await _confirmed(live, options, asked)
-        return 0 if key is None else exit_code(await watch(live, key, as_json=options.json))
+        if key is None:
+            return 0
+        return exit_code(await watch(live, key, as_json=options.json))
 
 
 async def _confirmed(
@@ -72,6 +76,6 @@ async def _confirmed(
                 "steps",
             ),
         )
-    return (
-        await merge.begin(live, view) if plans.confirmed(options, view, merge.words(view)) else None
-    )
+    if plans.confirmed(options, view, merge.words(view)):
+        return await merge.begin(live, view)
+    return None

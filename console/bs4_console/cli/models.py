@@ -74,19 +74,23 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _row(m: models.Model) -> list[str]:
-    size = (
-        "?"
-        if m.params_b is None
-        else f"{m.params_b:g}B" + (f" ({m.active_b:g}B)" if m.active_b else "")
-    )
+    size = "?"
+    if m.params_b is not None:
+        size = f"{m.params_b:g}B" + (f" ({m.active_b:g}B)" if m.active_b else "")
     best = max(m.baselines, key=lambda b: b.n or 0, default=None)
-    solved = "-" if best is None else f"{best.solved:.1%}" + (f" n={best.n}" if best.n else "")
-    price = (
-        ["-", "-"]
-        if m.price is None
-        else [f"{m.price.input:g}", "-" if m.price.output is None else f"{m.price.output:g}"]
-    )
-    remark = f"blocked ({m.blocked['applies']})" if m.blocked else "see show" if m.problems else ""
+    solved = "-"
+    if best is not None:
+        solved = f"{best.solved:.1%}" + (f" n={best.n}" if best.n else "")
+    if m.price is None:
+        price = ["-", "-"]
+    else:
+        price = [f"{m.price.input:g}", "-" if m.price.output is None else f"{m.price.output:g}"]
+    if m.blocked:
+        remark = f"blocked ({m.blocked['applies']})"
+    elif m.problems:
+        remark = "see show"
+    else:
+        remark = ""
     return [m.name, size, *price, solved, m.tool_calls, m.kind, remark]
 
 
@@ -100,7 +104,9 @@ def _show(options: argparse.Namespace) -> int:
     if options.json:
         emit("model", model=model.as_dict())
         return 0
-    size = "unknown" if model.params_b is None else f"{model.params_b:g} billion parameters"
+    size = "unknown"
+    if model.params_b is not None:
+        size = f"{model.params_b:g} billion parameters"
     print(
         f"{model.name}: {model.kind}, {size}"
         + (f", {model.active_b:g} active" if model.active_b else "")
@@ -109,7 +115,9 @@ def _show(options: argparse.Namespace) -> int:
     print(f"  tool calls      {model.tool_calls}")
     print(f"  implementation  {model.impl or 'unknown'}")
     if model.price:
-        out = "" if model.price.output is None else f", {model.price.output:g} out"
+        out = ""
+        if model.price.output is not None:
+            out = f", {model.price.output:g} out"
         print(
             f"  price           ${model.price.input:g} in{out} for 10^6 tokens "
             f"({_origin(model.price.source)})"
@@ -152,4 +160,6 @@ def _verify(options: argparse.Namespace) -> int:
     else:
         for remark in remarks:
             print(f"{remark.level:8}{remark.check:14}{remark.message} {remark.fix}".rstrip())
-    return FINDING if worst else 0
+    if worst:
+        return FINDING
+    return 0

@@ -23,7 +23,9 @@ def complain(message: str) -> None:
 
 def table(rows: Sequence[Sequence[str]], heads: Sequence[str]) -> None:
     """Left-aligned columns."""
-    widths = [max(len(row[i]) for row in [list(heads), *rows]) for i in range(len(heads))]
+    widths = []
+    for i in range(len(heads)):
+        widths.append(max(len(row[i]) for row in [list(heads), *rows]))
     for row in [[head.upper() for head in heads], *rows]:
         print(
             "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -36,7 +38,9 @@ def clock(seconds: float) -> str:
 
 
 def gib(size: float | None) -> str:
-    return "?" if size is None else f"{size / (1 << 30):.1f}G"
+    if size is None:
+        return "?"
+    return f"{size / (1 << 30):.1f}G"
 
 
 def plan_text(plan: Mapping[str, Any], plan_hash: str) -> str:
@@ -52,11 +56,10 @@ def plan_text(plan: Mapping[str, Any], plan_hash: str) -> str:
         if step["command"]:
             lines.append(f"       $ {step['command']}")
         for process in step["shown"].get("processes", []):
-            text = (
-                process
-                if isinstance(process, str)
-                else f"pid {process['pid']} {process['component'] or '?'}: {process['command']}"
-            )
+            if isinstance(process, str):
+                text = process
+            else:
+                text = f"pid {process['pid']} {process['component'] or '?'}: {process['command']}"
             lines.append(f"       - {text[:150]}")
         for entry in step["shown"].get("directories", []):
             if not isinstance(entry, str):

@@ -102,7 +102,9 @@ def _try(options: argparse.Namespace) -> int:
         emit("playbook-try", trainer=trainer, **report)
     else:
         print(summary(report))
-    return 0 if report["recovered"] or options.no_fix else FINDING
+    if report["recovered"] or options.no_fix:
+        return 0
+    return FINDING
 
 
 def _list(options: argparse.Namespace) -> int:
@@ -167,20 +169,28 @@ def _show(options: argparse.Namespace) -> int:
 
 
 def _lint(options: argparse.Namespace) -> int:
-    directory = Path(options.directory) if options.directory else None
+    directory = None
+    if options.directory:
+        directory = Path(options.directory)
     if directory is not None and not directory.is_dir():
         raise UsageError(
             f"{directory} is no directory.", "Give the one that holds a folder per family."
         )
     good, problems = lint(directory)
     if options.json:
-        listed = [{"file": str(p.file), "where": p.where, "message": p.message} for p in problems]
+        listed = []
+        for p in problems:
+            listed.append({"file": str(p.file), "where": p.where, "message": p.message})
         emit("playbook-lint", valid=[p["id"] for p in good], problems=listed)
-        return FINDING if problems else 0
+        if problems:
+            return FINDING
+        return 0
     for problem in problems:
         complain(str(problem))
     print(f"{len(good)} playbooks are valid, {len(problems)} problems.")
-    return FINDING if problems else 0
+    if problems:
+        return FINDING
+    return 0
 
 
 def _run_name(live: PodSession, name: str | None) -> str:
@@ -197,9 +207,11 @@ def _run_name(live: PodSession, name: str | None) -> str:
 
 async def make_plan(live: PodSession, playbook: str, run: str) -> PlanView:
     """A fresh plan from the pod; NotApplicableError with the agent's reason when there is none."""
-    incident = next(
-        (i.id for i in live.state.ledger.open_incidents(run) if i.playbook == playbook), ""
-    )
+    incident = ""
+    for i in live.state.ledger.open_incidents(run):
+        if i.playbook == playbook:
+            incident = i.id
+            break
     key = await live.submit("plan", playbook=playbook, run=run, incident=incident)
     async for action in live.follow_action(key):
         if action.state == "failed":
@@ -243,11 +255,9 @@ async def _run(options: argparse.Namespace) -> int:
                 return REFUSED
             plan = await make_plan(live, options.id, name)
             print(plan_text(plan.plan, plan.plan_hash))
-            word = (
-                name
-                if playbook.get("typed_name") or playbook["danger"] in ("kill", "move", "command")
-                else "yes"
-            )
+            word = "yes"
+            if playbook.get("typed_name") or playbook["danger"] in ("kill", "move", "command"):
+                word = name
             if ask(f"Type {word} to carry it out: ") != word:
                 raise RefusedError("Nothing was done.", "Run it again when you are sure.")
             confirmed, typed = plan.plan_hash, name

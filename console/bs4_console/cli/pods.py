@@ -198,9 +198,11 @@ def _confirm(error: HostKeyUnknown, pod: Pod, expected: str | None) -> bool:
 
 def _fields(pod: Pod) -> dict[str, object]:
     """What the inventory says of a pod, and nothing that it does not say."""
-    return {
-        key: value for key, value in dataclasses.asdict(pod).items() if value not in (None, "", ())
-    }
+    rows = {}
+    for key, value in dataclasses.asdict(pod).items():
+        if value not in (None, "", ()):
+            rows[key] = value
+    return rows
 
 
 def _print(pod: Pod, as_json: bool) -> int:
@@ -286,7 +288,10 @@ def _remove(options: argparse.Namespace) -> int:
 def _import(options: argparse.Namespace) -> int:
     from bs4_console.pods.ssh_aliases import candidates, default_path
 
-    path = Path(options.config).expanduser() if options.config else default_path()
+    if options.config:
+        path = Path(options.config).expanduser()
+    else:
+        path = default_path()
     found = candidates(path)
     by_name = {pod.name: pod for pod in found.pods}
     for name in options.aliases:

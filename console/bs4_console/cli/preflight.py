@@ -127,7 +127,9 @@ def _show(check: Check) -> None:
 
 
 def _summary(found: Preflight) -> str:
-    counts = {state: len(found.of(state)) for state in ("ok", "warning", "unknown", "blocking")}
+    counts = {}
+    for state in ("ok", "warning", "unknown", "blocking"):
+        counts[state] = len(found.of(state))
     told = (
         f"{counts['ok']} ok, {counts['warning']} warnings, {counts['unknown']} unknown, "
         f"{counts['blocking']} blocking."

@@ -228,10 +228,13 @@ async def _search(options: argparse.Namespace) -> int:
     want = _want(options)
     async with provisioner(options.provider) as rent:
         found = await rent.search(want)
-    cheap = [
-        offer for offer in found.offers if want.max_price is None or offer.price <= want.max_price
-    ]
-    failures = {name: str(error) for name, error in found.failures.items()}
+    cheap = []
+    for offer in found.offers:
+        if want.max_price is None or offer.price <= want.max_price:
+            cheap.append(offer)
+    failures = {}
+    for name, error in found.failures.items():
+        failures[name] = str(error)
     if options.json:
         emit(
             "provision-offers",
@@ -257,11 +260,15 @@ async def _search(options: argparse.Namespace) -> int:
             print(f"No offer for {want.count}x {want.gpu} fits.")
     if cheap:
         return 0
-    return UNREACHABLE if failures and not found.offers else FINDING
+    if failures and not found.offers:
+        return UNREACHABLE
+    return FINDING
 
 
 def _row(offer: Offer) -> list[str]:
-    reliable = "" if offer.reliability is None else f"{offer.reliability:.1%}"
+    reliable = ""
+    if offer.reliability is not None:
+        reliable = f"{offer.reliability:.1%}"
     more = "; ".join((["interruptible"] if offer.interruptible else []) + list(offer.notes))
     gpus = f"{offer.count}x {offer.gpu}"
     return [
@@ -341,7 +348,9 @@ async def _planned(options: argparse.Namespace, rent: Provisioner) -> Plan:
         [_row(offer) for offer in plan.offers],
         ["provider", "offer", "gpus", "$/hour", "disk", "place", "reliable", ""],
     )
-    cap = "" if plan.max_spend is None else f" of ${plan.max_spend:.2f}"
+    cap = ""
+    if plan.max_spend is not None:
+        cap = f" of ${plan.max_spend:.2f}"
     print(
         f"  {plan.run} has cost ${plan.spent:.2f}; {plan.hours:g} hours more cost up to "
         f"${plan.planned:.2f}{cap}. It runs until ended."
@@ -402,7 +411,10 @@ async def _list(options: argparse.Namespace) -> int:
     async with provisioner(options.provider) as rent:
         listed, failures = await rent.listing(Inventory().list())
         doubtful = [intent for intent in rent.book.intents() if intent.state in ("open", "doubt")]
-    shown = [entry for entry in listed if entry.orphan or not options.orphans]
+    shown = []
+    for entry in listed:
+        if entry.orphan or not options.orphans:
+            shown.append(entry)
     if options.json:
         emit(
             "provision-machines",
@@ -443,7 +455,9 @@ async def _list(options: argparse.Namespace) -> int:
             complain(str(error))
     if failures:
         return UNREACHABLE
-    return FINDING if options.orphans and shown else 0
+    if options.orphans and shown:
+        return FINDING
+    return 0
 
 
 def _entry(entry: Listed) -> dict[str, object]:
@@ -452,11 +466,17 @@ def _entry(entry: Listed) -> dict[str, object]:
 
 
 def _word(entry: Listed) -> str:
-    return "orphan" if entry.orphan else "" if entry.intent is None else f"for {entry.intent.run}"
+    if entry.orphan:
+        return "orphan"
+    if entry.intent is None:
+        return ""
+    return f"for {entry.intent.run}"
 
 
 def _money(price: float | None) -> str:
-    return "?" if price is None else f"{price:.2f}"
+    if price is None:
+        return "?"
+    return f"{price:.2f}"
 
 
 async def _terminate(options: argparse.Namespace) -> int:
@@ -491,16 +511,17 @@ async def _terminate(options: argparse.Namespace) -> int:
 
 def _named(word: str, found: Sequence[Machine], failures: dict[str, ConsoleError]) -> Machine:
     """Exactly one machine: by PROVIDER:ID, by its whole label, or by the pod that it is."""
-    pods = {
-        pod.name: (pod.provider, pod.instance)
-        for pod in Inventory().list()
-        if pod.provider and pod.instance
-    }
-    same = [
-        machine
-        for machine in found
-        if word in (machine.name, machine.label) or pods.get(word) == (machine.provider, machine.id)
-    ]
+    pods = {}
+    for pod in Inventory().list():
+        if pod.provider and pod.instance:
+            pods[pod.name] = (pod.provider, pod.instance)
+    same = []
+    for machine in found:
+        if word in (machine.name, machine.label) or pods.get(word) == (
+            machine.provider,
+            machine.id,
+        ):
+            same.append(machine)
     if len(same) > 1:
         raise UsageError(
             f"{word} means {', '.join(machine.name for machine in same)}.",
@@ -531,7 +552,10 @@ def _key(options: argparse.Namespace) -> int:
 
 def _identity(given: str | None) -> tuple[str | None, str]:
     """(private key file for the inventory, public key)."""
-    path = Path(given).expanduser() if given else Path.home() / ".ssh" / "id_ed25519"
+    if given:
+        path = Path(given).expanduser()
+    else:
+        path = Path.home() / ".ssh" / "id_ed25519"
     public = path.with_name(path.name + ".pub")
     try:
         words = public.read_text().split()

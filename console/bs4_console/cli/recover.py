@@ -112,7 +112,10 @@ def run(options: argparse.Namespace) -> int:
     known = controller_config.read(options.config)
     if options.name and options.name not in known:
         raise UsageError(f"There is no run {options.name} in it.", f"It names {', '.join(known)}.")
-    chosen = [known[options.name]] if options.name else list(known.values())
+    if options.name:
+        chosen = [known[options.name]]
+    else:
+        chosen = list(known.values())
     if options.watch:
         asyncio.run(_watch(options, chosen))
         return 0
@@ -175,7 +178,9 @@ def _tell(options: argparse.Namespace, config: RunConfig, outcome: Outcome, said
     """What is new; the text for the next comparison."""
     quiet = options.quiet and outcome.exit_code == 0 and outcome.word == "watching"
     if options.json and not quiet:
-        verdict = None if outcome.verdict is None else outcome.verdict.as_dict()
+        verdict = None
+        if outcome.verdict is not None:
+            verdict = outcome.verdict.as_dict()
         emit(
             "recovery",
             run=config.run,
@@ -197,7 +202,9 @@ def _plan_lines(outcome: Outcome) -> list[str]:
     if plan is None:
         return []
     offer = plan.get("offer")
-    lost = "unknown" if plan["steps_lost"] is None else plan["steps_lost"]
+    lost = "unknown"
+    if plan["steps_lost"] is not None:
+        lost = plan["steps_lost"]
     lines = [
         f"restore step {plan['step']} ({plan['bytes'] / 1e9:.1f} GB); steps lost: {lost}",
         (
@@ -241,7 +248,11 @@ async def controller_of(
             mine=records.leases(),
             note=lambda version: records.note("lease", version=version),
         )
-        pod = next((known for known in Inventory().list() if known.name == config.pod), None)
+        pod = None
+        for known in Inventory().list():
+            if known.name == config.pod:
+                pod = known
+                break
         first = Where(
             pod=config.pod,
             provider=(pod and pod.provider) or "",

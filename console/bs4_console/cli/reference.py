@@ -322,11 +322,9 @@ def _describe(parser: argparse.ArgumentParser) -> list[str]:
             words.append(shown)
             rows.append((f"`{name}`", action))
         else:
-            value = (
-                ""
-                if action.nargs == 0
-                else f" {'|'.join(map(str, action.choices)) if action.choices else name.upper()}"
-            )
+            value = ""
+            if action.nargs != 0:
+                value = f" {'|'.join(map(str, action.choices)) if action.choices else name.upper()}"
             if action.required:
                 words.append(f"{action.option_strings[-1]}{value}")
             rows.append(

@@ -59,7 +59,8 @@ async def _list(options: argparse.Namespace) -> int:
         try:
             async with linked(pod, deploy=False) as live:
                 await live.streams()
-                rows += [(pod.name, one) for one in reports.listed(live)]
+                for one in reports.listed(live):
+                    rows.append((pod.name, one))
         except LinkError as error:
             complain(str(error))
             code = error.exit_code
@@ -96,17 +97,15 @@ async def _fetch(options: argparse.Namespace) -> int:
     pod = Inventory().get(options.pod)
     async with linked(pod, deploy=False) as live:
         await live.streams()
-        mine = [
-            one
-            for one in reports.listed(live)
-            if one.run == options.name and options.attempt in (None, one.attempt)
-        ]
+        mine = []
+        for one in reports.listed(live):
+            if one.run == options.name and options.attempt in (None, one.attempt):
+                mine.append(one)
         if not mine:
-            what = (
-                f"attempt {options.attempt} of {options.name}"
-                if options.attempt is not None
-                else options.name
-            )
+            if options.attempt is not None:
+                what = f"attempt {options.attempt} of {options.name}"
+            else:
+                what = options.name
             raise UsageError(
                 f"{pod.name} has no crash report of {what}.",
                 f"`bs4-console reports list --pod {pod.name}` shows what it has.",

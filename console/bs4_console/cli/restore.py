@@ -93,7 +93,9 @@ async def run(options: argparse.Namespace) -> int:
     )
     only_shown = options.plan == ""
     async with linked(Inventory().get(options.pod) if only_shown else to_act_on(options)) as live:
-        going = None if only_shown else restore.under_way(live, options.name)
+        going = None
+        if not only_shown:
+            going = restore.under_way(live, options.name)
         if going is not None:
             complain(
                 f"A restore of {options.name} by {going.who} is under way; it is watched, "
@@ -126,11 +128,9 @@ async def _confirmed(
                 options, view, "skipped", "notes", "bytes", "missing", "free", "launch", "steps"
             ),
         )
-    return (
-        await restore.begin(live, view)
-        if plans.confirmed(options, view, restore.words(view))
-        else None
-    )
+    if plans.confirmed(options, view, restore.words(view)):
+        return await restore.begin(live, view)
+    return None
 
 
 def _next(options: argparse.Namespace, action: ActionView) -> str:

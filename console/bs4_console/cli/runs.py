@@ -165,7 +165,8 @@ async def _list(options: argparse.Namespace) -> int:
     for pod in pods(options.pod):
         try:
             async with linked(pod, deploy=False) as live:
-                found += [(pod.name, state) for state in live.state.runs.values()]
+                for state in live.state.runs.values():
+                    found.append((pod.name, state))
         except LinkError as error:
             if options.pod:
                 raise
@@ -173,11 +174,9 @@ async def _list(options: argparse.Namespace) -> int:
             complain(f"{pod.name}: {error}")
             code = UNREACHABLE
     seen = {state.name for _, state in found}
-    kept = (
-        {}
-        if options.pod
-        else {name: record for name, record in _records().items() if name not in seen}
-    )
+    kept = {}
+    if not options.pod:
+        kept = {name: record for name, record in _records().items() if name not in seen}
     if options.json:
         emit(
             "runs",
@@ -217,11 +216,15 @@ async def _list(options: argparse.Namespace) -> int:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= 28 else text[:27] + "…"
+    if len(text) <= 28:
+        return text
+    return text[:27] + "…"
 
 
 def _or_dash(value: object) -> str:
-    return "-" if value is None or value == "" else str(value)
+    if value is None or value == "":
+        return "-"
+    return str(value)
 
 
 def _as_dict(pod: str, state: RunState) -> dict[str, object]:
@@ -267,7 +270,10 @@ def _records() -> dict[str, RunRecord]:
             own.attempts = [*by_hand.attempts, *own.attempts]
             own.fields = by_hand.fields
             # what a person wrote down corrects the inventory
-            own.price = own.price if by_hand.price is None else by_hand.price
+            if by_hand.price is None:
+                own.price = own.price
+            else:
+                own.price = by_hand.price
             for key in ("model", "config", "pod_id", "wandb", "reward"):
                 setattr(own, key, getattr(own, key) or getattr(by_hand, key))
         found[name] = own
@@ -285,11 +291,9 @@ def _record(name: str) -> RunRecord:
     if known is None:
         asked = list(inventory.values())
     else:
-        asked = (
-            [inventory[known.source]]
-            if known.source in inventory and known.status not in FINAL
-            else []
-        )
+        asked = []
+        if known.source in inventory and known.status not in FINAL:
+            asked = [inventory[known.source]]
     asyncio.run(_look_again(asked))
     found = _records().get(name)
     if found is None:
@@ -377,12 +381,15 @@ def _compare(options: argparse.Namespace) -> int:
         "reward",
         "pace_s",
     )
-    pairs = [(key, getattr(one, key), getattr(other, key)) for key in keys]
-    counts = [
-        (name, len(getattr(one, name)), len(getattr(other, name)))
-        for name in ("attempts", "incidents")
-    ]
-    rows = [(*pair, pair[1] != pair[2]) for pair in [*pairs, *counts]]
+    pairs = []
+    for key in keys:
+        pairs.append((key, getattr(one, key), getattr(other, key)))
+    counts = []
+    for name in ("attempts", "incidents"):
+        counts.append((name, len(getattr(one, name)), len(getattr(other, name))))
+    rows = []
+    for pair in [*pairs, *counts]:
+        rows.append((*pair, pair[1] != pair[2]))
     if options.json:
         emit(
             "run-compare",
@@ -470,16 +477,20 @@ def _eta(options: argparse.Namespace) -> int:
         raise UsageError(
             f"No step time of {record.name} is recorded.", "Give seconds a step with --pace."
         )
-    done = 0 if record.step is None else record.step + (1 if record.source != "log" else 0)
-    elapsed = (
-        None if record.started_t is None else (record.ended_t or time.time()) - record.started_t
-    )
+    done = 0
+    if record.step is not None:
+        done = record.step + (1 if record.source != "log" else 0)
+    elapsed = None
+    if record.started_t is not None:
+        elapsed = (record.ended_t or time.time()) - record.started_t
     goals = eta.milestones(
         done, pace, max_steps=options.max_steps or record.max_steps, price=price, elapsed_s=elapsed
     )
     so_far = eta.cost(price, elapsed)
     if options.json:
-        milestones = [dataclasses.asdict(goal) for goal in goals]
+        milestones = []
+        for goal in goals:
+            milestones.append(dataclasses.asdict(goal))
         emit(
             "run-eta",
             run=record.name,
@@ -490,7 +501,9 @@ def _eta(options: argparse.Namespace) -> int:
             milestones=milestones,
         )
         return 0
-    spent = "cost so far unknown (give --price)" if so_far is None else f"${so_far:.2f} so far"
+    spent = "cost so far unknown (give --price)"
+    if so_far is not None:
+        spent = f"${so_far:.2f} so far"
     print(f"{record.name}: {done} steps done, {pace:.0f} s a step, {spent}")
     rows = [
         [
@@ -538,7 +551,9 @@ def _wandb(options: argparse.Namespace) -> int:
         for run in failed:
             print(shlex.join(run.argv))
         print(f"{len(found)} offline runs, {len(failed)} not uploaded.")
-    return FINDING if failed else 0
+    if failed:
+        return FINDING
+    return 0
 
 
 def _bench(options: argparse.Namespace) -> int:
@@ -562,7 +577,9 @@ def _bench(options: argparse.Namespace) -> int:
             print(f"step {v.step}: {v.points:+.1f} points, {v.word}. {v.advice}")
             for name, change in v.archetypes.items():
                 print(f"  {change:+.3f}  {name}")
-    return FINDING if any(v.word in ("behind", "worse", "standstill") for v in verdicts) else 0
+    if any(v.word in ("behind", "worse", "standstill") for v in verdicts):
+        return FINDING
+    return 0
 
 
 def _truncation(options: argparse.Namespace) -> int:
@@ -578,7 +595,9 @@ def _truncation(options: argparse.Namespace) -> int:
             f"{found.malformed} malformed tool calls, {found.unrepaired} not repaired: "
             f"{causes}. {found.advice}".rstrip()
         )
-    return FINDING if found.malformed else 0
+    if found.malformed:
+        return FINDING
+    return 0
 
 
 def _text(file: str) -> str:

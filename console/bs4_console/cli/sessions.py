@@ -105,7 +105,9 @@ def to_act_on(options: argparse.Namespace) -> Pod:
 def pods(name: str | None) -> Sequence[Pod]:
     """The named pod, or all of the inventory."""
     inventory = Inventory()
-    return [inventory.get(name)] if name else inventory.list()
+    if name:
+        return [inventory.get(name)]
+    return inventory.list()
 
 
 def fleet(read_only: bool = False) -> Fleet:

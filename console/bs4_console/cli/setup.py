@@ -106,7 +106,9 @@ async def run(options: argparse.Namespace) -> int:
         Inventory().get(options.pod) if options.plan == "" else to_act_on(options)
     ) as live:
         key = _watched(live, recipe, given) or await _confirmed(live, options, recipe, given)
-        return 0 if key is None else exit_code(await watch(live, key, as_json=options.json))
+        if key is None:
+            return 0
+        return exit_code(await watch(live, key, as_json=options.json))
 
 
 def _watched(live: PodSession, recipe: Recipe, given: secrets.Credentials) -> str | None:
@@ -185,11 +187,10 @@ def _credentials(options: argparse.Namespace) -> secrets.Credentials:
                 "Nobody can type credentials without a terminal.",
                 "Pipe them: `--credentials - < FILE`.",
             )
-        typed = {
-            name: getpass.getpass(f"{name} (empty: none): ")
-            for name in secrets.VARIABLES
-            if name != "HUGGING_FACE_HUB_TOKEN"
-        }
+        typed = {}
+        for name in secrets.VARIABLES:
+            if name != "HUGGING_FACE_HUB_TOKEN":
+                typed[name] = getpass.getpass(f"{name} (empty: none): ")
         return secrets.collect(typed)
     return secrets.Credentials()
 

@@ -41,7 +41,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    pod = Inventory().get(options.pod) if options.plan == "" else to_act_on(options)
+    if options.plan == "":
+        pod = Inventory().get(options.pod)
+    else:
+        pod = to_act_on(options)
     return asyncio.run(_sync(options, pod))
 
 
@@ -107,7 +110,9 @@ async def _sync(options: argparse.Namespace, pod: Pod) -> int:
         )
     else:
         why = f" ({sent.why})" if sent.why else ""
-        moved = f"; {sent.moved} moved to the trash" if sent.moved else ""
+        moved = ""
+        if sent.moved:
+            moved = f"; {sent.moved} moved to the trash"
         print(
             f"{sent.files} files, {sent.bytes} bytes are on {pod.name} in {plan.target}, by "
             f"{sent.how}{why}{moved}."

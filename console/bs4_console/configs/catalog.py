@@ -26,7 +26,10 @@ class Rule:
 @functools.cache
 def rules() -> dict[str, Rule]:
     with (find("configs") / "rules.toml").open("rb") as handle:
-        return {name: Rule(id=name, **fields) for name, fields in tomllib.load(handle).items()}
+        found = {}
+        for name, fields in tomllib.load(handle).items():
+            found[name] = Rule(id=name, **fields)
+        return found
 
 
 def finding(

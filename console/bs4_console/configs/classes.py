@@ -62,9 +62,9 @@ def read(part: object) -> Answer:
 
 def _refusal(entry: Mapping[str, Any]) -> Refusal:
     place = entry.get("loc")
-    parts = (
-        [part for part in place if isinstance(part, int | str)] if isinstance(place, list) else []
-    )
+    parts = []
+    if isinstance(place, list):
+        parts = [part for part in place if isinstance(part, int | str)]
     return Refusal(
         tuple(parts),
         str(entry.get("kind", ""))[:_TEXT],
@@ -82,7 +82,10 @@ def laid_over(found: Sequence[Finding], answer: Answer, document: Document) -> l
     """
     if not answer.name or any(item.id == "toml" for item in found):
         return list(found)
-    lines = {_line(document, refusal) for refusal in answer.refusals if refusal.place}
+    lines = set()
+    for refusal in answer.refusals:
+        if refusal.place:
+            lines.add(_line(document, refusal))
     kept = []
     for item in found:
         doubtful = (
@@ -114,7 +117,10 @@ def _finding(document: Document, refusal: Refusal, name: str) -> Finding:
     elif refusal.kind == "missing":
         message, fix = f"{dotted(refusal.place)} is missing.", "Add it."
     else:
-        message = f"{where}: {refusal.message}" if where else refusal.message
+        if where:
+            message = f"{where}: {refusal.message}"
+        else:
+            message = refusal.message
         message, fix = (
             message if message.endswith((".", "!", "?")) else f"{message}.",
             "Correct it.",

@@ -135,7 +135,10 @@ def parse(text: str) -> dict[str, Any]:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         place = re.search(r"\(at line (\d+), column (\d+)\)", str(error))
-        line = int(place[1]) if place else len(text.rstrip("\n").split("\n"))
+        if place:
+            line = int(place[1])
+        else:
+            line = len(text.rstrip("\n").split("\n"))
         raise BadToml(line, re.sub(r"\s*\(at .*\)$", "", str(error))) from None
     except RecursionError:
         raise BadToml(_longest(text, r"[\[{.]"), "It is nested deeper than any config") from None
@@ -155,21 +158,17 @@ def _within_reason(text: str, data: dict[str, Any]) -> None:
             raise BadToml(
                 _longest(text, r"[0-9a-fA-F]"), f"A number has more than {LONGEST} digits"
             )
-        pending += [
-            (item, depth + 1)
-            for item in (
-                value.values()
-                if isinstance(value, dict)
-                else value
-                if isinstance(value, list)
-                else ()
-            )
-        ]
+        for item in (
+            value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        ):
+            pending.append((item, depth + 1))
 
 
 def _longest(text: str, sign: str) -> int:
     """The line with the most of a sign."""
-    counts = [len(re.findall(sign, line)) for line in text.split("\n")]
+    counts = []
+    for line in text.split("\n"):
+        counts.append(len(re.findall(sign, line)))
     return counts.index(max(counts)) + 1
 
 
@@ -227,7 +226,8 @@ def _follow(document: Document) -> None:
         document.included.append((file, text))
         for name, value in other.items():
             if name == "toml_files":
-                pending += [(file.parent / str(more), index) for more in value]
+                for more in value:
+                    pending.append((file.parent / str(more), index))
             else:
                 document.data[name] = value
                 document.borrowed[name] = line

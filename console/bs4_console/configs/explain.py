@@ -44,7 +44,9 @@ def explain(view: View, problem: Problem) -> Finding:
 
 
 def _inside(path: Path) -> str:
-    return f" in [{dotted(path)}]" if path else ""
+    if path:
+        return f" in [{dotted(path)}]"
+    return ""
 
 
 def _wrong_value(view: View, problem: Problem, line: int) -> Finding:
@@ -115,11 +117,11 @@ def _unknown(view: View, problem: Problem, line: int) -> Finding:
         ("trainer", "experimental"),
         ("inference",),
     ):
-        moved: tuple[Edit, ...] = (
-            ()
-            if view.has("trainer.model.lora") or not isinstance(problem.value, dict)
-            else (Edit("move", path, to=("trainer", "model", "lora")),)
-        )
+        moved: tuple[Edit, ...]
+        if view.has("trainer.model.lora") or not isinstance(problem.value, dict):
+            moved = ()
+        else:
+            moved = (Edit("move", path, to=("trainer", "model", "lora")),)
         return finding(
             "R03",
             line,
@@ -164,13 +166,18 @@ def _unwrapped(view: View, problem: Problem) -> tuple[Edit, ...]:
     key for is about the file, and goes with the table. No edits when a setting stands at the top as
     well.
     """
-    inside = problem.value if isinstance(problem.value, dict) else {}
-    settings = [
-        key for key in inside if exists(view.generation, (*problem.path[:-1], key), view.component)
-    ]
+    inside = {}
+    if isinstance(problem.value, dict):
+        inside = problem.value
+    settings = []
+    for key in inside:
+        if exists(view.generation, (*problem.path[:-1], key), view.component):
+            settings.append(key)
     if any(view.has(dotted((*problem.path[:-1], key))) for key in settings):
         return ()
-    moves = [Edit("move", (*problem.path, key), to=(*problem.path[:-1], key)) for key in settings]
+    moves = []
+    for key in settings:
+        moves.append(Edit("move", (*problem.path, key), to=(*problem.path[:-1], key)))
     return (*moves, Edit("remove", problem.path))
 
 
@@ -251,17 +258,17 @@ def _experimental(view: View, problem: Problem) -> tuple[Edit, ...]:
     if view.has("trainer.model.lora"):
         return ()
     move = Edit("move", (*problem.path, "lora"), to=("trainer", "model", "lora"))
-    return (move, Edit("remove", problem.path)) if set(problem.value) == {"lora"} else (move,)
+    if set(problem.value) == {"lora"}:
+        return (move, Edit("remove", problem.path))
+    return (move,)
 
 
 def _offload(view: View, problem: Problem) -> tuple[Edit, ...]:
     if problem.value is not True or view.has("trainer.model.lora"):
         return (Edit("remove", problem.path),)
-    return (
-        ()
-        if view.has("trainer.model.fsdp_cpu_offload")
-        else (Edit("move", problem.path, to=("trainer", "model", "fsdp_cpu_offload")),)
-    )
+    if view.has("trainer.model.fsdp_cpu_offload"):
+        return ()
+    return (Edit("move", problem.path, to=("trainer", "model", "fsdp_cpu_offload")),)
 
 
 def _rename(view: View, path: Path) -> tuple[Edit, ...]:
@@ -272,9 +279,10 @@ def _rename(view: View, path: Path) -> tuple[Edit, ...]:
 
     name = dotted(path)
     for rename in RENAMES:
-        source, target = (
-            (rename.old, rename.new) if view.generation == "prime-rl" else (rename.new, rename.old)
-        )
+        if view.generation == "prime-rl":
+            source, target = (rename.old, rename.new)
+        else:
+            source, target = (rename.new, rename.old)
         if (
             source == name
             and rename.moved
@@ -292,7 +300,10 @@ def _sure(wrong: str, right: str) -> bool:
         return True
     if abs(len(wrong) - len(right)) > 1:
         return False
-    longer, shorter = (wrong, right) if len(wrong) > len(right) else (right, wrong)
+    if len(wrong) > len(right):
+        longer, shorter = (wrong, right)
+    else:
+        longer, shorter = (right, wrong)
     if len(longer) == len(shorter):
         return sum(a != b for a, b in zip(wrong, right, strict=True)) == 1
     return any(longer[:n] + longer[n + 1 :] == shorter for n in range(len(longer)))
@@ -304,6 +315,13 @@ def _shown(value: Any) -> str:
     if isinstance(value, list):
         return "a list"
     if isinstance(value, bool):
-        return "true" if value else "false"
-    text = f'"{value}"' if isinstance(value, str) else str(value)
-    return text if len(text) < 60 else text[:57] + "..."
+        if value:
+            return "true"
+        return "false"
+    if isinstance(value, str):
+        text = f'"{value}"'
+    else:
+        text = str(value)
+    if len(text) < 60:
+        return text
+    return text[:57] + "..."

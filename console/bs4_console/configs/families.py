@@ -21,7 +21,11 @@ _PICTURES = {"vl", "vlm", "vision", "multimodal"}
 
 
 def words(model: str) -> list[str]:
-    return [word for word in re.split(r"[-_/.\s]+", model.lower()) if word]
+    rows = []
+    for word in re.split(r"[-_/.\s]+", model.lower()):
+        if word:
+            rows.append(word)
+    return rows
 
 
 def family(model: str) -> str:
@@ -31,9 +35,10 @@ def family(model: str) -> str:
         return ""
     if re.match(r"(ministral|mistral|mixtral|codestral|devstral|magistral)", name):
         return "mistral"
-    return next(
-        (known for known in ("qwen", "llama") if name.startswith((known, f"meta-{known}"))), ""
-    )
+    for known in ("qwen", "llama"):
+        if name.startswith((known, f"meta-{known}")):
+            return known
+    return ""
 
 
 def reads_pictures(model: str) -> bool:
@@ -60,8 +65,6 @@ def known_bad(model: str, trainer: str) -> tuple[str, bool] | None:
     not be trained.
     """
     known = models.get(model)
-    return (
-        (known.blocked["reason"], known.blocked_for(trainer))
-        if known is not None and known.blocked
-        else None
-    )
+    if known is not None and known.blocked:
+        return (known.blocked["reason"], known.blocked_for(trainer))
+    return None

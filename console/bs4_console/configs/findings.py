@@ -62,9 +62,18 @@ def dotted(path: Path) -> str:
         if isinstance(part, int):
             text += f"[{part}]"
             continue
-        key = part if _BARE.fullmatch(part) else json.dumps(part, ensure_ascii=False)
-        key = key if len(key) < _LONGEST else key[: _LONGEST - 3] + "..."
-        text += f".{key}" if text else key
+        if _BARE.fullmatch(part):
+            key = part
+        else:
+            key = json.dumps(part, ensure_ascii=False)
+        if len(key) < _LONGEST:
+            key = key
+        else:
+            key = key[: _LONGEST - 3] + "..."
+        if text:
+            text += f".{key}"
+        else:
+            text += key
     return text
 
 

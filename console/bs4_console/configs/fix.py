@@ -85,7 +85,9 @@ def fix(file: File, trainer: str, given: Given | None = None, component: str = "
 def _step(text: str, linted: Linted) -> tuple[Finding, str] | None:
     """The first finding whose edits leave less to find, and the text with them."""
     for item in linted(text):
-        after = _improved(text, item, linted) if item.edits else None
+        after = None
+        if item.edits:
+            after = _improved(text, item, linted)
         if after is not None:
             return item, after
     return None
@@ -104,7 +106,9 @@ def _improved(text: str, item: Finding, linted: Linted) -> str | None:
         sum(f.level == "error" for f in before),
         len(before),
     )
-    return after if fewer else None
+    if fewer:
+        return after
+    return None
 
 
 def apply(text: str, edits: tuple[Edit, ...]) -> str:
@@ -148,7 +152,10 @@ def _moved(text: str, edit: Edit) -> str:
     """
     root = tomlkit.parse(text)
     value = _at(root, edit.path)
-    plain = value.unwrap() if hasattr(value, "unwrap") else value
+    if hasattr(value, "unwrap"):
+        plain = value.unwrap()
+    else:
+        plain = value
     _remove(root, edit.path)
     _set(root, edit.to, plain)
     alone = tomlkit.dumps(root)
@@ -219,7 +226,9 @@ def with_line_ends(raw: str, text: str) -> str:
     """
     returns, all_lines = raw.count("\r\n"), raw.count("\n")
     if returns == all_lines:
-        return text.replace("\n", "\r\n") if returns else text
+        if returns:
+            return text.replace("\n", "\r\n")
+        return text
     old, new = raw.split("\n"), text.split("\n")
     plain = [line.removesuffix("\r") for line in old]
     ends = [returns * 2 > all_lines] * len(new)
@@ -228,7 +237,10 @@ def with_line_ends(raw: str, text: str) -> str:
             ends[block.b + at] = old[block.a + at].endswith("\r")
     ended = ""
     for line, has_return in zip(new[:-1], ends, strict=False):
-        ended += line + "\r\n" if has_return else line + "\n"
+        if has_return:
+            ended += line + "\r\n"
+        else:
+            ended += line + "\n"
     return ended + new[-1]
 
 
@@ -268,11 +280,10 @@ def _before_tables(root: tomlkit.TOMLDocument, key: str, value: Any) -> None:
         for name, item in root.body
         if isinstance(item, tomlkit.items.Table | tomlkit.items.AoT)
     ]
-    plain = [
-        name.key
-        for name, item in root.body
-        if name is not None and not isinstance(item, tomlkit.items.Table | tomlkit.items.AoT)
-    ]
+    plain = []
+    for name, item in root.body:
+        if name is not None and not isinstance(item, tomlkit.items.Table | tomlkit.items.AoT):
+            plain.append(name.key)
     if not tables:
         root[key] = value
     elif plain:

@@ -67,9 +67,10 @@ class History:
         registry.
         """
         path = os.path.relpath(config.resolve(), self.file.resolve().parent)
-        names = [
-            name for name in self.data["configs"] if name == path or File(name).name == config.name
-        ]
+        names = []
+        for name in self.data["configs"]:
+            if name == path or File(name).name == config.name:
+                names.append(name)
         return path if path in names or len(names) != 1 else names[0]
 
     def versions(self, name: str) -> list[Version]:
@@ -77,11 +78,10 @@ class History:
         entry = self.data["configs"].get(name)
         if not isinstance(entry, dict) or not isinstance(entry.get("versions"), dict):
             return []
-        found = [
-            _version(version, fields)
-            for version, fields in entry["versions"].items()
-            if isinstance(fields, dict)
-        ]
+        found = []
+        for version, fields in entry["versions"].items():
+            if isinstance(fields, dict):
+                found.append(_version(version, fields))
         found.sort(key=lambda item: _order(item.version))
         current = entry.get("current_version")
         return [item for item in found if item.version != current] + [
@@ -90,16 +90,18 @@ class History:
 
     def has(self, parent: str, name: str) -> bool:
         config, _, version = parent.rpartition(":")
-        wanted = (
-            [
-                known
-                for known in self.data["configs"]
-                if known == config or File(known).name == File(config).name
-            ]
-            if config
-            else [name]
-        )
-        return any(item.version == version for known in wanted for item in self.versions(known))
+        if config:
+            wanted = []
+            for known in self.data["configs"]:
+                if known == config or File(known).name == File(config).name:
+                    wanted.append(known)
+        else:
+            wanted = [name]
+        for known in wanted:
+            for item in self.versions(known):
+                if item.version == version:
+                    return True
+        return False
 
     def add(
         self, config: File, data: dict[str, Any], reason: str, created: str, based_on: str = ""

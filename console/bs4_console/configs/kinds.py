@@ -35,12 +35,20 @@ def component_of(data: Mapping[str, Any], file: File, generation: str) -> str | 
     Where several know as many the file's name decides, then its folder's, then the order of
     COMPONENTS, in which the config of the whole comes first.
     """
-    misfits = {component: _misfits(data, generation, component) for component in COMPONENTS}
+    misfits = {}
+    for component in COMPONENTS:
+        misfits[component] = _misfits(data, generation, component)
     least = min(misfits.values())
     if least[0] * 2 > len(data):
         return None
-    best = [component for component in COMPONENTS if misfits[component] == least]
-    return next((named for named in _named(file) if named in best), best[0])
+    best = []
+    for component in COMPONENTS:
+        if misfits[component] == least:
+            best.append(component)
+    for named in _named(file):
+        if named in best:
+            return named
+    return best[0]
 
 
 def chosen(data: Mapping[str, Any], file: File, generation: str, component: str | None) -> str:
@@ -62,7 +70,10 @@ def _misfits(data: Mapping[str, Any], generation: str, component: str) -> tuple[
     in all.
     """
     _, problems = Checker(generation, component).check(dict(data))
-    unknown = {problem.path for problem in problems if problem.kind == "extra"}
+    unknown = set()
+    for problem in problems:
+        if problem.kind == "extra":
+            unknown.add(problem.path)
     top = len(prefix_of(component)) + 1
     return sum(len(path) == top for path in unknown), len(unknown)
 

@@ -58,7 +58,9 @@ def lint_document(
     if prefix:
         values = {component: values}
     written = View(trainer, document, values, given, component)
-    overlaid = overrides.overlay(written) if component == "rl" else None
+    overlaid = None
+    if component == "rl":
+        overlaid = overrides.overlay(written)
     own = overlaid.left(problems) if overlaid else problems
     found = [
         *document.findings,
@@ -84,7 +86,10 @@ def lint_document(
         ),
     ]
     # What the command says is on line 1, and the rules of commands have said it already.
-    told = {item.id for item in said if item.line == 1} if overlaid else set()
+    if overlaid:
+        told = {item.id for item in said if item.line == 1}
+    else:
+        told = set()
     return _sorted([*found, *(item for item in between if item.id not in told)])
 
 
@@ -115,17 +120,18 @@ def _in_own_words(item: Finding, component: str, prefix: Path) -> Finding:
 
 
 def _without(values: dict[str, Any], problems: list[Problem]) -> dict[str, Any]:
-    bad = {
-        problem.path for problem in problems if problem.kind not in ("missing", "extra", "ignored")
-    }
+    bad = set()
+    for problem in problems:
+        if problem.kind not in ("missing", "extra", "ignored"):
+            bad.add(problem.path)
 
     def copy(value: Any, path: Path) -> Any:
         if isinstance(value, dict):
-            return {
-                key: copy(item, (*path, key))
-                for key, item in value.items()
-                if (*path, key) not in bad
-            }
+            rows = {}
+            for key, item in value.items():
+                if (*path, key) not in bad:
+                    rows[key] = copy(item, (*path, key))
+            return rows
         if isinstance(value, list):
             return [copy(item, (*path, n)) for n, item in enumerate(value)]
         return value

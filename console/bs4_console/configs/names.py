@@ -221,7 +221,9 @@ def of_other_generation(generation: str, path: Path) -> str | None:
     name = dotted(names_of(path))
     if generation == "prime-rl" and name in _OLD:
         rename = _OLD[name]
-        use = f"{rename.new} is its name here" if rename.new else "it is gone"
+        use = "it is gone"
+        if rename.new:
+            use = f"{rename.new} is its name here"
         return use + (f": {rename.note}" if rename.note else "")
     if generation == "prime-rl-2026-01" and name in _NEW:
         rename = _NEW[name]
@@ -230,7 +232,11 @@ def of_other_generation(generation: str, path: Path) -> str | None:
     if mixed:
         return f"{mixed} is its name here"
     if exists(_OTHER[generation], path):
-        below = next((new for new in _NEW if new.startswith(name + ".")), None)
+        below = None
+        for new in _NEW:
+            if new.startswith(name + "."):
+                below = new
+                break
         if generation == "prime-rl-2026-01" and below:
             return f"{_NEW[below].old} stands for {below} here"
         return "this generation has no such key"
@@ -241,9 +247,10 @@ def _in_translated_table(generation: str, name: str) -> str:
     """The other generation's key in a table that already has this one's name: half a migration."""
     table, _, key = name.rpartition(".")
     for rename in RENAMES:
-        here, there = (
-            (rename.new, rename.old) if generation == "prime-rl" else (rename.old, rename.new)
-        )
+        if generation == "prime-rl":
+            here, there = (rename.new, rename.old)
+        else:
+            here, there = (rename.old, rename.new)
         if (
             here
             and there.rpartition(".")[2] == key
@@ -270,10 +277,14 @@ def nearest(
         return f"Did you mean {close[0]}?", close[0]
     if places:
         best = max(places, key=lambda place: (_common(place.split("."), table), -place.count(".")))
-        where = f"in [{best}]" if best else "at the top of the file"
+        where = "at the top of the file"
+        if best:
+            where = f"in [{best}]"
         return f"It lives {where} in this generation.", ""
     close = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
-    return (f"Did you mean {close[0]}?", "") if close else ("", "")
+    if close:
+        return (f"Did you mean {close[0]}?", "")
+    return ("", "")
 
 
 def _common(place: list[str], table: tuple[str, ...]) -> int:

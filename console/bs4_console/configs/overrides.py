@@ -34,12 +34,14 @@ class Overlaid:
 
     def left(self, before: list[Problem]) -> list[Problem]:
         """Those of `before`, the problems of the file alone, that the command does not correct."""
-        still = {(problem.kind, problem.path) for problem in self.problems}
-        return [
-            problem
-            for problem in before
-            if problem.kind == "ignored" or (problem.kind, problem.path) in still
-        ]
+        still = set()
+        for problem in self.problems:
+            still.add((problem.kind, problem.path))
+        found = []
+        for problem in before:
+            if problem.kind == "ignored" or (problem.kind, problem.path) in still:
+                found.append(problem)
+        return found
 
     def added(self, view: View, before: list[Problem]) -> Iterator[Finding]:
         """What the command adds to `before`. On line 1: it is in no file."""
@@ -107,8 +109,14 @@ def arguments_of(command: str) -> Arguments | None:
         return None
     # The first `@` belongs to the config itself; what stands before it is the program and its
     # environment.
-    start = next((n for n, word in enumerate(words) if word == "@" or word.startswith("--")), None)
-    return None if start is None else parse_arguments(words[start:])
+    start = None
+    for n, word in enumerate(words):
+        if word == "@" or word.startswith("--"):
+            start = n
+            break
+    if start is None:
+        return None
+    return parse_arguments(words[start:])
 
 
 def _file(view: View, name: str) -> dict[str, Any]:

@@ -53,11 +53,9 @@ def _rules(old: bool, component: str) -> tuple[Rules, ...]:
         )
     if component == "trainer":
         shared = (rules_shared.offload, rules_shared.model)
-        return (
-            (*shared, rules_january.trainer, broadcast)
-            if old
-            else (*shared, rules_current.trainer, broadcast, resuming, variables)
-        )
+        if old:
+            return (*shared, rules_january.trainer, broadcast)
+        return (*shared, rules_current.trainer, broadcast, resuming, variables)
     if component == "inference":
         return (
             rules_shared.model,
@@ -127,7 +125,9 @@ def levels(view: View) -> Iterator[Finding]:
 
 
 def ranks(view: View) -> Iterator[Finding]:
-    place = "inference.max_lora_rank" if january(view) else "inference.vllm.max_lora_rank"
+    place = "inference.vllm.max_lora_rank"
+    if january(view):
+        place = "inference.max_lora_rank"
     rank = view.number(place)
     if rank is not None and rank > rules_january.RANKS:
         yield _refuse(
@@ -211,8 +211,13 @@ def data(view: View) -> Iterator[Finding]:
             f"batch_size = {size:g} is not a multiple of micro_batch_size = {micro:g}.",
             "Change one.",
         )
-    lists = {key: view.written(f"data.{key}") for key in ("subsets", "splits", "probabilities")}
-    counts = {key: len(value) for key, value in lists.items() if isinstance(value, list)}
+    lists = {}
+    for key in ("subsets", "splits", "probabilities"):
+        lists[key] = view.written(f"data.{key}")
+    counts = {}
+    for key, value in lists.items():
+        if isinstance(value, list):
+            counts[key] = len(value)
     if len(set(counts.values())) > 1 and ("subsets" in counts or "splits" in counts):
         said = ", ".join(f"{count} {key}" for key, count in counts.items())
         yield _refuse(

@@ -175,7 +175,9 @@ def deployment(view: View) -> Iterator[Finding]:
             f"{infer:g} inference GPUs cannot be split into groups of {tensor:g}.",
             "Make them a multiple of it.",
         )
-    kind = view.get("inference.deployment.type") if view.has("inference") else None
+    kind = None
+    if view.has("inference"):
+        kind = view.get("inference.deployment.type")
     if kind in ("multi_node", "disaggregated") and not (
         view.has("slurm") or view.has("inference.slurm")
     ):
@@ -234,11 +236,9 @@ def broadcast(view: View) -> Iterator[Finding]:
     lora = isinstance(view.written("trainer.model.lora"), dict)
     own = view.table("trainer.weight_broadcast").get("type", "filesystem")
     if lora and (shared in ("nccl", "nixl") or own in ("nccl", "nixl")):
-        place = (
-            "weight_broadcast.type"
-            if shared in ("nccl", "nixl")
-            else "trainer.weight_broadcast.type"
-        )
+        place = "trainer.weight_broadcast.type"
+        if shared in ("nccl", "nixl"):
+            place = "weight_broadcast.type"
         edits = (Edit("set", tuple(place.split(".")), "filesystem"),)
         yield finding(
             "schema",
@@ -262,11 +262,9 @@ def broadcast(view: View) -> Iterator[Finding]:
         view.table("orchestrator.rollout_transport").get("type", "zmq"),
     )
     if not view.has("rollout_transport") and mine != theirs:
-        place = (
-            "trainer.rollout_transport"
-            if view.has("trainer.rollout_transport")
-            else "orchestrator.rollout_transport"
-        )
+        place = "orchestrator.rollout_transport"
+        if view.has("trainer.rollout_transport"):
+            place = "trainer.rollout_transport"
         yield refuse(
             view,
             place,
@@ -315,11 +313,11 @@ def adapter(view: View) -> Iterator[Finding]:
 
 
 def _counts(view: View, shared: str, place: str) -> Any:
-    return (
-        view.written(place)
-        if view.has(place)
-        else (view.written(shared) if view.has(shared) else view.get(place))
-    )
+    if view.has(place):
+        return view.written(place)
+    if view.has(shared):
+        return view.written(shared)
+    return view.get(place)
 
 
 def agreement(view: View) -> Iterator[Finding]:
@@ -328,54 +326,54 @@ def agreement(view: View) -> Iterator[Finding]:
     if isinstance(view.written("inference"), dict):
         serves = _counts(view, "model.name", "inference.vllm.model")
         if serves != asks:
-            place = (
-                "inference.vllm.model"
-                if view.has("inference.vllm.model")
-                else "orchestrator.model.name"
-            )
+            place = "orchestrator.model.name"
+            if view.has("inference.vllm.model"):
+                place = "inference.vllm.model"
             message = f"The inference server has {serves}, and the orchestrator asks for {asks}."
             yield refuse(view, place, message, "Set model.name once, at the top.")
     elif trainer_name != asks and not str(trainer_name).startswith("Jackmin108/"):
-        place = (
-            "trainer.model.name" if view.has("trainer.model.name") else "orchestrator.model.name"
-        )
+        place = "orchestrator.model.name"
+        if view.has("trainer.model.name"):
+            place = "trainer.model.name"
         yield refuse(
             view,
             place,
             f"The trainer has {trainer_name}, and the orchestrator {asks}.",
             "Set model.name once, at the top.",
         )
-    steps = [
-        _counts(view, "max_steps", f"{side}.max_steps") for side in ("trainer", "orchestrator")
-    ]
+    steps = []
+    for side in ("trainer", "orchestrator"):
+        steps.append(_counts(view, "max_steps", f"{side}.max_steps"))
     if steps[0] != steps[1]:
-        place = "trainer.max_steps" if view.has("trainer.max_steps") else "orchestrator.max_steps"
+        place = "orchestrator.max_steps"
+        if view.has("trainer.max_steps"):
+            place = "trainer.max_steps"
         yield refuse(
             view,
             place,
             f"max_steps is {steps[0]} for the trainer and {steps[1]} for the orchestrator.",
             "Set max_steps at the top.",
         )
-    template = [
-        _counts(view, "tokenizer.chat_template", f"{side}.tokenizer.chat_template")
-        for side in ("trainer", "orchestrator")
-    ]
+    template = []
+    for side in ("trainer", "orchestrator"):
+        template.append(_counts(view, "tokenizer.chat_template", f"{side}.tokenizer.chat_template"))
     served = _counts(view, "tokenizer.chat_template", "inference.vllm.chat_template") or template[0]
     if template[0] != template[1] or (view.has("inference") and served != template[0]):
-        place = next(
-            (p for p in SHARED["tokenizer.chat_template"] if view.has(p)), "tokenizer.chat_template"
-        )
+        place = "tokenizer.chat_template"
+        for p in SHARED["tokenizer.chat_template"]:
+            if view.has(p):
+                place = p
+                break
         yield refuse(
             view,
             place,
             "chat_template is not the same everywhere.",
             "Set [tokenizer] chat_template at the top.",
         )
-    sides = [
-        side
-        for side in ("trainer", "orchestrator")
-        if isinstance(view.written(f"{side}.ckpt"), dict)
-    ]
+    sides = []
+    for side in ("trainer", "orchestrator"):
+        if isinstance(view.written(f"{side}.ckpt"), dict):
+            sides.append(side)
     if not isinstance(view.written("ckpt"), dict) and len(sides) == 1:
         yield refuse(
             view,
@@ -384,16 +382,13 @@ def agreement(view: View) -> Iterator[Finding]:
             "Use the shared [ckpt].",
         )
     elif sides or view.has("ckpt"):
-        intervals = [
-            _counts(view, "ckpt.interval", f"{side}.ckpt.interval")
-            for side in ("trainer", "orchestrator")
-        ]
+        intervals = []
+        for side in ("trainer", "orchestrator"):
+            intervals.append(_counts(view, "ckpt.interval", f"{side}.ckpt.interval"))
         if intervals[0] != intervals[1]:
-            place = (
-                "trainer.ckpt.interval"
-                if view.has("trainer.ckpt.interval")
-                else "orchestrator.ckpt.interval"
-            )
+            place = "orchestrator.ckpt.interval"
+            if view.has("trainer.ckpt.interval"):
+                place = "trainer.ckpt.interval"
             yield refuse(
                 view,
                 place,
@@ -410,11 +405,10 @@ def wandb(view: View) -> Iterator[Finding]:
         )
     if isinstance(view.written("monitors.wandb"), dict):
         return
-    sides = [
-        side
-        for side in ("trainer", "orchestrator")
-        if isinstance(view.written(f"{side}.monitors.wandb"), dict)
-    ]
+    sides = []
+    for side in ("trainer", "orchestrator"):
+        if isinstance(view.written(f"{side}.monitors.wandb"), dict):
+            sides.append(side)
     if len(sides) == 1:
         yield refuse(
             view,
@@ -459,7 +453,9 @@ def resuming(view: View) -> Iterator[Finding]:
     if not view.has("resume") and view.written("trainer.resume") != view.written(
         "orchestrator.resume"
     ):
-        place = "trainer.resume" if view.has("trainer.resume") else "orchestrator.resume"
+        place = "orchestrator.resume"
+        if view.has("trainer.resume"):
+            place = "trainer.resume"
         yield refuse(
             view, place, "Trainer and orchestrator resume differently.", "Use the shared [resume]."
         )
@@ -497,11 +493,10 @@ def metrics_port(view: View) -> Iterator[Finding]:
         view.number("trainer.metrics_server.port"),
         view.number("inference.server.port") or 8000,
     )
-    backend = (
-        view.number("inference.backend_port")
-        if view.has("inference.backend_port")
-        else server + 100
-    )
+    if view.has("inference.backend_port"):
+        backend = view.number("inference.backend_port")
+    else:
+        backend = server + 100
     if port in (server, backend):
         line = view.line("trainer.metrics_server.port", "trainer.metrics_server")
         edit = Edit("set", ("trainer", "metrics_server", "port"), 8009)
@@ -523,8 +518,12 @@ def sources_at(view: View, table: str) -> Iterator[Finding]:
     place = f"{table}.source"
     seen: set[str] = set()
     for n, entry in enumerate(view.tables(place)):
-        env = entry["env"] if isinstance(entry.get("env"), dict) else {}
-        taskset = env["taskset"] if isinstance(env.get("taskset"), dict) else {}
+        env = {}
+        if isinstance(entry.get("env"), dict):
+            env = entry["env"]
+        taskset = {}
+        if isinstance(env.get("taskset"), dict):
+            taskset = env["taskset"]
         path: Path = (*place.split("."), n)
         identity = str(taskset.get("id") or env.get("id") or "")
         if not identity:
@@ -555,12 +554,17 @@ def sources_at(view: View, table: str) -> Iterator[Finding]:
 
 
 def _pools(view: View, entry: dict[str, Any], path: Path) -> Iterator[Finding]:
-    curriculum = entry["curriculum"] if isinstance(entry.get("curriculum"), dict) else {}
+    curriculum = {}
+    if isinstance(entry.get("curriculum"), dict):
+        curriculum = entry["curriculum"]
     sampler = curriculum.get("sampler")
     if isinstance(sampler, dict) and sampler.get("type") == "difficulty_pool":
         # unsaid, they are the trainer's own three
         written = sampler.get("pools", {"all": {"weight": 1}})
-        pools = [pool for pool in (written or {}).values() if isinstance(pool, dict)]
+        pools = []
+        for pool in (written or {}).values():
+            if isinstance(pool, dict):
+                pools.append(pool)
         levels = [pool.get("threshold") for pool in pools]
         if (
             not pools
@@ -588,15 +592,15 @@ def algorithms(view: View) -> Iterator[Finding]:
     """Which model is sampled from, and by what a frozen one is reached."""
     found: list[tuple[Path, Any]] = [(("orchestrator", "algo"), view.written("orchestrator.algo"))]
     sources = ("orchestrator", "train", "source")
-    found += [
-        ((*sources, n, "algo"), entry.get("algo"))
-        for n, entry in enumerate(view.tables(dotted(sources)))
-    ]
+    for n, entry in enumerate(view.tables(dotted(sources))):
+        found.append(((*sources, n, "algo"), entry.get("algo")))
     for path, algo in found:
         if not isinstance(algo, dict):
             continue
         kind, sampling = algo.get("type", "grpo"), algo.get("sampling")
-        source = sampling.get("source") if isinstance(sampling, dict) else None
+        source = None
+        if isinstance(sampling, dict):
+            source = sampling.get("source")
         places: tuple[tuple[Path, Any], ...] = (
             ((*path, "sampling", "source"), source),
             ((*path, "teacher"), algo.get("teacher")),
@@ -646,7 +650,10 @@ def renderer(view: View) -> Iterator[Finding]:
         "orchestrator.tokenizer.name",
         "tokenizer.name" if view.has("tokenizer.name") else "model.name",
     )
-    name = view.written(own) if view.has(own) else _counts(view, place, "orchestrator.model.name")
+    if view.has(own):
+        name = view.written(own)
+    else:
+        name = _counts(view, place, "orchestrator.model.name")
     if (
         view.get("orchestrator.renderer.name") in (None, "auto")
         and isinstance(name, str)
@@ -685,11 +692,10 @@ def trainer_at(view: View, top: str) -> Iterator[Finding]:
     same tables at the top.
     """
     model = top + "model."
-    steps = (
-        view.written(top + "max_steps")
-        if view.has(top + "max_steps")
-        else view.written("max_steps")
-    )
+    if view.has(top + "max_steps"):
+        steps = view.written(top + "max_steps")
+    else:
+        steps = view.written("max_steps")
     yield from scheduler(view, top, steps)
     yield from pictures(view, top)
     impl, attention = view.get(model + "impl"), view.get(model + "attn")
@@ -827,7 +833,9 @@ def scheduler(view: View, top: str, steps: Any) -> Iterator[Finding]:
 def pictures(view: View, top: str) -> Iterator[Finding]:
     """What training a vision-language model asks for."""
     model = top + "model."
-    place = model + "vlm" if view.has(model + "vlm") or not view.has("model.vlm") else "model.vlm"
+    place = "model.vlm"
+    if view.has(model + "vlm") or not view.has("model.vlm"):
+        place = model + "vlm"
     if not isinstance(view.written(place), dict):
         return
     if view.get(model + "impl") != "custom":

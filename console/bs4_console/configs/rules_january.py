@@ -39,15 +39,19 @@ def check(view: View) -> Iterator[Finding]:
 
 def ids(view: View, place: str) -> list[int]:
     value = view.get(place)
-    return [item for item in value if isinstance(item, int)] if isinstance(value, list) else []
+    if isinstance(value, list):
+        rows = []
+        for item in value:
+            if isinstance(item, int):
+                rows.append(item)
+        return rows
+    return []
 
 
 def gpus(view: View) -> Iterator[Finding]:
-    inference = (
-        ids(view, "inference_gpu_ids")
-        if view.has("inference") or view.has("inference_gpu_ids")
-        else []
-    )
+    inference = []
+    if view.has("inference") or view.has("inference_gpu_ids"):
+        inference = ids(view, "inference_gpu_ids")
     trainer = ids(view, "trainer_gpu_ids")
     for place, used in (("inference_gpu_ids", inference), ("trainer_gpu_ids", trainer)):
         if len(set(used)) < len(used) or any(number < 0 for number in used):
@@ -91,9 +95,15 @@ def shared_gpu(view: View) -> Iterator[Finding]:
         if view.has("seq_len") and place.endswith("seq_len"):
             value, place = view.number("seq_len"), "seq_len"
         if place == "inference.model.max_model_len" and value is None:
-            value = view.number("max_model_len") if view.has("max_model_len") else float("inf")
+            if view.has("max_model_len"):
+                value = view.number("max_model_len")
+            else:
+                value = float("inf")
         if value is not None and value > most:
-            said = f"{place} = {value:g}" if view.has(place) else f"{place} is not set"
+            if view.has(place):
+                said = f"{place} = {value:g}"
+            else:
+                said = f"{place} is not set"
             edit = Edit("set", tuple(place.split(".")), right)
             yield finding(
                 "R11",
@@ -134,11 +144,10 @@ def adapter_name(view: View) -> Iterator[Finding]:
         return
     if not view.written("orchestrator.lora_name"):
         rank, alpha = view.get("trainer.model.lora.rank"), view.get("trainer.model.lora.alpha")
-        line = (
-            view.line("orchestrator.lora_name")
-            if view.has("orchestrator.lora_name")
-            else view.line("trainer.model.lora")
-        )
+        if view.has("orchestrator.lora_name"):
+            line = view.line("orchestrator.lora_name")
+        else:
+            line = view.line("trainer.model.lora")
         yield finding(
             "R04",
             line,
@@ -152,13 +161,20 @@ def _on(view: View, side: str) -> bool:
 
 def _ckpt(view: View, side: str, key: str) -> Any:
     value = view.written(f"ckpt.{key}")
-    return value if value is not None else view.written(f"{side}.ckpt.{key}")
+    if value is not None:
+        return value
+    return view.written(f"{side}.ckpt.{key}")
 
 
 def checkpoints(view: View) -> Iterator[Finding]:
-    sides = [side for side in ("trainer", "orchestrator") if _on(view, side)]
+    sides = []
+    for side in ("trainer", "orchestrator"):
+        if _on(view, side):
+            sides.append(side)
     if len(sides) == 1:
-        other = "orchestrator" if sides[0] == "trainer" else "trainer"
+        other = "trainer"
+        if sides[0] == "trainer":
+            other = "orchestrator"
         yield finding(
             "R30",
             view.line(f"{sides[0]}.ckpt"),
@@ -177,7 +193,9 @@ def checkpoints(view: View) -> Iterator[Finding]:
 
 
 def _said(value: Any) -> str:
-    return "not set" if value is None else str(value)
+    if value is None:
+        return "not set"
+    return str(value)
 
 
 def kinds(view: View) -> dict[str, str]:
@@ -188,15 +206,13 @@ def kinds(view: View) -> dict[str, str]:
         else ("trainer", "orchestrator")
     )
     shared = view.table("weight_broadcast")
-    kind = (
-        shared.get("type", "filesystem")
-        if isinstance(view.written("weight_broadcast"), dict)
-        else None
-    )
-    return {
-        side: str(kind or view.table(f"{side}.weight_broadcast").get("type", "filesystem"))
-        for side in sides
-    }
+    kind = None
+    if isinstance(view.written("weight_broadcast"), dict):
+        kind = shared.get("type", "filesystem")
+    rows = {}
+    for side in sides:
+        rows[side] = str(kind or view.table(f"{side}.weight_broadcast").get("type", "filesystem"))
+    return rows
 
 
 def broadcast(view: View) -> Iterator[Finding]:
@@ -254,11 +270,14 @@ def broadcast(view: View) -> Iterator[Finding]:
         replicas = len(inference) // tensor
     # the server's class looks before the GPUs are divided
     own = view.table("inference.weight_broadcast").get("type") == "nccl"
-    replicas = (view.number("inference.parallel.dp") or 1) if own and replicas == 1 else replicas
+    if own and replicas == 1:
+        replicas = view.number("inference.parallel.dp") or 1
+    else:
+        replicas = replicas
     if view.has("inference") and replicas != 1:
-        written = (
-            "inference.parallel.dp" if view.has("inference.parallel.dp") else "inference_gpu_ids"
-        )
+        written = "inference_gpu_ids"
+        if view.has("inference.parallel.dp"):
+            written = "inference.parallel.dp"
         yield finding(
             "R31",
             view.line(written, *places),
@@ -288,14 +307,15 @@ def cleaning(view: View) -> Iterator[Finding]:
         view.has(f"{table}ckpt.resume_step") for table in ("", "trainer.", "orchestrator.")
     )
     if view.written("clean") is True or (resumes and not view.has("clean")):
-        said = "clean = true removes" if view.has("clean") else "clean is on by default and removes"
-        line = (
-            view.line("clean")
-            if view.has("clean")
-            else view.line(
+        said = "clean is on by default and removes"
+        if view.has("clean"):
+            said = "clean = true removes"
+        if view.has("clean"):
+            line = view.line("clean")
+        else:
+            line = view.line(
                 "ckpt.resume_step", "trainer.ckpt.resume_step", "orchestrator.ckpt.resume_step"
             )
-        )
         yield finding(
             "P07", line, f"{said} the logs and rollouts of the run before, but not its checkpoints."
         )
@@ -388,17 +408,17 @@ def details(view: View) -> Iterator[Finding]:
     if view.has("inference") and tensor is not None:
         replicas = view.number("inference.parallel.dp") or 1
         if tensor == 0 or (len(inference) != replicas * tensor and len(inference) % tensor):
-            place = (
-                "inference.parallel.tp"
-                if view.has("inference.parallel.tp")
-                else "inference_gpu_ids"
-            )
+            place = "inference_gpu_ids"
+            if view.has("inference.parallel.tp"):
+                place = "inference.parallel.tp"
             yield refuse(
                 place,
                 f"{len(inference)} inference GPUs cannot be split into groups of {tensor:g} (tp).",
                 "Make them a multiple of tp.",
             )
-    rank = view.number("trainer.model.lora.rank") if view.has("trainer.model.lora") else None
+    rank = None
+    if view.has("trainer.model.lora"):
+        rank = view.number("trainer.model.lora.rank")
     if view.has("inference.max_lora_rank"):
         rank = view.number("inference.max_lora_rank")
         if rank is not None and rank > RANKS:
@@ -441,9 +461,10 @@ def trainer(view: View) -> Iterator[Finding]:
     ):
         below, above = view.number(f"trainer.loss.{low}"), view.number(f"trainer.loss.{high}")
         if below is not None and above is not None and below >= above:
-            place = (
-                f"trainer.loss.{low}" if view.has(f"trainer.loss.{low}") else f"trainer.loss.{high}"
-            )
+            if view.has(f"trainer.loss.{low}"):
+                place = f"trainer.loss.{low}"
+            else:
+                place = f"trainer.loss.{high}"
             yield refuse(
                 place, f"{low} = {below:g} is not below {high} = {above:g}.", f"Lower {low}."
             )
@@ -497,7 +518,9 @@ def buffer(view: View) -> Iterator[Finding]:
         )
     ratios = table.get("env_ratios")
     if isinstance(ratios, list):
-        count = len(view.tables("orchestrator.env")) if view.has("orchestrator.env") else 1
+        count = 1
+        if view.has("orchestrator.env"):
+            count = len(view.tables("orchestrator.env"))
         if len(ratios) != count:
             yield finding(
                 "schema",
@@ -558,11 +581,10 @@ def _teacher(view: View) -> Iterator[Finding]:
             "The teacher has the inference server's port.",
             "Set another.",
         )
-    tensor = (
-        view.number("teacher_inference.parallel.tp")
-        if view.has("teacher_inference")
-        else view.number("inference.parallel.tp")
-    )
+    if view.has("teacher_inference"):
+        tensor = view.number("teacher_inference.parallel.tp")
+    else:
+        tensor = view.number("inference.parallel.tp")
     if tensor and len(ids(view, "teacher_gpu_ids")) % tensor:
         yield finding(
             "schema",

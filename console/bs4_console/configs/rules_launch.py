@@ -52,7 +52,9 @@ class Launch:
 
 def launches(view: View) -> list[Launch]:
     """Those in the comments, with continued lines joined, and the one that was given (line 1)."""
-    found = [Launch(1, view.given.launch)] if view.given.launch else []
+    found = []
+    if view.given.launch:
+        found = [Launch(1, view.given.launch)]
     comments = view.document.comments()
     for n, (line, text) in enumerate(comments):
         if not _COMMAND.search(text):
@@ -129,15 +131,17 @@ def spelling(view: View) -> Iterator[Finding]:
 
 
 def checkpoint_flags(view: View, commands: list[Launch]) -> Iterator[Finding]:
-    flags = {name for command in commands for name in command.flags}
+    flags = set()
+    for command in commands:
+        for name in command.flags:
+            flags.add(name)
     for side in ("trainer", "orchestrator"):
         if isinstance(view.written(f"{side}.ckpt"), dict) and view.get("bench") is True:
             return
-    tables = [
-        t
-        for t in ("ckpt", "trainer.ckpt", "orchestrator.ckpt")
-        if isinstance(view.written(t), dict)
-    ]
+    tables = []
+    for t in ("ckpt", "trainer.ckpt", "orchestrator.ckpt"):
+        if isinstance(view.written(t), dict):
+            tables.append(t)
     if not tables and not any(name.split(".")[0] == "ckpt" for name in flags):
         yield finding(
             "R19", view.line("max_steps") if view.has("max_steps") else 1, "Checkpoints are off."
@@ -145,12 +149,13 @@ def checkpoint_flags(view: View, commands: list[Launch]) -> Iterator[Finding]:
         return
     for key in ("interval", "keep_last"):
         if f"ckpt.{key}" not in flags and not any(view.has(f"{table}.{key}") for table in tables):
-            line = view.line(tables[0]) if tables else commands[0].line
-            said = (
-                "no checkpoint but the last is saved"
-                if key == "interval"
-                else "every checkpoint is kept"
-            )
+            if tables:
+                line = view.line(tables[0])
+            else:
+                line = commands[0].line
+            said = "every checkpoint is kept"
+            if key == "interval":
+                said = "no checkpoint but the last is saved"
             edits = (
                 (Edit("set", ("ckpt", "keep_last"), 3),)
                 if key == "keep_last" and "ckpt" in tables
@@ -229,12 +234,11 @@ def _checkpoints(view: View, root: File) -> list[Checkpoint]:
     old = january(view)
     # A directory of checkpoints elsewhere is not the one that was given; where it would be from
     # here is not known.
-    elsewhere = [
-        word
-        for place in ("ckpt", "trainer.ckpt")
-        if view.has(f"{place}.output_dir")
-        for word in (f"--{place}.output_dir", "None")
-    ]
+    elsewhere = []
+    for place in ("ckpt", "trainer.ckpt"):
+        if view.has(f"{place}.output_dir"):
+            for word in (f"--{place}.output_dir", "None"):
+                elsewhere.append(word)
     spec = LaunchSpec(
         run="lint",
         trainer=view.generation,
@@ -264,13 +268,18 @@ def run_directory(view: View, commands: list[Launch]) -> Iterator[Finding]:
     found = _checkpoints(view, root)
     # 2026-01's trainer reads where it is from the orchestrator's directories, the current one from
     # any.
-    ahead = {one.step for one in found if not january(view) or "orchestrator" in one.directories}
+    ahead = set()
+    for one in found:
+        if not january(view) or "orchestrator" in one.directories:
+            ahead.add(one.step)
     yield from _resumable(view, resume, line, found, ahead)
 
 
 def _resume(view: View, commands: list[Launch]) -> tuple[int | None, int]:
     """(step, line): -1 is the latest, None no resume at all."""
-    place = "ckpt.resume_step" if january(view) else "resume.step"
+    place = "resume.step"
+    if january(view):
+        place = "ckpt.resume_step"
     for command in commands:
         if re.fullmatch(r"-?\d+", command.flags.get(place, "")):
             return int(command.flags[place]), command.line
@@ -293,11 +302,9 @@ def _resumable(
 ) -> Iterator[Finding]:
     whole = {one.step for one in found if one.complete}
     newest = max(whole, default=None)
-    advice = (
-        f"Resume from step {newest}, by number, and move newer steps aside."
-        if newest is not None
-        else "No step is complete on every side; start in a new directory."
-    )
+    advice = "No step is complete on every side; start in a new directory."
+    if newest is not None:
+        advice = f"Resume from step {newest}, by number, and move newer steps aside."
     if resume is None:
         if january(view) and ahead:
             yield finding(
@@ -376,11 +383,10 @@ def others(view: View) -> Iterator[Finding]:
     output = str(view.get("output_dir"))
     if any(File(running).resolve() == File(output).resolve() for running in view.given.running):
         yield finding("R34", view.line("output_dir"), f"A run is already running in {output}.")
-    places = (
-        ("wandb.name", "orchestrator.lora_name")
-        if january(view)
-        else ("monitors.wandb.name", "orchestrator.model.lora.name")
-    )
+    if january(view):
+        places = ("wandb.name", "orchestrator.lora_name")
+    else:
+        places = ("monitors.wandb.name", "orchestrator.model.lora.name")
     for file in view.given.beside:
         if file.resolve() == view.document.file.resolve():
             continue
@@ -403,14 +409,19 @@ def others(view: View) -> Iterator[Finding]:
 def _at(data: dict[str, Any], place: str) -> Any:
     value: Any = data
     for name in place.split("."):
-        value = value.get(name) if isinstance(value, dict) else None
+        if isinstance(value, dict):
+            value = value.get(name)
+        else:
+            value = None
     return value
 
 
 def _installed(view: View) -> Iterator[Finding]:
     if not view.given.installed:
         return
-    there = {_module(name) for name in view.given.installed}
+    there = set()
+    for name in view.given.installed:
+        there.add(_module(name))
     if january(view):
         for place in ("orchestrator.env", "orchestrator.eval.env"):
             for n, entry in enumerate(view.tables(place)):

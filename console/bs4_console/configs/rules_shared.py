@@ -44,7 +44,9 @@ def sequence_length(view: View) -> Iterator[Finding]:
     if view.has("seq_len"):
         for place in theirs:
             if view.has(place) and view.number(place) != shared:
-                verb = "is silently replaced by" if january(view) else "disagrees with"
+                verb = "disagrees with"
+                if january(view):
+                    verb = "is silently replaced by"
                 edits = (
                     ()
                     if view.number(theirs[0]) != view.number(theirs[1])
@@ -81,14 +83,12 @@ def sequence_length(view: View) -> Iterator[Finding]:
 
 def answer_places(view: View) -> list[tuple[str, Any]]:
     """(place, tokens) of every limit on a training answer that is written."""
-    place = (
-        "orchestrator.sampling.max_tokens"
-        if january(view)
-        else "orchestrator.train.sampling.max_completion_tokens"
-    )
-    return (
-        [(place, view.number(place))] if view.has(place) and view.number(place) is not None else []
-    )
+    place = "orchestrator.train.sampling.max_completion_tokens"
+    if january(view):
+        place = "orchestrator.sampling.max_tokens"
+    if view.has(place) and view.number(place) is not None:
+        return [(place, view.number(place))]
+    return []
 
 
 def context(view: View) -> float | None:
@@ -98,7 +98,10 @@ def context(view: View) -> float | None:
         if january(view)
         else ("inference.vllm.max_model_len",)
     )
-    return next((view.number(place) for place in places if view.has(place)), None)
+    for place in places:
+        if view.has(place):
+            return view.number(place)
+    return None
 
 
 def answer_length(view: View) -> Iterator[Finding]:
@@ -129,7 +132,9 @@ def answer_length(view: View) -> Iterator[Finding]:
 
 
 def batch(view: View) -> Iterator[Finding]:
-    group = "orchestrator.rollouts_per_example" if january(view) else "orchestrator.group_size"
+    group = "orchestrator.group_size"
+    if january(view):
+        group = "orchestrator.rollouts_per_example"
     if (
         not january(view)
         and view.has("orchestrator.token_batch_size")
@@ -160,7 +165,9 @@ def offload(view: View) -> Iterator[Finding]:
 
 def models(view: View) -> Iterator[tuple[str, str]]:
     """(place, model name) wherever a name is written."""
-    inference = "inference.model.name" if january(view) else "inference.vllm.model"
+    inference = "inference.vllm.model"
+    if january(view):
+        inference = "inference.model.name"
     for place in ("model.name", "trainer.model.name", "orchestrator.model.name", inference):
         if isinstance(view.written(place), str):
             yield place, view.written(place)
@@ -193,13 +200,20 @@ def model(view: View) -> Iterator[Finding]:
 
 
 def parser(view: View) -> Iterator[Finding]:
-    table = "inference.model" if january(view) else "inference.vllm"
+    table = "inference.vllm"
+    if january(view):
+        table = "inference.model"
     place, choice = f"{table}.tool_call_parser", f"{table}.enable_auto_tool_choice"
     name = next((name for _, name in models(view)), "")
     known = PARSERS.get(family(name), ())
     on = view.written(choice) is True
     said = view.written(place)
-    used = said if said is not None else ("hermes" if january(view) and on else None)
+    if said is not None:
+        used = said
+    elif january(view) and on:
+        used = "hermes"
+    else:
+        used = None
     if known and isinstance(used, str) and used != "auto" and used not in known:
         edit = Edit("set", tuple(place.split(".")), known[0])
         yield finding(
@@ -241,7 +255,9 @@ def environment_args(view: View) -> Iterator[tuple[Path, dict[str, Any]]]:
     for place in ("orchestrator.train.source", "orchestrator.eval.source"):
         for n, entry in enumerate(view.tables(place)):
             env = entry.get("env")
-            taskset = env.get("taskset") if isinstance(env, dict) else None
+            taskset = None
+            if isinstance(env, dict):
+                taskset = env.get("taskset")
             if isinstance(taskset, dict):
                 yield (*place.split("."), n, "env", "taskset"), taskset
                 for inner in ("args", "task"):

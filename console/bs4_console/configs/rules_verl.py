@@ -58,17 +58,24 @@ class Job:
     def number(self, key: str) -> float | None:
         value = self.values.get(key)
         try:
-            return None if value is None or isinstance(value, bool) else float(value)
+            if value is None or isinstance(value, bool):
+                return None
+            return float(value)
         except (TypeError, ValueError, OverflowError):
             return None
 
     def at(self, *keys: str) -> int:
-        return next((self.lines[key] for key in keys if key in self.lines), self.line)
+        for key in keys:
+            if key in self.lines:
+                return self.lines[key]
+        return self.line
 
 
 def check(file: File, given: Given) -> list[Finding]:
     text = read_text(file)
-    jobs: list[Job] | None = list(scripts(text)) if _START.search(text) else None
+    jobs: list[Job] | None = None
+    if _START.search(text):
+        jobs = list(scripts(text))
     if file.suffix == ".toml":
         try:
             jobs = [_toml(text, given.launch)]
@@ -97,7 +104,10 @@ def check(file: File, given: Given) -> list[Finding]:
                 or getattr(error, "reason", None)
                 or "it cannot be read"
             )
-            line = mark.line + 1 if mark else text.count("\n", 0, getattr(error, "position", 0)) + 1
+            if mark:
+                line = mark.line + 1
+            else:
+                line = text.count("\n", 0, getattr(error, "position", 0)) + 1
             return [
                 Finding(
                     id="yaml",
@@ -132,7 +142,10 @@ def check(file: File, given: Given) -> list[Finding]:
     for job in jobs:
         for rule in (goal, resume, memory, lora, prefixes, saving, paths, context, model):
             # A launch from here gives a TOML file's run all its paths, new ones for each attempt.
-            found += [] if rule is paths and file.suffix == ".toml" else rule(job, given)
+            if rule is paths and file.suffix == ".toml":
+                found += []
+            else:
+                found += rule(job, given)
     return found
 
 
@@ -187,13 +200,12 @@ def _toml(text: str, launch: str) -> Job:
                 continue
             parts = (*path, key)
             name = ".".join(part.lstrip("+") for part in parts)
-            job.values[name] = (
-                UNKNOWN
-                if isinstance(value, str) and "${" in value
-                else None
-                if value == "None"
-                else value
-            )
+            if isinstance(value, str) and "${" in value:
+                job.values[name] = UNKNOWN
+            elif value == "None":
+                job.values[name] = None
+            else:
+                job.values[name] = value
             job.prefixes[name] = "+" * max(len(part) - len(part.lstrip("+")) for part in parts)
 
     walk({key: value for key, value in parse(text).items() if key not in _OURS}, ())
@@ -230,7 +242,9 @@ def _plain(value: Any, node: yaml.Node) -> Any:
         and node.value.lower() not in ("true", "false")
     ):
         return node.value
-    return UNKNOWN if isinstance(value, str) and "${" in value else value
+    if isinstance(value, str) and "${" in value:
+        return UNKNOWN
+    return value
 
 
 def scripts(text: str) -> Iterator[Job]:
@@ -299,11 +313,17 @@ def _resolved(value: str, variables: dict[str, tuple[str, int]], depth: int = 0)
         name, fallback = match[1] or match[3], match[2]
         if name in variables and depth < 5:
             inner = _resolved(variables[name][0], variables, depth + 1)
-            return inner if isinstance(inner, str) else "\0"
-        return fallback if fallback is not None else "\0"
+            if isinstance(inner, str):
+                return inner
+            return "\0"
+        if fallback is not None:
+            return fallback
+        return "\0"
 
     text = re.sub(r"\$\{([A-Za-z_]\w*)(?::-([^{}$]*))?\}|\$([A-Za-z_]\w*)", put, value)
-    return UNKNOWN if "\0" in text or "$" in text or "`" in text else text
+    if "\0" in text or "$" in text or "`" in text:
+        return UNKNOWN
+    return text
 
 
 def _scalar(value: Any) -> Any:
@@ -400,7 +420,9 @@ def lora(job: Job, _given: Given) -> Iterator[Finding]:
     for key, right in ((rollout + "load_format", "safetensors"), (model + "use_shm", True)):
         value = job.get(key)
         if value is not UNKNOWN and value != right:
-            said = "is not set" if key not in job.values else f"= {str(value).lower()}"
+            said = "is not set"
+            if key in job.values:
+                said = f"= {str(value).lower()}"
             yield finding(
                 "V04",
                 job.at(key, on[0]),
@@ -423,7 +445,9 @@ def saving(job: Job, _given: Given) -> Iterator[Finding]:
         "trainer.max_ckpt_to_keep" if job.sft else "trainer.max_actor_ckpt_to_keep",
     )
     if job.get(often) is not UNKNOWN and (job.number(often) or -1) <= 0:
-        said = f"= {job.get(often)}" if often in job.values else "is not set (-1)"
+        said = "is not set (-1)"
+        if often in job.values:
+            said = f"= {job.get(often)}"
         yield finding(
             "V06",
             job.at(often, "trainer"),
@@ -488,7 +512,11 @@ def context(job: Job, _given: Given) -> Iterator[Finding]:
 
 def model(job: Job, _given: Given) -> Iterator[Finding]:
     places = ("actor_rollout_ref.model.path", "model.partial_pretrain", "model.path")
-    place = next((key for key in places if key in job.values), places[0])
+    place = places[0]
+    for key in places:
+        if key in job.values:
+            place = key
+            break
     name = job.get(place)
     if not isinstance(name, str) or name.startswith(("/", ".", "~")):
         return

@@ -93,7 +93,9 @@ def load(generation: str, component: str = "rl") -> Schema:
 
 def prefix_of(component: str) -> Path:
     """Where the config of a component stands in that of the whole: () for a config of its own."""
-    return (component,) if component in ("trainer", "orchestrator", "inference") else ()
+    if component in ("trainer", "orchestrator", "inference"):
+        return (component,)
+    return ()
 
 
 class Checker:
@@ -189,7 +191,9 @@ class Checker:
             self._report("type", path, f"a table with `{key}`", value)
             return value
         # Only `type` is filled in from the default; a renderer without its `name` is refused.
-        usual = default.get(key) if isinstance(default, dict) and key == "type" else None
+        usual = None
+        if isinstance(default, dict) and key == "type":
+            usual = default.get(key)
         if self.generation == "prime-rl" and path == ("rollout_transport",):
             # the shared table is handed to the components before it is judged, and they fill it in
             usual = "zmq"
@@ -204,7 +208,9 @@ class Checker:
             value,
             path,
         )
-        return {**result, key: tag} if isinstance(result, dict) else result
+        if isinstance(result, dict):
+            return {**result, key: tag}
+        return result
 
     def _object(self, schema: Schema, name: str, value: Any, path: Path) -> Any:
         if not isinstance(value, dict):
@@ -240,11 +246,9 @@ class Checker:
         """vLLM's table of the current generation reads a-b as a_b, because it takes vLLM's own
         options too.
         """
-        return (
-            key.replace("-", "_")
-            if (self.generation, name) == ("prime-rl", "VllmConfig")
-            else self._alias(name, key)
-        )
+        if (self.generation, name) == ("prime-rl", "VllmConfig"):
+            return key.replace("-", "_")
+        return self._alias(name, key)
 
     def _alias(self, name: str, key: str) -> str:
         return _ALIASES.get((self.component, name, key)) or _ALIASES.get(("", name, key), key)
@@ -269,9 +273,10 @@ class Checker:
             return value
         if len(value) < schema.get("minItems", 0):
             self._report("short", path, f"at least {schema['minItems']} entry", value)
-        return [
-            self._value(schema.get("items", {}), item, (*path, n)) for n, item in enumerate(value)
-        ]
+        rows = []
+        for n, item in enumerate(value):
+            rows.append(self._value(schema.get("items", {}), item, (*path, n)))
+        return rows
 
     def _scalar(self, schema: Schema, kind: str, value: Any, path: Path) -> Any:
         converted, ok = convert(kind, value)
@@ -301,7 +306,10 @@ def _number(value: Any) -> tuple[Any, bool]:
     """Underscores may stand alone anywhere but at the ends; digits are ASCII."""
     if isinstance(value, str):
         text = value.strip()
-        value = text if text.startswith("_") else _UNDERSCORES.sub("", text)
+        if text.startswith("_"):
+            value = text
+        else:
+            value = _UNDERSCORES.sub("", text)
     if isinstance(value, bool | int | float) or (
         isinstance(value, str) and value.isascii() and "_" not in value
     ):

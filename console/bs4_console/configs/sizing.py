@@ -74,9 +74,8 @@ class Estimate:
         told = []
         for side in self.sides:
             told.append(f"{side.name} ({side.gpus} GPU{'s' if side.gpus > 1 else ''})")
-            told += [
-                f"  {part.gib:8.1f} GiB  {part.name}: {part.arithmetic}" for part in side.parts
-            ]
+            for part in side.parts:
+                told.append(f"  {part.gib:8.1f} GiB  {part.name}: {part.arithmetic}")
             told.append(
                 f"  {side.gib:8.1f} GiB  of {gpu_gib:g} a GPU: "
                 f"{'fits' if side.fits else 'DOES NOT FIT'}"
@@ -84,9 +83,9 @@ class Estimate:
         return [*told, *self.notes]
 
     def as_dict(self) -> dict[str, Any]:
-        sides = [
-            {**asdict(side), "gib": round(side.gib, 1), "fits": side.fits} for side in self.sides
-        ]
+        sides = []
+        for side in self.sides:
+            sides.append({**asdict(side), "gib": round(side.gib, 1), "fits": side.fits})
         return {"billions": self.billions, "sides": sides, "notes": self.notes, "fits": self.fits}
 
 
@@ -173,13 +172,13 @@ def _gpus(view: View) -> tuple[int, int, bool]:
 
 def _trainer(view: View, size: float, gpus: int) -> list[Part]:
     tokens = float(sequence(view)[0] or 2048)
-    lora = (
-        view.table("trainer.model.lora")
-        if isinstance(view.written("trainer.model.lora"), dict)
-        else None
-    )
+    lora = None
+    if isinstance(view.written("trainer.model.lora"), dict):
+        lora = view.table("trainer.model.lora")
     checkpointed = isinstance(view.get("trainer.model.ac"), dict)
-    width = 2 if view.get("trainer.model.optimization_dtype") == "bfloat16" else 4
+    width = 4
+    if view.get("trainer.model.optimization_dtype") == "bfloat16":
+        width = 2
     parts = [
         Part("weights", size * 1e9 * width / gpus / GIB, f"{size:g}B x {width} bytes / {gpus} GPU")
     ]
@@ -214,7 +213,9 @@ def _trainer(view: View, size: float, gpus: int) -> list[Part]:
 
 
 def _inference(view: View, size: float, gpu_gib: float) -> list[Part]:
-    table = "inference.model" if january(view) else "inference.vllm"
+    table = "inference.vllm"
+    if january(view):
+        table = "inference.model"
     tensor = int(
         view.number(
             "inference.parallel.tp" if january(view) else "inference.vllm.tensor_parallel_size"
@@ -289,9 +290,21 @@ def new(wish: Wish) -> Made:
 
 def _write(wish: Wish, size: float) -> tuple[str, list[str]]:
     one, small = wish.gpus == 1, wish.gpu_gib < 40
-    batch, group = (8, 2) if one else (64, 4) if small else (128, 8)
+    if one:
+        batch, group = (8, 2)
+    elif small:
+        batch, group = (64, 4)
+    else:
+        batch, group = (128, 8)
     tokens, answer = (2048, 2000) if one else (4096, 2048)
-    share = 0.5 if one else 0.7 if wish.gpu_gib < 30 else 0.8 if small else 0.9
+    if one:
+        share = 0.5
+    elif wish.gpu_gib < 30:
+        share = 0.7
+    elif small:
+        share = 0.8
+    else:
+        share = 0.9
     servers = 1 if one else max(wish.gpus // 2, 1)
     tensor = 1
     while tensor < servers and size * 2e9 / tensor / GIB + 2 * CONTEXT > wish.gpu_gib * share:
@@ -328,18 +341,25 @@ def _write(wish: Wish, size: float) -> tuple[str, list[str]]:
 
 def _january_text(v: dict[str, Any]) -> str:
     last = v["servers"] + v["trainers"]
-    inference, trainer = (
-        ([0], [0]) if v["one"] else (list(range(v["servers"])), list(range(v["servers"], last)))
-    )
-    adapter = "\n[trainer.model.lora]\nrank = 8\nalpha = 32\n" if v["lora"] else ""
-    checkpointing = "\n[trainer.model.ac]\nfreq = 1\n" if v["checkpointing"] else ""
-    name = f'lora_name = "{v["name"]}"\n' if v["lora"] else ""
-    parser = (
-        f'enable_auto_tool_choice = true\ntool_call_parser = "{v["parser"]}"\n'
-        if v["parser"]
-        else ""
-    )
-    parallel = f"\n[inference.parallel]\ntp = {v['tensor']}\n" if v["tensor"] > 1 else ""
+    if v["one"]:
+        inference, trainer = ([0], [0])
+    else:
+        inference, trainer = (list(range(v["servers"])), list(range(v["servers"], last)))
+    adapter = ""
+    if v["lora"]:
+        adapter = "\n[trainer.model.lora]\nrank = 8\nalpha = 32\n"
+    checkpointing = ""
+    if v["checkpointing"]:
+        checkpointing = "\n[trainer.model.ac]\nfreq = 1\n"
+    name = ""
+    if v["lora"]:
+        name = f'lora_name = "{v["name"]}"\n'
+    parser = ""
+    if v["parser"]:
+        parser = f'enable_auto_tool_choice = true\ntool_call_parser = "{v["parser"]}"\n'
+    parallel = ""
+    if v["tensor"] > 1:
+        parallel = f"\n[inference.parallel]\ntp = {v['tensor']}\n"
     return f"""# Config version: v1
 #   VLLM_WORKER_MULTIPROC_METHOD=spawn uv run rl @ {v["name"]}.toml --output-dir outputs/{v["name"]}
 max_steps = 1000
@@ -384,10 +404,18 @@ enforce_eager = true
 
 
 def _current_text(v: dict[str, Any]) -> str:
-    adapter = "\n[trainer.model.lora]\nrank = 8\nalpha = 32\n" if v["lora"] else ""
-    name = f'\n[orchestrator.model.lora]\nname = "{v["name"]}"\n' if v["lora"] else ""
-    parser = f'tool_call_parser = "{v["parser"]}"\n' if v["parser"] else ""
-    parallel = f"tensor_parallel_size = {v['tensor']}\n" if v["tensor"] > 1 else ""
+    adapter = ""
+    if v["lora"]:
+        adapter = "\n[trainer.model.lora]\nrank = 8\nalpha = 32\n"
+    name = ""
+    if v["lora"]:
+        name = f'\n[orchestrator.model.lora]\nname = "{v["name"]}"\n'
+    parser = ""
+    if v["parser"]:
+        parser = f'tool_call_parser = "{v["parser"]}"\n'
+    parallel = ""
+    if v["tensor"] > 1:
+        parallel = f"tensor_parallel_size = {v['tensor']}\n"
     renderer = ""
     if v["model"] not in rendered():
         renderer = '\n[orchestrator.renderer]\nname = "default"\n' + (

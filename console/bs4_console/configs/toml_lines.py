@@ -63,9 +63,15 @@ class _Scanner:
 
     def _header(self, line: int) -> Path:
         is_array = self.text.startswith("[[", self.at)
-        self.at += 2 if is_array else 1
+        if is_array:
+            self.at += 2
+        else:
+            self.at += 1
         keys = self._keys()
-        self.at += 2 if is_array else 1
+        if is_array:
+            self.at += 2
+        else:
+            self.at += 1
         path: Path = ()
         for number, key in enumerate(keys):
             path += (key,)
@@ -128,10 +134,16 @@ class _Scanner:
 
     def _string(self) -> None:
         quote = self.text[self.at]
-        closing = quote * 3 if self.text.startswith(quote * 3, self.at) else quote
+        if self.text.startswith(quote * 3, self.at):
+            closing = quote * 3
+        else:
+            closing = quote
         self.at += len(closing)
         while not self.text.startswith(closing, self.at):
-            self.at += 2 if quote == '"' and self.text[self.at] == "\\" else 1
+            if quote == '"' and self.text[self.at] == "\\":
+                self.at += 2
+            else:
+                self.at += 1
         self.at += len(closing)
         # A multi-line string may end with up to two quotes of its own before the closing three.
         while len(closing) == 3 and self.at < len(self.text) and self.text[self.at] == quote:

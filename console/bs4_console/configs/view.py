@@ -59,11 +59,9 @@ class View:
     def get(self, dotted: str) -> Any:
         """The value in the file, else the schema's default."""
         value = self.written(dotted)
-        return (
-            default(self.generation, *dotted.split("."), component=self.component)
-            if value is None
-            else value
-        )
+        if value is None:
+            return default(self.generation, *dotted.split("."), component=self.component)
+        return value
 
     def number(self, *places: str) -> float | None:
         """The first of the places that is written and a number, else the last one's default; None
@@ -85,7 +83,9 @@ class View:
         for place in places:
             if self.has(place):
                 return self.at(tuple(place.split(".")))
-        return self.at(tuple(places[0].split("."))) if places else 1
+        if places:
+            return self.at(tuple(places[0].split(".")))
+        return 1
 
     def at(self, path: Path) -> int:
         prefix = prefix_of(self.component)
@@ -93,8 +93,16 @@ class View:
 
     def table(self, dotted: str) -> dict[str, Any]:
         value = self.written(dotted)
-        return value if isinstance(value, dict) else {}
+        if isinstance(value, dict):
+            return value
+        return {}
 
     def tables(self, dotted: str) -> list[dict[str, Any]]:
         value = self.written(dotted)
-        return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+        if isinstance(value, list):
+            found = []
+            for item in value:
+                if isinstance(item, dict):
+                    found.append(item)
+            return found
+        return []

@@ -43,8 +43,8 @@ def with_ranges(detect: Mapping[str, Any]) -> dict[str, Any]:
 
 def bands() -> dict[str, tuple[float, float]]:
     """Metric -> its healthy (least, greatest), of those that have one; for charts."""
-    return {
-        name: (float(t["healthy"][0]), float(t["healthy"][1]))
-        for name, t in ranges().items()
-        if "healthy" in t
-    }
+    found = {}
+    for name, t in ranges().items():
+        if "healthy" in t:
+            found[name] = (float(t["healthy"][0]), float(t["healthy"][1]))
+    return found

@@ -61,7 +61,9 @@ _LARGE_OPS = (sre.MAX_REPEAT, sre.MIN_REPEAT)
 
 
 def _code(value: int) -> int:
-    return value if value < _OTHER else _OTHER
+    if value < _OTHER:
+        return value
+    return _OTHER
 
 
 def _charset(op: Any, value: Any) -> frozenset[int]:
@@ -71,7 +73,9 @@ def _charset(op: Any, value: Any) -> frozenset[int]:
     if op is sre.LITERAL:
         return frozenset({_code(value)})
     if op is sre.NOT_LITERAL:
-        return _ALL if value >= _OTHER else _ALL - {value}
+        if value >= _OTHER:
+            return _ALL
+        return _ALL - {value}
     if op is sre.ANY:
         return _ALL - {10}
     found: set[int] = set()
@@ -85,11 +89,9 @@ def _charset(op: Any, value: Any) -> frozenset[int]:
             found.update(_code(c) for c in range(item[0], min(item[1], _OTHER) + 1))
         else:
             found |= _CATEGORIES[item]
-    return (
-        frozenset(_ALL - found | ({_OTHER} if _OTHER in found else set()))
-        if negated
-        else frozenset(found)
-    )
+    if negated:
+        return frozenset(_ALL - found | ({_OTHER} if _OTHER in found else set()))
+    return frozenset(found)
 
 
 # --- what it costs
@@ -213,7 +215,11 @@ def _choices(op: Any, value: Any) -> list[list[_Piece]]:
     if op is sre.SUBPATTERN:
         return _paths(value[-1])
     if op is sre.BRANCH:
-        return [way for alternative in value[1] for way in _paths(alternative)]
+        rows = []
+        for alternative in value[1]:
+            for way in _paths(alternative):
+                rows.append(way)
+        return rows
     if op in _LARGE_OPS:
         least, most, body = value
         inner = _paths(body)
@@ -234,11 +240,10 @@ def _check_path(path: Sequence[_Piece], *, anchored: bool) -> None:
     for piece in path[prefix:]:
         if not piece.long:
             gap += piece.least
-            before = (
-                before
-                if before is None or (piece.chars & before.chars) or not piece.least
-                else None
-            )
+            if before is None or (piece.chars & before.chars) or not piece.least:
+                before = before
+            else:
+                before = None
             continue
         if (
             before is not None
@@ -285,13 +290,15 @@ def literals(pattern: str) -> list[str]:
     folded = bool(tree.state.flags & re.IGNORECASE)
     found, best = _needed(tree, folded)
     options = [found, best] if found is not None else [best]
-    usable = [_usable(option) for option in options if option]
+    usable = []
+    for option in options:
+        if option:
+            usable.append(_usable(option))
     chosen = max((option for option in usable if option), key=_worth, default=frozenset())
-    alone = [
-        (text, fold)
-        for text, fold in chosen
-        if not any(other in text and other != text for other, _ in chosen)
-    ]
+    alone = []
+    for text, fold in chosen:
+        if not any(other in text and other != text for other, _ in chosen):
+            alone.append((text, fold))
     return sorted(("(?i)" if fold else "") + text for text, fold in alone)
 
 
@@ -337,7 +344,10 @@ def _needed(tree: Any, folded: bool) -> tuple[_Set | None, _Set]:
         whole = False
         if exact:
             best = _better(best, frozenset(exact))
-        exact = set(inner) if inner is not None else {("", folded)}
+        if inner is not None:
+            exact = set(inner)
+        else:
+            exact = {("", folded)}
         if inner is None:
             exact = {("", folded)}
     if exact:
@@ -379,14 +389,15 @@ def _node(op: Any, value: Any, folded: bool) -> tuple[_Set | None, _Set]:
 
 
 def _branch(alternatives: Sequence[Any], folded: bool) -> tuple[_Set | None, _Set]:
-    parts = [_needed(alternative, folded) for alternative in alternatives]
+    parts = []
+    for alternative in alternatives:
+        parts.append(_needed(alternative, folded))
     exact: _Set | None = frozenset()
     for inner, _ in parts:
-        exact = (
-            None
-            if inner is None or exact is None or len(exact | inner) > _MAX_EXACT
-            else exact | inner
-        )
+        if inner is None or exact is None or len(exact | inner) > _MAX_EXACT:
+            exact = None
+        else:
+            exact = exact | inner
     union: set[_Text] = set()
     for inner, needed in parts:
         options: list[_Set] = [inner or frozenset(), needed]
@@ -400,10 +411,14 @@ def _branch(alternatives: Sequence[Any], folded: bool) -> tuple[_Set | None, _Se
 def _better(one: _Set, other: _Set) -> _Set:
     first, second = _usable(one), _usable(other)
     if not second:
-        return one if first else frozenset()
+        if first:
+            return one
+        return frozenset()
     if not first:
         return other
-    return one if _worth(first) >= _worth(second) else other
+    if _worth(first) >= _worth(second):
+        return one
+    return other
 
 
 # --- what a raw line must look like
@@ -458,9 +473,10 @@ def _headless(nodes: list[Any], at_begin: bool) -> list[Any]:
     """
     while nodes and not _telling(nodes[0]):
         op, value = nodes[0]
-        at_begin = (
-            at_begin if op in (sre.ASSERT, sre.ASSERT_NOT) else op is sre.AT and value in _BEGINS
-        )
+        if op in (sre.ASSERT, sre.ASSERT_NOT):
+            at_begin = at_begin
+        else:
+            at_begin = op is sre.AT and value in _BEGINS
         nodes = nodes[1:]
     if not nodes:
         return []
@@ -470,7 +486,9 @@ def _headless(nodes: list[Any], at_begin: bool) -> list[Any]:
         return [(op, (*rest, _headless(list(body), at_begin))), *nodes[1:]]
     if op is sre.BRANCH:
         return [(op, (None, [_headless(list(way), at_begin) for way in value[1]])), *nodes[1:]]
-    return [(sre.AT, sre.AT_BEGINNING), *nodes] if at_begin else nodes
+    if at_begin:
+        return [(sre.AT, sre.AT_BEGINNING), *nodes]
+    return nodes
 
 
 def _telling(node: Any) -> bool:
@@ -495,11 +513,9 @@ def _write(op: Any, value: Any) -> str:
         return "."
     if op in (sre.IN, sre.NOT_LITERAL):
         chars = sorted({min(char, _DEL) for char in _charset(op, value)})
-        return (
-            f"[{''.join(_range(first, last) for first, last in _stretches(chars))}]"
-            if chars
-            else "(?!)"
-        )
+        if chars:
+            return f"[{''.join(_range(first, last) for first, last in _stretches(chars))}]"
+        return "(?!)"
     if op is sre.SUBPATTERN:
         _, add, drop, body = value
         on, off = ("i" if flags & re.IGNORECASE else "" for flags in (add, drop))
@@ -513,7 +529,9 @@ def _write(op: Any, value: Any) -> str:
             f"{'' if most is sre.MAXREPEAT else most}}}{'?' if op is sre.MIN_REPEAT else ''}"
         )
         return f"(?:{_written(body)}){times}"
-    return _AT_RAW.get(value, "") if op is sre.AT else ""
+    if op is sre.AT:
+        return _AT_RAW.get(value, "")
+    return ""
 
 
 def _stretches(chars: Sequence[int]) -> list[tuple[int, int]]:
@@ -527,12 +545,16 @@ def _stretches(chars: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def _range(first: int, last: int) -> str:
-    return _char(first) if first == last else f"{_char(first)}-{_char(last)}"
+    if first == last:
+        return _char(first)
+    return f"{_char(first)}-{_char(last)}"
 
 
 def _char(code: int) -> str:
     char = chr(code)
-    return char if char.isalnum() or char in ' _:=,;"/' else f"\\x{code:02x}"
+    if char.isalnum() or char in ' _:=,;"/':
+        return char
+    return f"\\x{code:02x}"
 
 
 def groups(pattern: str) -> Iterator[str]:

@@ -52,7 +52,9 @@ def schema(directory: Path | None = None) -> dict[str, Any]:
     """The JSON Schema of a playbook file; a directory of a user's own playbooks need not bring
     one.
     """
-    own = None if directory is None else directory / "schema.json"
+    own = None
+    if directory is not None:
+        own = directory / "schema.json"
     data: dict[str, Any] = json.loads(
         (
             own if own is not None and own.is_file() else find("playbooks") / "schema.json"
@@ -88,7 +90,9 @@ def advice(identifier: str) -> tuple[str, ...]:
     one file is read.
     """
     path = next(find("playbooks").glob(f"*/{identifier}.yaml"), None)
-    return tuple(_load(path).get("advice") or ()) if path is not None else ()
+    if path is not None:
+        return tuple(_load(path).get("advice") or ())
+    return ()
 
 
 def _load(path: Path) -> Any:
@@ -103,10 +107,11 @@ def _check(path: Path, validator: Any) -> Iterator[Problem]:
     except (yaml.YAMLError, UnicodeDecodeError) as bad:
         yield Problem(path, "", f"is not YAML: {bad}")
         return
-    wrong = [
-        Problem(path, "/".join(str(part) for part in error.absolute_path), _said(error))
-        for error in validator.iter_errors(data)
-    ]
+    wrong = []
+    for error in validator.iter_errors(data):
+        wrong.append(
+            Problem(path, "/".join(str(part) for part in error.absolute_path), _said(error))
+        )
     if wrong:
         yield from wrong
         return
@@ -155,7 +160,10 @@ def _check_fix(path: Path, fix: Sequence[Mapping[str, Any]]) -> Iterator[Problem
     if "relaunch" not in kinds:
         return
     before = set(kinds[: kinds.index("relaunch")])
-    missing = [kind for kind in ("stop_run", "archive_logs") if kind not in before]
+    missing = []
+    for kind in ("stop_run", "archive_logs"):
+        if kind not in before:
+            missing.append(kind)
     whole = any(
         kind == "move_run" and not parameters for step in fix for kind, parameters in step.items()
     )
@@ -205,7 +213,10 @@ def _check_signature(signature: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _references(root: Path, good: list[dict[str, Any]]) -> Iterator[Problem]:
     """A name in `explains` or `leads_to` that no file bears would silently do nothing."""
-    known = {path.stem for place in {root, find("playbooks")} for path in place.glob("*/*.yaml")}
+    known = set()
+    for place in {root, find("playbooks")}:
+        for path in place.glob("*/*.yaml"):
+            known.add(path.stem)
     for entry in good:
         file = root / entry["family"] / f"{entry['id']}.yaml"
         for key in ("explains", "leads_to"):
@@ -237,12 +248,11 @@ def _inputs(root: Path) -> list[Path]:
     named), schemas, code.
     """
     shipped = find("playbooks")
-    playbooks = {
-        path
-        for place in (root, shipped)
-        for path in (*place.glob("*/*.yaml"), place / "schema.json")
-        if path.is_file()
-    }
+    playbooks = set()
+    for place in (root, shipped):
+        for path in (*place.glob("*/*.yaml"), place / "schema.json"):
+            if path.is_file():
+                playbooks.add(path)
     code = (__file__, patterns.__file__, signatures.__file__, detectors.__file__)
     return [*sorted(playbooks), *map(Path, code)]
 
@@ -285,10 +295,16 @@ def _compile_signature(signature: Mapping[str, Any]) -> dict[str, Any]:
     like.
     """
     data = dict(signature)
-    data["source"] = [data["source"]] if isinstance(data["source"], str) else data["source"]
+    if isinstance(data["source"], str):
+        data["source"] = [data["source"]]
+    else:
+        data["source"] = data["source"]
     if "within" in data:
         data["within"] = _seconds(data["within"])
-    looked_for = {where: pattern for where, pattern in _expressions(signature) if where != "unless"}
+    looked_for = {}
+    for where, pattern in _expressions(signature):
+        if where != "unless":
+            looked_for[where] = pattern
     data["needs"] = {where: literals(pattern) for where, pattern in looked_for.items()}
     data["raw"] = {where: raw for where, pattern in looked_for.items() if (raw := relaxed(pattern))}
     return data

@@ -51,15 +51,18 @@ def sentence(step: Mapping[str, Any]) -> str:
     """
     ((kind, parameters),) = step.items()
     values = dict(parameters or {})
-    key = f"{kind} {values.pop('resume', '')}" if kind == "relaunch" else kind
+    if kind == "relaunch":
+        key = f"{kind} {values.pop('resume', '')}"
+    else:
+        key = kind
     said = SENTENCES.get(key, f"{key.replace('_', ' ')}.")
     named = ", ".join(f"{name} {_value(value)}" for name, value in values.items())
-    return f"{said[:-1]} ({named})." if named else said
+    if named:
+        return f"{said[:-1]} ({named})."
+    return said
 
 
 def _value(value: Any) -> str:
-    return (
-        ", ".join(f"{key} = {item}" for key, item in value.items())
-        if isinstance(value, Mapping)
-        else str(value)
-    )
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} = {item}" for key, item in value.items())
+    return str(value)

@@ -42,4 +42,6 @@ async def at_its_port(host: str, port: int, timeout_s: float = 10.0) -> PortWord
         return "refused"
     except (OSError, TimeoutError):
         return "silent"
-    return "open" if await greets(host, port, timeout_s) else "mute"
+    if await greets(host, port, timeout_s):
+        return "open"
+    return "mute"

@@ -68,7 +68,9 @@ class RealLooks:
                 next_step=error.next_step,
             )
         asked = witness.witness_of(known)
-        found: Sight | None = None if asked is None else await asked.look()
+        found: Sight | None = None
+        if asked is not None:
+            found = await asked.look()
         return found
 
     async def port(self, pod: str) -> PortWord | None:
@@ -77,11 +79,11 @@ class RealLooks:
             known = await asyncio.to_thread(self._inventory.get, pod)
         except ConsoleError:
             return None
-        word: PortWord | None = (
-            None
-            if known.jump or known.is_local
-            else await look.at_its_port(known.host, known.port or 22)
-        )
+        word: PortWord | None
+        if known.jump or known.is_local:
+            word = None
+        else:
+            word = await look.at_its_port(known.host, known.port or 22)
         return word
 
     def network(self) -> bool:
@@ -115,14 +117,11 @@ class _Known:
         kept once.
         """
         if instead:
-            last = next(
-                (
-                    i
-                    for i in range(len(self.signs) - 1, -1, -1)
-                    if self.signs[i].source == sign.source
-                ),
-                None,
-            )
+            last = None
+            for i in range(len(self.signs) - 1, -1, -1):
+                if self.signs[i].source == sign.source:
+                    last = i
+                    break
             if last is not None and (self.signs[last].word, self.signs[last].value) == (
                 sign.word,
                 sign.value,
@@ -131,7 +130,10 @@ class _Known:
         self.signs.append(sign)
 
     def newest(self, source: Source) -> Sign | None:
-        return next((sign for sign in reversed(self.signs) if sign.source == source), None)
+        for sign in reversed(self.signs):
+            if sign.source == source:
+                return sign
+        return None
 
 
 class LostWatch:
@@ -162,7 +164,10 @@ class LostWatch:
                 self.tick()
                 await asyncio.sleep(TICK_S)
         finally:
-            asked = [known.asking for known in self._known.values() if known.asking is not None]
+            asked = []
+            for known in self._known.values():
+                if known.asking is not None:
+                    asked.append(known.asking)
             for task in asked:
                 task.cancel()
             await asyncio.gather(*asked, return_exceptions=True)
@@ -237,7 +242,9 @@ class LostWatch:
             other.link.up for other in self._pods() if other is not pod
         ):
             return "up"
-        return "" if self._looks.network() else "down"
+        if self._looks.network():
+            return ""
+        return "down"
 
     # -- asking
 
@@ -277,7 +284,9 @@ class LostWatch:
         )
         if pod.link.state in SILENT:
             return found
-        return found if pod.link.up and found.word == "rebooted" else None
+        if pod.link.up and found.word == "rebooted":
+            return found
+        return None
 
 
 def _newest(pod: PodState) -> RunState | None:

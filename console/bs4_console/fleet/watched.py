@@ -51,7 +51,10 @@ class Fleet:
         self._problem_listeners: list[Callable[[str], None]] = []
         self._source = source
         self._entries: dict[str, Pod] = {}
-        self._watch = None if source is None else InventoryWatch(source.inventory)
+        if source is None:
+            self._watch = None
+        else:
+            self._watch = InventoryWatch(source.inventory)
         for session in sessions:
             self.add(session)
         for pod in source.inventory.list() if source is not None else ():
@@ -68,7 +71,10 @@ class Fleet:
 
     @property
     def pods(self) -> list[PodState]:
-        return [session.state for session in self.sessions.values()]
+        found = []
+        for session in self.sessions.values():
+            found.append(session.state)
+        return found
 
     def on_change(self, listener: Callable[[PodState], None]) -> None:
         self._listeners.append(listener)

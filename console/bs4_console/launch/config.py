@@ -72,7 +72,9 @@ async def resolved(
     if asked.trainer:
         return given
     if not read:
-        where = "" if asked.config.startswith(("/", "~")) else f" in {' or '.join(places)}"
+        where = ""
+        if not asked.config.startswith(("/", "~")):
+            where = f" in {' or '.join(places)}"
         raise UsageError(
             f"{asked.config} cannot be read{where}, so it does not tell which trainer it is for.",
             "Name a config that is on the pod, and the directory of the trainer when it is "
@@ -98,9 +100,10 @@ def of_verl(text: str) -> str | None:
     except (tomllib.TOMLDecodeError, RecursionError):
         return None  # the look before the start says what is wrong with it, and where
     keys = list(_keys(data, ""))
-    trainer = {
-        key.removeprefix("trainer.").lstrip("+") for key in keys if key.startswith("trainer.")
-    }
+    trainer = set()
+    for key in keys:
+        if key.startswith("trainer."):
+            trainer.add(key.removeprefix("trainer.").lstrip("+"))
     if not trainer & _OWN and not any(key.startswith("actor_rollout_ref.") for key in keys):
         return None
     return component_of(keys) or "rl"
@@ -127,5 +130,9 @@ async def _text(live: PodSession, config: str, cwd: str) -> str | None:
             raise
         return None
     files = answer.get("files")
-    first = files[0] if isinstance(files, list) and files else None
-    return str(first[1]) if isinstance(first, list) and len(first) == 2 else None
+    first = None
+    if isinstance(files, list) and files:
+        first = files[0]
+    if isinstance(first, list) and len(first) == 2:
+        return str(first[1])
+    return None

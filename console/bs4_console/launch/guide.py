@@ -85,11 +85,9 @@ def trains_already(state: PodState, asked: Asked) -> RunState | None:
         or run.view.attempt.ended_t is not None
     ):
         return None
-    return (
-        run
-        if (run.view.trainer, run.view.config) == (asked.trainer, asked.config) and not asked.fresh
-        else None
-    )
+    if (run.view.trainer, run.view.config) == (asked.trainer, asked.config) and not asked.fresh:
+        return run
+    return None
 
 
 @dataclass(frozen=True)
@@ -109,11 +107,9 @@ class Looked:
         """The memory that trainer and inference will need, with the arithmetic: lines to be shown
         beside the plan.
         """
-        return (
-            []
-            if not self.preflight.memory
-            else ["memory of one GPU:", *(f"  {line}" for line in self.preflight.memory)]
-        )
+        if not self.preflight.memory:
+            return []
+        return ["memory of one GPU:", *(f"  {line}" for line in self.preflight.memory)]
 
     @property
     def told(self) -> list[Check]:
@@ -126,7 +122,10 @@ class Looked:
 
 def sentence(check: Check) -> str:
     """Why, and what to do, as sentences."""
-    why = check.why if check.why.endswith((".", "!", "?")) else f"{check.why}."
+    if check.why.endswith((".", "!", "?")):
+        why = check.why
+    else:
+        why = f"{check.why}."
     return f"{why} {check.fix}".strip()
 
 
@@ -162,7 +161,10 @@ async def asked_again(live: PodSession, ask: Callable[[], Awaitable[Answer]]) ->
 
 def price_of(pod: str) -> float | None:
     """What the inventory says that the pod costs, US dollars an hour."""
-    return next((known.price for known in Inventory().list() if known.name == pod), None)
+    for known in Inventory().list():
+        if known.name == pod:
+            return known.price
+    return None
 
 
 async def plan(live: PodSession, asked: Asked, **record: Any) -> PlanView:
@@ -203,12 +205,12 @@ async def until_started(live: PodSession, key: str) -> AsyncIterator[ActionView]
     """
     async for action in live.follow_action(key):
         yield action
-        waiting = [
-            step
-            for step in action.steps
-            if step.state == "waiting"
-            or (step.state == "running" and not step.title.startswith("Wait"))
-        ]
+        waiting = []
+        for step in action.steps:
+            if step.state == "waiting" or (
+                step.state == "running" and not step.title.startswith("Wait")
+            ):
+                waiting.append(step)
         if action.steps and not waiting:
             return
 
@@ -220,8 +222,11 @@ def must_type(view: PlanView) -> bool:
 def words(view: PlanView, state: PodState, price: float | None = None) -> list[str]:
     """What a person reads beside the steps: why this step, what was forgotten, what it costs."""
     body = view.plan
-    lines = [f"because {body['why']}"] if body.get("why") else []
-    lines += [f"note: {text}" for text in body.get("notes", [])]
+    lines = []
+    if body.get("why"):
+        lines = [f"because {body['why']}"]
+    for text in body.get("notes", []):
+        lines.append(f"note: {text}")
     config = body.get("config") or {}
     start: Mapping[str, Any] = next(
         (step["shown"] for step in body["steps"] if step["kind"] == "start"), {}
@@ -231,11 +236,10 @@ def words(view: PlanView, state: PodState, price: float | None = None) -> list[s
             "environment: "
             + " ".join(f"{name}={value}" for name, value in start["environment"].items())
         )
-    named = [
-        f"{name} {config[key]}"
-        for name, key in (("model", "model"), ("version", "version"), ("adapter", "lora_name"))
-        if config.get(key)
-    ]
+    named = []
+    for name, key in (("model", "model"), ("version", "version"), ("adapter", "lora_name")):
+        if config.get(key):
+            named.append(f"{name} {config[key]}")
     if config.get("based_on"):
         named.append(f"based on {config['based_on']}")
     if named:
@@ -248,13 +252,19 @@ def _cost(body: Mapping[str, Any], run: RunState | None, price: float | None) ->
     """Time and money to the end, from the pace of the attempts before; the price alone where
     nothing is known of it.
     """
-    pace = run.step_seconds() if run is not None and run.series("time_s") else None
+    pace = None
+    if run is not None and run.series("time_s"):
+        pace = run.step_seconds()
     last = run.view.max_steps if run is not None else None
     rate = "" if price is None else f"${price:.2f} an hour"
     if pace is None or last is None:
-        return f"cost: {rate}" if rate else ""
+        if rate:
+            return f"cost: {rate}"
+        return ""
     hours = max(0, last - (body.get("resume") or 0)) * pace / 3600
-    money = "" if price is None else f", about ${hours * price:.2f} at {rate}"
+    money = ""
+    if price is not None:
+        money = f", about ${hours * price:.2f} at {rate}"
     return (
         f"estimate: {hours:.1f} h to step {last} at {pace:.{0 if pace >= 10 else 1}f} s a step, "
         f"as before{money}"
@@ -266,7 +276,9 @@ def verdict(action: ActionView, state: PodState) -> list[str]:
     run, pod = action.run, state.name
     # verl prints everything through its driver, so what the launcher says is the trainer's log.
     known = state.runs.get(run)
-    source = "trainer" if known is not None and known.view.trainer == VERL else "launcher"
+    source = "launcher"
+    if known is not None and known.view.trainer == VERL:
+        source = "trainer"
     if action.state == "done" and "step" in action.result:
         return [
             f"{run} trains: step {action.result['step']} is done.",

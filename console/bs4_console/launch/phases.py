@@ -45,7 +45,9 @@ class Until:
             return f"step {self.step} is saved"
         if self.reward is not None:
             return f"the reward is {self.reward:g} over {self.steps} steps"
-        return "somebody says so" if self.by_hand else "the run ends"
+        if self.by_hand:
+            return "somebody says so"
+        return "the run ends"
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,9 @@ class Phases:
 
     def after(self, phase: Phase) -> Phase | None:
         at = self.phases.index(phase) + 1
-        return self.phases[at] if at < len(self.phases) else None
+        if at < len(self.phases):
+            return self.phases[at]
+        return None
 
 
 @dataclass(frozen=True)
@@ -116,10 +120,9 @@ def read(file: Path) -> Phases:
         or not all(isinstance(table, dict) for table in tables)
     ):
         raise UsageError(f"{file} has no [[phases]].", "Write one for each config.")
-    found = [
-        _phase(file, number, table, last=number == len(tables))
-        for number, table in enumerate(tables, 1)
-    ]
+    found = []
+    for number, table in enumerate(tables, 1):
+        found.append(_phase(file, number, table, last=number == len(tables)))
     if len({phase.name for phase in found}) != len(found):
         raise UsageError(f"{file}: two phases have the same name.", "Give each its own.")
     cwd, output_dir = (
@@ -193,11 +196,15 @@ def launched(state: PodState, wanted: Phases) -> tuple[Phase | None, Mapping[str
         return None, {}
     plan = max(found, key=lambda a: a.accepted_t).body.get("plan") or {}
     name = str(plan.get("record", {}).get("phase", ""))
-    phase = next((one for one in wanted.phases if one.name == name), None)
+    phase = None
+    for one in wanted.phases:
+        if one.name == name:
+            phase = one
+            break
     if phase is None:
-        what = (
-            f"its last launch was of phase {name!r}" if name else "it was launched without phases"
-        )
+        what = "it was launched without phases"
+        if name:
+            what = f"its last launch was of phase {name!r}"
         raise UsageError(
             f"{wanted.run} is no run of this file: {what}.",
             "Take its own phase file, or another name for the run.",
@@ -218,11 +225,9 @@ async def standing(live: PodSession, wanted: Phases) -> Standing:
 
 
 def _due(until: Until, run: RunState, newest: int | None) -> tuple[bool, str]:
-    saved = (
-        "nothing is saved complete yet"
-        if newest is None
-        else f"step {newest} is the newest that is complete"
-    )
+    saved = "nothing is saved complete yet"
+    if newest is not None:
+        saved = f"step {newest} is the newest that is complete"
     if until.step is not None:
         return newest is not None and newest >= until.step, f"{saved}, {until.step} is wanted"
     if until.reward is not None:

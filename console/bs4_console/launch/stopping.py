@@ -26,18 +26,20 @@ def processes(run: RunState) -> list[dict[str, Any]]:
     """The run's living processes as telemetry lists them; empty when nothing of it is known to
     live.
     """
-    return list(run.components) if run.alive else []
+    if run.alive:
+        return list(run.components)
+    return []
 
 
 def ended_first(pod: PodState, run: str) -> list[ActionView]:
     """The actions on the run that are under way, and that a stop ends early before it does anything
     else.
     """
-    return [
-        a
-        for a in pod.ledger.actions.values()
-        if a.run == run and not a.ended and a.kind in ("launch", "playbook", "restore")
-    ]
+    rows = []
+    for a in pod.ledger.actions.values():
+        if a.run == run and not a.ended and a.kind in ("launch", "playbook", "restore"):
+            rows.append(a)
+    return rows
 
 
 def steps(run: RunState) -> list[StopStep]:
@@ -57,12 +59,17 @@ def steps(run: RunState) -> list[StopStep]:
     except BadRequest:
         policy = None  # a trainer that only a newer agent knows
     if policy is not None:
-        told = (
-            living
-            if policy.target == "tree"
-            else [c for c in living if c.get("component") == "launcher"]
-        )
-        found = [StopStep(_kill(name, told), seconds) for name, seconds in policy.signals if told]
+        if policy.target == "tree":
+            told = living
+        else:
+            told = []
+            for c in living:
+                if c.get("component") == "launcher":
+                    told.append(c)
+        found = []
+        for name, seconds in policy.signals:
+            if told:
+                found.append(StopStep(_kill(name, told), seconds))
         if policy.target == "tree" and policy.signals[-1][0] == "SIGKILL":
             return found
     return [

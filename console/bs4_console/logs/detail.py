@@ -41,7 +41,11 @@ def entry(store: LogStore, number: int) -> list[bytes]:
 
 def _others(store: LogStore, source: int, numbers: range) -> list[bytes]:
     held = (store.line(number) for number in numbers if store.first <= number < store.end)
-    return [text for other, text in held if other == source]
+    rows = []
+    for other, text in held:
+        if other == source:
+            rows.append(text)
+    return rows
 
 
 def _head(line: bytes) -> bool:
@@ -70,7 +74,9 @@ def _parsed(text: bytes) -> object:
         value = loads(text)
     except ForeignJsonError:
         return None
-    return value if isinstance(value, (dict, list)) and value else None
+    if isinstance(value, (dict, list)) and value:
+        return value
+    return None
 
 
 def _laid_out(value: object, indent: str) -> list[str]:
@@ -86,7 +92,10 @@ def _laid_out(value: object, indent: str) -> list[str]:
         else ()
     )
     for key, inner in pairs:
-        name = f"{indent}{key}:" if isinstance(value, dict) else f"{indent}-"
+        if isinstance(value, dict):
+            name = f"{indent}{key}:"
+        else:
+            name = f"{indent}-"
         if isinstance(inner, (dict, list)) and inner:
             lines += [name, *_laid_out(inner, indent + "  ")]
         elif isinstance(inner, str) and "\n" in inner:

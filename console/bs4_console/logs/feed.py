@@ -94,7 +94,9 @@ class LogFeed:
     def reached(self) -> str:
         """Where the filter has come to on its way back, of the first stream that it is still in."""
         side = next((side for side in self._before if not side.ended), None)
-        return f"at {split(side.cursor)[1] / 1e6:,.0f} MB" if side else ""
+        if side:
+            return f"at {split(side.cursor)[1] / 1e6:,.0f} MB"
+        return ""
 
     # -- where it starts
 
@@ -191,7 +193,9 @@ class LogFeed:
             for stream in streams
         }
         anchor = await self.go_to(places)
-        sides = [Side(cursor, self._before[n].time) for n, cursor in enumerate(self._next.values())]
+        sides = []
+        for n, cursor in enumerate(self._next.values()):
+            sides.append(Side(cursor, self._before[n].time))
         await asyncio.gather(*(self._fetch_newer(n, side) for n, side in enumerate(sides)))
         self._store.extend(take_newer(sides), self._passed)
         self.loaded = True
@@ -293,7 +297,10 @@ class LogFeed:
                 stream, source, side.cursor, self.filter, backwards=True
             )
         else:
-            count = PAGE_LINES if len(self.streams) == 1 else MERGED_TAIL_LINES
+            if len(self.streams) == 1:
+                count = PAGE_LINES
+            else:
+                count = MERGED_TAIL_LINES
             rows, begin = await self.pages.before(stream, source, side.cursor, count)
             side.ended = not rows or begin == side.cursor
             side.cursor = begin
@@ -319,7 +326,9 @@ class LogFeed:
 
     @property
     def _passed(self) -> object:
-        return self.filter.key if self.filter.sifts else None
+        if self.filter.sifts:
+            return self.filter.key
+        return None
 
     @staticmethod
     def _reach(sides: Sequence[Side]) -> None:
@@ -349,11 +358,10 @@ class LogFeed:
             self._read_again(source)
             try:
                 async with self._reading:
-                    wait = (
-                        WAIT_S
-                        if len(self.streams) <= READS and not self.pages.crowded
-                        else SHARED_S
-                    )
+                    if len(self.streams) <= READS and not self.pages.crowded:
+                        wait = WAIT_S
+                    else:
+                        wait = SHARED_S
                     chunk = await self.pages.read(stream, cursor, PAGE_BYTES, wait, held)
             except RemoteError as error:
                 self._store.mark(f"{stream}: {error.message}")
@@ -435,9 +443,7 @@ class LogFeed:
 def gap_text(gap: dict[str, Any]) -> str:
     """A gap in words: how much is missing and why."""
     start, end = gap.get("from"), gap.get("to")
-    size = (
-        f"{(end - start) / 1e6:,.1f} MB"
-        if isinstance(start, int) and isinstance(end, int)
-        else "an unknown number of bytes"
-    )
+    size = "an unknown number of bytes"
+    if isinstance(start, int) and isinstance(end, int):
+        size = f"{(end - start) / 1e6:,.1f} MB"
     return f"gap: {size} lost before they were read ({gap.get('reason', 'no reason given')})"

@@ -66,13 +66,17 @@ class Term:
         fast.
         """
         bare = re.sub(r"\\([^A-Za-z0-9])", r"\1", self.text)
-        return bare if re.escape(bare) == self.text or not _META.search(self.text) else None
+        if re.escape(bare) == self.text or not _META.search(self.text):
+            return bare
+        return None
 
     def reach(self, expression: int) -> int | None:
         """How much of a line to look at: `expression` bytes; None for all of it, where the pattern
         is a text.
         """
-        return expression if self.literal is None else None
+        if self.literal is None:
+            return expression
+        return None
 
     def as_dict(self) -> dict[str, Any]:
         return {"pattern": self.text, "ignore_case": self.ignore_case, "out": self.out}
@@ -96,7 +100,10 @@ class LogFilter:
         """What a person typed after `/`: regular expressions with ` && ` between them, `!` in front
         of one leaves out.
         """
-        words = [word for word in text.split(AND) if word.removeprefix("!")]
+        words = []
+        for word in text.split(AND):
+            if word.removeprefix("!"):
+                words.append(word)
         return cls(tuple(Term.parse(word) for word in words), floor, fold)
 
     @property
@@ -116,7 +123,10 @@ class LogFilter:
     @cached_property
     def patterns(self) -> list[tuple[re.Pattern[bytes], bool, int | None]]:
         """(expression, whether lines that match are left out, how much of a line it looks at)."""
-        return [(term.compile(), term.out, term.reach(REACH)) for term in self.terms]
+        rows = []
+        for term in self.terms:
+            rows.append((term.compile(), term.out, term.reach(REACH)))
+        return rows
 
     def matches(self, line: bytes) -> bool:
         return all(
@@ -202,7 +212,9 @@ class Lens:
         return max(self.store.first, min(number, self.store.end) - SLICE_LINES // 2)
 
     def __len__(self) -> int:
-        return len(self._hits) + len(self._unfinished()) if self.filter.active else len(self.store)
+        if self.filter.active:
+            return len(self._hits) + len(self._unfinished())
+        return len(self.store)
 
     @property
     def pending(self) -> bool:
@@ -237,10 +249,12 @@ class Lens:
         key = (self.store.revision, self.store.end)
         if key != self._open_key:
             self._open_key = key
-            lines = [
-                self.store.line(self.store.end + n)[1] for n in range(len(self.store.open_sources))
-            ]
-            level = self._level_before(self.store.end) if self.filter.floor and lines else 0
+            lines = []
+            for n in range(len(self.store.open_sources)):
+                lines.append(self.store.line(self.store.end + n)[1])
+            level = 0
+            if self.filter.floor and lines:
+                level = self._level_before(self.store.end)
             self._open = [n for n, line in enumerate(lines) if self._passes(line, level)]
         return self._open
 
@@ -301,14 +315,18 @@ class Lens:
         kind after that.
         """
         if not self.filter.fold or not older or not self._hits:
-            return newest if self._hits else self._alike
+            if self._hits:
+                return newest
+            return self._alike
         last, kind = self._alike
         first = self._hits[0]
         if not kind or kind_of(self.store.line(first)[1]) != kind:
             return newest
         self.folded[last] = self.folded.get(last, 0) + 1 + self.folded.pop(first, 0)
         self._hits = self._hits[1:]
-        return (last, kind) if newest[0] == first else newest
+        if newest[0] == first:
+            return (last, kind)
+        return newest
 
     def _level_before(self, number: int) -> int:
         """The level of the last line before `number` that has one; 0 where none is near."""
@@ -321,7 +339,11 @@ class Lens:
     def _matching(self, block: Block, start: int, stop: int) -> list[int]:
         """Numbers of the lines `start` to `stop` of a block that pass."""
         wanted = self.filter
-        first = next((pattern for pattern, out, _ in wanted.patterns if not out), None)
+        first = None
+        for pattern, out, _ in wanted.patterns:
+            if not out:
+                first = pattern
+                break
         if not wanted.sifts or (block.passed is not None and block.passed == wanted.key):
             found = list(range(block.first + start, block.first + stop))
             self._level = None if wanted.floor else self._level  # nobody looked at theirs
@@ -330,17 +352,20 @@ class Lens:
         elif wanted.floor and MARK not in block.sources:
             found = self._by_level(block, start, stop)
         else:
-            found = [block.first + i for i in range(start, stop) if self._keeps(block, i)]
-        return self._fold(block, found) if wanted.fold else found
+            found = []
+            for i in range(start, stop):
+                if self._keeps(block, i):
+                    found.append(block.first + i)
+        if wanted.fold:
+            return self._fold(block, found)
+        return found
 
     def _fold(self, block: Block, numbers: list[int]) -> list[int]:
         shown = []
         for number in numbers:
-            alike = (
-                kind_of(block.line(number - block.first))
-                if block.sources[number - block.first] != MARK
-                else b""
-            )
+            alike = b""
+            if block.sources[number - block.first] != MARK:
+                alike = kind_of(block.line(number - block.first))
             if alike and alike == self._alike[1]:
                 self.folded[self._alike[0]] = self.folded.get(self._alike[0], 0) + 1
             else:
@@ -383,11 +408,11 @@ class Lens:
         self, block: Block, start: int, stop: int, pattern: re.Pattern[bytes]
     ) -> list[int]:
         """One C-level search a hit instead of one a line: 130 MB take 0.1 s when little matches."""
-        return [
-            block.first + i
-            for i in _candidates(block, start, stop, pattern)
-            if self.filter.matches(block.line(i))
-        ]
+        rows = []
+        for i in _candidates(block, start, stop, pattern):
+            if self.filter.matches(block.line(i)):
+                rows.append(block.first + i)
+        return rows
 
     def find(self, pattern: re.Pattern[bytes], after: int, step: int) -> int | None:
         """The nearest visible line beyond position `after` in direction `step` (+1, -1) that
@@ -405,16 +430,18 @@ class Lens:
                 continue
             block = self.store.blocks[self.store.block_of(number)]
             index = number - block.first
-            start, stop = (
-                (index, min(index + SLICE_LINES, len(block)))
-                if step > 0
-                else (max(0, index + 1 - SLICE_LINES), index + 1)
-            )
+            if step > 0:
+                start, stop = (index, min(index + SLICE_LINES, len(block)))
+            else:
+                start, stop = (max(0, index + 1 - SLICE_LINES), index + 1)
             found = self._first_of(self._searched(block, start, stop, pattern), step)
             if found is not None:
                 return found
             edge = block.first + (stop if step > 0 else start)
-            position = self.position(edge) if step > 0 else self.position(edge) - 1
+            if step > 0:
+                position = self.position(edge)
+            else:
+                position = self.position(edge) - 1
             if step > 0 and position < len(self) and self.number(position) < edge:
                 return None  # there is nothing visible from the edge on
         return None
@@ -433,7 +460,11 @@ class Lens:
         """Numbers of the lines that match, of those with a source."""
         found = (i for i in _candidates(block, start, stop, pattern) if block.sources[i] != MARK)
         reach = find_reach(pattern.pattern.decode())
-        return [block.first + i for i in found if pattern.search(block.line(i)[:reach])]
+        rows = []
+        for i in found:
+            if pattern.search(block.line(i)[:reach]):
+                rows.append(block.first + i)
+        return rows
 
 
 def _candidates(block: Block, start: int, stop: int, pattern: re.Pattern[bytes]) -> Iterator[int]:

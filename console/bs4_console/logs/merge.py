@@ -114,17 +114,23 @@ def same_day(pages: Sequence[Sequence[Keyed]]) -> list[list[Keyed]]:
     """Pages that end at about the same moment: one that never saw midnight while another did began
     after it.
     """
-    last = [max((entry[0] for entry in page), default=0) for page in pages]
+    last = []
+    for page in pages:
+        last.append(max((entry[0] for entry in page), default=0))
     newest = max(last, default=0) // DAY
-    return [
-        [(time + (newest - last[n] // DAY) * DAY, row) for time, row in page]
-        for n, page in enumerate(pages)
-    ]
+    found = []
+    for n, page in enumerate(pages):
+        found.append([(time + (newest - last[n] // DAY) * DAY, row) for time, row in page])
+    return found
 
 
 def from_a_head(rows: list[Row]) -> list[Row]:
     """A page without the lines at its beginning that belong to an entry before it: they come with
     that one.
     """
-    first = next((n for n, row in enumerate(rows) if clock_of(clean(row[3])) is not None), 0)
+    first = 0
+    for n, row in enumerate(rows):
+        if clock_of(clean(row[3])) is not None:
+            first = n
+            break
     return rows[first:]

@@ -41,7 +41,9 @@ def parse(text: str, here: float, end: float) -> Moment:
         target = None
     if target is not None and target.seconds is not None:
         found = here + target.seconds
-        return Moment() if found >= end else Moment(at=found)
+        if found >= end:
+            return Moment()
+        return Moment(at=found)
     if target is not None and target.clock is not None:
         return Moment(at=_last(target.clock, end))
     if target is not None and target.moment is not None:

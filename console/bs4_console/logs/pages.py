@@ -93,7 +93,10 @@ class LogPages:
         held, held_at = b"", begin
         while split(cursor) < stop:
             generation, offset = split(cursor)
-            limit = min(PAGE_BYTES, stop[1] - offset) if generation == stop[0] else PAGE_BYTES
+            if generation == stop[0]:
+                limit = min(PAGE_BYTES, stop[1] - offset)
+            else:
+                limit = PAGE_BYTES
             chunk = await self.read(stream, cursor, limit, 0.0)
             if chunk.next == cursor or split(chunk.start) >= stop:
                 break
@@ -102,7 +105,10 @@ class LogPages:
                 rows += rows_of(held, source, held_at)
                 held = b""
             # A read that went on into the next file did not know where to stop there.
-            data = chunk.data[: stop[1] - start[1]] if start[0] == stop[0] else chunk.data
+            if start[0] == stop[0]:
+                data = chunk.data[: stop[1] - start[1]]
+            else:
+                data = chunk.data
             held, held_at = held + data, held_at if held else chunk.start
             cut = held.rfind(b"\n") + 1
             if cut:
@@ -200,4 +206,6 @@ class LogPages:
 def split(cursor: str) -> tuple[int, int]:
     """(generation, byte offset); "start" and "end" are no place: (-1, 0)."""
     generation, colon, offset = cursor.partition(":")
-    return (int(generation), int(offset)) if colon else (-1, 0)
+    if colon:
+        return (int(generation), int(offset))
+    return (-1, 0)

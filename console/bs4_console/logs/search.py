@@ -83,11 +83,9 @@ class LogSearch:
 
         def distance(match: Match) -> int:
             here = clocks.get(match.place[0])
-            return (
-                DAY
-                if here is None or match.clock is None
-                else (direction * (match.clock - here)) % DAY
-            )
+            if here is None or match.clock is None:
+                return DAY
+            return (direction * (match.clock - here)) % DAY
 
         return min(found, key=distance, default=None)
 
@@ -115,12 +113,16 @@ class LogSearch:
             answer = await self._pages.ask(
                 stream, "sift", cursor=cursor, backwards=backwards, limit=2, **both
             )
-            hits = [(str(place), str(text)) for place, text, _ in answer["lines"]]
+            hits = []
+            for place, text, _ in answer["lines"]:
+                hits.append((str(place), str(text)))
         else:
             answer = await self._pages.ask(
                 stream, "search", cursor=cursor, backwards=backwards, limit=2, **self.arguments
             )
-            hits = [(str(hit["cursor"]), str(hit["text"])) for hit in answer["hits"]]
+            hits = []
+            for hit in answer["hits"]:
+                hits.append((str(hit["cursor"]), str(hit["text"])))
         further = answer["next"]
         return hits, str(further["cursor"]) if further else cursor, further is None
 

@@ -83,14 +83,21 @@ class Wrote:
 def by_name(path: Path) -> str:
     """The source that a file's name tells, or ""."""
     if path.suffix == ".stdout":
-        return "inference" if path.stem.endswith("inference") else _NAMES.get(path.stem, "")
+        if path.stem.endswith("inference"):
+            return "inference"
+        return _NAMES.get(path.stem, "")
     if path.name in _WANDB_LOGS:
         return "wandb"
     words = re.split(r"[^a-z]+", path.name.lower())
-    found = {_NAMES[word] for word in words if word in _NAMES}
+    found = set()
+    for word in words:
+        if word in _NAMES:
+            found.add(_NAMES[word])
     if len(found) > 1 and "launcher" in found:
         found.discard("launcher")  # rl-trainer.log
-    return found.pop() if len(found) == 1 else ""
+    if len(found) == 1:
+        return found.pop()
+    return ""
 
 
 def by_content(sample: bytes, named: str = "") -> Wrote:
@@ -98,16 +105,18 @@ def by_content(sample: bytes, named: str = "") -> Wrote:
     source, where that is known and only the generation is asked for.
     """
     raw = sample[:_SAMPLE].split(b"\n")
-    texts = [line.decode("utf-8", "replace").strip("\r") for line in raw[:2000] if line.strip()]
+    texts = []
+    for line in raw[:2000]:
+        if line.strip():
+            texts.append(line.decode("utf-8", "replace").strip("\r"))
     if not texts:
         return Wrote(named)
     if named:
         return Wrote(named, _clear(_programs(raw[:2000], (named,)).get(named, Counter())))
-    certain = {
-        name
-        for name, test in (("kernel", _kernel), ("ssh", _ssh), ("wandb", _wandb))
-        if test(texts)
-    }
+    certain = set()
+    for name, test in (("kernel", _kernel), ("ssh", _ssh), ("wandb", _wandb)):
+        if test(texts):
+            certain.add(name)
     programs = _programs(raw[:2000])
     if any(_SERVER.match(text) for text in texts) and "launcher" not in programs:
         programs.setdefault("inference", Counter())
@@ -126,7 +135,9 @@ def _clear(programs: Counter[str]) -> str:
     clear = len(generations) == 1 or (
         len(generations) == 2 and generations[0][1] > generations[1][1]
     )
-    return generations[0][0] if clear else ""
+    if clear:
+        return generations[0][0]
+    return ""
 
 
 def _kernel(texts: list[str]) -> bool:
@@ -155,17 +166,21 @@ def _programs(raw: list[bytes], sources: Sequence[str] = _PROGRAMS) -> dict[str,
     grammar fits whole lines at their level, so one event is proof, unless two programs say the
     same; quoted lines are not at the beginning of a line.
     """
-    asked = [source for source in _PROGRAMS if source in sources]
+    asked = []
+    for source in _PROGRAMS:
+        if source in sources:
+            asked.append(source)
     found: dict[str, Counter[str]] = {}
     for name in GENERATIONS:
         trainer: Trainer = registry.get(name)
         for line in raw:
-            events = [
-                trainer.event(source, trainer.parse_line(source, line[:4096])) for source in asked
-            ]
-            sides = {
-                event.side for event in events if event is not None and event.kind not in _SHARED
-            }
+            events = []
+            for source in asked:
+                events.append(trainer.event(source, trainer.parse_line(source, line[:4096])))
+            sides = set()
+            for event in events:
+                if event is not None and event.kind not in _SHARED:
+                    sides.add(event.side)
             if len(sides) == 1:
                 found.setdefault(sides.pop(), Counter())[name] += 1
     return found

@@ -71,14 +71,21 @@ class Block:
         self.offsets.extend(offsets)
 
     def line(self, index: int) -> bytes:
-        end = self.starts[index + 1] - 1 if index + 1 < len(self.starts) else len(self.data) - 1
+        if index + 1 < len(self.starts):
+            end = self.starts[index + 1] - 1
+        else:
+            end = len(self.data) - 1
         return bytes(self.data[self.starts[index] : end])
 
 
 def line_starts(lines: bytes, base: int = 0) -> list[int]:
     """Where each of some whole lines begins, counted from `base`."""
-    ends = [match.end() + base for match in _NEWLINE.finditer(lines)]
-    return [base, *ends[:-1]] if ends else []
+    ends = []
+    for match in _NEWLINE.finditer(lines):
+        ends.append(match.end() + base)
+    if ends:
+        return [base, *ends[:-1]]
+    return []
 
 
 class Repeats:
@@ -103,16 +110,19 @@ class Repeats:
         self, lines: bytes, source: int, offsets: Sequence[int]
     ) -> tuple[bytes, Sequence[int]]:
         """The lines that stay, and their offsets."""
-        parts = [part + b"\n" for part in lines[:-1].split(b"\n")]
-        others = [
-            found for number, pair in self._seen.items() if number != source for found in pair
-        ]
+        parts = []
+        for part in lines[:-1].split(b"\n"):
+            parts.append(part + b"\n")
+        others = []
+        for number, pair in self._seen.items():
+            if number != source:
+                for found in pair:
+                    others.append(found)
         if not all(found.isdisjoint(parts) for found in others):
-            kept = [
-                (line, at)
-                for line, at in zip(parts, offsets, strict=True)
-                if not self._repeats(line, others)
-            ]
+            kept = []
+            for line, at in zip(parts, offsets, strict=True):
+                if not self._repeats(line, others):
+                    kept.append((line, at))
             self.dropped += len(parts) - len(kept)
             parts, offsets = [line for line, _ in kept], [at for _, at in kept]
             lines = b"".join(parts)
@@ -122,13 +132,14 @@ class Repeats:
     def among(self, rows: Sequence[Row]) -> list[Row]:
         """A page without what another source of the same page says as well."""
         first: dict[bytes, int] = {}
-        kept = [
-            row
-            for row in rows
-            if first.setdefault(row[3], row[0]) == row[0]
-            or len(row[3]) < self.LEAST
-            or clock_of(row[3]) is None
-        ]
+        kept = []
+        for row in rows:
+            if (
+                first.setdefault(row[3], row[0]) == row[0]
+                or len(row[3]) < self.LEAST
+                or clock_of(row[3]) is None
+            ):
+                kept.append(row)
         self.dropped += len(rows) - len(kept)
         return kept
 
@@ -274,11 +285,15 @@ class LogStore:
         if number >= self.end:
             source = self.open_sources[number - self.end]
             held = self._open[source]
-            return (source, held.generation, held.offset) if held.generation else None
+            if held.generation:
+                return (source, held.generation, held.offset)
+            return None
         block = self._blocks[self.block_of(number)]
         index = number - block.first
         generation = block.generations[index]
-        return (block.sources[index], generation, block.offsets[index]) if generation else None
+        if generation:
+            return (block.sources[index], generation, block.offsets[index])
+        return None
 
     def number_at(self, place: Place) -> int | None:
         """The held line that begins at `place`. Compares whole blocks in C: 4 ms for half a million
@@ -304,11 +319,11 @@ class LogStore:
         """The held lines of which a part in the middle is not held. Whole blocks are searched in C:
         20 ms where 64 MiB are held.
         """
-        return [
-            block.first + bisect_right(block.starts, found.start()) - 1
-            for block in self._blocks
-            for found in _LEFT_OUT.finditer(block.data)
-        ]
+        rows = []
+        for block in self._blocks:
+            for found in _LEFT_OUT.finditer(block.data):
+                rows.append(block.first + bisect_right(block.starts, found.start()) - 1)
+        return rows
 
     def line(self, number: int) -> tuple[int, bytes]:
         """(source, cleaned bytes without LF) of a held line; IndexError outside."""
@@ -380,11 +395,9 @@ class _Open:
     @property
     def shown(self) -> bytes:
         long = len(self.text) > OPEN_BYTES or (self.size > OPEN_BYTES and b"\r" not in self.text)
-        return (
-            self.text[:OPEN_BYTES] + f" … {self.size:,} bytes so far".encode()
-            if long
-            else self.text
-        )
+        if long:
+            return self.text[:OPEN_BYTES] + f" … {self.size:,} bytes so far".encode()
+        return self.text
 
     def grown(self, data: bytes, limit: int) -> _Open:
         cut = self.size > len(self.text) and b"\r" not in self.text and b"\r" not in data
@@ -413,11 +426,9 @@ class _Open:
         follows behind it.
         """
         left_out = self.size - len(self.text)
-        return (
-            f" … {left_out:,} of {self.size + more:,} bytes left out … ".encode()
-            if left_out and b"\r" not in self.text
-            else b""
-        )
+        if left_out and b"\r" not in self.text:
+            return f" … {left_out:,} of {self.size + more:,} bytes left out … ".encode()
+        return b""
 
 
 def _place(cursor: str | None) -> tuple[int, int]:
@@ -426,4 +437,6 @@ def _place(cursor: str | None) -> tuple[int, int]:
     """
     generation, colon, offset = (cursor or "").partition(":")
     number = int(generation) if colon else 0
-    return (number, int(offset)) if 0 < number < 1 << 32 else (0, 0)
+    if 0 < number < 1 << 32:
+        return (number, int(offset))
+    return (0, 0)

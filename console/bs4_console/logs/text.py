@@ -75,7 +75,10 @@ def clean(data: bytes) -> bytes:
 
 def _last_write(line: bytes) -> bytes:
     """What a terminal would still show, near enough: the last non-empty piece."""
-    return next((piece for piece in reversed(line.split(b"\r")) if piece), b"")
+    for piece in reversed(line.split(b"\r")):
+        if piece:
+            return piece
+    return b""
 
 
 def level_of(line: bytes) -> int | None:
@@ -92,13 +95,17 @@ def _json_level(line: bytes) -> str:
     if not line.startswith(b'{"'):
         return ""
     found = re.search(rb'"level": ?"([A-Z]+)"', line[:400])
-    return found[1].decode() if found else ""
+    if found:
+        return found[1].decode()
+    return ""
 
 
 def clock_of(line: bytes) -> int | None:
     """Seconds since midnight, from the HH:MM:SS near the line's start; None when there is none."""
     found = _CLOCK.search(line, 0, _CLOCK_REACH)
-    return None if found is None else int(found[1]) * 3600 + int(found[2]) * 60 + int(found[3])
+    if found is None:
+        return None
+    return int(found[1]) * 3600 + int(found[2]) * 60 + int(found[3])
 
 
 @dataclass(frozen=True)
@@ -144,8 +151,12 @@ def present(line: bytes, reach: int = 0) -> Shown:
 
 def size_of(line: bytes) -> int:
     """Bytes of the whole line, of which a part may be held."""
-    found = _REAL_SIZE.search(line) if len(line) > LINE_CELLS else None
-    return int(found[1].replace(b",", b"")) if found else len(line)
+    found = None
+    if len(line) > LINE_CELLS:
+        found = _REAL_SIZE.search(line)
+    if found:
+        return int(found[1].replace(b",", b""))
+    return len(line)
 
 
 def _from_json(line: bytes, prefix: str, reach: int) -> Shown | None:

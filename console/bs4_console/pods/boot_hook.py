@@ -88,9 +88,17 @@ class Seen:
 async def look(link: Transport, pod: str) -> Seen:
     """NoAgentThere without an agent on the pod."""
     done = await link.run(["sh", "-c", _LOOK, "sh", _MARK, UNIT])
-    lines = [line.partition("=") for line in done.stdout.decode("utf-8", "replace").splitlines()]
-    facts = {name: value for name, equals, value in lines if equals}
-    hooks = [value for name, _, value in lines if name == "hook"]
+    lines = []
+    for line in done.stdout.decode("utf-8", "replace").splitlines():
+        lines.append(line.partition("="))
+    facts = {}
+    for name, equals, value in lines:
+        if equals:
+            facts[name] = value
+    hooks = []
+    for name, _, value in lines:
+        if name == "hook":
+            hooks.append(value)
     if facts.get("agent") != "yes":
         raise NoAgentThere(
             f"There is no agent on {pod} that a hook could start.",
@@ -191,7 +199,10 @@ async def install(link: Transport, platform: str, seen: Seen) -> None:
 
 async def remove(link: Transport, seen: Seen) -> list[str]:
     """What this console can put there is taken away again; the names of those that were there."""
-    gone = [name for name in seen.hooks if name in INSTALLABLE]
+    gone = []
+    for name in seen.hooks:
+        if name in INSTALLABLE:
+            gone.append(name)
     if "cron" in gone:
         await link.run(["sh", "-c", _PUT_CRON, "sh", _MARK, ""])
     if "systemd" in gone:
@@ -203,14 +214,21 @@ def verdict(seen: Seen) -> list[str]:
     """What is there, in sentences; that there is none, when there is none."""
     facts = seen.facts
     if not seen.hooks:
-        fits = [name for name in ("vast", "runpod") if facts.get(name) == "yes"]
-        fits += ["systemd"] if facts.get("systemd") == "runs" else []
-        fits += ["cron"] if facts.get("cron") == "runs" and facts.get("crontab") == "yes" else []
-        found = (
-            f"`--print {fits[0]}` is for this machine."
-            if fits
-            else "No service of it that starts things was found: no cron, no systemd."
-        )
+        fits = []
+        for name in ("vast", "runpod"):
+            if facts.get(name) == "yes":
+                fits.append(name)
+        if facts.get("systemd") == "runs":
+            fits += ["systemd"]
+        else:
+            fits += []
+        if facts.get("cron") == "runs" and facts.get("crontab") == "yes":
+            fits += ["cron"]
+        else:
+            fits += []
+        found = "No service of it that starts things was found: no cron, no systemd."
+        if fits:
+            found = f"`--print {fits[0]}` is for this machine."
         return [
             (
                 "There is no boot hook: after a restart nobody watches before a console "
@@ -245,4 +263,6 @@ def _json(value: str | None) -> dict[str, Any] | None:
         found = json.loads(value or "null")
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    if isinstance(found, dict):
+        return found
+    return None

@@ -43,16 +43,17 @@ def of(state: PodState, run: str) -> tuple[dict[str, Any], ...]:
 
 def overrides(orders: Sequence[Order]) -> tuple[str, ...]:
     """The further arguments for a launch of the run."""
-    return next((tuple(order["overrides"]) for order in orders if order["kind"] == _LAUNCH), ())
+    for order in orders:
+        if order["kind"] == _LAUNCH:
+            return tuple(order["overrides"])
+    return ()
 
 
 def with_sync(orders: Sequence[Order], store: str) -> tuple[Order, ...]:
     """`orders`; where none of them speaks of a sync, one to `store` is among them."""
-    return (
-        tuple(orders)
-        if any(order["kind"] == "sync" for order in orders)
-        else ({"kind": "sync", "to": store}, *orders)
-    )
+    if any(order["kind"] == "sync" for order in orders):
+        return tuple(orders)
+    return ({"kind": "sync", "to": store}, *orders)
 
 
 async def renew(live: PodSession, run: str, orders: Sequence[Order]) -> dict[str, str]:
@@ -62,7 +63,10 @@ async def renew(live: PodSession, run: str, orders: Sequence[Order]) -> dict[str
         if order.get("off") or order["kind"] == _LAUNCH or _stands(live.state, run, order):
             continue
         kind = str(order["kind"])
-        body = {name: value for name, value in order.items() if name != "kind"}
+        body = {}
+        for name, value in order.items():
+            if name != "kind":
+                body[name] = value
         try:
             key = await live.submit(kind, run=run, **body)
         except RemoteError as error:
@@ -82,6 +86,7 @@ def _order(kind: str, record: Mapping[str, Any], names: Sequence[str]) -> dict[s
 
 
 def _stands(state: PodState, run: str, order: Order) -> bool:
-    return any(
-        all(one.get(name) == value for name, value in order.items()) for one in of(state, run)
-    )
+    for one in of(state, run):
+        if all(one.get(name) == value for name, value in order.items()):
+            return True
+    return False

@@ -98,7 +98,9 @@ class Channel:
         """Seconds that the pod's wall clock is ahead of ours, as measured at that shortest round
         trip.
         """
-        return min(self._pings, key=lambda ping: ping.rtt).offset if self._pings else None
+        if self._pings:
+            return min(self._pings, key=lambda ping: ping.rtt).offset
+        return None
 
     async def read(
         self, stream: str, cursor: str, limit: int = 262144, wait: float = 0.0, *, seen: int = 0
@@ -285,7 +287,9 @@ class Channel:
         number = frame.header.get("id")
         if number is None and "error" in frame.header:
             raise _refusal(frame.header["error"])
-        reply = self._waiting.get(number) if type(number) is int else None
+        reply = None
+        if type(number) is int:
+            reply = self._waiting.get(number)
         if reply is not None and not reply.done():
             reply.set_result(frame)
 

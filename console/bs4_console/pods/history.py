@@ -60,17 +60,21 @@ class History:
         """
         files = self._files()
         first = max(0, bisect_right([b for b, _ in files], begin) - 1)
-        touched = [path for b, path in files[first:] if b <= end]
+        touched = []
+        for b, path in files[first:]:
+            if b <= end:
+                touched.append(path)
         # A file over which the window only laps gives less than its share: that is made good by
         # asking the others for a little more.
         each = max(1, -(-most // max(1, len(touched))))
-        found = [
-            record
-            for path in touched
-            for record in _spread(path, each)
-            if begin <= record["t"] <= end
-        ]
-        stride = -(-len(found) // most) if len(found) > most else 1
+        found = []
+        for path in touched:
+            for record in _spread(path, each):
+                if begin <= record["t"] <= end:
+                    found.append(record)
+        stride = 1
+        if len(found) > most:
+            stride = -(-len(found) // most)
         return found[::stride]
 
     def _files(self) -> list[tuple[float, Path]]:

@@ -73,7 +73,10 @@ class Pod:
     def address(self) -> str:
         """How a person would write it: user@host:port, as far as it is said."""
         user = f"{self.user}@" if self.user else ""
-        host = f"[{self.host}]" if ":" in self.host and self.port else self.host
+        if ":" in self.host and self.port:
+            host = f"[{self.host}]"
+        else:
+            host = self.host
         return f"{user}{host}" + (f":{self.port}" if self.port else "")
 
 
@@ -128,7 +131,10 @@ class Inventory:
             for key in _TYPES:
                 value = getattr(pod, key)
                 if value != _DEFAULTS[key]:
-                    table[key] = list(value) if isinstance(value, tuple) else value
+                    if isinstance(value, tuple):
+                        table[key] = list(value)
+                    else:
+                        table[key] = value
             if "pods" not in document:
                 document["pods"] = tomlkit.table(is_super_table=True)
             document["pods"][pod.name] = table
@@ -189,7 +195,10 @@ class Inventory:
                     f"{self.path}: pod {name} has an unknown setting {key!r}.",
                     did_you_mean(key, _TYPES),
                 )
-            value = item.unwrap() if hasattr(item, "unwrap") else item
+            if hasattr(item, "unwrap"):
+                value = item.unwrap()
+            else:
+                value = item
             wanted = _TYPES[key]
             if wanted is float and type(value) is int:
                 value = float(value)
@@ -198,7 +207,10 @@ class Inventory:
                     f"{self.path}: pod {name}: {key} = {value!r} is not of type {wanted.__name__}.",
                     "Correct that line.",
                 )
-            values[key] = tuple(str(tag) for tag in value) if isinstance(value, list) else value
+            if isinstance(value, list):
+                values[key] = tuple(str(tag) for tag in value)
+            else:
+                values[key] = value
         if "host" not in values:
             raise UsageError(
                 f"{self.path}: pod {name} has no host.", 'Add host = "..." below its heading.'

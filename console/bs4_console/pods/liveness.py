@@ -87,10 +87,9 @@ class Verdict:
         return self.word in LOST
 
     def as_dict(self) -> dict[str, object]:
-        signs = [
-            {"t": s.t, "source": s.source, "word": s.word, "detail": s.detail}
-            for s in self.evidence
-        ]
+        signs = []
+        for s in self.evidence:
+            signs.append({"t": s.t, "source": s.source, "word": s.word, "detail": s.detail})
         return {
             "verdict": self.word,
             "sentence": self.sentence,
@@ -103,7 +102,10 @@ def of_sight(source: Literal["provider", "wandb", "store"], sight: Sight, t: flo
     """A witness's look as a sign. The store's word is always `seen`: files say nothing about a
     machine.
     """
-    word = "seen" if source == "store" and sight.seen_t is not None else sight.state
+    if source == "store" and sight.seen_t is not None:
+        word = "seen"
+    else:
+        word = sight.state
     return Sign(t, source, word, sight.detail or sight.coverage, sight.seen_t, sight.raw_state)
 
 
@@ -154,9 +156,10 @@ def _answers(pod: str, link: Sign, known: _Signs) -> Verdict:
             (link, run),
             f"The pod's own playbooks mend it: `bs4-console check --pod {pod}`.",
         )
-    against = [
-        s for s in (known.now("provider"), known.now("wandb")) if s is not None and s.word in _GONE
-    ]
+    against = []
+    for s in (known.now("provider"), known.now("wandb")):
+        if s is not None and s.word in _GONE:
+            against.append(s)
     text = f"{pod} answers" + (f"; its run is {run.word}" if run is not None else "")
     text += "".join(
         f" ({s.source} says {s.value or s.word}; the pod itself knows better)" for s in against
@@ -274,7 +277,9 @@ def _lost(pod: str, gone: Sequence[Sign], looks: Sequence[Sign]) -> Verdict:
 def _undecided(pod: str, link: Sign, known: _Signs) -> Verdict:
     provider = known.now("provider")
     if provider is None or provider.word == "unknown":
-        why = "the provider was not asked" if provider is None else "the provider does not say"
+        why = "the provider does not say"
+        if provider is None:
+            why = "the provider was not asked"
         text = f"{pod} cannot be reached ({link.word}), and {why} whether it runs."
     else:
         text = (
@@ -304,7 +309,9 @@ class _Signs:
     def now(self, source: Source) -> Sign | None:
         """The newest sign of this source, if it is recent."""
         found = self.of(source)
-        return found[-1] if found and self._now - found[-1].t <= self.rules.recent_s else None
+        if found and self._now - found[-1].t <= self.rules.recent_s:
+            return found[-1]
+        return None
 
     def trailing(
         self, source: Source, words: Sequence[str], passing: Sequence[str] = ()
@@ -348,7 +355,10 @@ class _Signs:
         link = self.now("ssh")
         foreign = link is not None and link.word == _FOREIGN
         spoke = [s for s in self.of("ssh") if s.word not in SILENT and s.word != _FOREIGN]
-        spoke += [] if foreign else [s for s in self.of("port") if s.word in ("open", "mute")]
+        if foreign:
+            spoke += []
+        else:
+            spoke += [s for s in self.of("port") if s.word in ("open", "mute")]
         return sorted((s for s in spoke if s.t >= since), key=lambda s: s.t)
 
     def life(self, since: float) -> list[Sign]:
@@ -357,7 +367,10 @@ class _Signs:
         """
         sources: tuple[Source, ...] = ("wandb", "store")
         for source in sources:
-            told = [s for s in self.of(source) if s.t >= since and s.seen_t is not None]
+            told = []
+            for s in self.of(source):
+                if s.t >= since and s.seen_t is not None:
+                    told.append(s)
             for before, after in itertools.pairwise(told):
                 if (after.seen_t or 0.0) > (before.seen_t or 0.0):
                     return [before, after]

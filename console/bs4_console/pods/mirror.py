@@ -52,7 +52,9 @@ def directory_name(home: str) -> str:
     """Return the name of the directory for the agent's home that calls itself `home`: the same for
     all whose name no agent makes.
     """
-    return home if _HOME.fullmatch(home) else "unnamed"
+    if _HOME.fullmatch(home):
+        return home
+    return "unnamed"
 
 
 class Mirror:
@@ -84,7 +86,10 @@ class Mirror:
         """Bytes of this home by kind, counted at the first write."""
         self.over: dict[Kind, str] = {}
         """What is not kept any more because the pod has reached a ceiling, each with a sentence."""
-        self.home = "" if root is None else _last_used(root / _LAST_USED)
+        if root is None:
+            self.home = ""
+        else:
+            self.home = _last_used(root / _LAST_USED)
         self.stopped = ""
 
     @property
@@ -249,7 +254,9 @@ class Mirror:
         for path in paths:
             end = 0
             for line in path.read_bytes().splitlines(keepends=True):
-                record = parse(line.lstrip(b"\0")) if line.endswith(b"\n") else None
+                record = None
+                if line.endswith(b"\n"):
+                    record = parse(line.lstrip(b"\0"))
                 end += len(line)
                 if record is not None:
                     self._cursors[stream] = f"{path.stem}:{end}"
@@ -265,14 +272,20 @@ class Mirror:
     def _directory(self, stream: str) -> Path | None:
         """None: nothing of `stream` is or will be here."""
         below = self._home_directory()
-        return None if below is None or not _STREAM.fullmatch(stream) else below / stream
+        if below is None or not _STREAM.fullmatch(stream):
+            return None
+        return below / stream
 
     def _home_directory(self) -> Path | None:
-        return self._root / self.home if self._root is not None and self.home else None
+        if self._root is not None and self.home:
+            return self._root / self.home
+        return None
 
     def _files(self, stream: str) -> list[Path]:
         directory = self._directory(stream)
-        return [] if directory is None else _data_files(directory)
+        if directory is None:
+            return []
+        return _data_files(directory)
 
     def _put(self, stream: str, directory: Path, name: str, offset: int, data: bytes) -> None:
         """Data before span: a crash in between repeats a write, never claims one."""
@@ -347,7 +360,9 @@ class Mirror:
 def _kind(stream: str) -> Kind:
     if stream == "journal":
         return "journal"
-    return "steps" if stream.startswith("steps/") else "other"
+    if stream.startswith("steps/"):
+        return "steps"
+    return "other"
 
 
 def _ceiling(kind: Kind) -> int:
@@ -366,13 +381,13 @@ def _count(home: Path | None) -> dict[Kind, int]:
     for path in home.rglob("*") if home is not None else ():
         if not path.is_file():
             continue
-        kind: Kind = (
-            "gaps"
-            if path.name == "gaps.ndjson"
-            else _kind(path.parent.relative_to(home).as_posix())
-            if home
-            else "other"
-        )
+        kind: Kind
+        if path.name == "gaps.ndjson":
+            kind = "gaps"
+        elif home:
+            kind = _kind(path.parent.relative_to(home).as_posix())
+        else:
+            kind = "other"
         held[kind] += path.stat().st_size
     return held
 
@@ -383,14 +398,19 @@ def _last_used(path: Path) -> str:
         home = path.read_text("ascii", "replace").strip()
     except OSError:
         return ""
-    return home if _HOME.fullmatch(home) else ""
+    if _HOME.fullmatch(home):
+        return home
+    return ""
 
 
 def _data_files(directory: Path) -> list[Path]:
     """Oldest first: by generation, then by part."""
     if not directory.is_dir():
         return []
-    found = [(match, path) for path in directory.iterdir() if (match := _DATA.fullmatch(path.name))]
+    found = []
+    for path in directory.iterdir():
+        if match := _DATA.fullmatch(path.name):
+            found.append((match, path))
     return [
         path for _, path in sorted(found, key=lambda item: (int(item[0][1]), int(item[0][2] or 0)))
     ]

@@ -33,10 +33,14 @@ class Spans:
         with self.path.open("r+b" if self.path.exists() else "w+b") as handle:
             # Fixed width: a longer end must not run into the next line, and a torn last line is
             # written over.
-            place = (
-                self._last[0] if going_on and self._last else handle.seek(0, 2) // _WIDTH * _WIDTH
-            )
-            first = self._last[1] if going_on and self._last else begin
+            if going_on and self._last:
+                place = self._last[0]
+            else:
+                place = handle.seek(0, 2) // _WIDTH * _WIDTH
+            if going_on and self._last:
+                first = self._last[1]
+            else:
+                first = begin
             handle.seek(place)
             handle.write(b"%020d %020d\n" % (first, end))
         self._last = (place, first)
@@ -45,11 +49,19 @@ class Spans:
     def first_missing(self, offset: int) -> int:
         """The first byte at or behind `offset` that is not held."""
         at = bisect_right(self._ranges, (offset, float("inf"))) - 1
-        return self._ranges[at][1] if at >= 0 and self._ranges[at][1] > offset else offset
+        if at >= 0 and self._ranges[at][1] > offset:
+            return self._ranges[at][1]
+        return offset
 
     def _insert(self, begin: int, end: int) -> None:
-        joined = [(b, e) for b, e in self._ranges if b <= end and begin <= e]
-        apart = [(b, e) for b, e in self._ranges if not (b <= end and begin <= e)]
+        joined = []
+        for b, e in self._ranges:
+            if b <= end and begin <= e:
+                joined.append((b, e))
+        apart = []
+        for b, e in self._ranges:
+            if not (b <= end and begin <= e):
+                apart.append((b, e))
         merged = (min([begin, *(b for b, _ in joined)]), max([end, *(e for _, e in joined)]))
         self._ranges = sorted([*apart, merged])
 

@@ -218,11 +218,10 @@ class PodReader:
         begin = place(await channel.query("telemetry", "seek-line", line=-FIRST_SAMPLES), "cursor")
         held = self.mirror.cursor("telemetry")
         if self.mirror.keeps_telemetry:
-            start = (
-                held
-                if self._backfilled and held
-                else place(await channel.query("telemetry", "stat"), "start")
-            )
+            if self._backfilled and held:
+                start = held
+            else:
+                start = place(await channel.query("telemetry", "stat"), "start")
             loops.start(self._backfill(channel, start, begin))
         if held is None or position(held) < position(begin):
             self.mirror.append("telemetry", begin, begin, b"")

@@ -48,23 +48,27 @@ class MirroredStream:
 
     @property
     def timestamp(self) -> Callable[[bytes], float | None] | None:
-        return record_time if self._kind == "records" else None
+        if self._kind == "records":
+            return record_time
+        return None
 
     def read(self, cursor: str, limit: int) -> Chunk:
         pieces = self.pieces()
         place = self._place(cursor, pieces)
-        piece = next(
-            (
-                p
-                for p in pieces
-                if p.generation > place.generation
-                or (p.generation, p.size) > (place.generation, place.offset)
-            ),
-            None,
-        )
+        piece = None
+        for p in pieces:
+            if p.generation > place.generation or (p.generation, p.size) > (
+                place.generation,
+                place.offset,
+            ):
+                piece = p
+                break
         if piece is None:
             return Chunk(str(place), str(place))
-        begin = place if piece.generation == place.generation else Cursor(piece.generation, 0)
+        if piece.generation == place.generation:
+            begin = place
+        else:
+            begin = Cursor(piece.generation, 0)
         data = self._bytes(piece, begin.offset, limit)
         end = Cursor(piece.generation, begin.offset + len(data))
         return Chunk(
@@ -121,7 +125,9 @@ class MirroredStream:
         finally:
             os.close(fd)
         whole = data.rfind(b"\n") + 1
-        return data[:whole] if whole and offset + len(data) < piece.size else data
+        if whole and offset + len(data) < piece.size:
+            return data[:whole]
+        return data
 
 
 class RecordedSession(PodSession):
@@ -224,11 +230,10 @@ class RecordedSession(PodSession):
             run = self.state.runs.get(stream.split("/")[1])
             made = []
             if run is not None:
-                mine = {
-                    name: opened.files
-                    for name, opened in self._streams.items()
-                    if name.startswith(f"log/{run.name}/")
-                }
+                mine = {}
+                for name, opened in self._streams.items():
+                    if name.startswith(f"log/{run.name}/"):
+                        mine[name] = opened.files
                 made = trail_of(
                     mine[stream], midnight_of(run, mine), span_of(run, self.state.latest)
                 )
@@ -238,9 +243,14 @@ class RecordedSession(PodSession):
 
 def _found(home: Path) -> list[tuple[str, str]]:
     """(stream, kind) of every directory that holds data."""
-    directories = {path.parent for path in home.rglob("*.data")}
+    directories = set()
+    for path in home.rglob("*.data"):
+        directories.add(path.parent)
     names = sorted(str(directory.relative_to(home)) for directory in directories)
-    return [(name, "log" if name.startswith("log/") else "records") for name in names]
+    rows = []
+    for name in names:
+        rows.append((name, "log" if name.startswith("log/") else "records"))
+    return rows
 
 
 def _no_transport() -> Transport:

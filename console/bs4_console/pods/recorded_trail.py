@@ -23,7 +23,9 @@ def place_at(trail: Trail, t: float) -> str | None:
     of lines have whole seconds.)
     """
     at = bisect_left(trail, (float(math.floor(t)), -1, -1))
-    return f"{trail[at][1]}:{trail[at][2]}" if at < len(trail) else None
+    if at < len(trail):
+        return f"{trail[at][1]}:{trail[at][2]}"
+    return None
 
 
 def trail_of(
@@ -57,7 +59,10 @@ def trail_of(
     if made or not lines:
         return made
     begin, end = span
-    return [(begin + (end - begin) * i / len(lines), *line) for i, line in enumerate(lines)]
+    result = []
+    for i, line in enumerate(lines):
+        result.append((begin + (end - begin) * i / len(lines), *line))
+    return result
 
 
 def midnight_of(run: RunState, files: Mapping[str, Sequence[tuple[int, Path]]]) -> float | None:
@@ -69,7 +74,9 @@ def midnight_of(run: RunState, files: Mapping[str, Sequence[tuple[int, Path]]]) 
         line = _line_at(files.get(at.get("stream", ""), ()), at.get("cursor", ""))
         if line is not None and (clock := clock_of(clean(line))) is not None:
             return math.floor(float(row.get("log_t") or row["t"])) - float(clock)
-    attempt = run.view.attempts[min(run.view.attempts)] if run.view.attempts else None
+    attempt = None
+    if run.view.attempts:
+        attempt = run.view.attempts[min(run.view.attempts)]
     clocks = (
         clock_of(clean(line))
         for found in files.values()
@@ -77,16 +84,19 @@ def midnight_of(run: RunState, files: Mapping[str, Sequence[tuple[int, Path]]]) 
         for line in path.read_bytes()[:65536].split(b"\n")
     )
     first = next((clock for clock in clocks if clock is not None), None)
-    return (
-        None if attempt is None or first is None else math.floor(attempt.started_t) - float(first)
-    )
+    if attempt is None or first is None:
+        return None
+    return math.floor(attempt.started_t) - float(first)
 
 
 def span_of(run: RunState, latest: dict[str, Any]) -> tuple[float, float]:
     """From when to when the run wrote, as far as is known; `latest`: the newest telemetry."""
     attempts = run.view.attempts.values()
     begin = min((attempt.started_t for attempt in attempts), default=0.0)
-    ends = [attempt.ended_t for attempt in attempts if attempt.ended_t is not None]
+    ends = []
+    for attempt in attempts:
+        if attempt.ended_t is not None:
+            ends.append(attempt.ended_t)
     return begin, max(
         [
             begin,

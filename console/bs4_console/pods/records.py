@@ -38,7 +38,9 @@ def number(value: Any) -> bool:
     """A finite number."""
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         return False
-    return abs(value) <= _EXACT if isinstance(value, int) else math.isfinite(value)
+    if isinstance(value, int):
+        return abs(value) <= _EXACT
+    return math.isfinite(value)
 
 
 def wall(value: Any) -> bool:

@@ -88,11 +88,10 @@ def listed(session: PodSession) -> list[Listed]:
     there.
     """
     there = set(session.state.streams)
-    found = [
-        _listed(record)
-        for record in session.state.ledger.reports.values()
-        if record.get("report") in there
-    ]
+    found = []
+    for record in session.state.ledger.reports.values():
+        if record.get("report") in there:
+            found.append(_listed(record))
     return sorted((one for one in found if one is not None), key=lambda one: one.t, reverse=True)
 
 
@@ -126,7 +125,11 @@ async def fetch(session: PodSession, one: Listed, target: Path) -> Path:
             f"{target} is there already.", "Name another file with --to, or open this one."
         )
     data = await _read(session, one.stream)
-    known = next((entry for entry in listed(session) if entry.stream == one.stream), one)
+    known = one
+    for entry in listed(session):
+        if entry.stream == one.stream:
+            known = entry
+            break
     expected = known.sha256
     if sha256(data).hexdigest() != expected:
         raise UsageError(
@@ -213,7 +216,11 @@ def unpack(report: Report, root: Path) -> None:
 def incidents(report: Report) -> list[IncidentView]:
     """What was wrong with the attempt when the report was written, by its journal; roots first."""
     ledger, _ = _journal(report)
-    return [i for i in ledger.open_incidents(report.run) if i.attempt == report.head["attempt"]]
+    rows = []
+    for i in ledger.open_incidents(report.run):
+        if i.attempt == report.head["attempt"]:
+            rows.append(i)
+    return rows
 
 
 def not_seen(report: Report) -> list[str]:
@@ -278,7 +285,9 @@ def _members(path: Path) -> Iterator[tuple[str, bytes]]:
         tarfile.open(fileobj=_Bounded(unpacked), mode="r:") as archive,
     ):
         for member in archive:
-            handle = archive.extractfile(member) if member.isreg() else None
+            handle = None
+            if member.isreg():
+                handle = archive.extractfile(member)
             if handle is None:
                 raise tarfile.ReadError(f"{member.name[:80]}: not a plain file")
             yield member.name, _content(handle)
@@ -342,7 +351,9 @@ def _walk(value: Any, begins: Mapping[tuple[str, int], int]) -> Any:
         return [_walk(item, begins) for item in value]
     if not isinstance(value, dict):
         return value
-    moved = {key: _walk(item, begins) for key, item in value.items()}
+    moved = {}
+    for key, item in value.items():
+        moved[key] = _walk(item, begins)
     stream, cursor = value.get("stream"), value.get("cursor")
     if isinstance(stream, str) and isinstance(cursor, str) and ":" in cursor:
         with contextlib.suppress(BadCursor):  # what is no cursor stays as it is

@@ -64,24 +64,31 @@ class Samples:
 
     @property
     def newest(self) -> Sample | None:
-        return self._newest[-1] if self._newest else None
+        if self._newest:
+            return self._newest[-1]
+        return None
 
     @property
     def begin(self) -> float | None:
         """The time of the oldest record; None while there is none."""
         if self._packs:
             return self._packs[0].begin
-        return float(self._newest[0]["t"]) if self._newest else None
+        if self._newest:
+            return float(self._newest[0]["t"])
+        return None
 
     def between(self, begin: float, end: float) -> list[Sample]:
         """Those with begin <= t <= end."""
-        held = [
-            one
-            for pack in self._packs
-            if pack.begin <= end and begin <= pack.end
-            for one in pack.samples()
-        ]
-        return [one for one in (*held, *self._newest) if begin <= one["t"] <= end]
+        held = []
+        for pack in self._packs:
+            if pack.begin <= end and begin <= pack.end:
+                for one in pack.samples():
+                    held.append(one)
+        found = []
+        for one in (*held, *self._newest):
+            if begin <= one["t"] <= end:
+                found.append(one)
+        return found
 
     def near(self, t: float, within: float) -> Sample | None:
         """The record nearest to `t`, None where none is within so many seconds of it."""

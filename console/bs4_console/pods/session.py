@@ -100,7 +100,10 @@ class PodSession:
                 await self._connected_life()
             except ConsoleError as error:
                 link = self.state.link
-                last_up = link.last_up if link.state != "up" else time.monotonic()
+                if link.state != "up":
+                    last_up = link.last_up
+                else:
+                    last_up = time.monotonic()
                 if not error.retry or last_up is None or time.monotonic() - last_up >= patience:
                     raise
                 self._note_down(error)
@@ -190,7 +193,10 @@ class PodSession:
         # Jitter, not a secret.
         spread = random.uniform(0.7, 1.3)  # noqa: S311
         delay = BACKOFF[min(max(link.attempts - 1, 0), len(BACKOFF) - 1)] * spread
-        link.retry_at = None if self._stop_retrying else time.monotonic() + delay
+        if self._stop_retrying:
+            link.retry_at = None
+        else:
+            link.retry_at = time.monotonic() + delay
         self._wake.clear()
         await at_most(self._wake.wait(), None if self._stop_retrying else delay)
 

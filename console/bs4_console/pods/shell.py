@@ -19,7 +19,9 @@ def argv(name: str, address: str) -> list[str]:
     if address in ("", "local"):
         return [os.environ.get("SHELL") or "/bin/sh"]
     known = {pod.name: pod for pod in Inventory().list()}
-    return of_pod(known[name]) if name in known else _of_address(address)
+    if name in known:
+        return of_pod(known[name])
+    return _of_address(address)
 
 
 def of_pod(pod: Pod) -> list[str]:

@@ -106,9 +106,8 @@ def _split(line: str, path: Path, number: int) -> tuple[str, list[str]]:
 def _glob(pattern: str, base: Path) -> list[Path]:
     """Relative patterns count from the directory of the first file (~/.ssh), as in OpenSSH."""
     path = Path(pattern).expanduser()
-    root, relative = (
-        (Path(path.anchor), str(path.relative_to(path.anchor)))
-        if path.is_absolute()
-        else (base, str(path))
-    )
+    if path.is_absolute():
+        root, relative = (Path(path.anchor), str(path.relative_to(path.anchor)))
+    else:
+        root, relative = (base, str(path))
     return sorted(found for found in root.glob(relative) if found.is_file())

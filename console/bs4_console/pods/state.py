@@ -126,12 +126,14 @@ class RunState:
         """(step, value) of one metric, oldest first; the last attempt to do a step wins;
         non-numbers are left out.
         """
-        rows = (
-            self.orchestrator_steps
-            if key in ("reward", "async_level", "off_policy", "trainable", "truncation")
-            else self.trainer_steps
-        )
-        values = {row["step"]: row[key] for row in rows if isinstance(row.get(key), (int, float))}
+        if key in ("reward", "async_level", "off_policy", "trainable", "truncation"):
+            rows = self.orchestrator_steps
+        else:
+            rows = self.trainer_steps
+        values = {}
+        for row in rows:
+            if isinstance(row.get(key), (int, float)):
+                values[row["step"]] = row[key]
         return sorted(values.items())
 
     def step_seconds(self) -> float | None:
@@ -163,8 +165,12 @@ class RunState:
         if attempt.state == "ended":
             if attempt.good:
                 return "finished"
-            return "stopped" if self.stopped else "failed"
-        return "running" if self.step is not None else "starting"
+            if self.stopped:
+                return "stopped"
+            return "failed"
+        if self.step is not None:
+            return "running"
+        return "starting"
 
 
 @dataclass(kw_only=True)
@@ -215,7 +221,9 @@ class PodState:
 
     def age(self) -> float | None:
         """Seconds since the newest telemetry arrived here, or None when none ever did."""
-        return None if self.telemetry_seen is None else time.monotonic() - self.telemetry_seen
+        if self.telemetry_seen is None:
+            return None
+        return time.monotonic() - self.telemetry_seen
 
     @property
     def stale(self) -> bool:
@@ -270,18 +278,20 @@ class PodState:
         attempt = view.attempt
         if attempt is None or attempt.ended_t is None:
             return False
-        stops = [
-            action.accepted_t
-            for action in self.ledger.actions.values()
-            if action.kind == "stop" and action.run == view.name
-        ]
+        stops = []
+        for action in self.ledger.actions.values():
+            if action.kind == "stop" and action.run == view.name:
+                stops.append(action.accepted_t)
         return any(attempt.started_t <= asked <= attempt.ended_t for asked in stops)
 
     def apply_telemetry(self, record: dict[str, Any], *, kept: bool = False) -> None:
         """`kept`: from the mirror, so as old as it says."""
         self.links.fill(record)
         self.telemetry.append(record)
-        self.telemetry_seen = self._recorded(record) if kept else time.monotonic()
+        if kept:
+            self.telemetry_seen = self._recorded(record)
+        else:
+            self.telemetry_seen = time.monotonic()
         for entry in record.get("runs", []):
             if run := self.runs.get(entry["run"]):
                 run.components, run.alive = entry.get("components", []), bool(entry.get("alive"))
@@ -310,21 +320,22 @@ class PodState:
         if any(i.severity == "critical" for i in incidents):
             return 4, next(i.title for i in incidents if i.severity == "critical")
         if not self.link.up and self.link.state not in ("new", "connecting"):
-            known = (
-                f"{self.link.state}: {self.link.detail}" if self.link.detail else self.link.state
-            )
-            told = next(
-                (
-                    text
-                    for run, sight in self.sights.items()
-                    if run in self.runs and (text := without_the_pod(run, sight))
-                ),
-                "",
-            )
+            if self.link.detail:
+                known = f"{self.link.state}: {self.link.detail}"
+            else:
+                known = self.link.state
+            told = ""
+            for run, sight in self.sights.items():
+                if run in self.runs and (text := without_the_pod(run, sight)):
+                    told = text
+                    break
             return 3, f"{known} {told}".strip()
         if incidents:
             return 2, incidents[0].title
-        failed = [r for r in self.runs.values() if r.word == "failed"]
+        failed = []
+        for r in self.runs.values():
+            if r.word == "failed":
+                failed.append(r)
         if failed:
             return 2, f"{failed[0].name} ended badly"
         return 0, ""

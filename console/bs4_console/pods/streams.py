@@ -36,8 +36,15 @@ def _names(entries: Any) -> list[str]:
     """
     if not isinstance(entries, list):
         return []
-    found = [entry.get("name") for entry in entries if isinstance(entry, dict)]
-    return [name for name in found if isinstance(name, str) and len(name) <= ceilings.NAME_BYTES]
+    found = []
+    for entry in entries:
+        if isinstance(entry, dict):
+            found.append(entry.get("name"))
+    rows = []
+    for name in found:
+        if isinstance(name, str) and len(name) <= ceilings.NAME_BYTES:
+            rows.append(name)
+    return rows
 
 
 def file_stream(path: str) -> str:

@@ -70,11 +70,9 @@ class Sight:
         """Seconds since what was seen was true; None where nothing was seen. Never negative: clocks
         differ.
         """
-        return (
-            None
-            if self.seen_t is None
-            else max(0.0, (time.time() if now_t is None else now_t) - self.seen_t)
-        )
+        if self.seen_t is None:
+            return None
+        return max(0.0, (time.time() if now_t is None else now_t) - self.seen_t)
 
 
 class Witness(Protocol):
@@ -95,7 +93,9 @@ def without_the_pod(run: str, sight: Sight, now_t: float | None = None) -> str:
     age = sight.age_s(now_t)
     if age is None:
         return ""
-    at = f" at step {sight.step}" if sight.step is not None else ""
+    at = ""
+    if sight.step is not None:
+        at = f" at step {sight.step}"
     if sight.state == "stopped":
         return f"W&B says that {run} is {sight.raw_state}{at}, last heard of {ago(age)} ago."
     if age <= FRESH_S and sight.state == "running":
@@ -110,13 +110,11 @@ def without_the_pod(run: str, sight: Sight, now_t: float | None = None) -> str:
 
 def ago(seconds: float) -> str:
     """`12 s`, `25 min`, `3.1 h`."""
-    return (
-        f"{seconds:.0f} s"
-        if seconds < 120
-        else f"{seconds / 60:.0f} min"
-        if seconds < 7200
-        else f"{seconds / 3600:.1f} h"
-    )
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
 
 
 #: The word of a link's error -> the failure that it is.
@@ -143,7 +141,9 @@ def link_incidents(
     playbook = _known().get(LINK_FAILURES.get(link_state, ""))
     if playbook is None or (down_s is not None and down_s < playbook.hold_s):
         return []
-    severity = "warning" if playbook.severity == "critical" else playbook.severity
+    severity = "warning"
+    if playbook.severity != "critical":
+        severity = playbook.severity
     return [
         {
             "id": f"{playbook.id}@{pod}",
@@ -162,8 +162,8 @@ def _known() -> dict[str, Playbook]:
     from bs4_agent.playbooks.compiled import Library
     from bs4_console.failures.playbooks import compile_all
 
-    return {
-        playbook.id: playbook
-        for playbook in Library(compile_all())
-        if playbook.id in LINK_FAILURES.values()
-    }
+    found = {}
+    for playbook in Library(compile_all()):
+        if playbook.id in LINK_FAILURES.values():
+            found[playbook.id] = playbook
+    return found

@@ -154,7 +154,9 @@ Subject = tuple[str, str]
 def said(subject: Subject, state: State, why: str, fix: str = "") -> Check:
     """A check; what is not well names its playbook, where there is one."""
     identifier, title = subject
-    playbook = identifier if state in ("warning", "blocking") and identifier in playbooks() else ""
+    playbook = ""
+    if state in ("warning", "blocking") and identifier in playbooks():
+        playbook = identifier
     return Check(identifier, title, state, why, fix if state != "ok" else "", playbook)
 
 
@@ -164,8 +166,13 @@ def unseen(subjects: Sequence[Subject], part: Mapping[str, Any] | None) -> list[
     """
     if part is not None and "unknown" not in part:
         return None
-    why = "The agent gave no answer." if part is None else str(part["unknown"])
-    return [said(subject, "unknown", why) for subject in subjects]
+    why = "The agent gave no answer."
+    if part is not None:
+        why = str(part["unknown"])
+    found = []
+    for subject in subjects:
+        found.append(said(subject, "unknown", why))
+    return found
 
 
 def within(checks: Sequence[Check], part: Mapping[str, Any] | None) -> list[Check]:
@@ -173,11 +180,12 @@ def within(checks: Sequence[Check], part: Mapping[str, Any] | None) -> list[Chec
     one.
     """
     name = (part or {}).get("container")
-    return (
-        [replace(check, why=f"In container {name}: {check.why}") for check in checks]
-        if isinstance(name, str) and name
-        else list(checks)
-    )
+    if isinstance(name, str) and name:
+        found = []
+        for check in checks:
+            found.append(replace(check, why=f"In container {name}: {check.why}"))
+        return found
+    return list(checks)
 
 
 @functools.cache
@@ -187,13 +195,21 @@ def playbooks() -> frozenset[str]:
 
 def rows(value: Any) -> list[Mapping[str, Any]]:
     """A list of objects out of an agent's answer; anything else in it is left out."""
-    return [row for row in value if isinstance(row, Mapping)] if isinstance(value, list) else []
+    if isinstance(value, list):
+        found = []
+        for row in value:
+            if isinstance(row, Mapping):
+                found.append(row)
+        return found
+    return []
 
 
 def number(value: Any) -> float | None:
     """A finite number, or None for anything else that an agent may have sent."""
     known = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _LARGEST
-    return float(value) if known else None
+    if known:
+        return float(value)
+    return None
 
 
 def gib(size: float) -> str:

@@ -65,7 +65,9 @@ def judge(
         for item in found
     ]
     if not any(check.state == "blocking" for check in checks):
-        by = f"{answer.name} of the pod takes it, and lint" if answer.name else "Lint"
+        by = "Lint"
+        if answer.name:
+            by = f"{answer.name} of the pod takes it, and lint"
         checks.insert(
             0,
             said(
@@ -95,11 +97,9 @@ def memory(
     if wanted.component != "rl" or not files:
         return []
     gpus = (pod or {}).get("gpus")
-    totals = (
-        [number(row.get("total")) for row in rows(gpus.get("devices"))]
-        if isinstance(gpus, Mapping)
-        else []
-    )
+    totals = []
+    if isinstance(gpus, Mapping):
+        totals = [number(row.get("total")) for row in rows(gpus.get("devices"))]
     sizes = [total for total in totals if total]
     if not sizes:
         return ["Not estimated: how much memory the GPUs of this pod have is not known."]
@@ -136,9 +136,9 @@ async def _asked(
     asks: Asks, file: Path, trainer: str, component: str, cwd: str, overrides: Sequence[str]
 ) -> dict[str, Any]:
     document = read_toml(file, follow=trainer == "prime-rl-2026-01")
-    files = [
-        [str(path.resolve()), text] for path, text in ((file, document.text), *document.included)
-    ]
+    files = []
+    for path, text in ((file, document.text), *document.included):
+        files.append([str(path.resolve()), text])
     if sum(len(text.encode()) for _, text in files) > SENT:
         return {
             "schema": {
@@ -177,7 +177,11 @@ def _judged(
 
 def named(overrides: Sequence[str]) -> list[str]:
     """The files that options name for one part (`--trainer @ FILE`)."""
-    return [word for before, word in itertools.pairwise(overrides) if before == "@"]
+    result = []
+    for before, word in itertools.pairwise(overrides):
+        if before == "@":
+            result.append(word)
+    return result
 
 
 def _lay_out(files: Sequence[tuple[str, str]], root: Path) -> Path:
@@ -210,8 +214,13 @@ class _Laid:
         for word in command:
             # What is relative counts from one directory there, and of names that end so the one
             # right below it is the shortest.
-            ending = f"/{posixpath.normpath(word)}" if found[-1:] == ["@"] else ""
-            same = [name for name in self.names if ending and f"/{name}".endswith(ending)]
+            ending = ""
+            if found[-1:] == ["@"]:
+                ending = f"/{posixpath.normpath(word)}"
+            same = []
+            for name in self.names:
+                if ending and f"/{name}".endswith(ending):
+                    same.append(name)
             found.append(str(_below(self.root, min(same, key=len))) if same else word)
         return found
 
@@ -221,17 +230,13 @@ def _given(wanted: Wanted, pod: Mapping[str, Any], run: Mapping[str, Any], laid:
     imported, which says more.
     """
     gpus = pod.get("gpus")
-    count = (
-        len(rows(gpus.get("devices")))
-        if isinstance(gpus, Mapping) and gpus.get("state") == "ok"
-        else None
-    )
+    count = None
+    if isinstance(gpus, Mapping) and gpus.get("state") == "ok":
+        count = len(rows(gpus.get("devices")))
     environment = pod.get("environment")
-    names = (
-        {k: v for k, v in environment.items() if isinstance(v, str)}
-        if isinstance(environment, Mapping)
-        else {}
-    )
+    names = {}
+    if isinstance(environment, Mapping):
+        names = {k: v for k, v in environment.items() if isinstance(v, str)}
     command = str(
         run.get("command") or shlex.join(["uv", "run", "rl", "@", wanted.config, *wanted.overrides])
     )

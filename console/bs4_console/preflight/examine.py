@@ -56,7 +56,11 @@ class Preflight:
         return tuple(check for check in self.checks if check.state == "blocking")
 
     def of(self, state: State) -> Sequence[Check]:
-        return [check for check in self.checks if check.state == state]
+        found = []
+        for check in self.checks:
+            if check.state == state:
+                found.append(check)
+        return found
 
     @property
     def level(self) -> int:
@@ -80,7 +84,9 @@ async def examine(asks: Asks, wanted: Wanted, *, timeout: float = 150.0) -> Pref
     """
     wanted = replace(wanted, pod=name_of(asks) or wanted.pod)
     skew = await _skew(asks)
-    config = await _config(asks, wanted) if wanted.complete else []
+    config = []
+    if wanted.complete:
+        config = await _config(asks, wanted)
     facts = await sliced(asks, "look", wanted.body(), timeout)
     pod, run, stack, services, classes = (
         _part(facts, name) for name in ("pod", "run", "stack", "services", "schema")
@@ -92,7 +98,10 @@ async def examine(asks: Asks, wanted: Wanted, *, timeout: float = 150.0) -> Pref
         memory = await asyncio.to_thread(preflight_config.memory, config, wanted, pod)
         checks += await asyncio.to_thread(preflight_config.judge, config, wanted, pod, run, classes)
         # A detector over the planned run may see what the pod's own checks have said.
-        told = {check.id for check in checks if check.state in ("warning", "blocking")}
+        told = set()
+        for check in checks:
+            if check.state in ("warning", "blocking"):
+                told.add(check.id)
         checks += [
             check
             for check in await asyncio.to_thread(start.judge, run, wanted)
@@ -118,11 +127,9 @@ async def _config(asks: Asks, wanted: Wanted) -> list[tuple[str, str]]:
             raise
         return []
     files = answer.get("files")
-    pairs = (
-        [row for row in files if isinstance(row, list) and len(row) == 2]
-        if isinstance(files, list)
-        else []
-    )
+    pairs = []
+    if isinstance(files, list):
+        pairs = [row for row in files if isinstance(row, list) and len(row) == 2]
     return [(str(name), str(text)) for name, text in pairs]
 
 
@@ -145,15 +152,26 @@ async def _skew(asks: Asks) -> float | None:
         taken = time.monotonic() - began
         if theirs is not None:
             measured.append((taken, theirs - (sent + taken / 2)))
-    return min(measured)[1] if measured else None
+    if measured:
+        return min(measured)[1]
+    return None
 
 
 def _part(facts: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
     part = facts.get(name)
-    return part if isinstance(part, Mapping) else None
+    if isinstance(part, Mapping):
+        return part
+    return None
 
 
 def _once(checks: Sequence[Check]) -> list[Check]:
     """Without what a rule of the config has said already, with its line."""
-    twins = {twin for check in checks if (twin := _TWINS.get(check.id)) is not None}
-    return [check for check in checks if check.state == "ok" or check.id not in twins]
+    twins = set()
+    for check in checks:
+        if (twin := _TWINS.get(check.id)) is not None:
+            twins.add(twin)
+    found = []
+    for check in checks:
+        if check.state == "ok" or check.id not in twins:
+            found.append(check)
+    return found

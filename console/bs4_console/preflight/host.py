@@ -41,7 +41,10 @@ def _engine(versions: Any) -> list[Check]:
     """
     if not isinstance(versions, Mapping) or not versions:
         return []
-    there = [f"{name} {versions[name]}" for name in ("vllm", "sglang") if versions.get(name)]
+    there = []
+    for name in ("vllm", "sglang"):
+        if versions.get(name):
+            there.append(f"{name} {versions[name]}")
     if there:
         return [said(_ENGINE, "ok", f"{' and '.join(there)}.")]
     fix = (
@@ -61,9 +64,13 @@ def _project(host: Mapping[str, Any], wanted: Wanted) -> Check:
             "Give --cwd the directory from which it is started, or sync the code there: "
             "`bs4-console pods sync --help`."
         )
-        there = "mounted, or none on the pod" if wanted.container else "on the pod"
+        there = "on the pod"
+        if wanted.container:
+            there = "mounted, or none on the pod"
         return said(_PROJECT, "blocking", f"There is no directory {wanted.cwd} {there}.", fix)
-    release = f", verl {host['verl']} is checked out there" if host.get("verl") else ""
+    release = ""
+    if host.get("verl"):
+        release = f", verl {host['verl']} is checked out there"
     return said(_PROJECT, "ok", f"{host['project']} is there{release}.")
 
 
@@ -93,11 +100,10 @@ def _cuda(torch: Any) -> Check:
 
 
 def _memory(memory: Any) -> Check:
-    used, total = (
-        (number(memory.get(key)) for key in ("used", "total"))
-        if isinstance(memory, Mapping)
-        else (None, None)
-    )
+    if isinstance(memory, Mapping):
+        used, total = (number(memory.get(key)) for key in ("used", "total"))
+    else:
+        used, total = (None, None)
     if used is None or not total:
         return said(_MEMORY, "unknown", "The host's memory cannot be read.")
     why = f"{gib(total - used)} of {gib(total)} are available."
@@ -113,11 +119,10 @@ def _memory(memory: Any) -> Check:
 
 
 def _disk(disk: Any) -> Check:
-    free, total = (
-        (number(disk.get(key)) for key in ("free", "total"))
-        if isinstance(disk, Mapping)
-        else (None, None)
-    )
+    if isinstance(disk, Mapping):
+        free, total = (number(disk.get(key)) for key in ("free", "total"))
+    else:
+        free, total = (None, None)
     if free is None or total is None:
         return said(_DISK, "unknown", "The disk of the project does not answer.")
     if isinstance(disk, Mapping) and disk.get("read_only"):

@@ -55,7 +55,9 @@ def judge(
 def _box(answer: Any, wanted: Wanted) -> Check:
     """Which side was asked about what."""
     if answer != wanted.container:
-        why = answer.get("unknown") if isinstance(answer, Mapping) else None
+        why = None
+        if isinstance(answer, Mapping):
+            why = answer.get("unknown")
         return said(
             _BOX,
             "unknown",
@@ -78,7 +80,9 @@ def _gpus(gpus: Mapping[str, Any], run: Mapping[str, Any], wanted: Wanted) -> li
     devices, state = rows(gpus.get("devices")), gpus.get("state")
     detail = str(gpus.get("detail") or "")
     if state != "ok":
-        word: State = "unknown" if state == "stale" else "blocking"
+        word: State = "blocking"
+        if state == "stale":
+            word = "unknown"
         why = f"The driver shows no GPU ({state}{': ' + detail if detail else ''})."
         fix = (
             "Run `timeout 10 nvidia-smi` on the pod; when it hangs or lists none, release the pod."
@@ -102,16 +106,30 @@ def _free(
 ) -> Check:
     if not wanted.uses_gpus:
         return said(_FREE, "ok", f"An {wanted.component} by itself uses none.")
-    ids = run.get("gpu_ids") if isinstance(run.get("gpu_ids"), list) else None
-    meant = [row for row in devices if ids is None or row.get("index") in ids]
-    unread = [str(row.get("index")) for row in meant if number(row.get("used")) is None]
-    busy = [row for row in meant if (number(row.get("used")) or 0) > IDLE_BYTES]
+    ids = None
+    if isinstance(run.get("gpu_ids"), list):
+        ids = run.get("gpu_ids")
+    meant = []
+    for row in devices:
+        if ids is None or row.get("index") in ids:
+            meant.append(row)
+    unread = []
+    for row in meant:
+        if number(row.get("used")) is None:
+            unread.append(str(row.get("index")))
+    busy = []
+    for row in meant:
+        if (number(row.get("used")) or 0) > IDLE_BYTES:
+            busy.append(row)
     if not busy:
         if unread:
             return said(_FREE, "unknown", f"The memory of GPU {', '.join(unread)} cannot be read.")
         return said(_FREE, "ok", f"Less than 1 GB is in use on each of {len(meant)} GPUs.")
     indexes = {str(row.get("index")) for row in busy}
-    holders = [row for row in rows(gpus.get("holders")) if str(row.get("gpu")) in indexes]
+    holders = []
+    for row in rows(gpus.get("holders")):
+        if str(row.get("gpu")) in indexes:
+            holders.append(row)
     used = ", ".join(f"GPU {row.get('index')} {gib(number(row.get('used')) or 0)}" for row in busy)
     if not holders:
         why = f"In use: {used}, and no process that holds it can be seen from here."
@@ -134,13 +152,12 @@ def _free(
 
 
 def _holder(row: Mapping[str, Any]) -> str:
-    owner = (
-        f"of the running {row['run']}"
-        if row.get("run")
-        else f"left behind by {row['dead_run']}"
-        if row.get("dead_run")
-        else "of no known run"
-    )
+    if row.get("run"):
+        owner = f"of the running {row['run']}"
+    elif row.get("dead_run"):
+        owner = f"left behind by {row['dead_run']}"
+    else:
+        owner = "of no known run"
     return f"pid {row.get('pid')} on GPU {row.get('gpu')} ({owner}): {str(row.get('command'))[:80]}"
 
 
@@ -152,10 +169,13 @@ def _release(holders: list[Mapping[str, Any]], wanted: Wanted) -> str:
             if row.get("run") or row.get("dead_run")
         }
     )
-    fixes = [f"{wanted.stop(run)} ends all of {run}." for run in runs]
-    strangers = [
-        str(row.get("pid")) for row in holders if not row.get("run") and not row.get("dead_run")
-    ]
+    fixes = []
+    for run in runs:
+        fixes.append(f"{wanted.stop(run)} ends all of {run}.")
+    strangers = []
+    for row in holders:
+        if not row.get("run") and not row.get("dead_run"):
+            strangers.append(str(row.get("pid")))
     if strangers:
         fixes.append(
             f"Find out whose pid {', '.join(strangers)} is (`ps -fp {','.join(strangers)}`) "
@@ -165,11 +185,10 @@ def _release(holders: list[Mapping[str, Any]], wanted: Wanted) -> str:
 
 
 def _nofile(limits: Any, wanted: Wanted) -> Check:
-    soft, hard = (
-        (number(limits.get(key)) for key in ("soft", "hard"))
-        if isinstance(limits, Mapping)
-        else (None, None)
-    )
+    if isinstance(limits, Mapping):
+        soft, hard = (number(limits.get(key)) for key in ("soft", "hard"))
+    else:
+        soft, hard = (None, None)
     if soft is None or hard is None:
         return said(_FILES, "unknown", "The limits could not be read.")
     why = f"Soft limit {soft:.0f}, hard limit {hard:.0f}; vLLM wants {FILES}."
@@ -192,11 +211,10 @@ def _nofile(limits: Any, wanted: Wanted) -> Check:
 
 
 def _shm(usage: Any) -> Check:
-    free, total = (
-        (number(usage.get(key)) for key in ("free", "total"))
-        if isinstance(usage, Mapping)
-        else (None, None)
-    )
+    if isinstance(usage, Mapping):
+        free, total = (number(usage.get(key)) for key in ("free", "total"))
+    else:
+        free, total = (None, None)
     if free is None or total is None:
         return said(_SHARED, "unknown", "Its filesystem does not answer.")
     why = f"{gib(free)} of {gib(total)} are free in /dev/shm."

@@ -45,7 +45,9 @@ async def sliced(
             return found
         if time.monotonic() >= deadline:
             waiting = answer.get("waiting")
-            names = [str(name) for name in waiting] if isinstance(waiting, list) else []
+            names = []
+            if isinstance(waiting, list):
+                names = [str(name) for name in waiting]
             return {
                 **found,
                 **{

@@ -44,7 +44,9 @@ def judge(
     if (blind := unseen(subjects, services)) is not None:
         return [*blind, *_registry(str((run or {}).get("model") or ""), wanted), clock]
     found = services or {}
-    model = found.get("model") if isinstance(found.get("model"), Mapping) else None
+    model = None
+    if isinstance(found.get("model"), Mapping):
+        model = found.get("model")
     checks = within(
         [_hub(_part(found, "hub"), model, wanted), _wandb(_part(found, "wandb"), run, wanted)],
         found,
@@ -58,7 +60,9 @@ def judge(
 
 def _part(services: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     part = services.get(name)
-    return part if isinstance(part, Mapping) else {}
+    if isinstance(part, Mapping):
+        return part
+    return {}
 
 
 def _renew(wanted: Wanted, by_hand: str) -> str:
@@ -105,7 +109,9 @@ def _wandb(part: Mapping[str, Any], run: Mapping[str, Any] | None, wanted: Wante
     if state == "absent":
         if used is False:
             return said(_WANDB, "ok", "There is none, and the config does not use W&B.")
-        level: State = "blocking" if used else "warning"
+        level: State = "warning"
+        if used:
+            level = "blocking"
         return said(_WANDB, level, f"There is none: {detail}.", fix)
     return said(_WANDB, "unknown", f"It could not be asked: {detail}.", _SILENT)
 
@@ -132,7 +138,9 @@ def _store(part: Mapping[str, Any], wanted: Wanted) -> Check:
 def _model(model: Mapping[str, Any] | None, name: str, wanted: Wanted) -> list[Check]:
     registry = _registry(name, wanted)
     if model is None:
-        why = f"{name} is a path on the pod." if name else "The config names no model."
+        why = "The config names no model."
+        if name:
+            why = f"{name} is a path on the pod."
         return [said(_MODEL, "ok" if name else "unknown", why), *registry]
     return [_to_be_had(model), *_senses(model, registry)]
 
@@ -196,12 +204,12 @@ def _senses(model: Mapping[str, Any], registry: list[Check]) -> list[Check]:
     """What its config.json says, and what the registry knows."""
     config = model.get("config")
     if not isinstance(config, Mapping):
-        return (
-            registry
-            if any(check.state != "ok" for check in registry)
-            else [said(_TEXT, "unknown", "Its config.json could not be read.")]
-        )
-    own = [_remarked(remark) for remark in models.senses(str(model.get("id")), dict(config))]
+        if any(check.state != "ok" for check in registry):
+            return registry
+        return [said(_TEXT, "unknown", "Its config.json could not be read.")]
+    own = []
+    for remark in models.senses(str(model.get("id")), dict(config)):
+        own.append(_remarked(remark))
     return [*own, *(check for check in registry if check.state != "ok")]
 
 
@@ -211,20 +219,25 @@ def _registry(name: str, wanted: Wanted) -> list[Check]:
     """
     if not name or not wanted.complete or models.get(name) is None:
         return []
-    return [
-        _remarked(remark)
-        for remark in models.verify(name, wanted.trainer)
-        if remark.level != "info" and remark.check != "known"
-    ]
+    rows = []
+    for remark in models.verify(name, wanted.trainer):
+        if remark.level != "info" and remark.check != "known":
+            rows.append(_remarked(remark))
+    return rows
 
 
 def _remarked(remark: Remark) -> Check:
-    state: State = (
-        "blocking" if remark.level == "error" else "warning" if remark.level == "warning" else "ok"
-    )
-    subject = (
-        ("no-tool-calls", "tool calls of the model") if remark.check == "tool-calls" else _TEXT
-    )
+    state: State
+    if remark.level == "error":
+        state = "blocking"
+    elif remark.level == "warning":
+        state = "warning"
+    else:
+        state = "ok"
+    if remark.check == "tool-calls":
+        subject = ("no-tool-calls", "tool calls of the model")
+    else:
+        subject = _TEXT
     return said(subject, state, remark.message, remark.fix)
 
 
@@ -243,7 +256,10 @@ def _clock(skew: float | None, date: Mapping[str, Any] | None) -> Check:
     why = f"It is {' and '.join(parts)}."
     # Where a service was asked as well, that decides: this console's own clock may be the wrong
     # one.
-    off = max(abs(offset) - DATE_SLACK_S, 0.0) if offset is not None else abs(skew or 0.0)
+    if offset is not None:
+        off = max(abs(offset) - DATE_SLACK_S, 0.0)
+    else:
+        off = abs(skew or 0.0)
     fix = (
         "Set it: `chronyc -a makestep` or `ntpdate pool.ntp.org` on the host; a container has "
         "its host's clock."

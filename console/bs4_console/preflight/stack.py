@@ -43,10 +43,20 @@ def judge(
     """Where no start is meant the versions are told and not compared; nor are verl's, which runs
     with whatever its image brings. `run`: the agent's part of that name.
     """
-    trainer = wanted.trainer if wanted.complete or wanted.for_verl else ""
-    own = [_VERL, _ENGINE] if trainer == VERL else [_GENERATION, _KNOWN] if trainer else []
+    trainer = ""
+    if wanted.complete or wanted.for_verl:
+        trainer = wanted.trainer
+    if trainer == VERL:
+        own = [_VERL, _ENGINE]
+    elif trainer:
+        own = [_GENERATION, _KNOWN]
+    else:
+        own = []
     subjects = [_THERE, *own, _DRIVER, _FLASH]
-    subjects += [_ENVIRONMENTS] if trainer and wanted.loads_environments else []
+    if trainer and wanted.loads_environments:
+        subjects += [_ENVIRONMENTS]
+    else:
+        subjects += []
     if (blind := unseen(subjects, stack)) is not None:
         return blind
     return within(_judged(stack or {}, pod, wanted, run, subjects), stack)
@@ -74,7 +84,10 @@ def _judged(
             ),
         ]
     versions = found.get("versions") if isinstance(found.get("versions"), Mapping) else {}
-    have = {str(key): value for key, value in (versions or {}).items() if isinstance(value, str)}
+    have = {}
+    for key, value in (versions or {}).items():
+        if isinstance(value, str):
+            have[str(key)] = value
     told = ", ".join(f"{name} {have[name]}" for name in _TOLD if name in have)
     checks = [said(_THERE, "ok", f"{found['python']}: {told}.")]
     imports = found.get("imports") if isinstance(found.get("imports"), Mapping) else {}
@@ -142,7 +155,11 @@ def _engine(have: Mapping[str, str], run: Mapping[str, Any] | None) -> list[Chec
         return [said(_ENGINE, "unknown", f"Whether {engine} is installed is not looked at.")]
     if engine in have:
         return [said(_ENGINE, "ok", f"{engine} {have[engine]}.")]
-    other = next((name for name in ("vllm", "sglang") if name in have), None)
+    other = None
+    for name in ("vllm", "sglang"):
+        if name in have:
+            other = name
+            break
     fix = f"Use an image with {engine}" + (
         f", or roll out through {other}: `-- actor_rollout_ref.rollout.name={other}`."
         if other
@@ -182,11 +199,9 @@ def _known(have: Mapping[str, str], trainer: str) -> Check:
 
 def _driver(cuda: str | None, driver: Any) -> Check:
     if cuda is None or not isinstance(driver, str) or not re.match(r"\d", driver):
-        why = (
-            "torch is built without CUDA, or does not say with which."
-            if cuda is None
-            else "The driver does not tell its version."
-        )
+        why = "The driver does not tell its version."
+        if cuda is None:
+            why = "torch is built without CUDA, or does not say with which."
         return said(_DRIVER, "unknown", why)
     table = _cuda()
     least = table["runs"].get(cuda.partition(".")[0])
@@ -263,7 +278,11 @@ def _imports(imports: dict[str, Any], have: Mapping[str, str], wanted: Wanted) -
 def stacks() -> dict[str, dict[str, Any]]:
     """configs/stacks.toml: trainer id -> what belongs together."""
     with (find("configs") / "stacks.toml").open("rb") as handle:
-        return {name: entry for name, entry in tomllib.load(handle).items() if "package" in entry}
+        found = {}
+        for name, entry in tomllib.load(handle).items():
+            if "package" in entry:
+                found[name] = entry
+        return found
 
 
 @functools.cache

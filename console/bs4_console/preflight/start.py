@@ -64,7 +64,10 @@ def judge(run: Mapping[str, Any] | None, wanted: Wanted) -> list[Check]:
                 "mode 0600.",
             )
         )
-    seen = [check for row in rows(found.get("findings")) if (check := _finding(row)).id not in bad]
+    seen = []
+    for row in rows(found.get("findings")):
+        if (check := _finding(row)).id not in bad:
+            seen.append(check)
     told = {check.id for check in seen}
     return [*(check for check in own if check.id not in told or check.state != "ok"), *seen]
 
@@ -78,7 +81,9 @@ def _launch(run: Mapping[str, Any]) -> Check:
             f"`{run.get('command')}`" if run.get("command") else "Nothing refuses it.",
         )
     message, kind = str(refused.get("message")), str(refused.get("type"))
-    identifier = "uv-missing" if message.startswith("uv ") else _REFUSALS.get(kind, "launch")
+    identifier = "uv-missing"
+    if not message.startswith("uv "):
+        identifier = _REFUSALS.get(kind, "launch")
     if "step-desync" in message:
         identifier = "step-desync"
     what, _, todo = message.rpartition("; ")
@@ -92,30 +97,44 @@ def _launch(run: Mapping[str, Any]) -> Check:
 
 def _earlier(run: Mapping[str, Any], wanted: Wanted) -> Check:
     plan = run.get("plan")
-    steps = [row for row in rows(run.get("checkpoints")) if number(row.get("step")) is not None]
-    whole = [int(row["step"]) for row in steps if row.get("complete")]
-    torn = [int(row["step"]) for row in steps if not row.get("complete")]
+    steps = []
+    for row in rows(run.get("checkpoints")):
+        if number(row.get("step")) is not None:
+            steps.append(row)
+    whole = []
+    for row in steps:
+        if row.get("complete"):
+            whole.append(int(row["step"]))
+    torn = []
+    for row in steps:
+        if not row.get("complete"):
+            torn.append(int(row["step"]))
     there = f"Complete steps there: {', '.join(map(str, whole)) or 'none'}" + (
         f"; incomplete: {', '.join(map(str, torn))}." if torn else "."
     )
     if isinstance(run.get("refused"), Mapping):
         return said(_EARLIER, "unknown", f"The launch is refused before this is looked at. {there}")
-    moves = plan.get("moves") if isinstance(plan, Mapping) else None
+    moves = None
+    if isinstance(plan, Mapping):
+        moves = plan.get("moves")
     if isinstance(plan, Mapping) and isinstance(moves, list) and moves:
         why = (
             f"{len(moves)} directories would be moved aside first: "
             f"{', '.join(str(m) for m in moves[:4])}. {there}"
         )
-        identifier = (
-            _EARLIER[0] if plan.get("resume") is None else _AHEAD.get(wanted.trainer, _EARLIER[0])
-        )
+        if plan.get("resume") is None:
+            identifier = _EARLIER[0]
+        else:
+            identifier = _AHEAD.get(wanted.trainer, _EARLIER[0])
         return said(
             (identifier, _EARLIER[1]),
             "warning",
             why,
             "The plan of the launch names them; nothing is deleted.",
         )
-    text = str(plan.get("why") or "") if isinstance(plan, Mapping) else ""
+    text = ""
+    if isinstance(plan, Mapping):
+        text = str(plan.get("why") or "")
     return said(
         _EARLIER,
         "ok",
@@ -125,7 +144,9 @@ def _earlier(run: Mapping[str, Any], wanted: Wanted) -> Check:
 
 def _disk(run: Mapping[str, Any], wanted: Wanted) -> Check:
     usage = run.get("disk")
-    free = number(usage.get("free")) if isinstance(usage, Mapping) else None
+    free = None
+    if isinstance(usage, Mapping):
+        free = number(usage.get("free"))
     if free is None:
         return said(_DISK, "unknown", "The disk of the output directory does not answer.")
     size, origin = _checkpoint_bytes(run)
@@ -141,7 +162,10 @@ def _disk(run: Mapping[str, Any], wanted: Wanted) -> Check:
         # many.
         ever = int(goal // interval) + 1 if goal and interval else keep + 1
         more = max(min(keep + 1, ever) - there, 1)
-        fit = f"{keep:.0f} + 1" if ever > keep else f"at most {ever:.0f}"
+        if ever > keep:
+            fit = f"{keep:.0f} + 1"
+        else:
+            fit = f"at most {ever:.0f}"
         why = f"{gib(free)} are free; {one}, and {fit} of them have to fit ({there} are there)."
         if free < more * size:
             return said(
@@ -158,7 +182,9 @@ def _disk(run: Mapping[str, Any], wanted: Wanted) -> Check:
             f"{gib(free)} are free; {one}, and two of them have to fit.",
             f"Free {gib(2 * size - free)}.",
         )
-    count = int(goal // interval) if goal and interval else None
+    count = None
+    if goal and interval:
+        count = int(goal // interval)
     fits = int(free // size)
     if count is not None and count + 1 <= fits:
         return said(_DISK, "ok", f"{gib(free)} are free; {one}, and {count} are to come.")
@@ -172,13 +198,16 @@ def _disk(run: Mapping[str, Any], wanted: Wanted) -> Check:
 
 
 def _checkpoint_bytes(run: Mapping[str, Any]) -> tuple[float | None, str]:
-    measured = [
-        number(row.get("bytes")) or 0 for row in rows(run.get("checkpoints")) if row.get("complete")
-    ]
+    measured = []
+    for row in rows(run.get("checkpoints")):
+        if row.get("complete"):
+            measured.append(number(row.get("bytes")) or 0)
     if max(measured, default=0) > 0:
         return max(measured), "as the largest that is there"
     size, each = billions(str(run.get("model") or "")), number(run.get("bytes_each")) or _BYTES
-    return (size * 1e9 * each, f"{size:g}B x {each:g} bytes") if size else (None, "")
+    if size:
+        return (size * 1e9 * each, f"{size:g}B x {each:g} bytes")
+    return (None, "")
 
 
 def _ports(run: Mapping[str, Any], wanted: Wanted) -> list[Check]:
@@ -212,13 +241,16 @@ def _ports(run: Mapping[str, Any], wanted: Wanted) -> list[Check]:
         return [said(_PORTS, "ok", f"Nobody listens on {numbers}.")]
     checks = []
     for row in held:
-        owner = f" It is of {row['run']}." if row.get("run") else ""
-        fix = (
-            f"{wanted.stop(row['run'])} ends it."
-            if row.get("run")
-            else f"See who it is: `ss -ltnp 'sport = :{row.get('port')}'`; end it, or choose "
-            "another port in the config."
-        )
+        owner = ""
+        if row.get("run"):
+            owner = f" It is of {row['run']}."
+        if row.get("run"):
+            fix = f"{wanted.stop(row['run'])} ends it."
+        else:
+            fix = (
+                f"See who it is: `ss -ltnp 'sport = :{row.get('port')}'`; end it, or choose "
+                "another port in the config."
+            )
         checks.append(
             said(
                 _PORTS, "blocking", f"Port {row.get('port')} is taken: {row['holder']}.{owner}", fix
@@ -231,7 +263,11 @@ def _finding(row: Mapping[str, Any]) -> Check:
     """A detector's word over the planned run. Its fix is what its playbook advises."""
     failure = str(row.get("failure"))
     grave = row.get("severity") == _GRAVE
-    evidence = next((str(text) for text in row.get("evidence") or () if text), "")
+    evidence = ""
+    for text in row.get("evidence") or ():
+        if text:
+            evidence = str(text)
+            break
     why = str(row.get("summary")) + (f" ({evidence})" if evidence else "")
     fix = " ".join(playbooks.advice(failure)[:2]) or f"See `bs4-console playbook show {failure}`."
     return said(

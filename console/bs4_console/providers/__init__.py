@@ -41,6 +41,9 @@ def make(
     """
     if name not in _MAKERS:
         raise UsageError(f"There is no provider {name!r}.", f"Choose {', '.join(NAMES)}.")
-    found = key if key is not None else keys.find(name, environment)
+    if key is not None:
+        found = key
+    else:
+        found = keys.find(name, environment)
     url = environment.get(f"BS4_{name.upper()}_URL")
     return _MAKERS[name](client, found, **({"base_url": url} if url else {}))

@@ -209,11 +209,10 @@ class Api:
             return ""
         for part in (data, data.get("error") if isinstance(data, dict) else None):
             if isinstance(part, dict):
-                words = [
-                    str(part[key])
-                    for key in ("code", "error", "title", "message", "msg", "detail")
-                    if isinstance(part.get(key), str)
-                ]
+                words = []
+                for key in ("code", "error", "title", "message", "msg", "detail"):
+                    if isinstance(part.get(key), str):
+                        words.append(str(part[key]))
                 if words:
                     return self._clean(", ".join(dict.fromkeys(words)))
         return ""
@@ -243,6 +242,8 @@ def _is_object(content: bytes) -> bool:
 
 def _seconds(text: str | None) -> float | None:
     try:
-        return max(0.0, float(text)) if text else None
+        if text:
+            return max(0.0, float(text))
+        return None
     except ValueError:
         return None  # an HTTP date: longer than anybody waits here

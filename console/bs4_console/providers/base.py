@@ -105,7 +105,10 @@ class Offer:
         return self.provider, self.id
 
     def as_dict(self) -> dict[str, Any]:
-        shown = {key: value for key, value in vars(self).items() if key != "detail"}
+        shown = {}
+        for key, value in vars(self).items():
+            if key != "detail":
+                shown[key] = value
         return {**shown, "notes": list(self.notes)}
 
 
@@ -133,7 +136,11 @@ class Machine:
         return f"{self.provider}:{self.id}"
 
     def as_dict(self) -> dict[str, Any]:
-        return {key: value for key, value in vars(self).items() if key != "detail"}
+        rows = {}
+        for key, value in vars(self).items():
+            if key != "detail":
+                rows[key] = value
+        return rows
 
 
 class Provider(Protocol):
@@ -196,7 +203,9 @@ def is_ours(label: str | None) -> bool:
 
 def ulid_of(label: str) -> str | None:
     found = _LABEL.fullmatch(label)
-    return found["ulid"] if found else None
+    if found:
+        return found["ulid"]
+    return None
 
 
 def key_name(public_key: str) -> str:
@@ -219,4 +228,6 @@ def number(value: Any) -> float | None:
         found = float(value)
     except ValueError:
         return None
-    return found if abs(found) < 1e15 else None
+    if abs(found) < 1e15:
+        return found
+    return None

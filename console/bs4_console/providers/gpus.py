@@ -82,7 +82,11 @@ def _memory(model: str, upper: str, memory_gb: float | None) -> str:
     size = memory_gb or (
         80.0 if re.search(r"80 ?GB?", upper) else 40.0 if re.search(r"40 ?GB?", upper) else None
     )
-    return "" if size is None else "-80" if size > 60 else "-40"
+    if size is None:
+        return ""
+    if size > 60:
+        return "-80"
+    return "-40"
 
 
 def _form(model: str, upper: str) -> str:
@@ -92,4 +96,6 @@ def _form(model: str, upper: str) -> str:
         return "-SXM"
     if "NVL" in upper:
         return "-NVL"
-    return "-PCIe" if re.search(r"PCI", upper) else ""
+    if re.search(r"PCI", upper):
+        return "-PCIe"
+    return ""

@@ -35,7 +35,10 @@ def own_file(provider: str) -> Path:
 
 def store(provider: str, text: str) -> Path:
     """Keep what a person typed or piped (one line a field) in our own file, mode 0600."""
-    fields = [line.strip() for line in text.splitlines() if line.strip()]
+    fields = []
+    for line in text.splitlines():
+        if line.strip():
+            fields.append(line.strip())
     wanted = VARIABLES[provider]
     if len(fields) != len(wanted) or any(not _plain(field) for field in fields):
         raise UsageError(
@@ -125,7 +128,9 @@ def _prime(text: str) -> str:
         value = json.loads(text).get("api_key", "")
     except (ValueError, AttributeError):
         return ""
-    return value if isinstance(value, str) else ""
+    if isinstance(value, str):
+        return value
+    return ""
 
 
 def _private(path: Path) -> str | None:

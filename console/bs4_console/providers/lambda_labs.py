@@ -87,11 +87,10 @@ class Lambda:
             or (disk or 0) < want.disk_gb
         ):
             return []
-        places = [
-            str(place.get("name"))
-            for place in row.get("regions_with_capacity_available") or []
-            if isinstance(place, dict)
-        ]
+        places = []
+        for place in row.get("regions_with_capacity_available") or []:
+            if isinstance(place, dict):
+                places.append(str(place.get("name")))
         return [
             Offer(
                 provider=self.name,
@@ -131,8 +130,12 @@ class Lambda:
         if want.start_command:
             body["user_data"] = f"#!/bin/sh\n{want.start_command}\n"
         answer = await self._api.spend("POST", "/instance-operations/launch", body, label)
-        data = answer.get("data") if isinstance(answer, dict) else None
-        ids = data.get("instance_ids") if isinstance(data, dict) else None
+        data = None
+        if isinstance(answer, dict):
+            data = answer.get("data")
+        ids = None
+        if isinstance(data, dict):
+            ids = data.get("instance_ids")
         if not isinstance(ids, list) or len(ids) != 1:
             raise self._api.doubt("its answer does not name one instance.", label)
         return identity(self.name, {"id": ids[0]})
@@ -164,7 +167,9 @@ class Lambda:
     def _machine(self, row: dict[str, Any]) -> Machine:
         raw = str(row.get("status"))
         kind = row.get("instance_type")
-        cents = number(kind.get("price_cents_per_hour")) if isinstance(kind, dict) else None
+        cents = None
+        if isinstance(kind, dict):
+            cents = number(kind.get("price_cents_per_hour"))
         host = text(row.get("ip"))
         return Machine(
             provider=self.name,

@@ -160,7 +160,9 @@ class Prime:
             "autoRestart": False,
             "envVars": [],
         }
-        provider = {"type": row["provider"]} if row.get("provider") else {}
+        provider = {}
+        if row.get("provider"):
+            provider = {"type": row["provider"]}
         body: dict[str, Any] = {"pod": pod, "provider": provider, "disks": [], "team": None}
         answer = await self._api.spend("POST", "/pods/", body, label)
         if not isinstance(answer, dict) or not isinstance(answer.get("id"), str):
@@ -230,10 +232,13 @@ class Prime:
 
 
 def _ssh(value: Any) -> tuple[str, str | None, int | None]:
-    words = [
-        word for word in (value if isinstance(value, list) else [value]) if isinstance(word, str)
-    ]
-    found = _SSH.fullmatch(words[0].removeprefix("ssh ").strip()) if words else None
+    words = []
+    for word in value if isinstance(value, list) else [value]:
+        if isinstance(word, str):
+            words.append(word)
+    found = None
+    if words:
+        found = _SSH.fullmatch(words[0].removeprefix("ssh ").strip())
     if found is None:
         return "root", None, None
     return found["user"] or "root", found["host"], int(found["port"] or 22)
@@ -247,13 +252,14 @@ def _disk(disk: Any, wanted: int) -> tuple[int | None, float, tuple[str, ...]]:
         return None, 0.0, ()
     least, usual, most = (number(disk.get(key)) for key in ("minCount", "defaultCount", "maxCount"))
     if most is None:  # it comes with one size
-        return (
-            (None, 0.0, ())
-            if usual is not None and usual < wanted
-            else (int(usual or wanted), 0.0, ("fixed disk",))
-        )
+        if usual is not None and usual < wanted:
+            return (None, 0.0, ())
+        return (int(usual or wanted), 0.0, ("fixed disk",))
     size = max(wanted, int(least or 0))
     if size > most:
         return None, 0.0, ()
-    charged = max(0.0, size - (usual or 0.0)) if disk.get("defaultIncludedInPrice") else float(size)
+    if disk.get("defaultIncludedInPrice"):
+        charged = max(0.0, size - (usual or 0.0))
+    else:
+        charged = float(size)
     return size, charged * (number(disk.get("pricePerUnit")) or 0.0), ()

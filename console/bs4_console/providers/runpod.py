@@ -69,7 +69,8 @@ class RunPod:
             if want.cuda is not None:
                 params["minCudaVersion"] = want.cuda
             answer = await self._api.get("/catalog/gpus", params)
-            found += [self._offer(row, want, cloud) for row in rows(self.name, answer, "gpus")]
+            for row in rows(self.name, answer, "gpus"):
+                found.append(self._offer(row, want, cloud))
         return sorted(
             (offer for offer in found if offer is not None), key=lambda offer: offer.price
         )
@@ -78,16 +79,13 @@ class RunPod:
         key = cloud.lower()
         gpu = gpus.canonical(str(row.get("id")), memory_gb=number(row.get("memory")))
         price = number(table(self.name, row, "price").get(key))
-        most = (
-            number((row.get("maxCount") or {}).get(key))
-            if isinstance(row.get("maxCount"), dict)
-            else None
-        )
-        places = [
-            str(place["id"])
-            for place in row.get("dataCenters") or []
-            if isinstance(place, dict) and place.get("availability") != "NONE"
-        ]
+        most = None
+        if isinstance(row.get("maxCount"), dict):
+            most = number((row.get("maxCount") or {}).get(key))
+        places = []
+        for place in row.get("dataCenters") or []:
+            if isinstance(place, dict) and place.get("availability") != "NONE":
+                places.append(str(place["id"]))
         if want.region is not None:
             places = [place for place in places if want.region.lower() in place.lower()]
         fit = (
@@ -185,13 +183,17 @@ class RunPod:
         start = next(
             (at for at, line in enumerate(lines) if line.strip() == "SSH host keys:"), None
         )
-        told = [] if start is None else lines[start + 1 : start + 12]
+        told = []
+        if start is not None:
+            told = lines[start + 1 : start + 12]
         return tuple(dict.fromkeys(found for line in told for found in FINGERPRINT.findall(line)))
 
     def _machine(self, row: dict[str, Any]) -> Machine:
         raw = str(row.get("status"))
         ssh = row.get("ssh")
-        direct = ssh.get("direct") if isinstance(ssh, dict) else None
+        direct = None
+        if isinstance(ssh, dict):
+            direct = ssh.get("direct")
         place = direct if isinstance(direct, dict) else {}
         port = number(place.get("port"))
         return Machine(
@@ -215,4 +217,6 @@ def _log_line(event: str) -> str:
         data = json.loads(event[5:])
     except ValueError:
         return ""
-    return str(data.get("line", "")) if isinstance(data, dict) else ""
+    if isinstance(data, dict):
+        return str(data.get("line", ""))
+    return ""

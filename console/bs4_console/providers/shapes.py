@@ -15,7 +15,10 @@ def rows(provider: str, data: Any, key: str | None = None) -> list[dict[str, Any
     """The objects of a list, or of the list below `key`. A missing one is an error: read as empty
     it would say "nothing exists".
     """
-    found = data.get(key) if key is not None and isinstance(data, dict) else data
+    if key is not None and isinstance(data, dict):
+        found = data.get(key)
+    else:
+        found = data
     if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
         where = f"no list `{key}`" if key else "no list"
         raise BadAnswer(
@@ -28,7 +31,10 @@ def rows(provider: str, data: Any, key: str | None = None) -> list[dict[str, Any
 
 def table(provider: str, data: Any, key: str | None = None) -> dict[str, Any]:
     """An object, or the one below `key`."""
-    found = data.get(key) if key is not None and isinstance(data, dict) else data
+    if key is not None and isinstance(data, dict):
+        found = data.get(key)
+    else:
+        found = data
     if not isinstance(found, dict):
         where = f"no object `{key}`" if key else "no object"
         raise BadAnswer(
@@ -44,7 +50,9 @@ def identity(provider: str, row: dict[str, Any], key: str = "id") -> str:
     `.`: it becomes part of a path.
     """
     value = row.get(key)
-    text = str(value) if isinstance(value, (str, int)) and not isinstance(value, bool) else ""
+    text = ""
+    if isinstance(value, (str, int)) and not isinstance(value, bool):
+        text = str(value)
     if not _ID.fullmatch(text):
         raise BadAnswer(
             provider, f"one of its machines has no usable `{key}`.", "Look at the provider's page."
@@ -53,7 +61,9 @@ def identity(provider: str, row: dict[str, Any], key: str = "id") -> str:
 
 
 def text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
+    if isinstance(value, str) and value:
+        return value
+    return None
 
 
 def moment(value: Any) -> float | None:

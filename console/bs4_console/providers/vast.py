@@ -104,15 +104,14 @@ class Vast:
         )
         total, bid = number(row.get("dph_total")), number(row.get("min_bid"))
         storage = number(row.get("storage_total_cost")) or 0.0
-        price = (
-            None
-            if total is None
-            else total
-            if not want.interruptible
-            else None
-            if bid is None
-            else bid + storage
-        )
+        if total is None:
+            price = None
+        elif not want.interruptible:
+            price = total
+        elif bid is None:
+            price = None
+        else:
+            price = bid + storage
         fit = (
             gpus.fits(want.gpu, gpu)
             and row.get("num_gpus") == want.count
@@ -191,7 +190,8 @@ class Vast:
                     "/api/v1/instances/", params | ({"after_token": after} if after else {})
                 )
             )
-            found += [self._machine(row) for row in rows(self.name, answer, "instances")]
+            for row in rows(self.name, answer, "instances"):
+                found.append(self._machine(row))
             after = text(answer.get("next_token"))
             if after is None:
                 return found
@@ -202,7 +202,9 @@ class Vast:
         except NotThere:
             return None
         row = answer.get("instances")
-        return None if "instances" in answer and not row else self._machine(table(self.name, row))
+        if "instances" in answer and not row:
+            return None
+        return self._machine(table(self.name, row))
 
     async def terminate(self, machine: Machine) -> None:
         try:
@@ -214,7 +216,9 @@ class Vast:
         answer = await self._api.ask(
             "PUT", f"/api/v0/instances/request_logs/{machine.id}/", {"tail": "1000"}
         )
-        place = answer.get("result_url") if isinstance(answer, dict) else None
+        place = None
+        if isinstance(answer, dict):
+            place = answer.get("result_url")
         if not isinstance(place, str) or not place.startswith(("https://", "http://127.0.0.1")):
             return ()
         for _ in range(_LOG_TRIES):  # the log is put there a moment later
@@ -224,9 +228,10 @@ class Vast:
             except httpx.HTTPError:
                 return ()
             if response.is_success:
-                lines = [
-                    line for line in response.text.splitlines() if line.startswith("bs4-host-key ")
-                ]
+                lines = []
+                for line in response.text.splitlines():
+                    if line.startswith("bs4-host-key "):
+                        lines.append(line)
                 return tuple(
                     dict.fromkeys(found for line in lines for found in FINGERPRINT.findall(line))
                 )
@@ -242,12 +247,12 @@ class Vast:
         elif actual is None and intended == "stopped":
             state, raw = "stopped", "never started (its bid was too low)"
         ports = row.get("ports")
-        mapped = ports.get("22/tcp") if isinstance(ports, dict) else None
-        direct = (
-            number(mapped[0].get("HostPort"))
-            if isinstance(mapped, list) and mapped and isinstance(mapped[0], dict)
-            else None
-        )
+        mapped = None
+        if isinstance(ports, dict):
+            mapped = ports.get("22/tcp")
+        direct = None
+        if isinstance(mapped, list) and mapped and isinstance(mapped[0], dict):
+            direct = number(mapped[0].get("HostPort"))
         address = text(row.get("public_ipaddr"))
         host, port = text(row.get("ssh_host")), number(row.get("ssh_port"))
         if direct is not None and address is not None:

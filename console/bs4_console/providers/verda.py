@@ -256,7 +256,9 @@ class Verda:
         except NotThere:
             return None
         gone = row.get("deleted_at") is not None or row.get("status") == "deleted"
-        return None if gone else number(row.get("size")) or 0.0
+        if gone:
+            return None
+        return number(row.get("size")) or 0.0
 
     def _machine(self, row: dict[str, Any]) -> Machine:
         raw = str(row.get("status"))
@@ -288,10 +290,12 @@ async def _nothing() -> dict[str, str]:
 
 def _size(row: dict[str, Any]) -> str:
     memory = row.get("gpu_memory")
-    total = number(memory.get("size_in_gigabytes")) if isinstance(memory, dict) else None
-    count = (
-        number(row.get("gpu", {}).get("number_of_gpus"))
-        if isinstance(row.get("gpu"), dict)
-        else None
-    )
-    return f"{total / count:.0f}GB" if total and count else ""
+    total = None
+    if isinstance(memory, dict):
+        total = number(memory.get("size_in_gigabytes"))
+    count = None
+    if isinstance(row.get("gpu"), dict):
+        count = number(row.get("gpu", {}).get("number_of_gpus"))
+    if total and count:
+        return f"{total / count:.0f}GB"
+    return ""

@@ -178,7 +178,11 @@ class Book:
         return list(found.values())
 
     def of_run(self, run: str) -> list[Intent]:
-        return [intent for intent in self.intents() if intent.run == run]
+        rows = []
+        for intent in self.intents():
+            if intent.run == run:
+                rows.append(intent)
+        return rows
 
     def by_machine(self, machine: Machine) -> Intent | None:
         """The intent that a machine came from: by its exact label, or its id at its provider."""

@@ -50,7 +50,9 @@ class Plan:
 
     @property
     def hash(self) -> str:
-        offers = [[offer.provider, offer.id, round(offer.price, 2)] for offer in self.offers]
+        offers = []
+        for offer in self.offers:
+            offers.append([offer.provider, offer.id, round(offer.price, 2)])
         said = {
             "run": self.run,
             "want": self.want.as_dict(),
@@ -92,11 +94,10 @@ class Plan:
     @staticmethod
     def kept(prefix: str) -> Plan:
         """The plan whose hash begins so. RefusedError when there is none that still lives."""
-        places = [
-            path
-            for path in _plan_file("x").parent.glob("*.json")
-            if len(prefix) >= 8 and path.stem.startswith(prefix)
-        ]
+        places = []
+        for path in _plan_file("x").parent.glob("*.json"):
+            if len(prefix) >= 8 and path.stem.startswith(prefix):
+                places.append(path)
         if len(places) != 1:
             raise RefusedError(
                 f"Nothing was rented: there is no plan {prefix}.",

@@ -207,15 +207,17 @@ class Provisioner:
             with self.book.renting(run) as free:
                 await self._alone(run, free)
         found = await self.search(want)
-        cheap = [offer for offer in found.offers if offer.price <= want.max_price + _CENT]
+        cheap = []
+        for offer in found.offers:
+            if offer.price <= want.max_price + _CENT:
+                cheap.append(offer)
         if not cheap:
             raise no_offers(want, found)
         spent = self.book.spent(run=run)
-        fit = [
-            offer
-            for offer in cheap
-            if max_spend is None or spent + hours * offer.price <= max_spend
-        ]
+        fit = []
+        for offer in cheap:
+            if max_spend is None or spent + hours * offer.price <= max_spend:
+                fit.append(offer)
         if not fit:
             raise OverBudget(
                 f"{run} has cost ${spent:.2f}; {hours:g} more hours at ${cheap[0].price:.2f} "
@@ -338,7 +340,9 @@ class Provisioner:
                 return str(error)
             self.book.note(intent, "doubt", why=str(error))
             machine = await self.settle(intent, self.patience.refused_looks)
-            return str(error) if machine is None else machine
+            if machine is None:
+                return str(error)
+            return machine
         self.book.note(intent, "made", machine=machine_id)
         return await self._made(provider, intent, machine_id, plan.max_price)
 
@@ -556,7 +560,10 @@ class Provisioner:
 
 
 def _refuse_others(run: str, intents: Sequence[Intent]) -> None:
-    there = [intent for intent in intents if intent.state in ("open", "doubt", "made")]
+    there = []
+    for intent in intents:
+        if intent.state in ("open", "doubt", "made"):
+            there.append(intent)
     if there:
         shown = ", ".join(
             f"{intent.provider}:{intent.machine or '?'} ({intent.state}, {intent.label})"

@@ -122,7 +122,10 @@ def read(path: Path | None = None) -> dict[str, RunConfig]:
         raise UsageError(
             f"{path} holds no [runs.NAME].", "Write one for each run, and nothing beside them."
         )
-    return {name: _run(path, name, table) for name, table in runs.items()}
+    found = {}
+    for name, table in runs.items():
+        found[name] = _run(path, name, table)
+    return found
 
 
 def _run(path: Path, name: str, table: Any) -> RunConfig:
@@ -130,7 +133,10 @@ def _run(path: Path, name: str, table: Any) -> RunConfig:
     if not isinstance(table, Mapping):
         raise UsageError(f"{where} is no table.", f"Write [runs.{name}].")
     hints = get_type_hints(RunConfig)
-    known = {field.name: field for field in fields(RunConfig) if field.name != "run"}
+    known = {}
+    for field in fields(RunConfig):
+        if field.name != "run":
+            known[field.name] = field
     values: dict[str, Any] = {}
     for key, value in table.items():
         if key not in known:

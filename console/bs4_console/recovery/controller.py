@@ -179,7 +179,9 @@ class Controller:
         """Which of two is right only a person knows: older files on another machine look the
         same.
         """
-        was = "" if state.named == self.first.pod else f" (it was {state.named} in recover.toml)"
+        was = ""
+        if state.named != self.first.pod:
+            was = f" (it was {state.named} in recover.toml)"
         text = (
             f"{self.run} is on {self.first} by the files here, and its controllers look after "
             f"{state.where}{was}. Nothing is done until they agree: correct the files, or, if the "
@@ -192,11 +194,10 @@ class Controller:
         what was seen on it.
         """
         await self.lease.hold()
-        left = (
-            (*state.left, replace(state.where, step=self._known(state)))
-            if state.where.made
-            else state.left
-        )
+        if state.where.made:
+            left = (*state.left, replace(state.where, step=self._known(state)))
+        else:
+            left = state.left
         state = await self._save(
             state, "watching", where=self.first, named=self.first.pod, left=left, done=False, why=""
         )
@@ -207,7 +208,9 @@ class Controller:
 
     async def _watch(self, state: State) -> Outcome:
         verdict = await self.verdict(state.where)
-        report = None if verdict.lost else await self.hands.report(state.where)
+        report = None
+        if not verdict.lost:
+            report = await self.hands.report(state.where)
         if report is not None and report.step is not None:
             self.records.note_step(report.step)
         if report is not None and not self.dry:
@@ -219,14 +222,15 @@ class Controller:
         if state.phase == "stopped" and not self.confirm:
             return Outcome("stopped", f"{self.run} is left alone: {state.why}", FINDING, verdict)
         if not verdict.lost:
-            code = (
-                0
-                if verdict.word in ("fine", "network-only", "rebooted")
-                else UNREACHABLE
-                if verdict.word == "unknown"
-                else FINDING
-            )
-            over = self._affordable(state)[1] if state.where.made else ""
+            if verdict.word in ("fine", "network-only", "rebooted"):
+                code = 0
+            elif verdict.word == "unknown":
+                code = UNREACHABLE
+            else:
+                code = FINDING
+            over = ""
+            if state.where.made:
+                over = self._affordable(state)[1]
             return Outcome(
                 "watching",
                 f"{verdict.sentence} {over}".rstrip(),
@@ -279,11 +283,12 @@ class Controller:
         plan = self._plan_of(state, saved, most)
         if self.dry or (self.mode == "ask" and not self.confirm):
             chosen = await self.hands.choose(most)
-            plan["offer"] = (
-                None
-                if chosen is None
-                else {k: getattr(chosen, k) for k in ("provider", "id", "gpu", "count", "price")}
-            )
+            if chosen is None:
+                plan["offer"] = None
+            else:
+                plan["offer"] = {
+                    k: getattr(chosen, k) for k in ("provider", "id", "gpu", "count", "price")
+                }
             text = (
                 f"{verdict.sentence} The plan {plan['hash'][:16]} waits: confirm it with --plan "
                 f"{plan['hash'][:16]}."
@@ -304,11 +309,10 @@ class Controller:
         day = self.limits.per_day - state.spent(now - DAY_S, now)
         whole = self.limits.per_run - state.spent(0.0, now)
         if min(day, whole) <= 0:
-            which = (
-                f"${self.limits.per_day:.2f} a day"
-                if day <= whole
-                else f"${self.limits.per_run:.2f} for the run"
-            )
+            if day <= whole:
+                which = f"${self.limits.per_day:.2f} a day"
+            else:
+                which = f"${self.limits.per_run:.2f} for the run"
             return (
                 0.0,
                 (
@@ -458,7 +462,9 @@ class Controller:
             return await self._prove(state)
         if state.phase == "setting-up":
             there = await self.hands.set_up(where)
-            return state if there is None else await self._save(state, "restoring", where=there)
+            if there is None:
+                return state
+            return await self._save(state, "restoring", where=there)
         if (
             state.phase == "launching"
             and state.before is not None
@@ -467,11 +473,9 @@ class Controller:
             raise Failed(f"{state.before.pod} is there again, and its run with it.")
         await self.lease.guard()
         if state.phase == "restoring":
-            return (
-                await self._save(state, "launching")
-                if await self.hands.restore(where, step)
-                else state
-            )
+            if await self.hands.restore(where, step):
+                return await self._save(state, "launching")
+            return state
         if not await self.hands.launch(where, step, state.orders):
             return state
         # Behind the launch: a sync of what nobody has resumed yet does not know that the run was
@@ -506,18 +510,23 @@ class Controller:
         made = state.where
         state = await self._save(state.with_attempt(outcome=error.message), why=error.message)
         gone = await self._end(made)
-        state = (
-            state.ended(made, self.wall())
-            if gone
-            else replace(state, left=(*state.left, replace(made, step=state.attempt.step_before)))
-        )
-        phase: Phase = "stopped" if state.idle() >= self.limits.recoveries else "watching"
+        if gone:
+            state = state.ended(made, self.wall())
+        else:
+            state = replace(
+                state, left=(*state.left, replace(made, step=state.attempt.step_before))
+            )
+        phase: Phase = "watching"
+        if state.idle() >= self.limits.recoveries:
+            phase = "stopped"
         # What is looked at from here on is the machine that was lost: it may come back, and it is
         # what a further recovery is for.
         left = tuple(w for w in state.left if w != state.before)
         await self._save(state, phase, where=state.before or made, before=None, left=left)
         await self.lease.release()
-        tail = "" if gone else f" {made.pod} is not seen to be gone yet: look at {made.provider}."
+        tail = ""
+        if not gone:
+            tail = f" {made.pod} is not seen to be gone yet: look at {made.provider}."
         return Outcome(
             "stopped", f"The recovery of {self.run} did not succeed: {error.message}{tail}", FINDING
         )
@@ -576,10 +585,13 @@ class Controller:
                 or saved is None
                 or saved.step < report.complete
             ):
-                there = "nothing" if saved is None else f"step {saved.step}"
-                what = (
-                    "unknown" if report is None or report.complete is None else str(report.complete)
-                )
+                there = "nothing"
+                if saved is not None:
+                    there = f"step {saved.step}"
+                if report is None or report.complete is None:
+                    what = "unknown"
+                else:
+                    what = str(report.complete)
                 text = (
                     f"{self.run} is finished; its last set (step {what}) is not in the store yet "
                     f"({there} is): {state.where.pod} stays."
@@ -622,11 +634,10 @@ class Controller:
         them: nothing is only there any more.
         """
         saved = await self.hands.saved()
-        idle = [
-            w
-            for w in state.left
-            if saved is not None and w.step is not None and saved.step >= w.step
-        ]
+        idle = []
+        for w in state.left:
+            if saved is not None and w.step is not None and saved.step >= w.step:
+                idle.append(w)
         if not idle:
             return state
         await self.lease.hold()

@@ -42,7 +42,9 @@ class LeaseHeld(RefusedError):
 def running_clock() -> float:
     """Seconds that also pass while this machine sleeps, where the kernel counts them (Linux)."""
     boottime = getattr(time, "CLOCK_BOOTTIME", None)
-    return time.monotonic() if boottime is None else time.clock_gettime(boottime)
+    if boottime is None:
+        return time.monotonic()
+    return time.clock_gettime(boottime)
 
 
 class Grant:

@@ -158,11 +158,10 @@ class RealHands:
             return []
         if run.word in ("finished", "failed", "stopped"):
             return [Sign(now, "run", "finished" if run.word == "finished" else "failed", run.word)]
-        stalls = [
-            i
-            for i in state.ledger.open_incidents()
-            if i.run == self.run and i.failure == "run-stalled"
-        ]
+        stalls = []
+        for i in state.ledger.open_incidents():
+            if i.run == self.run and i.failure == "run-stalled":
+                stalls.append(i)
         return [
             Sign(
                 now,
@@ -212,11 +211,9 @@ class RealHands:
                 if run.word != "finished":
                     self._tell_incidents(live.state, run)
                     attempt = run.view.attempt
-                    why = (
-                        attempt.detail
-                        if attempt is not None and run.word in ("failed", "stopped")
-                        else ""
-                    )
+                    why = ""
+                    if attempt is not None and run.word in ("failed", "stopped"):
+                        why = attempt.detail
                     return Report(
                         run.step, failed=why, orders=carried_orders.of(live.state, self.run)
                     )
@@ -242,7 +239,9 @@ class RealHands:
         found = await asyncio.to_thread(
             source.find, self.store, Place.parse(self.config.store), self.run
         )
-        return None if found.chosen is None else Saved(found.chosen.step, found.chosen.bytes)
+        if found.chosen is None:
+            return None
+        return Saved(found.chosen.step, found.chosen.bytes)
 
     # --- renting
 
@@ -257,12 +256,13 @@ class RealHands:
                 )
             except NoOffers:
                 return None
-            known = [
-                o
-                for o in plan.offers
-                if self.config.trust_first_key
-                or provisioner.providers[o.provider].capabilities.host_keys
-            ]
+            known = []
+            for o in plan.offers:
+                if (
+                    self.config.trust_first_key
+                    or provisioner.providers[o.provider].capabilities.host_keys
+                ):
+                    known.append(o)
         if not known:
             raise RefusedError(
                 "None of the providers with an offer can tell a new machine's host key, and "
@@ -296,7 +296,11 @@ class RealHands:
 
     async def find(self, label: str, provider: str) -> Where:
         async with self.provisioner(provider) as provisioner:
-            intent = next((i for i in provisioner.book.intents() if i.label == label), None)
+            intent = None
+            for i in provisioner.book.intents():
+                if i.label == label:
+                    intent = i
+                    break
             if intent is None:
                 # Another machine's controller wrote it down; from now on this one knows of it too.
                 offer = Offer(
@@ -387,7 +391,9 @@ class RealHands:
             if machine is None and _just_made(where, provisioner.patience.list_s):
                 return None
             if machine is None or machine.state in ("stopped", "ended"):
-                said = "no longer there" if machine is None else machine.raw_state
+                said = "no longer there"
+                if machine is not None:
+                    said = machine.raw_state
                 raise Failed(f"{where.pod} did not come up: it is {said}.")
             if machine.price is not None and machine.price > self.config.max_price * 1.01:
                 raise Failed(
@@ -494,7 +500,11 @@ class RealHands:
 
     def _pod(self, where: Where) -> Pod:
         """By the inventory; on a machine that never met it, by what the controllers wrote down."""
-        pod = next((known for known in self.inventory.list() if known.name == where.pod), None)
+        pod = None
+        for known in self.inventory.list():
+            if known.name == where.pod:
+                pod = known
+                break
         if pod is None:
             if not where.host:
                 raise UsageError(

@@ -71,14 +71,10 @@ async def begin(live: PodSession, view: PlanView) -> str:
 
 def under_way(live: PodSession, run: str) -> ActionView | None:
     """A restore of the run that has not ended: it is watched, and not begun a second time."""
-    return next(
-        (
-            a
-            for a in live.state.ledger.actions.values()
-            if a.kind == NAME and a.run == run and not a.ended
-        ),
-        None,
-    )
+    for a in live.state.ledger.actions.values():
+        if a.kind == NAME and a.run == run and not a.ended:
+            return a
+    return None
 
 
 def launch_of(result: Mapping[str, Any]) -> Launch:
@@ -126,8 +122,14 @@ def command_of(asked: Launch, pod: str) -> str:
         "--resume",
         str(asked.resume),
     ]
-    words += ["--component", asked.component] if asked.component != "rl" else []
-    words += ["--processes", str(asked.processes)] if asked.processes != 1 else []
+    if asked.component != "rl":
+        words += ["--component", asked.component]
+    else:
+        words += []
+    if asked.processes != 1:
+        words += ["--processes", str(asked.processes)]
+    else:
+        words += []
     for name, value in asked.env.items():
         words += ["--env", f"{name}={value}"]
     return shlex.join([*words, *(["--", *asked.overrides] if asked.overrides else [])])
@@ -138,19 +140,22 @@ def words(view: PlanView) -> list[str]:
     come, how the run was started (a launch from it will be as that), what to mind.
     """
     body = view.plan
-    lines = [
-        f"passed over: {f'step {step}: ' if step >= 0 else ''}{why}"
-        for step, why in body["skipped"]
-    ]
+    lines = []
+    for step, why in body["skipped"]:
+        lines.append(f"passed over: {f'step {step}: ' if step >= 0 else ''}{why}")
     lines.append(
         f"to fetch: {body['missing'] / 1e9:.2f} GB of {body['bytes'] / 1e9:.2f} GB; "
         f"{body['free'] / 1e9:.1f} GB are free there"
     )
     start = launch_of(body)
-    lines += [f"started with: {shlex.join(start.overrides)}"] if start.overrides else []
-    lines += (
-        [f"environment: {shlex.join(f'{name}={value}' for name, value in start.env.items())}"]
-        if start.env
-        else []
-    )
+    if start.overrides:
+        lines += [f"started with: {shlex.join(start.overrides)}"]
+    else:
+        lines += []
+    if start.env:
+        lines += [
+            f"environment: {shlex.join(f'{name}={value}' for name, value in start.env.items())}"
+        ]
+    else:
+        lines += []
     return lines + [f"note: {text}" for text in body["notes"]]

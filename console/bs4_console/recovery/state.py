@@ -71,7 +71,9 @@ class Where:
     """
 
     def __str__(self) -> str:
-        return f"{self.pod} ({self.provider} {self.instance})" if self.instance else self.pod
+        if self.instance:
+            return f"{self.pod} ({self.provider} {self.instance})"
+        return self.pod
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,14 +148,10 @@ class State:
 
     def rented_on(self, where: Where) -> int | None:
         """The attempt whose machine this is, None for one that no controller rented."""
-        return next(
-            (
-                n
-                for n, a in enumerate(self.attempts)
-                if a.instance and (a.provider, a.instance) == (where.provider, where.instance)
-            ),
-            None,
-        )
+        for n, a in enumerate(self.attempts):
+            if a.instance and (a.provider, a.instance) == (where.provider, where.instance):
+                return n
+        return None
 
     def ended(self, where: Where, t: float) -> State:
         """Its machine costs no more from `t` on."""
@@ -286,7 +284,10 @@ class Records:
         """Versions of lease.json that this machine wrote lately: a restarted controller goes on
         with them.
         """
-        return [str(row["version"]) for row in self._noted("lease")[-200:]]
+        found = []
+        for row in self._noted("lease")[-200:]:
+            found.append(str(row["version"]))
+        return found
 
     def last_step(self) -> int | None:
         """The newest step that this machine's looks have seen."""
@@ -301,11 +302,11 @@ class Records:
             self._step = step
 
     def _noted(self, event: str) -> list[dict[str, Any]]:
-        return [
-            r
-            for r in self.journal.records()
-            if r.get("type") == "recovery" and r.get("event") == event
-        ]
+        found = []
+        for r in self.journal.records():
+            if r.get("type") == "recovery" and r.get("event") == event:
+                found.append(r)
+        return found
 
 
 def _followed(data: bytes) -> str | None:

@@ -67,7 +67,10 @@ class RunLog:
         for name, added in self.added.items():
             run = found.setdefault(name, RunRecord(name=name))
             run.notes = list(added.notes)
-            run.price = run.price if added.price is None else added.price
+            if added.price is None:
+                run.price = run.price
+            else:
+                run.price = added.price
         return found
 
     def import_text(self, text: str) -> Imported:
@@ -81,7 +84,10 @@ class RunLog:
             at = -1
             self._claimed = set()
             for new in chunks(text):
-                at = self._take_run(new, at, done) if new.run else self._take_text(new, at)
+                if new.run:
+                    at = self._take_run(new, at, done)
+                else:
+                    at = self._take_text(new, at)
             for run in (
                 row
                 for chunk in chunks(text)
@@ -130,7 +136,9 @@ class RunLog:
         place = next(alike, places[0])
         old, added = self.chunks[place], self.added.setdefault(new.run, Added())
         # Older versions are kept below the first section of the name.
-        earlier = added.earlier if place == self._first(new.run) else []
+        earlier = []
+        if place == self._first(new.run):
+            earlier = added.earlier
         if any(covers(text, new.text) for text in [old.text, *earlier]):
             done.same.append(new.run)
             return self._claim(place)
@@ -165,11 +173,11 @@ class RunLog:
         """
         key = new.run or (new.level, new.title)
         known = enumerate(self.chunks)
-        return [
-            i
-            for i, chunk in known
-            if id(chunk) not in self._claimed and (chunk.run or (chunk.level, chunk.title)) == key
-        ]
+        rows = []
+        for i, chunk in known:
+            if id(chunk) not in self._claimed and (chunk.run or (chunk.level, chunk.title)) == key:
+                rows.append(i)
+        return rows
 
     def _first(self, name: str) -> int:
         return next(i for i, chunk in enumerate(self.chunks) if chunk.run == name)
@@ -205,11 +213,10 @@ class RunLog:
             ) from error
 
     def _save(self) -> None:
-        kept = {
-            name: added
-            for name, added in self.added.items()
-            if added.notes or added.earlier or added.price is not None
-        }
+        kept = {}
+        for name, added in self.added.items():
+            if added.notes or added.earlier or added.price is not None:
+                kept[name] = added
         data: dict[str, Any] = {
             "schema": SCHEMA,
             "chunks": [asdict(chunk) for chunk in self.chunks],

@@ -42,7 +42,9 @@ def rows(chunk: Chunk) -> list[RunRecord]:
     found: list[RunRecord] = []
     heads: list[str] | None = None
     for line in lines(chunk.text):
-        row = None if line.code else _ROW.fullmatch(line.bare.strip())
+        row = None
+        if not line.code:
+            row = _ROW.fullmatch(line.bare.strip())
         if row is None:
             heads = None
             continue
@@ -80,7 +82,9 @@ def _fields(head: Sequence[Line]) -> dict[str, str]:
     fields: dict[str, str] = {}
     name = ""
     for line in head:
-        found = None if line.code else _FIELD.fullmatch(line.bare)
+        found = None
+        if not line.code:
+            found = _FIELD.fullmatch(line.bare)
         if found:
             name = found["name"].strip()
             fields[name] = found["value"].strip()
@@ -92,7 +96,9 @@ def _fields(head: Sequence[Line]) -> dict[str, str]:
 
 
 def _known_fields(run: RunRecord, heading_status: str) -> None:
-    say = {name.lower(): value for name, value in run.fields.items()}
+    say = {}
+    for name, value in run.fields.items():
+        say[name.lower()] = value
     # The heading and the field say the same; the field may add why.
     word = re.match(r"[^\w]*(\w+)", heading_status) or re.match(
         r"[^\w]*(\w+)", say.get("status", "")
@@ -113,7 +119,10 @@ def _known_fields(run: RunRecord, heading_status: str) -> None:
     reward = _REWARD.search(f"{progress} {say.get('first step', '')}") or re.match(
         r"()(-?\d+\.\d+)", say.get("reward", "")
     )
-    run.reward = float(reward[reward.lastindex or 1]) if reward else None
+    if reward:
+        run.reward = float(reward[reward.lastindex or 1])
+    else:
+        run.reward = None
 
 
 def _part(run: RunRecord, title: str, body: Sequence[Line]) -> None:
@@ -147,7 +156,10 @@ def _items(body: Sequence[Line], *, bullets: bool = False) -> Iterator[tuple[str
     title, rest = "", [""]
     for line in body:
         bare = line.bare
-        found = None if line.code or (bold and not bare.startswith("**")) else _ITEM.match(bare)
+        if line.code or (bold and not bare.startswith("**")):
+            found = None
+        else:
+            found = _ITEM.match(bare)
         if not found and bullets and not line.code:
             found = _BULLET.match(bare)
         if found:

@@ -51,14 +51,19 @@ def milestones(
     found = []
     for goal in goals:
         seconds = max(0, goal - done) * pace_s
-        total = None if elapsed_s is None or not seconds else cost(price, elapsed_s + seconds)
+        if elapsed_s is None or not seconds:
+            total = None
+        else:
+            total = cost(price, elapsed_s + seconds)
         found.append(Milestone(goal, seconds, total))
     return found
 
 
 def cost(price: float | None, seconds: float | None) -> float | None:
     """US dollars of `seconds` at `price` dollars an hour; None while either is unknown."""
-    return None if price is None or seconds is None else price * seconds / _HOUR_S
+    if price is None or seconds is None:
+        return None
+    return price * seconds / _HOUR_S
 
 
 def words(seconds: float) -> str:
@@ -66,6 +71,8 @@ def words(seconds: float) -> str:
     minutes = round(seconds / 60)
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)
-    return (
-        f"{days}d {hours:02d}h" if days else f"{hours}h {minutes:02d}m" if hours else f"{minutes}m"
-    )
+    if days:
+        return f"{days}d {hours:02d}h"
+    if hours:
+        return f"{hours}h {minutes:02d}m"
+    return f"{minutes}m"

@@ -71,7 +71,9 @@ def read(path: Path) -> Result:
     """
     try:
         data = json.loads(path.read_bytes())
-        shares = {str(name): float(value) for name, value in data.get("by_archetype", {}).items()}
+        shares = {}
+        for name, value in data.get("by_archetype", {}).items():
+            shares[str(name)] = float(value)
         perfect, reward = data.get("perfect_rate"), data.get("avg_reward")
         result = Result(
             float(data["pass_rate"]),
@@ -99,7 +101,10 @@ def read(path: Path) -> Result:
 def judge(baseline: Result, step: int, result: Result, earlier: Result | None = None) -> Verdict:
     """`earlier`: the result at step 500, when `step` is 1000."""
     points = 100 * (result.pass_rate - baseline.pass_rate)
-    both = [name for name in result.archetypes if name in baseline.archetypes]
+    both = []
+    for name in result.archetypes:
+        if name in baseline.archetypes:
+            both.append(name)
     changes = sorted((result.archetypes[name] - baseline.archetypes[name], name) for name in both)
     word, advice = _word(
         step, points, None if earlier is None else 100 * (result.pass_rate - earlier.pass_rate)
@@ -134,12 +139,17 @@ def _word(step: int, points: float, since_500: float | None) -> tuple[str, str]:
 def truncation(text: str) -> Truncation:
     """Why an evaluation's tool calls did not parse, from its log."""
     malformed = len(_MALFORMED.findall(text))
-    relevant = [line for line in text.split("\n") if _MALFORMED.search(line)]
+    relevant = []
+    for line in text.split("\n"):
+        if _MALFORMED.search(line):
+            relevant.append(line)
     causes = {
         name: sum(bool(pattern.search(line)) for line in relevant)
         for name, pattern in _BROKEN.items()
     }
-    word = max(causes, key=lambda name: causes[name]) if any(causes.values()) else "none"
+    word = "none"
+    if any(causes.values()):
+        word = max(causes, key=lambda name: causes[name])
     advice = {
         "none": "",
         "truncated": (

@@ -28,7 +28,10 @@ def document(
     out: list[str] = []
     done: set[str] = set()
     sections = {chunk.run for chunk in parts if chunk.run}
-    new = [name for name in [*kept, *added] if name not in sections]
+    new = []
+    for name in [*kept, *added]:
+        if name not in sections:
+            new.append(name)
     fresh = "".join(
         _section(kept.get(name) or RunRecord(name=name), *added.get(name, ((), ())))
         for name in dict.fromkeys(new)
@@ -62,21 +65,27 @@ def _with(
 ) -> str:
     """`section`, and before the rule that ends it what is not in it yet."""
     known = {line.strip() for line in section.split("\n")}
-    more = [
-        block
-        for block in [*_blocks(kept), *_noted(notes)]
-        if any(line.strip() and line.strip() not in known for line in block[1:])
-    ]
-    fresh = [
-        [block[0], *(line for line in block[1:] if not line.strip() or line.strip() not in known)]
-        for block in more
-    ]
+    more = []
+    for block in [*_blocks(kept), *_noted(notes)]:
+        if any(line.strip() and line.strip() not in known for line in block[1:]):
+            more.append(block)
+    fresh = []
+    for block in more:
+        fresh.append(
+            [
+                block[0],
+                *(line for line in block[1:] if not line.strip() or line.strip() not in known),
+            ]
+        )
     tail = "".join("\n".join(block) + "\n\n" for block in fresh)
     tail += "".join(f"#### Earlier record\n\n{fenced(text)}\n" for text in earlier)
     if not tail:
         return section
     rule = _SEPARATOR.search(section)
-    body, end = (section[: rule.start()], section[rule.start() :]) if rule else (section, "\n")
+    if rule:
+        body, end = (section[: rule.start()], section[rule.start() :])
+    else:
+        body, end = (section, "\n")
     return f"{body.rstrip()}\n\n{tail.rstrip()}\n{end}"
 
 
@@ -95,10 +104,12 @@ def _section(run: RunRecord, notes: Sequence[Note], earlier: Sequence[str]) -> s
 
 
 def _fields(run: RunRecord) -> list[str]:
-    price = "" if run.price is None else f"${run.price:g}/hr"
-    step = (
-        "" if run.step is None else f"{run.step}" + (f"/{run.max_steps}" if run.max_steps else "")
-    )
+    price = ""
+    if run.price is not None:
+        price = f"${run.price:g}/hr"
+    step = ""
+    if run.step is not None:
+        step = f"{run.step}" + (f"/{run.max_steps}" if run.max_steps else "")
     said = {
         "Model": run.model,
         "Config": run.config,
@@ -112,7 +123,11 @@ def _fields(run: RunRecord) -> list[str]:
         "Reward": "" if run.reward is None else f"{run.reward:.4f}",
         "Step Time": "" if run.pace_s is None else f"~{run.pace_s:.0f} s",
     }
-    return [f"- **{name}**: {_one_line(value)}" for name, value in said.items() if value]
+    found = []
+    for name, value in said.items():
+        if value:
+            found.append(f"- **{name}**: {_one_line(value)}")
+    return found
 
 
 def _blocks(run: RunRecord | None) -> list[list[str]]:
@@ -121,17 +136,20 @@ def _blocks(run: RunRecord | None) -> list[list[str]]:
     """
     if run is None:
         return []
-    attempts = [
-        f"{n}. {_one_line(f'{a.title} {a.text}')}".rstrip() for n, a in enumerate(run.attempts, 1)
-    ]
+    attempts = []
+    for n, a in enumerate(run.attempts, 1):
+        attempts.append(f"{n}. {_one_line(f'{a.title} {a.text}')}".rstrip())
     incidents: list[str] = []
     for number, incident in enumerate(run.incidents, 1):
         incidents += [
             f"**{number}. {_one_line(incident.title)}**",
             *(f"- {line}" for line in incident.text.split("\n") if line.strip()),
         ]
-        incidents += [f"- Playbook: {name}" for name in incident.playbooks]
-    lessons = [f"{n}. {_one_line(lesson)}" for n, lesson in enumerate(run.lessons, 1)]
+        for name in incident.playbooks:
+            incidents.append(f"- Playbook: {name}")
+    lessons = []
+    for n, lesson in enumerate(run.lessons, 1):
+        lessons.append(f"{n}. {_one_line(lesson)}")
     blocks = [
         ("Attempts", attempts),
         ("Incidents and Recovery", incidents),
@@ -141,8 +159,14 @@ def _blocks(run: RunRecord | None) -> list[list[str]]:
 
 
 def _noted(notes: Sequence[Note]) -> list[list[str]]:
-    plain = [f"- {_utc(n.t)} {n.who}: {_one_line(n.text)}" for n in notes if not n.lesson]
-    lessons = [f"- {_one_line(n.text)}" for n in notes if n.lesson]
+    plain = []
+    for n in notes:
+        if not n.lesson:
+            plain.append(f"- {_utc(n.t)} {n.who}: {_one_line(n.text)}")
+    lessons = []
+    for n in notes:
+        if n.lesson:
+            lessons.append(f"- {_one_line(n.text)}")
     blocks = [("Notes", plain), ("Lessons Learned", lessons)]
     return [[f"#### {title}", "", *body] for title, body in blocks if body]
 

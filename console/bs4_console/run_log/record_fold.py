@@ -39,7 +39,9 @@ def fold(pod: PodState, run: RunState) -> RunRecord:
     view = run.view
     launches = _launches(pod, view.name)
     newest = launches[max(launches)] if launches else {}
-    attempts = [view.attempts[number] for number in sorted(view.attempts)]
+    attempts = []
+    for number in sorted(view.attempts):
+        attempts.append(view.attempts[number])
     rewards, steps = run.series("reward"), run.series("time_s")
     record = RunRecord(
         name=view.name,
@@ -66,16 +68,20 @@ def fold(pod: PodState, run: RunState) -> RunRecord:
         record.date = time.strftime("%Y-%m-%d", time.gmtime(record.started_t))
         record.start = _utc(record.started_t)
         record.ended_t = attempts[-1].ended_t
-        record.end = "" if record.ended_t is None else _utc(record.ended_t)
+        if record.ended_t is None:
+            record.end = ""
+        else:
+            record.end = _utc(record.ended_t)
     for attempt in attempts:
-        resumed = "" if attempt.resume is None else f", resumed from step {attempt.resume}"
+        resumed = ""
+        if attempt.resume is not None:
+            resumed = f", resumed from step {attempt.resume}"
         title = f"Attempt {attempt.number}: {_utc(attempt.started_t)}{resumed}"
-        ended = (
-            ""
-            if attempt.ended_t is None
-            else f"ended {_utc(attempt.ended_t)}, "
-            f"{_how(attempt.good, attempt.code, attempt.signal)}"
-        )
+        ended = ""
+        if attempt.ended_t is not None:
+            ended = (
+                f"ended {_utc(attempt.ended_t)}, {_how(attempt.good, attempt.code, attempt.signal)}"
+            )
         detail = f"{ended} {attempt.detail}".strip()
         phase = str(launches.get(attempt.number, {}).get("record", {}).get("phase", ""))
         record.attempts.append(
@@ -115,15 +121,20 @@ def _launches(pod: PodState, run: str) -> dict[int, dict[str, Any]]:
 
 
 def _number(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    return None
 
 
 def _incident(incident: IncidentView, actions: list[ActionView]) -> Incident:
-    used = [a for a in actions if a.kind == "playbook" and a.incident == incident.id]
-    tried = [
-        f"{a.playbook or incident.playbook or incident.failure} ({a.state}, {_utc(a.accepted_t)})"
-        for a in used
-    ]
+    used = []
+    for a in actions:
+        if a.kind == "playbook" and a.incident == incident.id:
+            used.append(a)
+    tried = []
+    for a in used:
+        playbook = a.playbook or incident.playbook or incident.failure
+        tried.append(f"{playbook} ({a.state}, {_utc(a.accepted_t)})")
     title = f"{incident.title} ({_utc(incident.opened_t)})"
     return Incident(
         title,
@@ -137,17 +148,18 @@ def _incident(incident: IncidentView, actions: list[ActionView]) -> Incident:
 def _how(good: bool | None, code: int | None, signal: int | None) -> str:
     if good:
         return "well"
-    return (
-        f"by signal {signal}"
-        if signal
-        else f"with exit code {code}"
-        if code is not None
-        else "nobody saw how"
-    )
+    if signal:
+        return f"by signal {signal}"
+    if code is not None:
+        return f"with exit code {code}"
+    return "nobody saw how"
 
 
 def _option(argv: list[str], name: str) -> str:
-    return next((argv[i + 1] for i, word in enumerate(argv[:-1]) if word == name), "")
+    for i, word in enumerate(argv[:-1]):
+        if word == name:
+            return argv[i + 1]
+    return ""
 
 
 def _utc(t: float) -> str:

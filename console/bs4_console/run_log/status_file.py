@@ -19,14 +19,18 @@ def entry(run: RunRecord, now: float) -> str:
     """One entry, `## YYYY-MM-DD HH:MM UTC` and its six points. Unknown is said to be unknown; `now`
     in wall seconds.
     """
-    still = [incident for incident in run.incidents if incident.state == "open"]
+    still = []
+    for incident in run.incidents:
+        if incident.state == "open":
+            still.append(incident)
     goal = f" of {run.max_steps}" if run.max_steps else ""
-    step = "unknown" if run.step is None else f"{run.step}{goal}"
-    left = (
-        "unknown"
-        if run.step is None or not run.max_steps or not run.pace_s
-        else words(max(0, run.max_steps - 1 - run.step) * run.pace_s)
-    )
+    step = "unknown"
+    if run.step is not None:
+        step = f"{run.step}{goal}"
+    if run.step is None or not run.max_steps or not run.pace_s:
+        left = "unknown"
+    else:
+        left = words(max(0, run.max_steps - 1 - run.step) * run.pace_s)
     points = {
         "Step": step,
         "Health": _health(run, bool(still)),
@@ -51,9 +55,12 @@ def append(path: Path, text: str) -> None:
     OSError as it comes.
     """
     before = path.read_bytes() if path.exists() else b""
-    gap = (
-        "" if not before or before.endswith(b"\n\n") else "\n" if before.endswith(b"\n") else "\n\n"
-    )
+    if not before or before.endswith(b"\n\n"):
+        gap = ""
+    elif before.endswith(b"\n"):
+        gap = "\n"
+    else:
+        gap = "\n\n"
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
     try:
         os.write(descriptor, (gap + text).encode())
@@ -63,5 +70,7 @@ def append(path: Path, text: str) -> None:
 
 def _health(run: RunRecord, trouble: bool) -> str:
     if run.status == "RUNNING":
-        return DEGRADED if trouble else HEALTHY
+        if trouble:
+            return DEGRADED
+        return HEALTHY
     return {"FINISHED": HEALTHY, "STARTING": DEGRADED}.get(run.status, DOWN)

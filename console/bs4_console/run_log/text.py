@@ -47,8 +47,12 @@ class Chunk:
 
     @property
     def run(self) -> str:
-        found = run_heading(self.title) if self.level == RUN_LEVEL else None
-        return found["name"] if found else ""
+        found = None
+        if self.level == RUN_LEVEL:
+            found = run_heading(self.title)
+        if found:
+            return found["name"]
+        return ""
 
 
 def run_heading(title: str) -> re.Match[str] | None:
@@ -66,7 +70,8 @@ def lines(text: str) -> list[Line]:
     while at < len(raw):
         end = _fence_end(raw, at)
         if end is not None:
-            marked += [Line(line, code=True) for line in raw[at : end + 1]]
+            for line in raw[at : end + 1]:
+                marked.append(Line(line, code=True))
             at = end + 1
             continue
         heading = _HEADING.fullmatch(raw[at].rstrip("\r\n"))
@@ -95,7 +100,9 @@ def chunks(text: str) -> list[Chunk]:
             found.append(_chunk(held))
             held = []
         held.append(line)
-    return [*found, _chunk(held)] if held else found
+    if held:
+        return [*found, _chunk(held)]
+    return found
 
 
 def _chunk(held: list[Line]) -> Chunk:

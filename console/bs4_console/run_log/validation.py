@@ -43,7 +43,9 @@ def of(rows: Iterable[Mapping[str, Any]]) -> list[Validation]:
         if isinstance(side, str) and side.startswith(EVAL) and isinstance(step, int) and known:
             values = found.setdefault(side.removeprefix(EVAL), {})
             values[step] = float(value)  # type: ignore[arg-type]
-    curves = [_curve(metric, points) for metric, points in found.items()]
+    curves = []
+    for metric, points in found.items():
+        curves.append(_curve(metric, points))
     return sorted(curves, key=lambda curve: -len(curve.points))
 
 
@@ -72,18 +74,27 @@ def look(curves: Iterable[Validation], report: Mapping[str, Any] | None, why: st
         if report is None:
             curve.checkpoint, curve.checkpoint_why = "unknown", why
             continue
-        sets = {one["step"]: one for one in report["checkpoints"]}
+        sets = {}
+        for one in report["checkpoints"]:
+            sets[one["step"]] = one
         own = sets.get(curve.best_step)
-        curve.checkpoint = "gone" if own is None else "complete" if own["complete"] else "torn"
+        if own is None:
+            curve.checkpoint = "gone"
+        elif own["complete"]:
+            curve.checkpoint = "complete"
+        else:
+            curve.checkpoint = "torn"
         missing = own["missing"] if own is not None else {}
         curve.checkpoint_why = "; ".join(f"{name}: {text}" for name, text in missing.items())
-        kept = {
-            int(step): value
-            for step, value in curve.points
-            if step in sets and sets[step]["complete"]
-        }
+        kept = {}
+        for step, value in curve.points:
+            if step in sets and sets[step]["complete"]:
+                kept[int(step)] = value
         curve.saved_step = _best(kept, lower=curve.lower)
-        curve.saved = None if curve.saved_step is None else kept[curve.saved_step]
+        if curve.saved_step is None:
+            curve.saved = None
+        else:
+            curve.saved = kept[curve.saved_step]
 
 
 def words(curve: Validation, most: int = 12) -> list[str]:
@@ -105,5 +116,7 @@ def words(curve: Validation, most: int = 12) -> list[str]:
     if curve.saved_step is not None and curve.saved_step != curve.best_step:
         line += f"; best with a checkpoint: {curve.saved:.4g} at step {curve.saved_step}"
     shown = curve.points[-most:]
-    before = "... " if len(curve.points) > len(shown) else ""
+    before = ""
+    if len(curve.points) > len(shown):
+        before = "... "
     return [line, before + "  ".join(f"{step:.0f}:{value:.4g}" for step, value in shown)]

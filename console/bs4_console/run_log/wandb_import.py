@@ -38,7 +38,9 @@ def find(root: Path) -> list[OfflineRun]:
     found = []
     for directory in sorted(root.rglob("offline-run-*"), key=lambda path: path.name):
         named = _OFFLINE.fullmatch(directory.name)
-        record = directory / f"run-{named['id']}.wandb" if named else None
+        record = None
+        if named:
+            record = directory / f"run-{named['id']}.wandb"
         if named and record and record.is_file():
             synced = record.with_name(record.name + ".synced").exists()
             found.append(

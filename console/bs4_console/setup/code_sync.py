@@ -92,10 +92,11 @@ class SyncPlan:
 
     @property
     def hash(self) -> str:
-        told = [
-            [name, self.entries[name].size, self.entries[name].mtime, self.entries[name].link]
-            for name in self.send
-        ]
+        told = []
+        for name in self.send:
+            told.append(
+                [name, self.entries[name].size, self.entries[name].mtime, self.entries[name].link]
+            )
         whole = [str(self.source), self.target, told, self.gone if self.delete else []]
         return hashlib.sha256(json.dumps(whole).encode()).hexdigest()
 
@@ -107,15 +108,16 @@ class SyncPlan:
         )
         text = [f"{self.source} -> {self.target}: {counts}; {self.same} are there already"]
         if self.gone:
-            what = (
-                f"moved to {self.trash}"
-                if self.delete
-                else "left there (--delete moves them to a trash)"
-            )
+            what = "left there (--delete moves them to a trash)"
+            if self.delete:
+                what = f"moved to {self.trash}"
             text.append(f"{len(self.gone)} only on the pod: {what}")
-        text += [f"  send {name} ({self.entries[name].size} bytes)" for name in self.send[:20]]
-        text += [f"  move {name}" for name in (self.gone[:20] if self.delete else [])]
-        text += [f"  not sent: {name}: {why}" for name, why in list(self.skipped.items())[:20]]
+        for name in self.send[:20]:
+            text.append(f"  send {name} ({self.entries[name].size} bytes)")
+        for name in self.gone[:20] if self.delete else []:
+            text.append(f"  move {name}")
+        for name, why in list(self.skipped.items())[:20]:
+            text.append(f"  not sent: {name}: {why}")
         if len(self.send) > 20:
             text.append(f"  and {len(self.send) - 20} more")
         return text
@@ -230,13 +232,18 @@ class Sync:
             if shutil.which(program) is None:
                 return f"there is no {program} here"
         there = await self.machine.run(["sh", "-c", "command -v rsync"])
-        return "" if there.exit_status == 0 else f"{self.pod.name} has no rsync"
+        if there.exit_status == 0:
+            return ""
+        return f"{self.pod.name} has no rsync"
 
     async def _rsync(self, plan: SyncPlan) -> str:
         """Exactly the files of the plan, by the system's ssh with the same address, key, jump and
         pinned host key; why it failed, or "".
         """
-        words = [word for word in shell.of_pod(self.pod) if word != "-t"]
+        words = []
+        for word in shell.of_pod(self.pod):
+            if word != "-t":
+                words.append(word)
         login, words = words[-1], words[:-2]
         remote = shlex.join(
             [
@@ -249,9 +256,14 @@ class Sync:
                 "ClearAllForwardings=yes",
             ]
         )
-        host = f"{login.rpartition('@')[0]}@" if "@" in login else ""
+        host = ""
+        if "@" in login:
+            host = f"{login.rpartition('@')[0]}@"
         name = login.rpartition("@")[2]
-        place = f"{host}[{name}]" if ":" in name else f"{host}{name}"
+        if ":" in name:
+            place = f"{host}[{name}]"
+        else:
+            place = f"{host}{name}"
         argv = [
             "rsync",
             "--links",
@@ -297,7 +309,10 @@ class Sync:
 
 def excluded() -> list[str]:
     with (find("configs") / "sync.toml").open("rb") as handle:
-        return [str(name) for name in tomllib.load(handle)["exclude"]]
+        found = []
+        for name in tomllib.load(handle)["exclude"]:
+            found.append(str(name))
+        return found
 
 
 def local(source: Path, excludes: Sequence[str]) -> tuple[dict[str, Entry], dict[str, str]]:

@@ -46,7 +46,9 @@ class Credentials:
 
     def payload(self) -> bytes:
         """What goes to the agent beside the action, b"" for nothing."""
-        return json.dumps(self._values).encode() if self._values else b""
+        if self._values:
+            return json.dumps(self._values).encode()
+        return b""
 
 
 def read(lines: Iterable[str]) -> Credentials:
@@ -107,4 +109,6 @@ def collect(found: Mapping[str, str]) -> Credentials:
 
 
 def _unquoted(value: str) -> str:
-    return value[1:-1] if len(value) >= 2 and value[0] == value[-1] and value[0] in "\"'" else value
+    if len(value) >= 2 and value[0] == value[-1] and value[0] in "\"'":
+        return value[1:-1]
+    return value

@@ -67,21 +67,24 @@ def trainers() -> tuple[str, ...]:
 def variables(vllm: str) -> dict[str, str]:
     """What the environment of launches gets with this version of vLLM."""
     version = _numbers(vllm)
-    return {
-        name: str(rule["value"])
-        for name, rule in _rules().items()
-        if version >= _numbers(rule.get("from", "0"))
-        and ("below" not in rule or version < _numbers(rule["below"]))
-    }
+    found = {}
+    for name, rule in _rules().items():
+        if version >= _numbers(rule.get("from", "0")) and (
+            "below" not in rule or version < _numbers(rule["below"])
+        ):
+            found[name] = str(rule["value"])
+    return found
 
 
 def left_out(vllm: str) -> dict[str, str]:
     """Variables that this version of vLLM does not know any more (or yet), and why they are in the
     list at all.
     """
-    return {
-        name: str(rule["why"]) for name, rule in _rules().items() if name not in variables(vllm)
-    }
+    found = {}
+    for name, rule in _rules().items():
+        if name not in variables(vllm):
+            found[name] = str(rule["why"])
+    return found
 
 
 def stack_vllm(trainer: str) -> str:
@@ -106,14 +109,10 @@ async def begin(live: PodSession, plan_hash: str, credentials: Credentials) -> s
 
 def under_way(live: PodSession) -> ActionView | None:
     """The set-up that the pod works at."""
-    return next(
-        (
-            action
-            for action in live.state.ledger.actions.values()
-            if action.kind == NAME and not action.ended
-        ),
-        None,
-    )
+    for action in live.state.ledger.actions.values():
+        if action.kind == NAME and not action.ended:
+            return action
+    return None
 
 
 def same(action: ActionView, recipe: Recipe, credentials: Credentials) -> bool:
@@ -130,7 +129,11 @@ def same(action: ActionView, recipe: Recipe, credentials: Credentials) -> bool:
 
 def todo(steps: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Of a plan's steps those that would do something."""
-    return [step for step in steps if not step["shown"]["done"]]
+    found = []
+    for step in steps:
+        if not step["shown"]["done"]:
+            found.append(step)
+    return found
 
 
 def _numbers(version: str) -> tuple[int, ...]:

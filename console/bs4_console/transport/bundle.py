@@ -89,9 +89,9 @@ def shipped() -> Bundle:
     ConsoleError with the command to run.
     """
     root = assets.checkout()
-    return (
-        read(assets.find("bundle")) if root is None else from_checkout(root, compiled_playbooks())
-    )
+    if root is None:
+        return read(assets.find("bundle"))
+    return from_checkout(root, compiled_playbooks())
 
 
 def compiled_playbooks() -> bytes:
@@ -167,7 +167,10 @@ def assemble(
         "python_min": ".".join(map(str, PYTHON_MIN)),
     }
     complete = {**members, "bundle.json": json.dumps(about, sort_keys=True).encode() + b"\n"}
-    archive = _cached(cache, name, complete) if cache else pack(complete)
+    if cache:
+        archive = _cached(cache, name, complete)
+    else:
+        archive = pack(complete)
     unpacked = sum(len(data) for data in complete.values()) + _PER_FILE * len(complete) + _LEFT_OVER
     return Bundle(archive, hashlib.sha256(archive).hexdigest(), name, version, build, unpacked)
 
@@ -213,12 +216,14 @@ def wheels(root: Path, work: Path, lock: str = LOCK) -> list[Path]:
     ConsoleError unless every one is there with the pinned hash.
     """
     directory = work / "wheels"
-    found = {
-        hashlib.sha256(path.read_bytes()).hexdigest(): path
-        for path in sorted(directory.glob("*.whl"))
-    }
+    found = {}
+    for path in sorted(directory.glob("*.whl")):
+        found[hashlib.sha256(path.read_bytes()).hexdigest()] = path
     wanted = re.findall(r"--hash=sha256:([0-9a-f]{64})", (root / "agents" / lock).read_text())
-    missing = [digest for digest in wanted if digest not in found]
+    missing = []
+    for digest in wanted:
+        if digest not in found:
+            missing.append(digest)
     if missing:
         raise ConsoleError(
             f"{len(missing)} of the {len(wanted)} wheels that agents/{lock} pins are not in "
@@ -262,8 +267,14 @@ def _unpack(wheel: Path) -> Iterator[tuple[str, bytes]]:
     """A wheel's files below lib/ (pure Python) or lib-<machine>/, licences included; without pip's
     metadata and psutil's other systems.
     """
-    machine = next((name for name in MACHINES if wheel.name.endswith(f"_{name}.whl")), None)
-    directory = "lib" if machine is None else f"lib-{machine}"
+    machine = None
+    for name in MACHINES:
+        if wheel.name.endswith(f"_{name}.whl"):
+            machine = name
+            break
+    directory = "lib"
+    if machine is not None:
+        directory = f"lib-{machine}"
     with zipfile.ZipFile(wheel) as archive:
         for entry in archive.infolist():
             if not entry.is_dir() and not _LEFT_OUT.search(entry.filename):
@@ -284,4 +295,6 @@ def _git(root: Path, *arguments: str) -> str | None:
         )
     except FileNotFoundError:
         return None
-    return done.stdout.strip() if done.returncode == 0 else None
+    if done.returncode == 0:
+        return done.stdout.strip()
+    return None

@@ -28,11 +28,9 @@ def shipped() -> Bundle:
     the command to run.
     """
     root = assets.checkout()
-    return (
-        bundle.read(assets.find("bundle"), ARCHIVE, DESCRIPTION)
-        if root is None
-        else from_checkout(root)
-    )
+    if root is None:
+        return bundle.read(assets.find("bundle"), ARCHIVE, DESCRIPTION)
+    return from_checkout(root)
 
 
 def from_checkout(root: Path, *, work: Path | None = None) -> Bundle:
@@ -55,4 +53,6 @@ def contents(root: Path, work: Path) -> Iterator[tuple[str, bytes]]:
 def version(root: Path) -> str:
     """Of b2sdk, by the lock."""
     found = re.search(r"(?m)^b2sdk==([\d.]+)", (root / "agents" / LOCK).read_text())
-    return found[1] if found else "0"
+    if found:
+        return found[1]
+    return "0"

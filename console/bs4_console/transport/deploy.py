@@ -145,7 +145,9 @@ async def _clean_up(remote: Remote, archive: str, bundle: Bundle, error: LinkErr
     """
     done = await remote.run(["sh", "-c", _CLEAN_UP, "sh", archive, archive.rpartition("/")[0]])
     words = done.stdout.split()
-    free = int(words[-1]) if words and words[-1].isdigit() else None
+    free = None
+    if words and words[-1].isdigit():
+        free = int(words[-1])
     if isinstance(error, DeployFailed) and free is not None and free * 1024 < len(bundle.data):
         raise no_space(remote.label, bundle, free) from error
 
@@ -156,10 +158,11 @@ InstallFailure = Literal["no-space", "checksum", "unusable"]
 
 def _failed(remote: Remote, preamble: _Preamble, bundle: Bundle) -> LinkError:
     """The installer's `failed KIND DETAIL`, or what it left on stderr."""
-    said = next(
-        (line.removeprefix("failed ") for line in preamble.lines if line.startswith("failed ")),
-        f"error {preamble.last_words}",
-    )
+    said = f"error {preamble.last_words}"
+    for line in preamble.lines:
+        if line.startswith("failed "):
+            said = line.removeprefix("failed ")
+            break
     kind, _, detail = said.partition(" ")
     if kind == "no-space":
         return NoSpace(
@@ -271,11 +274,9 @@ def _silent(remote: Remote, last_words: str) -> LinkError:
 
 
 def _last_words(ending: Ending) -> str:
-    return (
-        printable(ending.stderr.splitlines()[-1]).rstrip(".")
-        if ending.stderr
-        else f"exit status {ending.exit_status}"
-    )
+    if ending.stderr:
+        return printable(ending.stderr.splitlines()[-1]).rstrip(".")
+    return f"exit status {ending.exit_status}"
 
 
 def _token() -> str:

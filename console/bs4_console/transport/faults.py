@@ -117,7 +117,9 @@ def no_answer(hop: Hop, seconds: float) -> Unreachable:
 
 
 def denied(hop: Hop, tried: Sequence[str]) -> AuthFailed:
-    keys = ", ".join(tried) if tried else "none: there is no key in ~/.ssh and none in an ssh-agent"
+    keys = "none: there is no key in ~/.ssh and none in an ssh-agent"
+    if tried:
+        keys = ", ".join(tried)
     return AuthFailed(
         f"{hop.label} refused user {hop.login} (keys tried: {keys}).",
         "Add the public half of one to ~/.ssh/authorized_keys there, or name the right key or "
@@ -127,7 +129,9 @@ def denied(hop: Hop, tried: Sequence[str]) -> AuthFailed:
 
 def lost(label: str, error: BaseException | None) -> ChannelLost:
     """The connection ended in use. It says nothing about what runs on the pod."""
-    detail = f": {printable(str(error))}" if error is not None and str(error) else ""
+    detail = ""
+    if error is not None and str(error):
+        detail = f": {printable(str(error))}"
     return ChannelLost(
         f"The connection to {label} was lost{detail}.",
         "It is tried again by itself; what runs there goes on.",

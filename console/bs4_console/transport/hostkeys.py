@@ -96,7 +96,10 @@ class HostKeys:
 
     def trusted(self, entry: str) -> list[asyncssh.SSHKey]:
         """The pinned keys as asyncssh wants them."""
-        return [asyncssh.import_public_key(key) for key in self.pinned(entry)]
+        found = []
+        for key in self.pinned(entry):
+            found.append(asyncssh.import_public_key(key))
+        return found
 
     def algorithms(self, entry: str) -> list[str]:
         """Host key algorithms to offer, the pinned key's own first: an ed25519 pin must be compared
@@ -136,11 +139,10 @@ class HostKeys:
 
     def _changed(self, entry: str, known: Sequence[str], shown: str, jump: bool) -> HostKeyChanged:
         expected, actual = ", ".join(fingerprint(key) for key in known), fingerprint(shown)
-        anew = (
-            f"remove the line of {entry} from {self.path}"
-            if jump
-            else f"`bs4-console pods remove {entry}`, then `pods add {entry} ...`"
-        )
+        if jump:
+            anew = f"remove the line of {entry} from {self.path}"
+        else:
+            anew = f"`bs4-console pods remove {entry}`, then `pods add {entry} ...`"
         return HostKeyChanged(
             f"{entry} shows another host key than the pinned one: expected {expected}, got "
             f"{actual}. Nothing was sent: it may be another machine on the same address, or "

@@ -99,7 +99,9 @@ def _unpacked(archive: Path, sha256: str, name: str, *own: Path) -> Iterator[Pat
         _compile(half)
         yield half
     except OSError as error:
-        kind = "no-space" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "error"
+        kind = "error"
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            kind = "no-space"
         raise Failed(
             kind, f"{error.strerror or error} ({error.filename})" if error.filename else str(error)
         ) from error
@@ -221,7 +223,9 @@ def _move(half: Path, target: Path) -> None:
 
 def _switch(current: Path, name: str, directory: str = "agent") -> str:
     """Point `current` to the bundle in one step; the name it pointed to before ("" for none)."""
-    previous = current.readlink().name if current.is_symlink() else ""
+    previous = ""
+    if current.is_symlink():
+        previous = current.readlink().name
     link = current.with_name(f".{current.name}.{os.getpid()}")
     link.unlink(missing_ok=True)
     link.symlink_to(Path(directory) / name)

@@ -141,9 +141,9 @@ class LocalPipe:
 
 def _status(process: asyncio.subprocess.Process) -> int | None:
     """asyncio gives minus the signal number; for us that is no exit status."""
-    return (
-        process.returncode if process.returncode is not None and process.returncode >= 0 else None
-    )
+    if process.returncode is not None and process.returncode >= 0:
+        return process.returncode
+    return None
 
 
 async def _over(process: asyncio.subprocess.Process) -> None:

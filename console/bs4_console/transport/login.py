@@ -96,7 +96,10 @@ async def _agent_keys(keys: Keys, hop: Hop) -> dict[bytes, asyncssh.SSHKeyPair]:
     """What the agent holds, by public key; nothing when there is no agent or it does not answer
     (noted, not an error).
     """
-    path = os.environ.get("SSH_AUTH_SOCK", "") if hop.agent_path is None else hop.agent_path
+    if hop.agent_path is None:
+        path = os.environ.get("SSH_AUTH_SOCK", "")
+    else:
+        path = hop.agent_path
     if not path:
         return {}
     try:
@@ -141,7 +144,10 @@ async def _load(file: str, hop: Hop, passphrases: Passphrases) -> list[asyncssh.
     CertificateFile), then without.
     """
     passphrase: str | None = None
-    certificates = [name for name in hop.certificates if Path(name).exists()]
+    certificates = []
+    for name in hop.certificates:
+        if Path(name).exists():
+            certificates.append(name)
     for attempt in range(2):
         try:
             return list(

@@ -75,7 +75,10 @@ class Need:
 
     @property
     def python(self) -> str | None:
-        return next((path for version, path in self.pythons if version >= _WANTED), None)
+        for version, path in self.pythons:
+            if version >= _WANTED:
+                return path
+        return None
 
 
 def script(token: str, name: str, mode: str, *arguments: str) -> list[str]:
@@ -103,7 +106,10 @@ def parse(lines: Sequence[str]) -> Need:
         elif key == "home":
             need.home = rest
         elif key == "free":
-            need.free_kib = int(rest) if rest.isdecimal() and len(rest) < 19 else None
+            if rest.isdecimal() and len(rest) < 19:
+                need.free_kib = int(rest)
+            else:
+                need.free_kib = None
         elif key == "unwritable":
             need.unwritable = rest.strip()
         elif key == "current":

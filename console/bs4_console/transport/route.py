@@ -91,7 +91,10 @@ def _jumps(
         options = _resolve(host, port, user, paths, label)
         if number == 0 and isinstance(options.tunnel, str) and options.tunnel:
             hops = _jumps(options.tunnel, paths, identities, depth + 1)
-        entry = options.host if options.port == 22 else f"[{options.host}]:{options.port}"
+        if options.port == 22:
+            entry = options.host
+        else:
+            entry = f"[{options.host}]:{options.port}"
         hops += (
             _hop(options, entry, label, True, host, port, user, identities, paths, direct=not hops),
         )
@@ -143,7 +146,9 @@ def _hop(
 def _words(proxy_command: Any) -> Sequence[str] | None:
     if not proxy_command:
         return None
-    return [proxy_command] if isinstance(proxy_command, str) else list(proxy_command)
+    if isinstance(proxy_command, str):
+        return [proxy_command]
+    return list(proxy_command)
 
 
 def _resolve(

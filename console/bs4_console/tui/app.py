@@ -124,11 +124,10 @@ class ConsoleApp(Going, inherit_bindings=False):
             self.register_theme(theme)
         self.settings = settings or Settings()
         self._told = list(told)
-        self.theme = (
-            self.settings.theme
-            if self.settings.theme in self.available_themes
-            else themes.OWN[0].name
-        )
+        if self.settings.theme in self.available_themes:
+            self.theme = self.settings.theme
+        else:
+            self.theme = themes.OWN[0].name
         self.animation_level = "none"
         self.ink = self._fresh_ink()
         self._keymap_wanted = dict(keymap or {})
@@ -217,7 +216,10 @@ class ConsoleApp(Going, inherit_bindings=False):
             self._to_terminal(sound(found))
 
     def do_silence(self, args: str) -> None:
-        subject = self.screen.subject() if isinstance(self.screen, ConsoleScreen) else Subject()
+        if isinstance(self.screen, ConsoleScreen):
+            subject = self.screen.subject()
+        else:
+            subject = Subject()
         said, severity = silence(
             self.settings,
             subject.pod.name if subject.pod else "",
@@ -240,7 +242,9 @@ class ConsoleApp(Going, inherit_bindings=False):
         own = super().get_driver_class()
         from bs4_console.tui.keyboard import KeyDriver, LinuxDriver
 
-        return KeyDriver if own is LinuxDriver else own
+        if own is LinuxDriver:
+            return KeyDriver
+        return own
 
     def _fresh_ink(self) -> Ink:
         return Ink(self.current_theme, colour=not self.no_color)
@@ -248,7 +252,9 @@ class ConsoleApp(Going, inherit_bindings=False):
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Textual's own, and none of its colours under the theme without."""
         own = super().get_line_filters()
-        return [*own, _NO_COLOUR] if self.theme == themes.NO_COLOUR.name else own
+        if self.theme == themes.NO_COLOUR.name:
+            return [*own, _NO_COLOUR]
+        return own
 
     def watch_theme(self, theme: str) -> None:
         # Textual's own widgets mark the cursor by a background alone, unless they know that there
@@ -301,7 +307,10 @@ class ConsoleApp(Going, inherit_bindings=False):
             "plan": screen.has_plan(),
             "write": not self.read_only and not (subject.pod and subject.pod.read_only),
         }
-        return next((screen.without(need) for need in command.needs if not has[need]), "")
+        for need in command.needs:
+            if not has[need]:
+                return screen.without(need)
+        return ""
 
     def carry_out(self, command: commands.Command, args: str) -> None:
         """From a key, the palette or a click: what is missing is said as a toast."""
@@ -342,7 +351,9 @@ class ConsoleApp(Going, inherit_bindings=False):
     def complete(self, text: str) -> Sequence[str]:
         """What Tab offers for the last word of a command line."""
         word, space, rest = text.partition(" ")
-        place = self.screen.place if isinstance(self.screen, ConsoleScreen) else ""
+        place = ""
+        if isinstance(self.screen, ConsoleScreen):
+            place = self.screen.place
         if not space:
             names = sorted(
                 name
@@ -351,11 +362,19 @@ class ConsoleApp(Going, inherit_bindings=False):
                 for name in c.names
                 if name.startswith(word)
             )
-            return [name for name in names if len(name) > 1 or name == word]
+            rows = []
+            for name in names:
+                if len(name) > 1 or name == word:
+                    rows.append(name)
+            return rows
         command, _ = commands.parse(word)
         if command is None:
             return []
-        return [offer for offer in offers(self, command.completes, rest) if offer.startswith(rest)]
+        rows = []
+        for offer in offers(self, command.completes, rest):
+            if offer.startswith(rest):
+                rows.append(offer)
+        return rows
 
     @cached_property
     def paths(self) -> PathOffers:

@@ -52,11 +52,9 @@ class CheckpointLine:
 
     def _stands(self) -> tuple[str, int] | None:
         run = self._pod.runs.get(self._run)
-        return (
-            None
-            if run is None
-            else (run.word, run.view.attempt.number if run.view.attempt is not None else 0)
-        )
+        if run is None:
+            return None
+        return (run.word, run.view.attempt.number if run.view.attempt is not None else 0)
 
     def _ended(self) -> None:
         self._asking = False
@@ -69,7 +67,10 @@ class CheckpointLine:
         pause = LOOK_S
         try:
             found = await checkpoints.of_pod(session, self._run)
-            pause = LOOK_S if found["resumable"] is not None else FIRST_S
+            if found["resumable"] is not None:
+                pause = LOOK_S
+            else:
+                pause = FIRST_S
             self._text = _told(
                 checkpoints.line(found),
                 checkpoints.standing(self._pod, self._run),
@@ -94,10 +95,14 @@ def _told(text: str, order: str, found: dict[str, Any], now: float) -> Line:
     fresh = nothing and all(age is not None and age < WRITTEN_S for age in ages)
     stuck = nothing and any(age is not None and age >= WRITTEN_S for age in ages)
     wrong = stuck or (full is not None and full - now < SOON_S)
-    said = "the first checkpoint is being written" if fresh else text
+    said = "the first checkpoint is being written"
+    if not fresh:
+        said = text
     line: Line = [
         (" ckpts  ", "head"),
         ("▲ " if wrong else "", "warn bold"),
         (said, "warn bold" if wrong else ""),
     ]
-    return [*line, (f"   {order}", "dim")] if order else line
+    if order:
+        return [*line, (f"   {order}", "dim")]
+    return line

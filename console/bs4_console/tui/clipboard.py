@@ -39,11 +39,9 @@ def copy(text: str, write: Callable[[str], None]) -> str:
     if "TMUX" in os.environ and shutil.which("tmux"):
         return _through_tmux(text, write, fits=fits)
     if not fits or _deaf():
-        why = (
-            f"{len(text):,} characters are more than terminals take"
-            if not fits
-            else "this terminal takes no clipboard from programs"
-        )
+        why = "this terminal takes no clipboard from programs"
+        if not fits:
+            why = f"{len(text):,} characters are more than terminals take"
         return f"(written to {_into_file(text)}: {why})"
     if os.environ.get("TERM", "").startswith("screen") and "STY" in os.environ:
         write(f"\x1bP{_osc52(text)}\x1b\\")
@@ -111,7 +109,9 @@ def _ask(argv: list[str]) -> str:
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    return done.stdout.strip() if done.returncode == 0 else ""
+    if done.returncode == 0:
+        return done.stdout.strip()
+    return ""
 
 
 def _give(argv: list[str], text: str) -> bool:

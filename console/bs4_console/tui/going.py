@@ -70,7 +70,9 @@ class Going(Telling):
     def do_pod(self, args: str) -> None:
         """Of the pod at hand its own page; of a named one its row in the fleet."""
         if not args:
-            pod = self.screen.subject().pod if isinstance(self.screen, ConsoleScreen) else None
+            pod = None
+            if isinstance(self.screen, ConsoleScreen):
+                pod = self.screen.subject().pod
             if pod is None:
                 self.say(commands.NEEDS["pod"], severity="warning")
             elif not (isinstance(self.screen, ConsoleScreen) and self.screen.place == commands.POD):
@@ -92,11 +94,10 @@ class Going(Telling):
 
     def do_run(self, args: str) -> None:
         pod_name, slash, run_name = args.rpartition("/")
-        found = [
-            (p, p.runs[run_name])
-            for p in self.fleet.pods
-            if run_name in p.runs and (not slash or p.name == pod_name)
-        ]
+        found = []
+        for p in self.fleet.pods:
+            if run_name in p.runs and (not slash or p.name == pod_name):
+                found.append((p, p.runs[run_name]))
         if len(found) == 1:
             self.do_fleet("")
             self.call_later(self.open_run, *found[0])
@@ -110,14 +111,20 @@ class Going(Telling):
             self.say(f"There is no run {args!r}; Tab after `:run ` shows all.", severity="warning")
 
     def do_logs(self, args: str) -> None:
-        subject = self.screen.subject() if isinstance(self.screen, ConsoleScreen) else Subject()
+        if isinstance(self.screen, ConsoleScreen):
+            subject = self.screen.subject()
+        else:
+            subject = Subject()
         if subject.pod and subject.run:
             self.open_logs(subject.pod, subject.run.name, args or None)
 
     def do_notes(self, args: str) -> None:
         from bs4_console.tui.screens.notes import NotesScreen
 
-        subject = self.screen.subject() if isinstance(self.screen, ConsoleScreen) else Subject()
+        if isinstance(self.screen, ConsoleScreen):
+            subject = self.screen.subject()
+        else:
+            subject = Subject()
         if subject.pod is not None and subject.run is not None:
             self.push_screen(NotesScreen(subject.pod, subject.run))
 
@@ -155,9 +162,10 @@ class Going(Telling):
         if source is not None and source.startswith(("/", "~/")):
             self.open_file(pod, source)
             return
-        known = [
-            stream.rpartition("/")[2] for stream in pod.streams if stream.startswith(f"log/{run}/")
-        ]
+        known = []
+        for stream in pod.streams:
+            if stream.startswith(f"log/{run}/"):
+                known.append(stream.rpartition("/")[2])
         if source is not None and source not in known:
             self.say(
                 f"{run} has no log {source}; there are {', '.join(known) or 'none yet'}.",
@@ -183,7 +191,10 @@ class Going(Telling):
     def open_incident(self, subject: Subject, failure: str = "") -> None:
         from bs4_console.tui.screens.incident import IncidentScreen
 
-        found = [i for i in subject.incidents if failure in ("", i.failure)]
+        found = []
+        for i in subject.incidents:
+            if failure in ("", i.failure):
+                found.append(i)
         if subject.pod is None or not found:
             self.say(
                 f"There is no open incident {failure} here.".replace("  ", " "), severity="warning"
@@ -197,9 +208,11 @@ class Going(Telling):
 
         if subject.pod is None or subject.run is None:
             return
-        incident = next(
-            (i for i in subject.incidents if playbook in ("", i.playbook, i.failure)), None
-        )
+        incident = None
+        for i in subject.incidents:
+            if playbook in ("", i.playbook, i.failure):
+                incident = i
+                break
         if incident is None and not playbook:
             self.say(
                 "No incident is open here, so name the playbook: :plan ID (Tab shows them).",
@@ -253,10 +266,9 @@ class Going(Telling):
         """
         if not isinstance(self.screen, FleetScreen) or self.screen.prompt.is_open:
             return
-        waiting = [
-            pod
-            for pod in self.fleet.pods
-            if pod.link.state == "host key?" and pod.name not in self._greeted
-        ]
+        waiting = []
+        for pod in self.fleet.pods:
+            if pod.link.state == "host key?" and pod.name not in self._greeted:
+                waiting.append(pod)
         if waiting:
             self.show_host_key(waiting[0])

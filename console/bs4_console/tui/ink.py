@@ -75,7 +75,10 @@ class Ink:
     """Turns roles into Rich styles under one theme."""
 
     def __init__(self, theme: Theme, *, colour: bool = True) -> None:
-        self._styles = _coloured(theme) if colour else _WITHOUT_COLOUR
+        if colour:
+            self._styles = _coloured(theme)
+        else:
+            self._styles = _WITHOUT_COLOUR
         self._colour = colour
         self._text = self._styles.get("text", Style())
         self.style = lru_cache(maxsize=512)(self._style)
@@ -94,11 +97,12 @@ class Ink:
     def strip(self, line: Sequence[Span], width: int, fill: str = "") -> Strip:
         """One line of exactly `width` cells; what is too long is cut."""
         base = self.style(fill) if fill else None
-        segments = [
-            Segment(harmless(text), self.style(f"{role} {fill}" if fill else role))
-            for text, role in line
-            if text
-        ]
+        segments = []
+        for text, role in line:
+            if text:
+                segments.append(
+                    Segment(harmless(text), self.style(f"{role} {fill}" if fill else role))
+                )
         if not self._colour:
             segments = [part for segment in segments for part in _words_underlined(segment)]
         # Joined where the style is the same: each change of style is ten bytes on the wire.
@@ -106,7 +110,9 @@ class Ink:
 
 
 def _coloured(theme: Theme) -> dict[str, Style]:
-    fixed = _LIGHT if not theme.dark and not theme.name.startswith("bs4-") else {}
+    fixed = {}
+    if not theme.dark and not theme.name.startswith("bs4-"):
+        fixed = _LIGHT
     foreground = fixed.get("text") or theme.foreground or ("#e0e0e0" if theme.dark else "#1b1b1b")
     background = theme.background or ("#121212" if theme.dark else "#E0E0E0")
     accent = fixed.get("accent") or theme.accent or theme.primary
@@ -142,12 +148,18 @@ def _words_underlined(segment: Segment) -> list[Segment]:
     word = text.strip()
     before = text[: len(text) - len(text.lstrip())]
     parts = ((before, bare), (word, style), (text[len(before) + len(word) :], bare))
-    return [Segment(part, kind) for part, kind in parts if part]
+    found = []
+    for part, kind in parts:
+        if part:
+            found.append(Segment(part, kind))
+    return found
 
 
 def harmless(text: str) -> str:
     """The text without control characters; one space for each, so that a column stays a column."""
-    return text if text.isprintable() else _UNSEEN.sub(" ", text)
+    if text.isprintable():
+        return text
+    return _UNSEEN.sub(" ", text)
 
 
 def mix(first: str, second: str, share: float) -> str:
@@ -170,7 +182,10 @@ def cut(line: Line, width: int) -> Line:
     kept: Line = []
     room = width - 1
     for text, role in line:
-        taken = text if cell_len(text) <= room else _cut_text(text, room)
+        if cell_len(text) <= room:
+            taken = text
+        else:
+            taken = _cut_text(text, room)
         kept.append((taken, role))
         room -= cell_len(taken)
         if taken != text:
@@ -204,13 +219,17 @@ def pad(line: Line, width: int, align: str = "left") -> Line:
     gap = width - width_of(line)
     if gap <= 0:
         return line
-    return [(" " * gap, ""), *line] if align == "right" else [*line, (" " * gap, "")]
+    if align == "right":
+        return [(" " * gap, ""), *line]
+    return [*line, (" " * gap, "")]
 
 
 def spread(left: Line, right: Line, width: int) -> Line:
     """`left` at the left edge, `right` at the right; the left gives way."""
     room = width - width_of(right) - 1
-    return [*pad(left, max(0, room)), (" ", ""), *right] if room > 0 else cut(right, width)
+    if room > 0:
+        return [*pad(left, max(0, room)), (" ", ""), *right]
+    return cut(right, width)
 
 
 def fold(text: str, width: int, role: str = "", indent: int = 0) -> list[Line]:

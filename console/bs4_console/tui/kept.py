@@ -84,16 +84,17 @@ class Kept:
             # what was left is not yet back: it is not overwritten by the place where one waits for
             # it
             return
-        screens = [
-            screen
-            for screen in app.screen_stack
-            if isinstance(screen, ConsoleScreen) and screen.ready
-        ]
+        screens = []
+        for screen in app.screen_stack:
+            if isinstance(screen, ConsoleScreen) and screen.ready:
+                screens.append(screen)
         if not screens:
             return
-        shown = next(
-            (screen for screen in reversed(screens) if screen.place in _PLACES), screens[0]
-        )
+        shown = screens[0]
+        for screen in reversed(screens):
+            if screen.place in _PLACES:
+                shown = screen
+                break
         place = pins.of(shown, shown.subject())
         if place["pod"] or shown.place != commands.FLEET:
             left.pod, left.run, left.place = place["pod"], place["run"], place["place"]

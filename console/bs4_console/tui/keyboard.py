@@ -31,7 +31,9 @@ class KeyDriver(LinuxDriver):
             came = bool(select.select([self.fileno], [], [], wait)[0])
             # Text that ends within a character, or a terminal that is gone, decodes to nothing; to
             # the parser that would be the end.
-            text = decode(os.read(self.fileno, READ_BYTES)) if came else ""
+            text = ""
+            if came:
+                text = decode(os.read(self.fileno, READ_BYTES))
             for message in parser.feed(text) if text else ():
                 self.process_message(message)
             for message in parser.tick():

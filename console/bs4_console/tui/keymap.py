@@ -62,14 +62,13 @@ def load_keymap() -> tuple[dict[str, str], list[str]]:
         return {}, [
             f'{path}: `keys` is no table; write each line as command-id = "key" under [keys].'
         ]
-    complaints = [
-        f"{path} has {name!r} outside of [keys]; it is left out." for name in data if name != "keys"
-    ]
-    complaints += [
-        f'keys.toml: {name} = {key!r} is no text; write {name} = "key".'
-        for name, key in keys.items()
-        if not isinstance(key, str)
-    ]
+    complaints = []
+    for name in data:
+        if name != "keys":
+            complaints.append(f"{path} has {name!r} outside of [keys]; it is left out.")
+    for name, key in keys.items():
+        if not isinstance(key, str):
+            complaints.append(f'keys.toml: {name} = {key!r} is no text; write {name} = "key".')
     return {name: key for name, key in keys.items() if isinstance(key, str)}, complaints
 
 
@@ -81,7 +80,10 @@ def check(wanted: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     complaints: list[str] = []
     for name, keys in wanted.items():
         command = commands.BY_ID.get(name)
-        spelled = [spell(key.strip()) for key in keys.split(",")] if keys != "," else ["comma"]
+        if keys != ",":
+            spelled = [spell(key.strip()) for key in keys.split(",")]
+        else:
+            spelled = ["comma"]
         usual = "its usual key stays"
         if command is None:
             complaints.append(f"keys.toml: there is no command {name!r}{_near(name)}.")
@@ -120,18 +122,21 @@ def spell(key: str) -> str:
     """A key as Textual names it: "?" is question_mark, "R" stays; empty for what is no key."""
     from textual.keys import Keys, _character_to_key
 
-    *modifiers, base = key.split("+") if key not in ("+", "") else ["+" if key else ""]
+    if key not in ("+", ""):
+        *modifiers, base = key.split("+")
+    else:
+        *modifiers, base = ["+" if key else ""]
     if not base or not set(modifiers) <= _MODIFIERS:
         return ""
     if len(base) == 1:
-        return (
-            "+".join([*modifiers, _character_to_key(base)])
-            if base.isprintable() and base != " "
-            else ""
-        )
+        if base.isprintable() and base != " ":
+            return "+".join([*modifiers, _character_to_key(base)])
+        return ""
     if base in {member.value for member in Keys} or base in _named():
         return "+".join([*modifiers, base])
-    return key if key in {member.value for member in Keys} else ""
+    if key in {member.value for member in Keys}:
+        return key
+    return ""
 
 
 def _named() -> frozenset[str]:
@@ -145,10 +150,9 @@ def _clash(accepted: Mapping[str, str]) -> tuple[str, str, str] | None:
     """(the user's entry, the other command, the key) of two commands that one key would mean on one
     screen.
     """
-    keys = {
-        c.id: accepted[c.id].split(",") if c.id in accepted else list(c.keys)
-        for c in commands.COMMANDS
-    }
+    keys = {}
+    for c in commands.COMMANDS:
+        keys[c.id] = accepted[c.id].split(",") if c.id in accepted else list(c.keys)
     for name in reversed(list(accepted)):
         for command in commands.COMMANDS:
             if command.id != name and command.where & commands.BY_ID[name].where:
@@ -159,9 +163,13 @@ def _clash(accepted: Mapping[str, str]) -> tuple[str, str, str] | None:
 
 
 def _why(key: str) -> str:
-    return "it always leaves" if key in FIXED else "it moves about"
+    if key in FIXED:
+        return "it always leaves"
+    return "it moves about"
 
 
 def _near(name: str) -> str:
     near = difflib.get_close_matches(name, commands.BY_ID, n=1)
-    return f", did you mean {near[0]}" if near else "; `?` and docs/commands.md list them"
+    if near:
+        return f", did you mean {near[0]}"
+    return "; `?` and docs/commands.md list them"

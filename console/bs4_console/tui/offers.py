@@ -24,7 +24,10 @@ def offers(app: ConsoleApp, what: str, typed: str = "") -> Sequence[str]:
     """`what`: a command's `completes`. `typed`: the argument so far; only paths, which the pod is
     asked for, depend on it.
     """
-    subject = app.screen.subject() if isinstance(app.screen, ConsoleScreen) else Subject()
+    if isinstance(app.screen, ConsoleScreen):
+        subject = app.screen.subject()
+    else:
+        subject = Subject()
     pods = app.fleet.pods
     if what in ("paths", "sources") and subject.pod is not None and typed.startswith(("/", "~/")):
         return app.paths.of(subject.pod, typed)
@@ -41,20 +44,26 @@ def offers(app: ConsoleApp, what: str, typed: str = "") -> Sequence[str]:
     if what == "pods":
         return sorted(pod.name for pod in pods)
     if what == "runs":
-        names = [(pod.name, run) for pod in pods for run in pod.runs]
+        names = []
+        for pod in pods:
+            for run in pod.runs:
+                names.append((pod.name, run))
         return sorted(
             run if sum(run == other for _, other in names) == 1 else f"{pod}/{run}"
             for pod, run in names
         )
     if what == "sources" and subject.pod and subject.run:
         prefix = f"log/{subject.run.name}/"
-        return [
-            stream.removeprefix(prefix)
-            for stream in subject.pod.streams
-            if stream.startswith(prefix)
-        ]
+        found = []
+        for stream in subject.pod.streams:
+            if stream.startswith(prefix):
+                found.append(stream.removeprefix(prefix))
+        return found
     if what == "incidents":
-        return [incident.failure for incident in subject.incidents]
+        found = []
+        for incident in subject.incidents:
+            found.append(incident.failure)
+        return found
     if what == "playbooks":
         from bs4_console.tui.views import playbook
 

@@ -67,15 +67,17 @@ class Overview:
 
     def rows(self, pods: Sequence[PodState], clock: Clock) -> list[view.Row]:
         """In the order of the pods; a row that is as it was is the same object."""
-        return [
-            row
-            for pod, token in self.tokens(pods, clock)
-            for row in self._rows.of(pod, token, partial(self._made, pod, clock))
-        ]
+        found = []
+        for pod, token in self.tokens(pods, clock):
+            for row in self._rows.of(pod, token, partial(self._made, pod, clock)):
+                found.append(row)
+        return found
 
     def _made(self, pod: PodState, clock: Clock) -> list[view.Row]:
         self.made += 1
-        known = {row.key: row for row in self._known.get(pod.name, [])}
+        known = {}
+        for row in self._known.get(pod.name, []):
+            known[row.key] = row
         rows = self._known[pod.name] = [
             known[row.key] if known.get(row.key) == row else row
             for row in view.readable_rows(pod, clock)

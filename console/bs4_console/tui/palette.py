@@ -30,7 +30,9 @@ class ConsoleCommands(Provider):
 
     def _offers(self) -> Iterator[tuple[str, str, commands.Command, str]]:
         """(text, help, command, arguments)."""
-        place = self.screen.place if isinstance(self.screen, ConsoleScreen) else ""
+        place = ""
+        if isinstance(self.screen, ConsoleScreen):
+            place = self.screen.place
         for command in commands.at(place):
             if command.id != "palette":
                 key = self._console.keys.get(command.id, "")

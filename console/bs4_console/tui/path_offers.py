@@ -33,7 +33,11 @@ class PathOffers:
         if found is None:
             self._ask(pod, beginning)
             return ()
-        return [path for path in found.names if path.startswith(beginning)]
+        rows = []
+        for path in found.names:
+            if path.startswith(beginning):
+                rows.append(path)
+        return rows
 
     def _held(self, pod: PodState, beginning: str) -> Paths | None:
         """The answer for this beginning, or a whole one for a shorter beginning in the same

@@ -31,7 +31,11 @@ def toggle(app: ConsoleApp) -> None:
         pins[at] = {}
         app.say(f"{at + 1} is free again.")
         return
-    free = next((i for i, pin in enumerate(pins) if not pin), len(pins))
+    free = len(pins)
+    for i, pin in enumerate(pins):
+        if not pin:
+            free = i
+            break
     if free >= len(commands.DIGITS):
         app.say(
             "All nine numbers are taken; go to one and pin again to free it.", severity="warning"
@@ -45,13 +49,14 @@ def jump(app: ConsoleApp, args: str) -> None:
     """To the place of the number that `args` begins with; without one, what is pinned is said."""
     pins = app.settings.pins
     number = args.split()[0] if args.strip() else ""
-    pin = pins[int(number) - 1] if number in commands.DIGITS and int(number) <= len(pins) else {}
+    pin = {}
+    if number in commands.DIGITS and int(number) <= len(pins):
+        pin = pins[int(number) - 1]
     if not pin:
-        what = (
-            f"Nothing is pinned as {number}."
-            if number in commands.DIGITS
-            else f"Pinned: {', '.join(listed(pins)) or 'nothing'}."
-        )
+        if number in commands.DIGITS:
+            what = f"Nothing is pinned as {number}."
+        else:
+            what = f"Pinned: {', '.join(listed(pins)) or 'nothing'}."
         app.say(
             f"{what} {app.keys['pin']} pins the place that is shown.",
             severity="warning" if number else "information",
@@ -135,4 +140,8 @@ def words(pin: Mapping[str, str]) -> str:
 
 def listed(pins: Sequence[Mapping[str, str]]) -> list[str]:
     """1 h100-a/math-7b run, for each that is set."""
-    return [f"{i} {words(pin)}" for i, pin in enumerate(pins, 1) if pin]
+    found = []
+    for i, pin in enumerate(pins, 1):
+        if pin:
+            found.append(f"{i} {words(pin)}")
+    return found

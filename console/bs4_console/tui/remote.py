@@ -9,8 +9,6 @@ import os
 
 def remote() -> bool:
     forced = os.environ.get("BS4_REMOTE", "")
-    return (
-        forced == "1"
-        if forced in ("0", "1")
-        else "SSH_CONNECTION" in os.environ or "SSH_TTY" in os.environ
-    )
+    if forced in ("0", "1"):
+        return forced == "1"
+    return "SSH_CONNECTION" in os.environ or "SSH_TTY" in os.environ

@@ -91,28 +91,29 @@ def recorded(pod: PodState) -> bool:
 
 
 def fixing(pod: PodState, run: str) -> bool:
-    return any(
-        a.run == run and not a.ended and a.kind != "plan" for a in pod.ledger.actions.values()
-    )
+    for a in pod.ledger.actions.values():
+        if a.run == run and not a.ended and a.kind != "plan":
+            return True
+    return False
 
 
 def of(pod: PodState, run: RunState | None) -> Status:
     """Incidents before the link, the link before the run's own state: an unreachable pod's run is
     unknown, not running.
     """
-    incidents = (
-        pod.ledger.open_incidents(run.name)
-        if run
-        else [i for i in pod.ledger.open_incidents() if i.run not in pod.runs]
-    )
+    if run:
+        incidents = pod.ledger.open_incidents(run.name)
+    else:
+        incidents = []
+        for i in pod.ledger.open_incidents():
+            if i.run not in pod.runs:
+                incidents.append(i)
     known = lost(pod)
     if known is not None and taken(pod):
         # Where nothing trained, nothing was lost with it.
-        return (
-            known
-            if run is not None and run.word not in ("finished", "stopped")
-            else Status(1, "■", known.word, "dim")
-        )
+        if run is not None and run.word not in ("finished", "stopped"):
+            return known
+        return Status(1, "■", known.word, "dim")
     if incidents and run and fixing(pod, run.name) and not link_down(pod):
         return Status(4, "↻", "fixing", "accent bold")
     if any(i.severity == "critical" for i in incidents):
@@ -132,7 +133,9 @@ def of(pod: PodState, run: RunState | None) -> Status:
 
 def age(pod: PodState, clock: Clock) -> float | None:
     """Seconds since telemetry last arrived, on the screen's own clock."""
-    return None if pod.telemetry_seen is None else clock.mono() - pod.telemetry_seen
+    if pod.telemetry_seen is None:
+        return None
+    return clock.mono() - pod.telemetry_seen
 
 
 def link_signs(pod: PodState) -> str:
@@ -149,7 +152,9 @@ def link_line(pod: PodState) -> Line:
     """▂▄▆█ 12ms."""
     link = pod.link
     if link.up:
-        rtt = "" if link.rtt is None else f" {link.rtt * 1000:.0f}ms"
+        rtt = ""
+        if link.rtt is not None:
+            rtt = f" {link.rtt * 1000:.0f}ms"
         return [
             (
                 link_signs(pod),
@@ -166,11 +171,11 @@ def link_words(pod: PodState, clock: Clock) -> str:
     """unreachable since 03:12 (1m12s), retry in 8s."""
     link = pod.link
     if recorded(pod):
-        when = (
-            ""
-            if pod.telemetry_seen is None
-            else time.strftime(" %Y-%m-%d %H:%M", time.localtime(clock.wall_of(pod.telemetry_seen)))
-        )
+        when = ""
+        if pod.telemetry_seen is not None:
+            when = time.strftime(
+                " %Y-%m-%d %H:%M", time.localtime(clock.wall_of(pod.telemetry_seen))
+            )
         return f"recorded{when}, not live"
     if link.up:
         return f"connected since {words.of_day(clock.wall_of(link.since))}"
@@ -216,11 +221,13 @@ def wrong(pod: PodState, run: RunState | None, clock: Clock) -> list[tuple[str, 
     """Everything that is wrong as (phrase, role), worst first; empty when nothing is."""
     found: list[tuple[str, str]] = []
     ledger = pod.ledger
-    incidents = (
-        ledger.open_incidents(run.name)
-        if run
-        else [i for i in ledger.open_incidents() if i.run not in pod.runs]
-    )
+    if run:
+        incidents = ledger.open_incidents(run.name)
+    else:
+        incidents = []
+        for i in ledger.open_incidents():
+            if i.run not in pod.runs:
+                incidents.append(i)
     roots = [i for i in incidents if i.role == "root"] or incidents
     if roots:
         more = len(incidents) - 1
@@ -236,7 +243,11 @@ def wrong(pod: PodState, run: RunState | None, clock: Clock) -> list[tuple[str, 
         )
     if link_down(pod):
         found.append((link_words(pod, clock), "dim" if known is not None else "warn"))
-        found += [(text, "") for text in _heard(pod, run, clock)] if known is None else []
+        if known is None:
+            for text in _heard(pod, run, clock):
+                found.append((text, ""))
+        else:
+            found += []
     elif not pod.link.up:
         found.append((link_words(pod, clock), "accent"))
     elif (seen := age(pod, clock)) is not None and seen > words.FRESH_S:
@@ -256,24 +267,32 @@ def wrong(pod: PodState, run: RunState | None, clock: Clock) -> list[tuple[str, 
                 "warn",
             )
         )
-    found += [(note, "warn") for note in pod.notes.values()]
+    for note in pod.notes.values():
+        found.append((note, "warn"))
     return found
 
 
 def _heard(pod: PodState, run: RunState | None, clock: Clock) -> list[str]:
     """What W&B says of a run whose pod does not answer; it proves no death."""
-    sight = pod.sights.get(run.name) if run is not None else None
+    sight = None
+    if run is not None:
+        sight = pod.sights.get(run.name)
     if run is None or sight is None:
         return []
     from bs4_console.pods.witness import without_the_pod
 
     said = without_the_pod(run.name, sight, clock.wall())
-    return [said] if said else []
+    if said:
+        return [said]
+    return []
 
 
 def _ended(run: RunState) -> str:
     attempt = run.view.attempt
     if attempt is None:
         return ""
-    how = f"signal {attempt.signal}" if attempt.signal else f"exit code {attempt.code}"
+    if attempt.signal:
+        how = f"signal {attempt.signal}"
+    else:
+        how = f"exit code {attempt.code}"
     return f"attempt {attempt.number} ended with {how}"

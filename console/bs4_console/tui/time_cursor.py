@@ -63,7 +63,9 @@ class TimeCursor:
 
     def of(self, pod: PodState) -> float | None:
         """The moment by the pod's own clock."""
-        return None if self._at is None else self._at + self.offset(pod)
+        if self._at is None:
+            return None
+        return self._at + self.offset(pod)
 
     def sample(self, pod: PodState) -> Sample | None:
         """The telemetry nearest to the cursor, if any is near it. What is not held is read, and is
@@ -78,7 +80,9 @@ class TimeCursor:
         if held is None or (held[1] is None and self._app.clock.mono() - held[0] > AGAIN_S):
             self._wanted[pod.name] = t
             self._read()
-        return held[1] if held else None
+        if held:
+            return held[1]
+        return None
 
     def waits(self, pod: PodState) -> bool:
         """Whether the pod's sample is still to come."""
@@ -132,18 +136,18 @@ class TimeCursor:
                 if self._wanted:
                     name, t = next(iter(self._wanted.items()))
                     history = self._history(name)
-                    found = await asyncio.to_thread(history.near, t) if history else None
+                    found = None
+                    if history:
+                        found = await asyncio.to_thread(history.near, t)
                     self._keep(name, t, found)
                     if self._wanted.get(name) == t:
                         del self._wanted[name]
                 else:
                     name, key = next(iter(self._wanted_stretches.items()))
                     history = self._history(name)
-                    records = (
-                        await asyncio.to_thread(history.between, *key, STRETCH_SAMPLES)
-                        if history
-                        else []
-                    )
+                    records = []
+                    if history:
+                        records = await asyncio.to_thread(history.between, *key, STRETCH_SAMPLES)
                     self._stretches[name] = (key, records)
                     if self._wanted_stretches.get(name) == key:
                         del self._wanted_stretches[name]
@@ -159,7 +163,9 @@ class TimeCursor:
 
     def _history(self, name: str) -> History | None:
         session = self._app.fleet.sessions.get(name)
-        directory = session.mirror.directory("telemetry") if session is not None else None
+        directory = None
+        if session is not None:
+            directory = session.mirror.directory("telemetry")
         if directory is None:
             return None
         if directory not in self._histories:

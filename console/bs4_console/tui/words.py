@@ -29,7 +29,9 @@ def pace(seconds: float | None) -> str:
         return NONE
     if seconds < 10:
         return f"{seconds:.2f}s"
-    return f"{seconds:.1f}s" if seconds < 100 else duration(seconds)
+    if seconds < 100:
+        return f"{seconds:.1f}s"
+    return duration(seconds)
 
 
 def age(seconds: float | None) -> str:
@@ -51,7 +53,9 @@ def old(seconds: float | None) -> str:
     """As a sentence's end: "now", "3m old", "never seen"."""
     if seconds is None:
         return "never seen"
-    return "now" if seconds < FRESH_S else f"{age(seconds)} old"
+    if seconds < FRESH_S:
+        return "now"
+    return f"{age(seconds)} old"
 
 
 def of_day(wall: float, seconds: bool = False) -> str:
@@ -73,7 +77,9 @@ def rate(kilobytes: float | None) -> str:
         if value < 1000 or unit == "G":
             break
         value /= 1000
-    return f"{value:.1f}{unit}" if value < 10 and unit != "K" else f"{value:.0f}{unit}"
+    if value < 10 and unit != "K":
+        return f"{value:.1f}{unit}"
+    return f"{value:.0f}{unit}"
 
 
 def size(count: float | None) -> str:
@@ -83,22 +89,30 @@ def size(count: float | None) -> str:
     value = float(count)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if value < 1024:
-            return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.1f} {unit}"
+            if unit == "B" or value >= 100:
+                return f"{value:.0f} {unit}"
+            return f"{value:.1f} {unit}"
         value /= 1024
     return f"{value:.1f} TiB"
 
 
 def gib(count: float | None) -> str:
     """Whole GiB without a unit, for columns: 62."""
-    return NONE if count is None else f"{count / (1 << 30):.0f}"
+    if count is None:
+        return NONE
+    return f"{count / (1 << 30):.0f}"
 
 
 def percent(part: float | None, whole: float | None) -> float | None:
-    return None if part is None or not whole else 100.0 * part / whole
+    if part is None or not whole:
+        return None
+    return 100.0 * part / whole
 
 
 def whole_percent(value: float | None) -> str:
-    return NONE if value is None else f"{value:.0f}%"
+    if value is None:
+        return NONE
+    return f"{value:.0f}%"
 
 
 def number(value: float | None) -> str:
@@ -110,12 +124,16 @@ def number(value: float | None) -> str:
         return f"{value:.4f}"
     if magnitude < 0.001 or magnitude >= 100_000:
         return f"{value:.1e}"
-    return f"{value:.2f}" if magnitude < 1000 else f"{value:.0f}"
+    if magnitude < 1000:
+        return f"{value:.2f}"
+    return f"{value:.0f}"
 
 
 def clip(text: str, width: int) -> str:
     """Cut with an ellipsis; for text of single-cell characters."""
-    return text if len(text) <= width else text[: max(0, width - 1)] + "…"
+    if len(text) <= width:
+        return text
+    return text[: max(0, width - 1)] + "…"
 
 
 def count(n: int, noun: str) -> str:

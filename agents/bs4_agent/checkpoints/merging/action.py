@@ -153,11 +153,10 @@ class MergeRunner(StepRunner):
     def _verify(self) -> bool:
         one = self._plan.prepared
         whole = self._merging.placed(one, self._key)
-        detail = (
-            f"step {one.step} is merged into {one.target}"
-            if whole
-            else f"{one.target} is not there any more"
-        )
+        if whole:
+            detail = f"step {one.step} is merged into {one.target}"
+        else:
+            detail = f"{one.target} is not there any more"
         self._event(
             "done" if whole else "failed",
             sync=True,

@@ -28,7 +28,9 @@ def lacking(directory: Path) -> str:
         return why
     shards = sorted(path.name for path in directory.glob("*.safetensors"))
     if not shards:
-        return "" if any(directory.glob("*.bin")) else "no weights"
+        if any(directory.glob("*.bin")):
+            return ""
+        return "no weights"
     index = _object(directory / _INDEX)
     if len(shards) > 1 and not index:
         return f"{len(shards)} safetensors files and no {_INDEX}"
@@ -39,16 +41,17 @@ def _unheld(directory: Path, index: dict[str, object]) -> str:
     placed = index.get("weight_map")
     if not isinstance(placed, dict):
         return ""
-    held = {name: _tensors(directory / name) for name in {str(value) for value in placed.values()}}
-    lost = next(
-        (
-            f"{tensor} is not in {name}"
-            for tensor, name in placed.items()
-            if tensor not in held[str(name)]
-        ),
-        "",
-    )
-    return f"{lost}, where {_INDEX} has it" if lost else ""
+    held = {}
+    for name in {str(value) for value in placed.values()}:
+        held[name] = _tensors(directory / name)
+    lost = ""
+    for tensor, name in placed.items():
+        if tensor not in held[str(name)]:
+            lost = f"{tensor} is not in {name}"
+            break
+    if lost:
+        return f"{lost}, where {_INDEX} has it"
+    return ""
 
 
 def _tensors(path: Path) -> frozenset[str]:
@@ -58,7 +61,9 @@ def _tensors(path: Path) -> frozenset[str]:
     try:
         with path.open("rb") as handle:
             length = int.from_bytes(handle.read(8), "little")
-            header = loads(handle.read(length)) if length <= _HEADER_MOST else {}
+            header = {}
+            if length <= _HEADER_MOST:
+                header = loads(handle.read(length))
     except (OSError, ValueError):
         return frozenset()
     return frozenset(header)
@@ -69,4 +74,6 @@ def _object(path: Path) -> dict[str, object]:
         found = loads(path.read_bytes())
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    if isinstance(found, dict):
+        return found
+    return {}

@@ -194,14 +194,22 @@ class Merging:
     def _chosen(self, run: Run, asked: Asked) -> StepSet:
         sets = step_sets(self._runs.trainer(run), run.spec)
         if asked.step is None:
-            newest = next((one for one in complete_sets(sets) if not verify(one)), None)
+            newest = None
+            for one in complete_sets(sets):
+                if not verify(one):
+                    newest = one
+                    break
             if newest is None:
                 raise NotApplicable(
                     f"{asked.run} has no complete checkpoint to merge; `bs4-console "
                     "checkpoints list` says what they lack."
                 )
             return newest
-        found = next((one for one in sets if one.step == asked.step), None)
+        found = None
+        for one in sets:
+            if one.step == asked.step:
+                found = one
+                break
         if found is None:
             known = ", ".join(str(one.step) for one in complete_sets(sets)[:8]) or "none"
             raise NotApplicable(f"{asked.run} has no step {asked.step}; complete are: {known}.")
@@ -216,11 +224,10 @@ class Merging:
         layout = self._runs.trainer(run).layout(run.spec)
         if asked.target.startswith("~"):
             raise BadRequest("Give --target as an absolute path, or relative to the run's cwd.")
-        named = (
-            run.spec.cwd / asked.target
-            if asked.target
-            else layout.run_dir / "merged" / f"global_step_{one.step}"
-        )
+        if asked.target:
+            named = run.spec.cwd / asked.target
+        else:
+            named = layout.run_dir / "merged" / f"global_step_{one.step}"
         target = Path(os.path.normpath(named))
         if os.path.lexists(target):
             raise Refused(
@@ -249,9 +256,9 @@ class Merging:
         free = fetch.free_bytes(staging_of(target))
         reserve = one.bytes if run.live else 0
         if needed + reserve + fetch.MARGIN > free:
-            beside = (
-                f", beside {_gb(reserve)} for the next checkpoint of the run" if reserve else ""
-            )
+            beside = ""
+            if reserve:
+                beside = f", beside {_gb(reserve)} for the next checkpoint of the run"
             raise Refused(
                 f"The disk of {target} has {_gb(free)} free, and the merge needs up to "
                 f"{_gb(needed)}{beside}. Free space there, or name another disk with --target."
@@ -275,10 +282,10 @@ class Merging:
 
     def merged(self, prepared: Prepared, key: str) -> bool:
         """Whether it lies verified beside the target, or in its place, by this very action."""
-        return any(
-            (read_json(place / worker.RECEIPT) or {}).get("key") == key
-            for place in (_beside(prepared), prepared.target)
-        )
+        for place in (_beside(prepared), prepared.target):
+            if (read_json(place / worker.RECEIPT) or {}).get("key") == key:
+                return True
+        return False
 
     def merge(self, prepared: Prepared, key: str, say: Say) -> str:
         """Runs the merger to its end. StepFailed, PlanChanged, Busy with what the worker has to

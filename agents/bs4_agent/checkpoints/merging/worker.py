@@ -114,7 +114,10 @@ def _done(order: Mapping[str, Any], staging: Path, source: Path, owner: int) -> 
     }
     write_json(model / RECEIPT, receipt)
     _sync(model)
-    files = [path for path in model.rglob("*") if path.is_file()]
+    files = []
+    for path in model.rglob("*"):
+        if path.is_file():
+            files.append(path)
     size = sum(path.stat().st_size for path in files)
     print(f"{len(files)} files, {size / 1e9:.2f} GB: verified", flush=True)  # noqa: T201
     return {"bytes": size, "files": len(files)}
@@ -125,10 +128,10 @@ def stamp(source: Path) -> dict[str, list[int]]:
     twice.
     """
     entries = [*source.glob("model_world_size_*_rank_*.pt"), *source.glob("lora_adapter/*")]
-    return {
-        str(p.relative_to(source)): [p.stat().st_size, p.stat().st_mtime_ns]
-        for p in sorted(entries)
-    }
+    found = {}
+    for p in sorted(entries):
+        found[str(p.relative_to(source))] = [p.stat().st_size, p.stat().st_mtime_ns]
+    return found
 
 
 def _refuse_changed(order: Mapping[str, Any], source: Path) -> None:
@@ -163,8 +166,13 @@ def _run(argv: Sequence[str], order: Mapping[str, Any], owner: int, which: str) 
             merger.kill()
             raise
     if code != 0:
-        how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
-        hint = " (the host's memory may have been too small)" if code == -9 else ""
+        if code < 0:
+            how = f"was ended by signal {-code}"
+        else:
+            how = f"ended with exit code {code}"
+        hint = ""
+        if code == -9:
+            hint = " (the host's memory may have been too small)"
         raise StepFailed(
             f"`{shlex.join(argv)[:200]}` {how}{hint}; its last words stand above, in `pods "
             "setup POD --log`."

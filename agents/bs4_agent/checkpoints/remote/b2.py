@@ -158,7 +158,9 @@ class B2Store:
         with self._told(prefix):
             while True:
                 page = self._session.list_file_names(self._bucket.id_, start, _PAGE, prefix)
-                found += [_entry(row) for row in page["files"] if row["action"] == "upload"]
+                for row in page["files"]:
+                    if row["action"] == "upload":
+                        found.append(_entry(row))
                 start = page["nextFileName"]
                 if start is None:
                     return found
@@ -172,11 +174,9 @@ class B2Store:
                 page = self._session.list_file_versions(
                     self._bucket.id_, start, version, _PAGE, name
                 )
-                found += [
-                    _entry(row)
-                    for row in page["files"]
-                    if row["action"] == "upload" and row["fileName"] == name
-                ]
+                for row in page["files"]:
+                    if row["action"] == "upload" and row["fileName"] == name:
+                        found.append(_entry(row))
                 start, version = page["nextFileName"], page["nextFileId"]
                 if start != name:
                     return found
@@ -235,10 +235,14 @@ class B2Store:
         """
         with self._told(prefix):
             rows = self._bucket.list_unfinished_large_files(prefix=prefix)
-            return [
-                Entry(str(row.file_name), 0, row.file_info.get(_LARGE_SHA1), 0.0, str(row.file_id))
-                for row in rows
-            ]
+            result = []
+            for row in rows:
+                result.append(
+                    Entry(
+                        str(row.file_name), 0, row.file_info.get(_LARGE_SHA1), 0.0, str(row.file_id)
+                    )
+                )
+            return result
 
     def cancel(self, entry: Entry) -> None:
         """An unfinished large file, with its parts."""
@@ -261,11 +265,9 @@ class B2Store:
         call.
         """
         newest = next(iter(self.versions(name)), None)
-        return (
-            newest
-            if newest is not None and (newest.size, newest.sha1) == (path.stat().st_size, sha1)
-            else None
-        )
+        if newest is not None and (newest.size, newest.sha1) == (path.stat().st_size, sha1):
+            return newest
+        return None
 
     def _cancel_others(self, name: str, sha1: str) -> None:
         """b2sdk would finish one that was begun for other bytes under this name, under the SHA-1 of
@@ -279,12 +281,14 @@ class B2Store:
     def _download(self, name: str, half: Path, progress: Progress | None) -> Entry:
         found = self._bucket.download_file_by_name(name, progress_listener=_Listener(progress))
         about = found.download_version
-        stated = (
-            about.content_sha1
-            if about.content_sha1 not in (None, "none")
-            else (about.file_info or {}).get(_LARGE_SHA1)
-        )
-        stated = None if stated is None else str(stated).removeprefix("unverified:")
+        if about.content_sha1 not in (None, "none"):
+            stated = about.content_sha1
+        else:
+            stated = (about.file_info or {}).get(_LARGE_SHA1)
+        if stated is None:
+            stated = None
+        else:
+            stated = str(stated).removeprefix("unverified:")
         found.save_to(half)
         with half.open("rb") as handle:
             os.fsync(handle.fileno())
@@ -416,7 +420,9 @@ def _entry(row: Mapping[str, Any]) -> Entry:
     sha1 = row.get("contentSha1")
     if sha1 in (None, "none"):
         sha1 = (row.get("fileInfo") or {}).get(_LARGE_SHA1)
-    stated = None if sha1 is None else str(sha1).removeprefix("unverified:")
+    stated = None
+    if sha1 is not None:
+        stated = str(sha1).removeprefix("unverified:")
     return Entry(
         str(row["fileName"]),
         int(row["contentLength"]),
@@ -441,7 +447,9 @@ def _sha1(handle: IO[bytes]) -> str:
 
 def _passing(error: b2.B2Error) -> bool:
     if isinstance(error, b2.MaxRetriesExceeded):
-        last = error.exception_info_list[-1] if error.exception_info_list else None
+        last = None
+        if error.exception_info_list:
+            last = error.exception_info_list[-1]
         return last is None or _passing(last)
     transient = (
         b2.TransientErrorMixin,
@@ -480,7 +488,9 @@ def _ours(error: b2.B2Error, what: str) -> StoreError:
         return _ours(error.exception_info_list[-1], what)
     kind = type(error).__name__
     if isinstance(error, (b2.StorageCapExceeded, b2.TransactionCapExceeded)):
-        cap = "storage" if isinstance(error, b2.StorageCapExceeded) else "transaction"
+        cap = "transaction"
+        if isinstance(error, b2.StorageCapExceeded):
+            cap = "storage"
         return StoreFull(
             f"{what}: the account's {cap} cap is reached; raise it in the B2 console (Caps & "
             "Alerts), or prune older steps."

@@ -51,7 +51,9 @@ class Place:
         return cls(bucket, prefix)
 
     def __str__(self) -> str:
-        return f"b2://{self.bucket}/{self.prefix}" if self.prefix else f"b2://{self.bucket}"
+        if self.prefix:
+            return f"b2://{self.bucket}/{self.prefix}"
+        return f"b2://{self.bucket}"
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,9 @@ class Layout:
     @property
     def root(self) -> str:
         """Ends with a slash, so that run `a` does not find what belongs to `a-v2`."""
-        return f"{self.prefix}/{self.run}/" if self.prefix else f"{self.run}/"
+        if self.prefix:
+            return f"{self.prefix}/{self.run}/"
+        return f"{self.run}/"
 
     @property
     def pointer(self) -> str:
@@ -115,7 +119,9 @@ class Layout:
 def step_number(text: str) -> int | None:
     """12 of "step_12"; None for anything else, zeros in front among them."""
     match = _STEP.fullmatch(text)
-    return int(match[1]) if match else None
+    if match:
+        return int(match[1])
+    return None
 
 
 def checked(path: str) -> str:

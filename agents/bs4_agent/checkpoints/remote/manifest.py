@@ -131,13 +131,15 @@ class Manifest:
                 f"{what} contradicts itself (files: {len(files)}, bytes: {raw.get('bytes')}); "
                 "another step may be whole."
             )
-        configs = {
-            file.path
-            for file in files
-            if file.path == found.config or file.path.startswith(f"{CONFIGS}/")
-        }
+        configs = set()
+        for file in files:
+            if file.path == found.config or file.path.startswith(f"{CONFIGS}/"):
+                configs.add(file.path)
         named = {found.config} if found.config else set()
-        named |= set(found.launch.files.values()) if found.launch is not None else set()
+        if found.launch is not None:
+            named |= set(found.launch.files.values())
+        else:
+            named |= set()
         if not named <= configs:
             raise StoreDamaged(
                 f"{what} names a config that is none of its files; another step may be whole."

@@ -65,9 +65,10 @@ class Pointer:
             step = step_number(str(raw["step"]))
             if step is None or ("step_number" in raw and raw["step_number"] != step):
                 raise ValueError(f"step {str(raw['step'])[:40]!r}")
-            wandb = {
-                str(name): str(value) for name, value in (raw.get("wandb") or {}).items() if value
-            }
+            wandb = {}
+            for name, value in (raw.get("wandb") or {}).items():
+                if value:
+                    wandb[str(name)] = str(value)
             if not wandb and raw.get("wandb_run_id"):
                 # One id for both components is what the scripts had: it is the trainer's, the
                 # orchestrator's was lost there.

@@ -30,7 +30,9 @@ def library(home: Home) -> Path | None:
     if (bundle / "ok").is_file():
         return bundle.resolve()
     found = importlib.util.find_spec("b2sdk")
-    return Path(found.origin).parents[1] if found is not None and found.origin is not None else None
+    if found is not None and found.origin is not None:
+        return Path(found.origin).parents[1]
+    return None
 
 
 def command(home: Home, module: str, *arguments: str) -> list[str]:

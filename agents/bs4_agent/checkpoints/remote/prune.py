@@ -51,7 +51,9 @@ def decide(run: RemoteRun, keep: int, milestones: int = 0) -> Pruning:
         )
     named = run.step(run.pointer.step)
     if named is None or named.missing:
-        what = "which is not there" if named is None else f"which is not whole ({named.missing})"
+        what = "which is not there"
+        if named is not None:
+            what = f"which is not whole ({named.missing})"
         return Pruning(
             refused=(
                 f"The pointer names step {run.pointer.step}, {what}, so nothing is removed; sync "
@@ -92,7 +94,11 @@ def decide(run: RemoteRun, keep: int, milestones: int = 0) -> Pruning:
 
 
 def _torn(run: RemoteRun) -> dict[int, str]:
-    return {one.step: f"not whole ({one.missing})" for one in run.steps if not one.whole}
+    found = {}
+    for one in run.steps:
+        if not one.whole:
+            found[one.step] = f"not whole ({one.missing})"
+    return found
 
 
 def prune(

@@ -91,7 +91,9 @@ class Push:
         store keeps other bytes than sent.
         """
         known = self._hashes.of(file.path for file in local.files)
-        stamps = {path: stamp for path, (stamp, _) in known.items()}
+        stamps = {}
+        for path, (stamp, _) in known.items():
+            stamps[path] = stamp
         there = steps.look_at(self._store, self._layout, local.step)
         manifest, mine = self._manifest(
             local, origin, {path: sha1 for path, (_, sha1) in known.items()}, there
@@ -99,12 +101,16 @@ class Push:
         paths = {file.name: file.path for file in local.files}
         # What is sent goes by the listing that the manifest was decided by: the one that counts
         # comes afterwards.
-        entries = {entry.name: entry for entry in there.entries} if there is not None else {}
-        sent = self._send(manifest, paths, stamps, entries) if mine else 0
+        entries = {}
+        if there is not None:
+            entries = {entry.name: entry for entry in there.entries}
+        sent = 0
+        if mine:
+            sent = self._send(manifest, paths, stamps, entries)
         for again in range(_AGAIN + 1):
-            entries = {
-                entry.name: entry for entry in self._store.entries(self._layout.step(local.step))
-            }
+            entries = {}
+            for entry in self._store.entries(self._layout.step(local.step)):
+                entries[entry.name] = entry
             why = steps.missing(self._layout, manifest, entries)
             if not why:
                 break
@@ -123,7 +129,9 @@ class Push:
             sent=sent,
             sha256=manifest.sha256,
         )
-        held = self._point(manifest, local, origin) if point else ""
+        held = ""
+        if point:
+            held = self._point(manifest, local, origin)
         return Pushed(local.step, len(manifest.files), manifest.bytes, sent, manifest.sha256, held)
 
     def _manifest(
@@ -136,7 +144,9 @@ class Push:
         """(the manifest that stands for the step in the store, whether its files may have to be
         sent). Written before any data. `there`: the step as it was listed just now.
         """
-        files = [File(file.name, file.size, sha1[file.path]) for file in local.files]
+        files = []
+        for file in local.files:
+            files.append(File(file.name, file.size, sha1[file.path]))
         launch = origin.launch
         if launch is not None:
             launch = replace(
@@ -178,7 +188,11 @@ class Push:
         in its place.
         """
         run = steps.look(self._store, self._layout)
-        other = next((one for one in run.whole if one.step < pointer.step), None)
+        other = None
+        for one in run.whole:
+            if one.step < pointer.step:
+                other = one
+                break
         if other is None or other.manifest is None:
             if lossless:
                 return
@@ -292,7 +306,11 @@ class Push:
         return ""
 
     def _write_pointer(self, manifest: Manifest) -> None:
-        config = next((file.sha1 for file in manifest.files if file.path == manifest.config), "")
+        config = ""
+        for file in manifest.files:
+            if file.path == manifest.config:
+                config = file.sha1
+                break
         pointer = Pointer(
             step=manifest.step,
             run=manifest.run,
@@ -318,13 +336,14 @@ def _same_data(there: Manifest, wanted: Manifest, local: LocalSet) -> bool:
     other one for it.
     """
     names = {file.name for file in local.data}
-    rows = [
-        {f.path: (f.size, f.sha1) for f in one.files if f.path in names} for one in (there, wanted)
-    ]
+    rows = []
+    for one in (there, wanted):
+        rows.append({f.path: (f.size, f.sha1) for f in one.files if f.path in names})
     extra = {f.path for f in there.files} - {f.path for f in wanted.files}
-    inside = [
-        name for name in extra if any(name.startswith(f"{part}/") for part in there.parts.values())
-    ]
+    inside = []
+    for name in extra:
+        if any(name.startswith(f"{part}/") for part in there.parts.values()):
+            inside.append(name)
     return rows[0] == rows[1] and not inside and set(there.parts) >= set(wanted.parts)
 
 

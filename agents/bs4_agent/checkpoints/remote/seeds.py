@@ -67,7 +67,9 @@ def read(store: Store, layout: Layout) -> SeedRun:
     for entry in store.entries(layout.root):
         name = entry.name[len(layout.root) :]
         config = entry if name == "config.toml" else config
-        where = "checkpoints/" if name.startswith("checkpoints/") else ""
+        where = ""
+        if name.startswith("checkpoints/"):
+            where = "checkpoints/"
         directory, _, rest = name[len(where) :].partition("/")
         step = step_number(directory)
         if step is not None and rest:
@@ -86,11 +88,22 @@ def _pointer(store: Store, layout: Layout) -> pointers.Pointer | None:
 
 
 def _missing(files: dict[str, Entry]) -> str:
-    metadata = [name for name in files if name.rpartition("/")[2] == ".metadata"]
-    shards = [name for name in files if _SHARD.fullmatch(name)]
+    metadata = []
+    for name in files:
+        if name.rpartition("/")[2] == ".metadata":
+            metadata.append(name)
+    shards = []
+    for name in files:
+        if _SHARD.fullmatch(name):
+            shards.append(name)
     if not metadata:
         return "no .metadata"
     if not shards:
         return "no shard beside .metadata"
-    empty = [name for name in (*metadata, *shards) if not files[name].size]
-    return f"{empty[0]} is empty" if empty else ""
+    empty = []
+    for name in (*metadata, *shards):
+        if not files[name].size:
+            empty.append(name)
+    if empty:
+        return f"{empty[0]} is empty"
+    return ""

@@ -53,7 +53,10 @@ class RemoteRun:
     """
 
     def step(self, number: int) -> RemoteStep | None:
-        return next((one for one in self.steps if one.step == number), None)
+        for one in self.steps:
+            if one.step == number:
+                return one
+        return None
 
     @property
     def whole(self) -> list[RemoteStep]:
@@ -79,7 +82,9 @@ def look(store: Store, layout: Layout) -> RemoteRun:
 def look_at(store: Store, layout: Layout, step: int) -> RemoteStep | None:
     """One step, listed now; None when nothing of it is there."""
     entries = store.entries(layout.step(step))
-    return _step(store, layout, step, entries) if entries else None
+    if entries:
+        return _step(store, layout, step, entries)
+    return None
 
 
 def read_pointer(store: Store, layout: Layout) -> tuple[Pointer | None, str]:
@@ -126,9 +131,8 @@ def _step(store: Store, layout: Layout, step: int, entries: Sequence[Entry]) -> 
         manifest = Manifest.decode(store.read(own.name, manifests.MOST), own.name)
     except (NotThere, StoreDamaged) as error:
         return RemoteStep(step, own.t, entries, None, error.message)
-    why = (
-        f"its manifest is of step {manifest.step}"
-        if manifest.step != step
-        else missing(layout, manifest, by_name)
-    )
+    if manifest.step != step:
+        why = f"its manifest is of step {manifest.step}"
+    else:
+        why = missing(layout, manifest, by_name)
     return RemoteStep(step, own.t, entries, manifest, why)

@@ -118,7 +118,9 @@ def work(home: Home, job: Mapping[str, Any], opening: Future[Store], tell: Told)
     hashes = Hashes(home.run(layout.run) / "sync-hashes.json")
     spec = spec_from_dict(job["spec"])
     trainer = registry.get(spec.trainer)
-    launch = Launched.from_dict(job["launch"]) if job.get("launch") else None
+    launch = None
+    if job.get("launch"):
+        launch = Launched.from_dict(job["launch"])
     origin = Origin(
         layout.run,
         spec.trainer,
@@ -159,7 +161,9 @@ def work(home: Home, job: Mapping[str, Any], opening: Future[Store], tell: Told)
             sha256=pushed.manifest_sha256,
         )
     store = opening.result()
-    others = {layout.root + name: Path(path) for name, path in job["others"].items()}
+    others = {}
+    for name, path in job["others"].items():
+        others[layout.root + name] = Path(path)
     if others:
         tell("others", count=upload_others(store, others, hashes), names=sorted(job["others"]))
     if job["keep_remote"] is not None:
@@ -190,10 +194,11 @@ class _Source:
             one, why = None, "it is being removed"
             with contextlib.suppress(Busy):
                 held.enter_context(hold(self._home, self._run, step, self._who))
-                one = next(
-                    (found for found in step_sets(self._trainer, self._spec) if found.step == step),
-                    None,
-                )
+                one = None
+                for found in step_sets(self._trainer, self._spec):
+                    if found.step == step:
+                        one = found
+                        break
                 why = "gone" if one is None else verify(one)
             if one is not None and not why:
                 return one, self._local(one)

@@ -40,10 +40,9 @@ class RestorePlan:
 
     @property
     def hash(self) -> str:
-        steps = [
-            {"kind": s.kind, "parameters": s.parameters, "targets": list(s.targets)}
-            for s in self.steps
-        ]
+        steps = []
+        for s in self.steps:
+            steps.append({"kind": s.kind, "parameters": s.parameters, "targets": list(s.targets)})
         return digest(
             {
                 "restore": self.asked.body(),
@@ -71,10 +70,12 @@ class RestorePlan:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> RestorePlan:
-        shown = {
-            name: data[name] for name in ("skipped", "notes", "bytes", "missing", "free", "launch")
-        }
-        steps = [Planned.from_dict(step) for step in data["steps"]]
+        shown = {}
+        for name in ("skipped", "notes", "bytes", "missing", "free", "launch"):
+            shown[name] = data[name]
+        steps = []
+        for step in data["steps"]:
+            steps.append(Planned.from_dict(step))
         return cls(Asked.read(data["asked"]), data["resume"], data["identity"], steps, shown)
 
 
@@ -90,12 +91,12 @@ def make(restoring: Restoring, runs: Runs, asked: Asked) -> RestorePlan:
     here = restoring.here(prepared)
     missing, free = restoring.missing(prepared)
     restoring.refuse_full(prepared)
-    fetched = "only its config is fetched" if missing else "nothing is fetched"
-    notes = (
-        [f"Step {step} is complete here already, so {fetched} and nothing is moved."]
-        if here
-        else []
-    )
+    fetched = "nothing is fetched"
+    if missing:
+        fetched = "only its config is fetched"
+    notes = []
+    if here:
+        notes = [f"Step {step} is complete here already, so {fetched} and nothing is moved."]
     if newer := place.above(trainer, spec, step):
         notes.append(
             f"Step {newer[-1]} is complete here and newer: a launch resumes that one unless "
@@ -141,9 +142,10 @@ def planned(prepared: Prepared, missing: int, *, here: bool) -> list[Planned]:
     parameters = {**names, "directories": finals, "aside": [str(path) for path in clashing]}
     moving = "".join(f"mv {path} <trash>/; " for path in clashing)
     title = f"Put it where {prepared.spec.trainer} looks for it"
-    title += (
-        f"; {len(clashing)} that lie there incomplete go to the run's trash" if clashing else ""
-    )
+    if clashing:
+        title += f"; {len(clashing)} that lie there incomplete go to the run's trash"
+    else:
+        title += ""
     command = moving + "; ".join(f"mv {one.staged} {one.final}" for one in where.directories)
     return [bring, Planned("place", title, command, parameters, [], {"directories": finals})]
 
@@ -185,7 +187,9 @@ class Put:
 
     def check(self, context: RestoreContext, planned: Planned) -> Sequence[Mapping[str, Any]]:
         prepared = context.prepared(planned)
-        found = [str(path) for path in place.in_the_way(prepared.where)]
+        found = []
+        for path in place.in_the_way(prepared.where):
+            found.append(str(path))
         if more := sorted(set(found) - set(planned.parameters["aside"])):
             raise PlanChanged(
                 f"{more[0]} is there by now, and was not when the plan was made; nothing was "
@@ -224,11 +228,10 @@ class RestoreRunner(StepRunner):
     def _verify(self) -> bool:
         prepared = self._restoring.again(self._plan.asked, self._plan.identity)
         whole = self._restoring.placed(prepared)
-        detail = (
-            f"step {self._plan.step} is complete here"
-            if whole
-            else f"step {self._plan.step} is not complete here any more"
-        )
+        if whole:
+            detail = f"step {self._plan.step} is complete here"
+        else:
+            detail = f"step {self._plan.step} is not complete here any more"
         result = {"restored": whole, "step": self._plan.step, "launch": self._plan.shown["launch"]}
         self._event("done" if whole else "failed", sync=True, detail=detail, result=result)
         return whole

@@ -102,7 +102,9 @@ def unchanged(staging: Path, record: Mapping[str, object]) -> str:
             continue  # placed already; whoever places looks there
         if [status.st_size, status.st_mtime_ns] != kept:
             return f"{staging / name} has changed since it was verified"
-    return "" if isinstance(files, dict) else f"{staging / VERIFIED} is no receipt"
+    if isinstance(files, dict):
+        return ""
+    return f"{staging / VERIFIED} is no receipt"
 
 
 def missing_bytes(targets: Iterable[Target]) -> int:

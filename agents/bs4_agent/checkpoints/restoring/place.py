@@ -49,9 +49,11 @@ class Placement:
     @property
     def extra(self) -> Sequence[Target]:
         """Those of `targets` that go to `beside`."""
-        return [
-            target for target in self.targets if self.staging / _BESIDE in target.staged.parents
-        ]
+        found = []
+        for target in self.targets:
+            if self.staging / _BESIDE in target.staged.parents:
+                found.append(target)
+        return found
 
 
 def placement(trainer: Trainer, spec: LaunchSpec, found: RemoteSet) -> Placement:
@@ -66,7 +68,9 @@ def placement(trainer: Trainer, spec: LaunchSpec, found: RemoteSet) -> Placement
     # One by itself lies where a person looks for it; several keep their places to each other, by
     # which they include each other.
     names = found.configs
-    configs = {path: beside / (Path(path).name if len(names) == 1 else path) for path in names}
+    configs = {}
+    for path in names:
+        configs[path] = beside / (Path(path).name if len(names) == 1 else path)
     for file in found.files:
         part, inside = _part_of(found, file.path)
         if part is None or file.path in configs:
@@ -98,30 +102,30 @@ def placement(trainer: Trainer, spec: LaunchSpec, found: RemoteSet) -> Placement
 
 def local(trainer: Trainer, spec: LaunchSpec, step: int) -> StepSet | None:
     """The step as it lies here, when it is whole, content and all."""
-    return next(
-        (
-            one
-            for one in step_sets(trainer, spec)
-            if one.step == step and one.complete and not verify(one)
-        ),
-        None,
-    )
+    for one in step_sets(trainer, spec):
+        if one.step == step and one.complete and not verify(one):
+            return one
+    return None
 
 
 def in_the_way(where: Placement) -> list[Path]:
     """What lies where the set is to be put, and has not come from it: empty directories too, as a
     trainer sees them.
     """
-    return [
-        one.final
-        for one in where.directories
-        if os.path.lexists(one.final) and os.path.lexists(one.staged)
-    ]
+    found = []
+    for one in where.directories:
+        if os.path.lexists(one.final) and os.path.lexists(one.staged):
+            found.append(one.final)
+    return found
 
 
 def clashing(where: Placement) -> list[Path]:
     """As `in_the_way`, before anything is fetched."""
-    return [one.final for one in where.directories if os.path.lexists(one.final)]
+    found = []
+    for one in where.directories:
+        if os.path.lexists(one.final):
+            found.append(one.final)
+    return found
 
 
 def put(where: Placement, aside: Callable[[Path], Path]) -> list[Path]:
@@ -162,7 +166,11 @@ def beside(where: Placement) -> bool:
 
 def above(trainer: Trainer, spec: LaunchSpec, step: int) -> list[int]:
     """Steps that are complete here and newer: a launch that is not told otherwise resumes those."""
-    return [one.step for one in step_sets(trainer, spec) if one.complete and one.step > step]
+    found = []
+    for one in step_sets(trainer, spec):
+        if one.complete and one.step > step:
+            found.append(one.step)
+    return found
 
 
 def _places(trainer: Trainer, spec: LaunchSpec) -> Mapping[str, tuple[Path, str]]:
@@ -175,7 +183,9 @@ def _places(trainer: Trainer, spec: LaunchSpec) -> Mapping[str, tuple[Path, str]
 
 
 def _turn(part: str) -> int:
-    return _ORDER.index(part) if part in _ORDER else len(_ORDER)
+    if part in _ORDER:
+        return _ORDER.index(part)
+    return len(_ORDER)
 
 
 def _part_of(found: RemoteSet, path: str) -> tuple[str | None, PurePosixPath]:

@@ -141,7 +141,9 @@ class Restoring:
             f"step {step}: {why}" if step >= 0 else why for step, why in found.skipped[:8]
         )
         if found.chosen is None:
-            what = f"step {asked.step}" if asked.step is not None else "any step that is whole"
+            what = "any step that is whole"
+            if asked.step is not None:
+                what = f"step {asked.step}"
             raise NotApplicable(
                 f"{asked.source} does not hold {what} of "
                 f"{asked.run}{f' ({told})' if told else ''}; nothing was restored and nothing is "
@@ -167,11 +169,9 @@ class Restoring:
     def described(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """What a restore of `body` would bring, as data: `playbooks.world.World.remote_step`."""
         prepared = self.find(Asked.read(body))
-        aside = (
-            []
-            if self.here(prepared)
-            else [str(path) for path in restore_place.clashing(prepared.where)]
-        )
+        aside = []
+        if not self.here(prepared):
+            aside = [str(path) for path in restore_place.clashing(prepared.where)]
         return {
             "step": prepared.found.step,
             "identity": prepared.found.identity,
@@ -223,7 +223,9 @@ class Restoring:
 
     def _wanted(self, prepared: Prepared) -> Sequence[Target]:
         """What has to come: of a step that is whole here only what lies beside it."""
-        return prepared.where.extra if self.here(prepared) else prepared.where.targets
+        if self.here(prepared):
+            return prepared.where.extra
+        return prepared.where.targets
 
     def fetch(self, prepared: Prepared, key: str, say: Say) -> str:
         """Everything that is missing, verified, into the staging directory. The store's errors;
@@ -331,16 +333,28 @@ class Restoring:
         """Make the run known with the W&B ids that it had, which the next launch continues; a run
         that has attempts keeps its own.
         """
-        known = next((run for run in self._runs.all() if run.name == prepared.spec.run), None)
+        known = None
+        for run in self._runs.all():
+            if run.name == prepared.spec.run:
+                known = run
+                break
         if known is None or not known.attempts:
             self._runs.register(prepared.spec)
 
     def enrolled(self, prepared: Prepared) -> bool:
-        known = next((run for run in self._runs.all() if run.name == prepared.spec.run), None)
+        known = None
+        for run in self._runs.all():
+            if run.name == prepared.spec.run:
+                known = run
+                break
         return known is not None and (bool(known.attempts) or known.spec == prepared.spec)
 
     def refuse_live(self, name: str) -> None:
-        run = next((one for one in self._runs.all() if one.name == name), None)
+        run = None
+        for one in self._runs.all():
+            if one.name == name:
+                run = one
+                break
         if run is not None and (run.live or self._runs.leftovers(name)):
             raise Refused(
                 f"{name} is running, and may write where it would be restored; stop it first."
@@ -348,7 +362,11 @@ class Restoring:
 
     def refuse_taken(self, spec: LaunchSpec) -> None:
         """A name that is another run's is not given a second meaning."""
-        run = next((one for one in self._runs.all() if one.name == spec.run), None)
+        run = None
+        for one in self._runs.all():
+            if one.name == spec.run:
+                run = one
+                break
         if (
             run is not None
             and run.attempts
@@ -403,11 +421,10 @@ class Restoring:
         spec = self._spec(asked, found, lambda path: kept_config(notes, found, path))
         self.refuse_taken(spec)
         trainer = self._runs.trainer(spec)
-        lacking = [
-            rule.name
-            for rule in trainer.parts(spec)
-            if rule.required and rule.name not in found.parts
-        ]
+        lacking = []
+        for rule in trainer.parts(spec):
+            if rule.required and rule.name not in found.parts:
+                lacking.append(rule.name)
         if lacking:
             raise NotApplicable(
                 f"Step {found.step} of {asked.run} at {asked.source} has no "

@@ -62,11 +62,10 @@ class RemoteSet:
         """The files that the run was started with: its config first, then those that its launch
         names and those that they include.
         """
-        more = [
-            file.path
-            for file in self.files
-            if file.path.startswith(f"{CONFIGS}/") and file.path != self.config
-        ]
+        more = []
+        for file in self.files:
+            if file.path.startswith(f"{CONFIGS}/") and file.path != self.config:
+                more.append(file.path)
         return ([self.config] if self.config else []) + more
 
     def as_dict(self) -> dict[str, Any]:
@@ -114,7 +113,9 @@ class Found:
     pointed: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        chosen = None if self.chosen is None else self.chosen.as_dict()
+        chosen = None
+        if self.chosen is not None:
+            chosen = self.chosen.as_dict()
         return {
             "chosen": chosen,
             "skipped": [list(one) for one in self.skipped],
@@ -123,7 +124,9 @@ class Found:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Found:
-        chosen = None if data["chosen"] is None else RemoteSet.from_dict(data["chosen"])
+        chosen = None
+        if data["chosen"] is not None:
+            chosen = RemoteSet.from_dict(data["chosen"])
         return cls(
             chosen, [(int(step), str(why)) for step, why in data["skipped"]], data["pointed"]
         )
@@ -133,11 +136,9 @@ def kept_config(notes: Path, found: RemoteSet, path: str) -> Path:
     """Where one of `found.configs` is kept on the pod before all of the set is: what the trainer
     writes where, its config says.
     """
-    return (
-        notes / f"{found.identity}.config"
-        if found.configs == [path]
-        else notes / f"{found.identity}.configs" / path
-    )
+    if found.configs == [path]:
+        return notes / f"{found.identity}.config"
+    return notes / f"{found.identity}.configs" / path
 
 
 def find(store: Store, place: Place, run: str, step: int | None = None) -> Found:
@@ -152,7 +153,9 @@ def find(store: Store, place: Place, run: str, step: int | None = None) -> Found
     left = look(store, layout)
     pointer = left.pointer
     pointed = None if pointer is None else pointer.step
-    skipped: list[tuple[int, str]] = [(-1, left.pointer_why)] if left.pointer_why else []
+    skipped: list[tuple[int, str]] = []
+    if left.pointer_why:
+        skipped = [(-1, left.pointer_why)]
     if (
         pointer is not None
         and pointer.manifest
@@ -167,7 +170,9 @@ def find(store: Store, place: Place, run: str, step: int | None = None) -> Found
         if not why and one.manifest is not None:
             return Found(_set(layout, one, one.manifest), skipped, pointed)
         skipped.append((one.step, why or "it has no manifest"))
-    chosen = _older_layout(store, layout, step, skipped) if not left.steps else None
+    chosen = None
+    if not left.steps:
+        chosen = _older_layout(store, layout, step, skipped)
     return Found(chosen, skipped, pointed)
 
 
@@ -186,10 +191,13 @@ def _doubted(one: RemoteStep, pointer: Pointer | None, *, asked: bool) -> str:
 
 
 def _set(layout: Layout, one: RemoteStep, manifest: Manifest) -> RemoteSet:
-    files = [
-        RemoteFile(file.path, layout.file(one.step, file.path), file.size, file.sha1, file.sha256)
-        for file in manifest.files
-    ]
+    files = []
+    for file in manifest.files:
+        files.append(
+            RemoteFile(
+                file.path, layout.file(one.step, file.path), file.size, file.sha1, file.sha256
+            )
+        )
     return RemoteSet(
         step=one.step,
         run=manifest.run,
@@ -236,11 +244,10 @@ def _seed_set(layout: Layout, one: seeds.SeedStep, left: seeds.SeedRun) -> Remot
         )
         for name, entry in sorted(one.files.items())
     ]
-    parts = {
-        part: f"{top}/{part}"
-        for part in ("trainer", "orchestrator")
-        if any(f.path.startswith(f"{top}/{part}/") for f in files)
-    }
+    parts = {}
+    for part in ("trainer", "orchestrator"):
+        if any(f.path.startswith(f"{top}/{part}/") for f in files):
+            parts[part] = f"{top}/{part}"
     config = ""
     if left.config is not None:
         config = "config.toml"

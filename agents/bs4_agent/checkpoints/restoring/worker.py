@@ -40,7 +40,10 @@ def main(arguments: Sequence[str]) -> int:
     home = Home.from_environment()
     os.nice(10)  # the run that may still train elsewhere on this machine comes first
     try:
-        told = _find(home, rest) if verb == "find" else _fetch(home, rest)
+        if verb == "find":
+            told = _find(home, rest)
+        else:
+            told = _fetch(home, rest)
     except (AgentError, OSError) as error:
         failure = _failure(error)
         print(failure["message"], flush=True)  # noqa: T201  (standard output is this program's log)
@@ -70,10 +73,11 @@ def _fetch(home: Home, arguments: Sequence[str]) -> dict[str, Any]:
     if order is None:
         raise StepFailed(f"{arguments[0]} is not there; make a new plan.")
     store = open_store(home, {"to": order["from"]})
-    targets = [
-        Target(RemoteFile(*row[:5]), Path(row[5]), None if row[6] is None else Path(row[6]))
-        for row in order["targets"]
-    ]
+    targets = []
+    for row in order["targets"]:
+        targets.append(
+            Target(RemoteFile(*row[:5]), Path(row[5]), None if row[6] is None else Path(row[6]))
+        )
     return {
         "fetched": fetch(store, targets, Path(order["staging"]), order["identity"], _Told().say)
     }

@@ -22,9 +22,11 @@ def checkpoint_torn(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) 
     the trainer is past it. While a run trains, a newest step with one half is normal: the
     orchestrator saves when it ships, minutes before the trainer.
     """
-    newest = next(
-        (c for c in reversed(run.checkpoints) if not _HAND_OVERS.issuperset(c.directories)), None
-    )
+    newest = None
+    for c in reversed(run.checkpoints):
+        if not _HAND_OVERS.issuperset(c.directories):
+            newest = c
+            break
     torn = _behind_pointer(run) or (newest if newest is not None and not newest.complete else None)
     if (
         torn is None
@@ -36,10 +38,9 @@ def checkpoint_torn(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) 
     ahead = run.trainer_side.last_step is not None and torn.step >= run.trainer_side.last_step
     if (live(run) and not passed) or (run.state == "files" and ahead):
         return []  # copied while it trained: the trainer had not come to this step yet
-    evidence = [
-        file_evidence(path, "its last-written file is missing")
-        for path in torn.directories.values()
-    ]
+    evidence = []
+    for path in torn.directories.values():
+        evidence.append(file_evidence(path, "its last-written file is missing"))
     missing = ", ".join(torn.missing) or "its number in latest_checkpointed_iteration.txt"
     evidence.append(told("files", f"missing: {missing}"))
     return found(
@@ -56,18 +57,24 @@ def _behind_pointer(run: RunFacts) -> Checkpoint | None:
     if run.around is None or run.around.pointer is None or not run.checkpoints:
         return None
     newest = run.checkpoints[-1]
-    return newest if newest.step > run.around.pointer else None
+    if newest.step > run.around.pointer:
+        return newest
+    return None
 
 
 def incomplete_resume_set(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
     if run.resume is None or run.resume < 0 or run.trainer_side.steps or quiet(run):
         return []
-    chosen = next((c for c in run.checkpoints if c.step == run.resume), None)
+    chosen = None
+    for c in run.checkpoints:
+        if c.step == run.resume:
+            chosen = c
+            break
     if chosen is None or chosen.complete:
         return []
-    evidence = [
-        file_evidence(path, f"of step {chosen.step}") for path in chosen.directories.values()
-    ]
+    evidence = []
+    for path in chosen.directories.values():
+        evidence.append(file_evidence(path, f"of step {chosen.step}"))
     evidence.append(told("files", f"missing: {', '.join(chosen.missing)}"))
     if failure := run.last_event("fatal"):
         evidence.append(failure.evidence())
@@ -109,7 +116,10 @@ def silent_fresh_start(facts: Facts, run: RunFacts, parameters: Mapping[str, Any
         if first <= 1 and (
             run.resume > 1 or any(c.complete and c.step > 1 for c in run.checkpoints)
         ):
-            asked = "the latest checkpoint" if run.resume < 0 else f"step {run.resume}"
+            if run.resume < 0:
+                asked = "the latest checkpoint"
+            else:
+                asked = f"step {run.resume}"
             evidence = [
                 told(
                     "steps",
@@ -142,14 +152,11 @@ def stale_checkpoints(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
     old = sorted(
         step for step, mtime in run.files.orchestrator_checkpoints.items() if mtime <= run.started_t
     )
-    loop = next(
-        (
-            e
-            for e in reversed(run.events)
-            if e.event.kind == "starting" and e.event.values.get("what") == "loop"
-        ),
-        None,
-    )
+    loop = None
+    for e in reversed(run.events):
+        if e.event.kind == "starting" and e.event.values.get("what") == "loop":
+            loop = e
+            break
     barrier = run.last_event("barrier", "orchestrator")
     if not old or barrier is None or loop is None or run.orchestrator_side.steps == 0:
         return []
@@ -176,7 +183,10 @@ def stale_checkpoints(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 def logs_lost(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
     if run.around is None or run.around.logs_kept is not False or quiet(run):
         return []
-    earlier = [c for c in run.checkpoints if c.newest_mtime and c.newest_mtime < run.started_t]
+    earlier = []
+    for c in run.checkpoints:
+        if c.newest_mtime and c.newest_mtime < run.started_t:
+            earlier.append(c)
     if not earlier:
         return []
     evidence = [
@@ -196,12 +206,15 @@ def logs_lost(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fou
 
 
 def adapter_incomplete(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    broken = [
-        a for a in (run.around.adapters if run.around is not None else None) or () if a.missing
-    ]
+    broken = []
+    for a in (run.around.adapters if run.around is not None else None) or ():
+        if a.missing:
+            broken.append(a)
     if not broken or quiet(run):
         return []
-    evidence = [file_evidence(a.path, f"missing: {', '.join(a.missing)}") for a in broken]
+    evidence = []
+    for a in broken:
+        evidence.append(file_evidence(a.path, f"missing: {', '.join(a.missing)}"))
     text = f"The adapter {broken[0].path} lacks {', '.join(broken[0].missing)}."
     return found("adapter-incomplete", run, text, evidence, f"files:{broken[0].path}")
 

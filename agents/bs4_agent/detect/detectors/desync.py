@@ -23,7 +23,10 @@ def step_desync(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> S
     ):
         return []
     files, start = run.files, run.started_t
-    before = [step for step, mtime in files.orchestrator_checkpoints.items() if mtime <= start]
+    before = []
+    for step, mtime in files.orchestrator_checkpoints.items():
+        if mtime <= start:
+            before.append(step)
     awaited = max(before, default=0)
     written = sorted(step for step, mtime in files.rollouts.items() if mtime > start)
     packed = any(mtime > start for mtime in files.rank_files.values())

@@ -116,11 +116,10 @@ def heaps_grow(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fo
     ):
         return []
     kept = {c.step for c in run.checkpoints}
-    loose = {
-        name: sum(amount for step, amount in heap.bytes.items() if step not in kept)
-        for name, heap in run.around.heaps.items()
-        if name in ("weights", "broadcasts", "rollouts")
-    }
+    loose = {}
+    for name, heap in run.around.heaps.items():
+        if name in ("weights", "broadcasts", "rollouts"):
+            loose[name] = sum(amount for step, amount in heap.bytes.items() if step not in kept)
     earlier = run.around.earlier_heaps
     grown = earlier is not None and any(
         heap.total > earlier[name].total
@@ -159,17 +158,15 @@ def keep_last_not_deleting(facts: Facts, run: RunFacts, parameters: Mapping[str,
             roots.setdefault(str(path.parent), set()).add(checkpoint.step)
     for part in ("broadcasts", "weights"):
         roots = {root: steps for root, steps in roots.items() if not root.endswith(part)}
-    over = {
-        root: steps
-        for root, steps in roots.items()
-        if len(steps) > keep + float(parameters.get("slack", 1))
-    }
+    over = {}
+    for root, steps in roots.items():
+        if len(steps) > keep + float(parameters.get("slack", 1)):
+            over[root] = steps
     if not over:
         return []
-    evidence = [
-        told("files", f"{len(steps)} steps, {min(steps)} to {max(steps)}", root)
-        for root, steps in over.items()
-    ]
+    evidence = []
+    for root, steps in over.items():
+        evidence.append(told("files", f"{len(steps)} steps, {min(steps)} to {max(steps)}", root))
     evidence.append(setting(run, "keep_last", f"{keep:.0f}"))
     text = (
         f"keep_last is {keep:.0f}, but {max(len(steps) for steps in over.values())} steps lie "
@@ -243,4 +240,6 @@ def _full_in(disk: Disk) -> str:
     if not disk.growth or disk.growth <= 0 or disk.free is None:
         return ""
     hours = disk.free / disk.growth / 3600
-    return f", full in {hours:.1f} h at this rate" if hours < 48 else ""
+    if hours < 48:
+        return f", full in {hours:.1f} h at this rate"
+    return ""

@@ -14,11 +14,10 @@ Found = Sequence[Finding]
 
 
 def env_version_drift(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    drifted = [
-        e
-        for e in (run.around.environments if run.around is not None else None) or ()
-        if e.installed is not None and e.installed != e.wanted
-    ]
+    drifted = []
+    for e in (run.around.environments if run.around is not None else None) or ():
+        if e.installed is not None and e.installed != e.wanted:
+            drifted.append(e)
     if not drifted or quiet(run):
         return []
     evidence = [
@@ -40,13 +39,19 @@ def dataset_cache_partial(facts: Facts, run: RunFacts, parameters: Mapping[str, 
     """
     rest = float(parameters.get("quiet_s", 120))
     caches = (run.around.caches if run.around is not None else None) or ()
-    torn = [c for c in caches if not c.ready and facts.now_t - c.changed >= rest]
+    torn = []
+    for c in caches:
+        if not c.ready and facts.now_t - c.changed >= rest:
+            torn.append(c)
     if not torn or run.trainer_side.steps or run.orchestrator_side.steps or quiet(run):
         return []
-    evidence = [
-        file_evidence(c.path, f"no ready marker, and no writer for {facts.now_t - c.changed:.0f} s")
-        for c in torn
-    ]
+    evidence = []
+    for c in torn:
+        evidence.append(
+            file_evidence(
+                c.path, f"no ready marker, and no writer for {facts.now_t - c.changed:.0f} s"
+            )
+        )
     return found(
         "dataset-cache-partial",
         run,
@@ -95,7 +100,10 @@ def host_oom_kill(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) ->
     where the kernel log is hidden.
     """
     at = facts.oom_kill_m
-    gone = [m for m in run.members if not m.alive and m.component is not None]
+    gone = []
+    for m in run.members:
+        if not m.alive and m.component is not None:
+            gone.append(m)
     if at is None or at < run.started_m or not gone or quiet(run):
         return []
     evidence = [
@@ -105,7 +113,8 @@ def host_oom_kill(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) ->
             "began to look",
         )
     ]
-    evidence += [process_evidence(m.identity, f"{m.component} is gone") for m in gone[:4]]
+    for m in gone[:4]:
+        evidence.append(process_evidence(m.identity, f"{m.component} is gone"))
     text = f"The kernel killed for memory in this container, and {gone[0].component} is gone."
     return found("host-oom-kill", run, text, evidence, "memory.events:oom_kill")
 
@@ -114,17 +123,20 @@ def wandb_shared_id(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) 
     """Trainer and orchestrator write to one W&B run without its shared mode, which is made for
     that.
     """
-    processes = [
-        p
-        for p in (run.around.processes if run.around is not None else None) or ()
-        if p.wandb_id is not None and not p.shared
-    ]
+    processes = []
+    for p in (run.around.processes if run.around is not None else None) or ():
+        if p.wandb_id is not None and not p.shared:
+            processes.append(p)
     sides = {"trainer": "trainer", "rank": "trainer", "orchestrator": "orchestrator"}
     seen: dict[str, dict[str, Any]] = {}
     for process in processes:
         if (side := sides.get(process.component or "")) is not None:
             seen.setdefault(process.wandb_id or "", {})[side] = process
-    both = next((by_side for by_side in seen.values() if len(by_side) == 2), None)
+    both = None
+    for by_side in seen.values():
+        if len(by_side) == 2:
+            both = by_side
+            break
     if (
         both is None
         or not live(run)
@@ -148,11 +160,10 @@ def wandb_offline_unsynced(facts: Facts, run: RunFacts, parameters: Mapping[str,
     """Told once the run has ended: until then there is nothing to sync."""
     local = (run.around.wandb if run.around is not None else None) or ()
     newest_synced = max((d.changed for d in local if not d.offline or d.synced), default=0.0)
-    waiting = [
-        d
-        for d in local
-        if d.offline and not d.synced and d.changed > max(newest_synced, run.started_t)
-    ]
+    waiting = []
+    for d in local:
+        if d.offline and not d.synced and d.changed > max(newest_synced, run.started_t):
+            waiting.append(d)
     if not waiting or run.state not in ("ended", "lost", "files"):
         return []
     evidence = [
@@ -197,7 +208,9 @@ def wandb_lag(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fou
 
 
 def wandb_run_not_found(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    rows = facts.console.of("wandb", run.name) if facts.console else []
+    rows = []
+    if facts.console:
+        rows = facts.console.of("wandb", run.name)
     if (
         not rows
         or any(row.get("found") is not False for row in rows)
@@ -228,15 +241,18 @@ def wandb_name_collision(facts: Facts, run: RunFacts, parameters: Mapping[str, A
     rows = (facts.console.wandb if facts.console else None) or ()
     mine = [row for row in rows if row.get("run") == run.name and row.get("name") and row.get("id")]
     for row in mine:
-        others = [
-            other
-            for other in rows
-            if other.get("name") == row["name"]
-            and other.get("id") not in (None, row["id"])
-            and other.get("project") == row.get("project")
-        ]
+        others = []
+        for other in rows:
+            if (
+                other.get("name") == row["name"]
+                and other.get("id") not in (None, row["id"])
+                and other.get("project") == row.get("project")
+            ):
+                others.append(other)
         if others:
-            evidence = [told("wandb", f"{one.get('id')}: {one['name']}") for one in (row, *others)]
+            evidence = []
+            for one in (row, *others):
+                evidence.append(told("wandb", f"{one.get('id')}: {one['name']}"))
             return found(
                 "wandb-name-collision",
                 run,

@@ -41,16 +41,21 @@ def trainer_exited(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -
     elif end.code == 0 and run.spec.component != "rl":
         return []
     else:
-        how = f"by signal {end.signal}" if end.signal is not None else f"with code {end.code}"
-        how += ", without its final line" if end.code == 0 else ""
+        if end.signal is not None:
+            how = f"by signal {end.signal}"
+        else:
+            how = f"with code {end.code}"
+        if end.code == 0:
+            how += ", without its final line"
+        else:
+            how += ""
         evidence = [process_evidence(end.identity, f"the driver has ended {how}")]
     if (last := run.last_event("fatal", "trainer")) is not None:
         evidence.append(last.evidence())
-    anchor = (
-        f"exit:{end.identity.pid}:{end.identity.start_ticks}"
-        if end is not None
-        else f"exit:{run.attempt}"
-    )
+    if end is not None:
+        anchor = f"exit:{end.identity.pid}:{end.identity.start_ticks}"
+    else:
+        anchor = f"exit:{run.attempt}"
     resumable = any(checkpoint.complete for checkpoint in run.checkpoints)
     text = f"The driver of {run.name} has ended {how}."
     return found(

@@ -23,27 +23,32 @@ def stale_gpu_process(
     if run.state == "files":
         return _said(run)
     min_bytes = int(parameters.get("min_mb", 1000)) * 1_000_000
-    refused = next((e for e in run.events if e.event.kind == "gpu-memory"), None)
+    refused = None
+    for e in run.events:
+        if e.event.kind == "gpu-memory":
+            refused = e
+            break
     if gpus.state != "ok" or refused is None:
         return []
-    stale = [
-        h
-        for h in gpus.holders
-        if h.run is None
-        and (h.mem is None or h.mem > min_bytes)
-        and gpus.used.get(h.gpu, 0) > min_bytes
-    ]
+    stale = []
+    for h in gpus.holders:
+        if (
+            h.run is None
+            and (h.mem is None or h.mem > min_bytes)
+            and gpus.used.get(h.gpu, 0) > min_bytes
+        ):
+            stale.append(h)
     if not stale:
         return []
     ours = [h for h in stale if h.dead_run is not None]
     first = (ours or stale)[0]
-    known = f"left behind by {first.dead_run}" if ours else "of no run known here"
+    known = "of no run known here"
+    if ours:
+        known = f"left behind by {first.dead_run}"
     holds = f"holds {_size(first, gpus.used)} on GPU {first.gpu}"
-    coverage = (
-        ["NVML reports pids of another namespace: memory per process is unknown"]
-        if gpus.pids == "foreign"
-        else []
-    )
+    coverage = []
+    if gpus.pids == "foreign":
+        coverage = ["NVML reports pids of another namespace: memory per process is unknown"]
     return [
         Finding(
             failure="stale-gpu-process",
@@ -66,14 +71,11 @@ def _said(run: RunFacts) -> Sequence[Finding]:
     trainer shares the card, that explains it.
     """
     events = list(run.events)
-    place = next(
-        (
-            i
-            for i, e in enumerate(events)
-            if e.event.kind == "gpu-memory" and "free_gib" in e.event.values
-        ),
-        None,
-    )
+    place = None
+    for i, e in enumerate(events):
+        if e.event.kind == "gpu-memory" and "free_gib" in e.event.values:
+            place = i
+            break
     if place is None or any(e.event.kind == "ready" for e in events[place:]):
         return []
     refused = events[place]
@@ -97,5 +99,7 @@ def _size(holder: Holder, used: Mapping[int, int]) -> str:
 
 
 def _describe(holder: Holder) -> str:
-    owner = f"belonged to {holder.dead_run}" if holder.dead_run else "belongs to no run known here"
+    owner = "belongs to no run known here"
+    if holder.dead_run:
+        owner = f"belonged to {holder.dead_run}"
     return f"{shown_command(holder.cmdline, 120)} on GPU {holder.gpu}, {owner}"

@@ -15,14 +15,15 @@ Found = Sequence[Finding]
 
 def gpu_off_bus(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
     """A GPU that the driver had and lost."""
-    lost = {
-        i: text
-        for i, text in facts.gpus.errors.items()
-        if any(word in text.lower() for word in ("is lost", "fallen off", "does not list"))
-    }
+    lost = {}
+    for i, text in facts.gpus.errors.items():
+        if any(word in text.lower() for word in ("is lost", "fallen off", "does not list")):
+            lost[i] = text
     if not lost or not live(run):
         return []
-    evidence = [told("nvml", f"GPU {i}: {text}") for i, text in sorted(lost.items())]
+    evidence = []
+    for i, text in sorted(lost.items()):
+        evidence.append(told("nvml", f"GPU {i}: {text}"))
     first = min(lost)
     return found(
         "gpu-off-bus", run, f"GPU {first} is gone: {lost[first]}", evidence, f"gpu:{first}"
@@ -32,10 +33,9 @@ def gpu_off_bus(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> F
 def gpu_row_remap(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
     if not facts.gpus.remaps or not live(run):
         return []
-    evidence = [
-        told("nvml", f"GPU {i}: row remapping {state}")
-        for i, state in sorted(facts.gpus.remaps.items())
-    ]
+    evidence = []
+    for i, state in sorted(facts.gpus.remaps.items()):
+        evidence.append(told("nvml", f"GPU {i}: row remapping {state}"))
     first = min(facts.gpus.remaps)
     return found(
         "gpu-row-remap-pending",
@@ -49,10 +49,9 @@ def gpu_row_remap(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) ->
 def gpu_recovery_action(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
     if not facts.gpus.actions or not live(run):
         return []
-    evidence = [
-        told("nvml", f"GPU {i}: recovery action {action}")
-        for i, action in sorted(facts.gpus.actions.items())
-    ]
+    evidence = []
+    for i, action in sorted(facts.gpus.actions.items()):
+        evidence.append(told("nvml", f"GPU {i}: recovery action {action}"))
     first = min(facts.gpus.actions)
     return found(
         "gpu-recovery-action",

@@ -136,7 +136,10 @@ def few_trainable(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) ->
                 "warning",
             )
         ]
-    warned = [e for e in run.events if e.event.kind == "low-trainable"]
+    warned = []
+    for e in run.events:
+        if e.event.kind == "low-trainable":
+            warned.append(e)
     if not points and len(warned) >= steps:
         return [
             _found(
@@ -294,8 +297,14 @@ def _parser(run: RunFacts) -> tuple[str, str, tuple[str, ...]] | None:
         return None
     name = model.rpartition("/")[2].lower()
     # Distilled models carry two names: DeepSeek-R1-Distill-Qwen speaks DeepSeek's.
-    family = next((word for word in PARSERS if re.match(rf"(?:meta-)?{word}", name)), None)
-    return None if family is None or parser in PARSERS[family] else (model, parser, PARSERS[family])
+    family = None
+    for word in PARSERS:
+        if re.match(rf"(?:meta-)?{word}", name):
+            family = word
+            break
+    if family is None or parser in PARSERS[family]:
+        return None
+    return (model, parser, PARSERS[family])
 
 
 def _persistent(
@@ -320,7 +329,10 @@ def _persistent(
 def _ends(run: RunFacts, side: str, key: str, points: Sequence[Point]) -> list[dict[str, Any]]:
     """The first and the last of these steps."""
     ends = (points[0], points[-1]) if len(points) > 1 else (points[0],)
-    return [metric_evidence(run, side, step, f"{key} {value:g}") for step, value in ends]
+    found = []
+    for step, value in ends:
+        found.append(metric_evidence(run, side, step, f"{key} {value:g}"))
+    return found
 
 
 def _best(points: Sequence[Point], width: int) -> float:

@@ -71,7 +71,11 @@ def inference_exited_clean(
         or run.last_event("terminating", "launcher")
     ):
         return []
-    gone = next((m for m in run.members if m.component == "inference"), None)
+    gone = None
+    for m in run.members:
+        if m.component == "inference":
+            gone = m
+            break
     said = run.last_event("terminating", "inference")
     if (
         gone is None
@@ -106,8 +110,13 @@ def _ended_silently(run: RunFacts) -> list[Finding]:
     said = run.last_event("terminating", "inference")
     if refused is None or said is None or _orderly(run):
         return []
-    troubles = [e for e in run.events if e.event.side == "inference" and e.event.kind in _TROUBLE]
-    evidence = [e.evidence() for e in (*troubles[:1], said, refused)]
+    troubles = []
+    for e in run.events:
+        if e.event.side == "inference" and e.event.kind in _TROUBLE:
+            troubles.append(e)
+    evidence = []
+    for e in (*troubles[:1], said, refused):
+        evidence.append(e.evidence())
     text = "The inference server had ended after an error before the run did, and nobody noticed."
     return [_finding(run, text, evidence, _anchor_of_end(run, said))]
 
@@ -150,11 +159,20 @@ def _left_alone(run: RunFacts) -> LogEvent | None:
     ):
         return None
     kinds = ("rollout-failed", "step", "fatal")
-    said = [e for e in run.events if e.event.side == "orchestrator" and e.event.kind in kinds]
-    after = [e for e in said if e.event.kind != "fatal" or _is_refused(e)]
+    said = []
+    for e in run.events:
+        if e.event.side == "orchestrator" and e.event.kind in kinds:
+            said.append(e)
+    after = []
+    for e in said:
+        if e.event.kind != "fatal" or _is_refused(e):
+            after.append(e)
     if not after or not (_is_refused(after[-1]) or _is_empty(after[-1])):
         return None
-    return next((e for e in reversed(after) if _is_refused(e)), None)
+    for e in reversed(after):
+        if _is_refused(e):
+            return e
+    return None
 
 
 def _is_inference(event: LogEvent) -> bool:
@@ -178,7 +196,11 @@ def _anchor_of_end(run: RunFacts, said: LogEvent) -> str:
     """The same anchor as for the live run where its processes are known, so that it stays the same
     incident.
     """
-    gone = next((m for m in run.members if m.component == "inference"), None)
+    gone = None
+    for m in run.members:
+        if m.component == "inference":
+            gone = m
+            break
     if gone is not None:
         return f"exit:{gone.identity.pid}:{gone.identity.start_ticks}"
     return f"log:{said.stream or said.file}:{said.cursor or said.offset}"
@@ -190,19 +212,15 @@ def _orderly(run: RunFacts) -> bool:
     engine was killed ends with the same words and the same code. What fails after those words are
     requests that the shutdown has cut off.
     """
-    words = [
-        e
-        for e in run.events
-        if e.event.side == "inference" and e.event.kind in ("terminating", *_TROUBLE)
-    ]
-    said = next(
-        (
-            index
-            for index in reversed(range(len(words)))
-            if words[index].event.kind == "terminating"
-        ),
-        None,
-    )
+    words = []
+    for e in run.events:
+        if e.event.side == "inference" and e.event.kind in ("terminating", *_TROUBLE):
+            words.append(e)
+    said = None
+    for index in reversed(range(len(words))):
+        if words[index].event.kind == "terminating":
+            said = index
+            break
     if said is None:
         return False
     end = words[said].m
@@ -225,7 +243,11 @@ def _exited(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Findi
         or _orderly(run)
     ):
         return None
-    gone = next((m for m in run.members if m.component == "inference"), None)
+    gone = None
+    for m in run.members:
+        if m.component == "inference":
+            gone = m
+            break
     if gone is None:
         return None
     evidence = [
@@ -233,10 +255,8 @@ def _exited(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Findi
             gone.identity, "the inference server has ended; the launcher goes on without it"
         )
     ]
-    evidence += [
-        process_evidence(m.identity, f"{m.component} is still there")
-        for m in run.alive("engine") + run.alive("worker")
-    ]
+    for m in run.alive("engine") + run.alive("worker"):
+        evidence.append(process_evidence(m.identity, f"{m.component} is still there"))
     anchor = f"exit:{gone.identity.pid}:{gone.identity.start_ticks}"
     return _finding(run, "The inference server has ended and nobody noticed.", evidence, anchor)
 
@@ -253,10 +273,10 @@ def _hung(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Finding
             "answers 200",
         )
     ]
-    evidence += [
-        process_evidence(m.identity, f"{m.component} {shown_command(m.cmdline, 60)}")
-        for m in stopped
-    ]
+    for m in stopped:
+        evidence.append(
+            process_evidence(m.identity, f"{m.component} {shown_command(m.cmdline, 60)}")
+        )
     return _finding(
         run,
         "The inference server is up and answers nothing.",

@@ -30,16 +30,24 @@ def launcher_orphans(facts: Facts, run: RunFacts, parameters: Mapping[str, Any])
         run.last_event(kind, "launcher") for kind in ("terminating", "child-failed", "finished")
     ):
         return []
-    left = [member for name in _WORKERS for member in run.alive(name)]
+    left = []
+    for name in _WORKERS:
+        for member in run.alive(name):
+            left.append(member)
     if not left:
         return []
-    gone = [m for m in run.members if m.component == "launcher"]
+    gone = []
+    for m in run.members:
+        if m.component == "launcher":
+            gone.append(m)
     ends = {e.identity: e for e in run.exits}
-    evidence = [
-        process_evidence(m.identity, f"the launcher has ended{_how(ends.get(m.identity))}")
-        for m in gone
-    ]
-    evidence += [process_evidence(m.identity, f"{m.component} lives on") for m in left]
+    evidence = []
+    for m in gone:
+        evidence.append(
+            process_evidence(m.identity, f"the launcher has ended{_how(ends.get(m.identity))}")
+        )
+    for m in left:
+        evidence.append(process_evidence(m.identity, f"{m.component} lives on"))
     names = ", ".join(dict.fromkeys(str(m.component) for m in left))
     anchor = f"pid:{gone[-1].identity.pid}:{gone[-1].identity.start_ticks}"
     moving = _moving(facts, run, float(parameters.get("steps", 3)))
@@ -53,7 +61,9 @@ def launcher_orphans(facts: Facts, run: RunFacts, parameters: Mapping[str, Any])
 def _how(end: Any) -> str:
     if end is None:
         return ""
-    return f" by signal {end.signal}" if end.signal is not None else f" with code {end.code}"
+    if end.signal is not None:
+        return f" by signal {end.signal}"
+    return f" with code {end.code}"
 
 
 def _moving(facts: Facts, run: RunFacts, steps: float) -> bool:
@@ -104,11 +114,9 @@ def resume_mode_not_off(facts: Facts, run: RunFacts, parameters: Mapping[str, An
             f"trainer.resume_mode: {value!r}; the values are auto, disable and resume_path",
         )
     ]
-    first = (
-        run.trainer_side.last_step - run.trainer_side.steps + 1
-        if run.trainer_side.last_step is not None
-        else None
-    )
+    first = None
+    if run.trainer_side.last_step is not None:
+        first = run.trainer_side.last_step - run.trainer_side.steps + 1
     if first is not None and first > 1:
         evidence.append(told("steps", f"the first step of this attempt was {first}"))
     return found(

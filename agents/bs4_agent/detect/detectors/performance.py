@@ -41,7 +41,9 @@ def rollout_share(run: RunFacts, steps: int) -> float | None:
     )
     if waits and times and waits[0][0] == times[0][0]:
         total = sum(value for _, value in times)
-        return 100.0 * sum(value for _, value in waits) / total if total > 0 else None
+        if total > 0:
+            return 100.0 * sum(value for _, value in waits) / total
+        return None
     return _from_lines(run, steps)
 
 
@@ -54,7 +56,9 @@ def _from_lines(run: RunFacts, steps: int) -> float | None:
             return None
         total += done[step] - done[step - 1]
         waited += max(0.0, shipped[step] - done[step - 1])
-    return 100.0 * waited / total if total > 0 and len(done) > steps else None
+    if total > 0 and len(done) > steps:
+        return 100.0 * waited / total
+    return None
 
 
 def rollout_latency_bound(
@@ -66,14 +70,11 @@ def rollout_latency_bound(
     share = _bound(run, int(parameters["steps"]), float(parameters["rollout_share"]))
     if share is None:
         return []
-    backend = next(
-        (
-            v
-            for k, v in (run.config or {}).items()
-            if k.endswith("executor_backend") and v != "local"
-        ),
-        None,
-    )
+    backend = None
+    for k, v in (run.config or {}).items():
+        if k.endswith("executor_backend") and v != "local":
+            backend = v
+            break
     serving, training = _mean(facts.gpus, run, _SERVING), _mean(facts.gpus, run, _TRAINING)
     idle = (
         serving is not None
@@ -82,11 +83,9 @@ def rollout_latency_bound(
     )
     if backend is None and not idle:
         return []
-    why = (
-        f"the environment's executor is {backend!r}"
-        if backend is not None
-        else "the GPUs are idle meanwhile"
-    )
+    why = "the GPUs are idle meanwhile"
+    if backend is not None:
+        why = f"the environment's executor is {backend!r}"
     least = float(parameters["rollout_share"])
     text = (
         f"More than {least:g} % of each step is spent on waiting for rollouts, and {why}: it is "
@@ -165,11 +164,10 @@ def tp_slow(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Seque
 
 def offload_slow(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
     """FSDP offload on GPUs with room enough. What a GPU of unknown kind needs is not guessed."""
-    keys = [
-        k
-        for k, v in (run.config or {}).items()
-        if k.endswith(("param_offload", "optimizer_offload")) and v in (True, "True", "true")
-    ]
+    keys = []
+    for k, v in (run.config or {}).items():
+        if k.endswith(("param_offload", "optimizer_offload")) and v in (True, "True", "true"):
+            keys.append(k)
     if not keys or not any(_BIG_GPU.search(name) for name in facts.gpus.names.values()):
         return []
     text = (
@@ -193,14 +191,28 @@ def sync_blocks_training(
 ) -> Sequence[Finding]:
     """Long gaps between steps that all begin with a checkpoint, in a run that uploads by itself."""
     pace = pace_s(run)
-    uploader = next((m for m in run.members if _uploads(m.cmdline)), None)
+    uploader = None
+    for m in run.members:
+        if _uploads(m.cmdline):
+            uploader = m
+            break
     if pace is None or uploader is None:
         return []
-    steps = [e for e in run.events if e.event.kind == "step" and e.event.side == "trainer"]
-    saves = [e for e in run.events if e.event.kind == "save"]
+    steps = []
+    for e in run.events:
+        if e.event.kind == "step" and e.event.side == "trainer":
+            steps.append(e)
+    saves = []
+    for e in run.events:
+        if e.event.kind == "save":
+            saves.append(e)
     blocked = []
     for earlier, later in pairwise(steps):
-        begun = next((s for s in saves if earlier.m <= s.m <= later.m), None)
+        begun = None
+        for s in saves:
+            if earlier.m <= s.m <= later.m:
+                begun = s
+                break
         if begun is not None and later.m - earlier.m >= max(_GAP_S, _GAP_STEPS * pace):
             blocked.append(begun)
     if len(blocked) < int(parameters.get("occurrences", 2)):
@@ -223,14 +235,19 @@ def _uploads(cmdline: Sequence[str]) -> bool:
 def _bound(run: RunFacts, steps: int, least: float) -> float | None:
     """The share of waiting when every one of the last `steps` steps had at least so much of it."""
     share = rollout_share(run, steps)
-    return share if share is not None and share > least else None
+    if share is not None and share > least:
+        return share
+    return None
 
 
 def _mean(gpus: GpuFacts, run: RunFacts, components: Sequence[str]) -> float | None:
     """Mean use over ten minutes of the GPUs that these components of the run hold; None where that
     is not known.
     """
-    mine = {h.gpu for h in gpus.holders if h.run == run.name and h.component in components}
+    mine = set()
+    for h in gpus.holders:
+        if h.run == run.name and h.component in components:
+            mine.add(h.gpu)
     if not mine or not all(gpu in gpus.mean_util for gpu in mine):
         return None
     return sum(gpus.mean_util[gpu] for gpu in mine) / len(mine)

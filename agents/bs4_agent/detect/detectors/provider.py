@@ -52,7 +52,10 @@ def spot_reclaimed(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -
 
 def needless_backup_pod(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
     """Two running pods for one run, and the first makes steps."""
-    pods = [row for row in _rows(facts, "pods", run) if row.get("state") == "running"]
+    pods = []
+    for row in _rows(facts, "pods", run):
+        if row.get("state") == "running":
+            pods.append(row)
     stepping = [row for row in pods if row.get("steps")]
     if len(pods) < 2 or not stepping or len({row.get("instance") for row in pods}) < 2:
         return []
@@ -64,20 +67,28 @@ def needless_backup_pod(facts: Facts, run: RunFacts, parameters: Mapping[str, An
         )
         for row in pods
     ]
-    idle = next((row for row in pods if not row.get("steps")), pods[-1])
+    idle = pods[-1]
+    for row in pods:
+        if not row.get("steps"):
+            idle = row
+            break
     text = f"{stepping[0].get('pod')} makes steps, and {idle.get('pod')} is paid for the same run."
     return found("needless-backup-pod", run, text, evidence, f"instance:{idle.get('instance')}")
 
 
 def no_offers(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    searches = [row for row in _rows(facts, "searches", run) if row.get("offers") is not None]
+    searches = []
+    for row in _rows(facts, "searches", run):
+        if row.get("offers") is not None:
+            searches.append(row)
     last = searches[-int(parameters.get("searches", 2)) :]
     if len(last) < int(parameters.get("searches", 2)) or any(row["offers"] for row in last):
         return []
-    evidence = [
-        told("provider", f"{row.get('text', 'search')}: no offer under {row.get('cap')} $/h")
-        for row in last
-    ]
+    evidence = []
+    for row in last:
+        evidence.append(
+            told("provider", f"{row.get('text', 'search')}: no offer under {row.get('cap')} $/h")
+        )
     return found(
         "no-offers",
         run,
@@ -91,11 +102,13 @@ def recovery_never_ends(facts: Facts, run: RunFacts, parameters: Mapping[str, An
     """Three recoveries in a row of one run, none of which brought a new step."""
     limit = int(parameters.get("recoveries", 3))
     last = _rows(facts, "recoveries", run)[-limit:]
-    idle = [
-        row
-        for row in last
-        if row.get("step_before") is not None and (row.get("step_after") or 0) <= row["step_before"]
-    ]
+    idle = []
+    for row in last:
+        if (
+            row.get("step_before") is not None
+            and (row.get("step_after") or 0) <= row["step_before"]
+        ):
+            idle.append(row)
     if len(last) < limit or len(idle) < limit:
         return []
     evidence = [
@@ -139,16 +152,17 @@ def label_prefix_match(facts: Facts, run: RunFacts, parameters: Mapping[str, Any
 
 def create_left_instance(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
     """A create that failed, and an instance with our exact label that no record names."""
-    listing = facts.console.instances if facts.console is not None else None
+    listing = None
+    if facts.console is not None:
+        listing = facts.console.instances
     known = {row.get("instance") for row in _rows(facts, "pods", run)}
     for row in _rows(facts, "creations", run):
         if not row.get("error") or listing is None:
             continue
-        left = [
-            one
-            for one in listing
-            if one.get("label") == row.get("label") and one.get("id") not in known
-        ]
+        left = []
+        for one in listing:
+            if one.get("label") == row.get("label") and one.get("id") not in known:
+                left.append(one)
         if left:
             evidence = [told("journal", f"create {row.get('label')}: {row['error']}")]
             evidence += [
@@ -181,7 +195,10 @@ def pod_bootstrap_failed(facts: Facts, run: RunFacts, parameters: Mapping[str, A
         ):
             continue
         log = str(row.get("start_log") or "")
-        why = [line for line in log.splitlines() if any(word in line for word in _TOOLS)]
+        why = []
+        for line in log.splitlines():
+            if any(word in line for word in _TOOLS):
+                why.append(line)
         missing = list(row.get("missing_names") or ())
         if row["state"] != "installation-failed" and not why and not missing:
             continue
@@ -191,8 +208,10 @@ def pod_bootstrap_failed(facts: Facts, run: RunFacts, parameters: Mapping[str, A
             f"GPU {row.get('gpu_util')} %"
         )
         evidence = [told("provider", idle)]
-        evidence += [told("provider", line[:300]) for line in why[:3]]
-        evidence += [told("environment", f"{name} is not set") for name in missing]
+        for line in why[:3]:
+            evidence.append(told("provider", line[:300]))
+        for name in missing:
+            evidence.append(told("environment", f"{name} is not set"))
         return found(
             "pod-bootstrap-failed",
             run,
@@ -204,4 +223,6 @@ def pod_bootstrap_failed(facts: Facts, run: RunFacts, parameters: Mapping[str, A
 
 
 def _rows(facts: Facts, what: str, run: RunFacts) -> list[Mapping[str, Any]]:
-    return facts.console.of(what, run.name) if facts.console is not None else []
+    if facts.console is not None:
+        return facts.console.of(what, run.name)
+    return []

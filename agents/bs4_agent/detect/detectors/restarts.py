@@ -28,11 +28,9 @@ def pod_restarted(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) ->
     if run.leaving is not None:
         evidence.append(told("agent", _last_word(run.leaving)))
     complete = max((c.step for c in run.checkpoints if c.complete), default=None)
-    where = (
-        "no step is complete here any more"
-        if complete is None
-        else f"step {complete} is the newest that is complete here"
-    )
+    where = "no step is complete here any more"
+    if complete is not None:
+        where = f"step {complete} is the newest that is complete here"
     return found(
         "resume-after-restart",
         run,
@@ -45,9 +43,16 @@ def pod_restarted(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) ->
 def _last_word(leaving: Mapping[str, Any]) -> str:
     """What the agent wrote when it was told to leave."""
     at = time.strftime("%H:%M:%S", time.localtime(float(leaving.get("t") or 0)))
-    local = f"step {leaving['local_step']}" if leaving.get("local_step") is not None else "none"
-    local = local if leaving.get("local_known") else "not known, the disk did not answer in time"
-    remote = f"step {leaving['remote_step']}" if leaving.get("remote_step") is not None else "none"
+    local = "none"
+    if leaving.get("local_step") is not None:
+        local = f"step {leaving['local_step']}"
+    if leaving.get("local_known"):
+        local = local
+    else:
+        local = "not known, the disk did not answer in time"
+    remote = "none"
+    if leaving.get("remote_step") is not None:
+        remote = f"step {leaving['remote_step']}"
     return (
         f"{leaving.get('signal')} at {at}; newest that verified: here {local}, in the store "
         f"{remote}"

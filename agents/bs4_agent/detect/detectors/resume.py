@@ -27,14 +27,11 @@ def resume_latest_partial(
     newest = run.checkpoints[-1]
     if newest.complete or "trainer" not in newest.missing:
         return []
-    failure = next(
-        (
-            e
-            for e in run.events
-            if e.event.kind == "fatal" and f"step_{newest.step}/trainer" in e.text
-        ),
-        None,
-    )
+    failure = None
+    for e in run.events:
+        if e.event.kind == "fatal" and f"step_{newest.step}/trainer" in e.text:
+            failure = e
+            break
     if failure is None:
         return []
     return [

@@ -37,7 +37,11 @@ def shared_gpu_budget(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
     limit = float(parameters.get("utilization", 0.5))
     if not both or share <= limit:
         return []
-    refused = next((e for e in run.events if e.event.kind == "gpu-memory"), None)
+    refused = None
+    for e in run.events:
+        if e.event.kind == "gpu-memory":
+            refused = e
+            break
     if refused is None and run.trainer_side.steps >= 2:
         return []  # it fits after all
     evidence = [
@@ -48,7 +52,10 @@ def shared_gpu_budget(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
             run, "inference.gpu_memory_utilization", f"{share:g}, limit {limit:g} on a shared GPU"
         ),
     ]
-    evidence += [refused.evidence()] if refused is not None else []
+    if refused is not None:
+        evidence += [refused.evidence()]
+    else:
+        evidence += []
     text = (
         f"Inference may take {100 * share:.0f} % of GPU {both[0]}, on which the trainer stands too."
     )
@@ -78,17 +85,18 @@ def model_too_big(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) ->
         "inference": billions * _BF16 * 1.15 / max(parallel, 1),
         "the trainer": billions * _FP32 / max(trainers, 1),
     }
-    over = {side: need for side, need in needs.items() if need > limit}
+    over = {}
+    for side, need in needs.items():
+        if need > limit:
+            over[side] = need
     if not over:
         return []
     evidence = [
         setting(run, "model.name", name),
         told("gpu", f"{size(room)} a GPU; usable for a model: {size(limit)}"),
     ]
-    evidence += [
-        told("estimate", f"{side} needs about {need / GIB:.0f} GiB a GPU")
-        for side, need in over.items()
-    ]
+    for side, need in over.items():
+        evidence.append(told("estimate", f"{side} needs about {need / GIB:.0f} GiB a GPU"))
     return found(
         "model-too-big",
         run,
@@ -104,7 +112,9 @@ def curriculum_noop(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) 
     )
     if not keys or quiet(run):
         return []
-    evidence = [setting(run, key, "nothing reads this key") for key in keys]
+    evidence = []
+    for key in keys:
+        evidence.append(setting(run, key, "nothing reads this key"))
     return found(
         "curriculum-noop",
         run,
@@ -140,22 +150,21 @@ def run_dir_collision(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
     """Two living runs write to one directory."""
     if not live(run) or run.spec.component != "rl":
         return []
-    others = [
-        other
-        for other in facts.runs
-        if other.name != run.name
-        and live(other)
-        and other.spec.component == "rl"
-        and other.layout.run_dir == run.layout.run_dir
-    ]
+    others = []
+    for other in facts.runs:
+        if (
+            other.name != run.name
+            and live(other)
+            and other.spec.component == "rl"
+            and other.layout.run_dir == run.layout.run_dir
+        ):
+            others.append(other)
     if not others:
         return []
     evidence = [file_evidence(run.layout.run_dir, f"written by {run.name} and {others[0].name}")]
-    evidence += [
-        process_evidence(m.identity, f"launcher of {one.name}")
-        for one in (run, others[0])
-        for m in one.alive("launcher")
-    ]
+    for one in (run, others[0]):
+        for m in one.alive("launcher"):
+            evidence.append(process_evidence(m.identity, f"launcher of {one.name}"))
     text = f"{run.name} and {others[0].name} write to one directory."
     return found("run-dir-collision", run, text, evidence, f"files:{run.layout.run_dir}")
 
@@ -209,7 +218,9 @@ def path_drift(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fo
         }
     )
     if len(prefixes) > 1:
-        evidence = [told("store", f"holds steps of {run.name}", prefix) for prefix in prefixes]
+        evidence = []
+        for prefix in prefixes:
+            evidence.append(told("store", f"holds steps of {run.name}", prefix))
         return found(
             "path-drift",
             run,
@@ -253,17 +264,19 @@ def phase_switch_lineage(facts: Facts, run: RunFacts, parameters: Mapping[str, A
         or quiet(run)
     ):
         return []
-    changed = [
-        key
-        for key in sorted({*around.lineage, *around.lineage_before})
-        if around.lineage.get(key) != around.lineage_before.get(key)
-    ]
+    changed = []
+    for key in sorted({*around.lineage, *around.lineage_before}):
+        if around.lineage.get(key) != around.lineage_before.get(key):
+            changed.append(key)
     if not changed:
         return []
-    evidence = [
-        setting(run, key, f"{around.lineage.get(key)!r}, before {around.lineage_before.get(key)!r}")
-        for key in changed
-    ]
+    evidence = []
+    for key in changed:
+        evidence.append(
+            setting(
+                run, key, f"{around.lineage.get(key)!r}, before {around.lineage_before.get(key)!r}"
+            )
+        )
     text = (
         f"This attempt resumes step {run.resume} with another {' and '.join(changed)} than the "
         "one before."
@@ -274,5 +287,14 @@ def phase_switch_lineage(facts: Facts, run: RunFacts, parameters: Mapping[str, A
 def _ids(value: Any) -> set[int]:
     """GPU ids from a TOML list or the command line's `[0, 1]` or `0,1`."""
     if isinstance(value, (list, tuple)):
-        return {int(item) for item in value if str(item).strip().isdigit()}
-    return {int(word) for word in re.findall(r"\d+", str(value))} if value is not None else set()
+        rows = set()
+        for item in value:
+            if str(item).strip().isdigit():
+                rows.add(int(item))
+        return rows
+    if value is not None:
+        rows = set()
+        for word in re.findall(r"\d+", str(value)):
+            rows.add(int(word))
+        return rows
+    return set()

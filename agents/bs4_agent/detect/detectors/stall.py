@@ -102,16 +102,16 @@ def _limit_s(facts: Facts, run: RunFacts, activity: Activity, steps: float) -> f
         return max(EARLY_S, EARLY_STEPS * pace)
     silence = max(min(steps * pace, WITHIN * pace - _LOOK_S), SLOW * pace)
     limit = max(min(max(silence, _tail_s(run, pace), LOW_S), HIGH_S), _phase_s(run, activity))
-    return (
-        limit * BUSY_FACTOR
-        if _busy(facts.gpus, run, activity.side) and _lives(facts, run, activity)
-        else limit
-    )
+    if _busy(facts.gpus, run, activity.side) and _lives(facts, run, activity):
+        return limit * BUSY_FACTOR
+    return limit
 
 
 def _tail_s(run: RunFacts, pace: float) -> float:
     long = [gap for gap in gaps(run) if gap > 2.0 * pace]
-    return min(TAIL_MARGIN * max(long), TAIL_CAP * pace) if len(long) >= LONG_TAIL else 0.0
+    if len(long) >= LONG_TAIL:
+        return min(TAIL_MARGIN * max(long), TAIL_CAP * pace)
+    return 0.0
 
 
 def _phase_s(run: RunFacts, activity: Activity) -> float:
@@ -126,23 +126,38 @@ def _phase_s(run: RunFacts, activity: Activity) -> float:
         "evaluation": "eval-start",
         "weight sync": "policy-update",
     }.get(activity.phase)
-    seen = _durations(run, activity.side, opening) if opening else []
-    return min(bound, 3.0 * max(seen)) if len(seen) >= SETTLED else bound
+    seen = []
+    if opening:
+        seen = _durations(run, activity.side, opening)
+    if len(seen) >= SETTLED:
+        return min(bound, 3.0 * max(seen))
+    return bound
 
 
 def _durations(run: RunFacts, side: str, opening: str) -> list[float]:
     """How long it was from each earlier line of this kind to the side's next line of another."""
-    events = [e for e in run.events if e.event.side == side and e.event.kind != "heartbeat"]
+    events = []
+    for e in run.events:
+        if e.event.side == side and e.event.kind != "heartbeat":
+            events.append(e)
     pairs = pairwise(events)
-    return [b.m - a.m for a, b in pairs if a.event.kind == opening and b.event.kind != opening]
+    found = []
+    for a, b in pairs:
+        if a.event.kind == opening and b.event.kind != opening:
+            found.append(b.m - a.m)
+    return found
 
 
 def _rate_limited(facts: Facts, run: RunFacts, limit: float) -> bool:
     """A client told that it waits: it may, and then has its usual time."""
-    waits = [e for e in run.events if e.event.kind == "rate-limited"]
-    return any(
-        facts.now_m < e.m + float(e.event.values.get("wait_s", 0.0)) + limit for e in waits[-3:]
-    )
+    waits = []
+    for e in run.events:
+        if e.event.kind == "rate-limited":
+            waits.append(e)
+    for e in waits[-3:]:
+        if facts.now_m < e.m + float(e.event.values.get("wait_s", 0.0)) + limit:
+            return True
+    return False
 
 
 def _server_in_doubt(run: RunFacts, activity: Activity) -> bool:
@@ -159,10 +174,14 @@ def _busy(gpus: GpuFacts, run: RunFacts, side: str) -> bool:
     """Whether the GPUs of what this side works with compute: used, and not at the low power of a
     hung collective.
     """
-    mine = {h.gpu for h in gpus.holders if h.run == run.name and h.component in _GPUS[side]}
-    return any(
-        gpus.util.get(g, 0.0) >= BUSY_UTIL and gpus.power.get(g, 1.0) >= BUSY_POWER for g in mine
-    )
+    mine = set()
+    for h in gpus.holders:
+        if h.run == run.name and h.component in _GPUS[side]:
+            mine.add(h.gpu)
+    for g in mine:
+        if gpus.util.get(g, 0.0) >= BUSY_UTIL and gpus.power.get(g, 1.0) >= BUSY_POWER:
+            return True
+    return False
 
 
 def _lives(facts: Facts, run: RunFacts, activity: Activity) -> bool:
@@ -171,9 +190,10 @@ def _lives(facts: Facts, run: RunFacts, activity: Activity) -> bool:
     """
     if activity.side == TRAINER:
         return True
-    beats = [
-        e.m for e in run.events if e.event.kind == "heartbeat" and e.event.side == ORCHESTRATOR
-    ]
+    beats = []
+    for e in run.events:
+        if e.event.kind == "heartbeat" and e.event.side == ORCHESTRATOR:
+            beats.append(e.m)
     if len(beats) < 2:
         return run.spec.trainer != "prime-rl"
     return facts.now_m - beats[-1] < max(LOW_S, 40.0)
@@ -185,11 +205,15 @@ def _stopped(facts: Facts, run: RunFacts, sides: Mapping[str, Activity]) -> _Sil
     """
     for activity in [a for a in sides.values() if a.phase != "end"]:
         # torchrun itself only waits for its ranks: it counts where no rank was ever seen.
-        names = [
-            name for name in _PROCESSES[activity.side] if name != "trainer" or not run.ever("rank")
-        ]
+        names = []
+        for name in _PROCESSES[activity.side]:
+            if name != "trainer" or not run.ever("rank"):
+                names.append(name)
         held = next((m for name in names for m in run.alive(name) if m.state in ("T", "t")), None)
-        said = activity.last.m if activity.last is not None else activity.since_m
+        if activity.last is not None:
+            said = activity.last.m
+        else:
+            said = activity.since_m
         limit = max(STOPPED_S, STOPPED_STEPS * (pace_s(run) or 10 * STOPPED_S))
         if held is not None and facts.now_m - said >= limit:
             return _Silent(activity, limit, held)
@@ -200,8 +224,14 @@ def _finding(
     facts: Facts, run: RunFacts, sides: Mapping[str, Activity], silent: _Silent
 ) -> Finding:
     activity = silent.activity
-    others = [a for a in sides.values() if a.side != activity.side]
-    evidence = [a.last.evidence() for a in (activity, *others) if a.last is not None]
+    others = []
+    for a in sides.values():
+        if a.side != activity.side:
+            others.append(a)
+    evidence = []
+    for a in (activity, *others):
+        if a.last is not None:
+            evidence.append(a.last.evidence())
     if silent.stopped is not None:
         evidence.insert(
             0,
@@ -210,11 +240,9 @@ def _finding(
                 f"{silent.stopped.component} is stopped (state {silent.stopped.state})",
             ),
         )
-    coverage = (
-        []
-        if facts.gpus.state == "ok"
-        else [f"GPUs are {facts.gpus.state}: their load could not be looked at"]
-    )
+    coverage = []
+    if facts.gpus.state != "ok":
+        coverage = [f"GPUs are {facts.gpus.state}: their load could not be looked at"]
     return Finding(
         failure="run-stalled",
         run=run.name,
@@ -231,18 +259,14 @@ def _finding(
 def _summary(run: RunFacts, activity: Activity, others: Sequence[Activity], silent: _Silent) -> str:
     """Without ages: the same silence must read the same at every look."""
     pace = pace_s(run)
-    usual = (
-        f"; a step usually takes {_seconds(pace)}"
-        if pace is not None and run.trainer_side.steps
-        else ""
-    )
+    usual = ""
+    if pace is not None and run.trainer_side.steps:
+        usual = f"; a step usually takes {_seconds(pace)}"
     head = f"No sign of work for more than {_seconds(silent.limit_s)}{usual}."
     if silent.stopped is not None:
-        whose = (
-            "its"
-            if silent.stopped.component == activity.side
-            else f"its {silent.stopped.component}"
-        )
+        whose = "its"
+        if silent.stopped.component != activity.side:
+            whose = f"its {silent.stopped.component}"
         why = (
             f"The {activity.side} is held: {whose} process {silent.stopped.identity.pid} is "
             "stopped."
@@ -266,12 +290,13 @@ def _summary(run: RunFacts, activity: Activity, others: Sequence[Activity], sile
             f"The {activity.side} is busy with {activity.awaits} ({activity.phase}) and does not "
             "finish it."
         )
-    behind = [
-        f"the {a.side} waits for the {a.waits_for}'s {_thing(a)}"
-        for a in others
-        if a.waits_for == activity.side
-    ]
-    tail = f" {behind[0][0].upper()}{behind[0][1:]}." if behind and not activity.waits_for else ""
+    behind = []
+    for a in others:
+        if a.waits_for == activity.side:
+            behind.append(f"the {a.side} waits for the {a.waits_for}'s {_thing(a)}")
+    tail = ""
+    if behind and not activity.waits_for:
+        tail = f" {behind[0][0].upper()}{behind[0][1:]}."
     last = "; ".join(f"{a.side}: {_said(a.last)}" for a in (activity, *others))
     return f"{head} {why}{tail} Last: {last}."
 
@@ -287,4 +312,6 @@ def _said(event: LogEvent | None) -> str:
 
 
 def _seconds(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min"

@@ -18,7 +18,10 @@ Found = Sequence[Finding]
 
 def remote_checkpoint_partial(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
     """A step in the store with fewer files or bytes than the same complete step here."""
-    local = {c.step: c for c in run.checkpoints if c.complete}
+    local = {}
+    for c in run.checkpoints:
+        if c.complete:
+            local[c.step] = c
     for row in _rows(facts, "remote", run):
         here = local.get(row.get("step", -1))
         if here is None or row.get("uploading"):
@@ -32,11 +35,10 @@ def remote_checkpoint_partial(facts: Facts, run: RunFacts, parameters: Mapping[s
         )
         wrong = str(row.get("missing") or "")
         if short or fewer or wrong:
-            text = (
-                f"{files} of {row['local_files']} files"
-                if fewer
-                else f"{files} files, {size} bytes"
-            )
+            if fewer:
+                text = f"{files} of {row['local_files']} files"
+            else:
+                text = f"{files} files, {size} bytes"
             evidence = [
                 told("store", f"step {here.step}: {wrong or text}", str(row.get("prefix", ""))),
                 *(
@@ -90,7 +92,10 @@ def sync_daemon_dead(facts: Facts, run: RunFacts, parameters: Mapping[str, Any])
 
 def sync_marker_mismatch(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
     """Complete steps are skipped as incomplete, every one of them, for two rounds."""
-    complete = {c.step for c in run.checkpoints if c.complete}
+    complete = set()
+    for c in run.checkpoints:
+        if c.complete:
+            complete.add(c.step)
     for row in _rows(facts, "sync", run):
         skipped = {int(step) for step in row.get("skipped") or ()} & complete
         if (
@@ -120,7 +125,9 @@ def retention_deleted_newest(facts: Facts, run: RunFacts, parameters: Mapping[st
     listed = {int(row["step"]) for row in rows if row.get("step") is not None}
     for row in _rows(facts, "sync", run):
         pointer = row.get("pointer")
-        removed = {int(step) for step in row.get("removed") or ()}
+        removed = set()
+        for step in row.get("removed") or ():
+            removed.add(int(step))
         asked = (
             facts.console is not None
             and facts.console.remote is not None
@@ -217,4 +224,6 @@ def _trouble(facts: Facts, run: RunFacts, failure: str, errors: Sequence[str], t
 
 
 def _rows(facts: Facts, what: str, run: RunFacts) -> list[Mapping[str, Any]]:
-    return facts.console.of(what, run.name) if facts.console is not None else []
+    if facts.console is not None:
+        return facts.console.of(what, run.name)
+    return []

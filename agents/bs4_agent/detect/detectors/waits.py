@@ -67,7 +67,9 @@ def packer_starved(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -
     if len(timeouts) <= int(parameters["times"]) or run.good_end or run.stop_requested:
         return []
     step = run.trainer_side.last_step
-    after = "since its start" if step is None else f"since its step {step}"
+    after = "since its start"
+    if step is not None:
+        after = f"since its step {step}"
     text = (
         "The trainer's packer has waited in vain for rollouts more than "
         f"{int(parameters['times'])} times {after}."
@@ -93,14 +95,11 @@ def drain_deadlock(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -
     """
     if run.good_end or run.stop_requested or run.state in ("ended", "lost"):
         return []
-    paused = next(
-        (
-            e
-            for e in reversed(run.events)
-            if e.event.kind == "holding" and "dispatcher" in e.event.values
-        ),
-        None,
-    )
+    paused = None
+    for e in reversed(run.events):
+        if e.event.kind == "holding" and "dispatcher" in e.event.values:
+            paused = e
+            break
     if (
         paused is None
         or paused.event.values["dispatcher"] != "paused"
@@ -167,9 +166,10 @@ def nccl_startup_hang(
         "The first weight transfer over NCCL was begun and has not come about; neither side has "
         "made a step."
     )
-    evidence = [
-        a.last.evidence() for a in (sides[ORCHESTRATOR], sides[TRAINER]) if a.last is not None
-    ]
+    evidence = []
+    for a in (sides[ORCHESTRATOR], sides[TRAINER]):
+        if a.last is not None:
+            evidence.append(a.last.evidence())
     return [
         Finding(
             failure="nccl-startup-hang",

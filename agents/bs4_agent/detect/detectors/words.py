@@ -57,13 +57,17 @@ def setting(run: RunFacts, key: str, text: str) -> dict[str, Any]:
 
 def size(number: float) -> str:
     """`1.5 GiB`; small numbers in MiB."""
-    return f"{number / GIB:.1f} GiB" if number >= GIB / 10 else f"{number / (1 << 20):.1f} MiB"
+    if number >= GIB / 10:
+        return f"{number / GIB:.1f} GiB"
+    return f"{number / (1 << 20):.1f} MiB"
 
 
 def number(value: Any) -> float | None:
     """A setting as a number; None for what is none. The command line's values are strings."""
     try:
-        return None if value is None or isinstance(value, bool) else float(value)
+        if value is None or isinstance(value, bool):
+            return None
+        return float(value)
     except (TypeError, ValueError):
         return None
 

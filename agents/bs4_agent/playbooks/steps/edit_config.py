@@ -37,10 +37,11 @@ class EditConfig:
         _, changes = configfile.edited(raw, values, gone)
         if not changes:
             return None
-        words = [
-            f"{c['key']} = {c['after']!r}" if c["after"] is not None else f"no {c['key']}"
-            for c in changes
-        ]
+        words = []
+        for c in changes:
+            words.append(
+                f"{c['key']} = {c['after']!r}" if c["after"] is not None else f"no {c['key']}"
+            )
         hashed = {
             "path": str(path),
             "set": values,
@@ -98,7 +99,10 @@ def _changes(planned: Planned) -> tuple[bytes, list[dict[str, Any]]]:
 def _refuse_overridden(overrides: Sequence[str], keys: Sequence[str]) -> None:
     """The command line wins over the file: an edit that it hides would change nothing."""
     given = parse_arguments(overrides)
-    hidden = [key for key in keys if given.last(key) is not None]
+    hidden = []
+    for key in keys:
+        if given.last(key) is not None:
+            hidden.append(key)
     if hidden:
         raise NotApplicable(
             f"The command line sets {', '.join(hidden)} and wins over the config; launch it "

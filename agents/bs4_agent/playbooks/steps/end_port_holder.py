@@ -18,10 +18,16 @@ class EndPortHolder(EndLeftovers):
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
-        holders = [h for h in context.world.port_holders(context.run) if h.run != context.run]
+        holders = []
+        for h in context.world.port_holders(context.run):
+            if h.run != context.run:
+                holders.append(h)
         if not holders:
             return None
-        others = [h for h in holders if h.dead_run is None or not h.same_user]
+        others = []
+        for h in holders:
+            if h.dead_run is None or not h.same_user:
+                others.append(h)
         if others:
             raise NotApplicable(
                 f"A port of {context.run} is held by {'; '.join(h.line() for h in others)}, which "
@@ -29,8 +35,13 @@ class EndPortHolder(EndLeftovers):
                 "another port in the config."
             )
         dead = sorted({h.dead_run for h in holders if h.dead_run is not None})
-        left = [(run, member) for run in dead for member in context.world.leftovers(run)]
-        targets = [{**member.identity.as_dict(), "dead_run": run} for run, member in left]
+        left = []
+        for run in dead:
+            for member in context.world.leftovers(run):
+                left.append((run, member))
+        targets = []
+        for run, member in left:
+            targets.append({**member.identity.as_dict(), "dead_run": run})
         ports = sorted({h.port for h in holders})
         shown = {
             "processes": [

@@ -27,15 +27,23 @@ class EndProcesses(EndLeftovers):
                 if h.run is None and h.dead_run is not None and h.same_user
             }
         )
-        others = [h for h in holders if h.run is None and h.dead_run is None]
+        others = []
+        for h in holders:
+            if h.run is None and h.dead_run is None:
+                others.append(h)
         if not dead:
             named = "; ".join(_line(h) for h in others) or "no visible process"
             raise NotApplicable(
                 f"GPU memory is held by {named}, and none of it is provably left from a run of "
                 "ours. Look at it and end it by hand, or release the pod."
             )
-        left = [(run, member) for run in dead for member in context.world.leftovers(run)]
-        targets = [{**member.identity.as_dict(), "dead_run": run} for run, member in left]
+        left = []
+        for run in dead:
+            for member in context.world.leftovers(run):
+                left.append((run, member))
+        targets = []
+        for run, member in left:
+            targets.append({**member.identity.as_dict(), "dead_run": run})
         shown = {
             "processes": [
                 {
@@ -59,7 +67,9 @@ class EndProcesses(EndLeftovers):
 
 
 def _line(holder: Holder) -> str:
-    memory = f"{holder.mem / (1 << 30):.1f} GiB" if holder.mem is not None else "unknown memory"
+    memory = "unknown memory"
+    if holder.mem is not None:
+        memory = f"{holder.mem / (1 << 30):.1f} GiB"
     return (
         f"pid {holder.identity.pid} {shown_command(holder.cmdline, 80)} ({memory} on GPU "
         f"{holder.gpu})"

@@ -19,12 +19,14 @@ class EndLeftovers:
         return not any(Identity.from_dict(dict(t)).alive() for t in planned.targets)
 
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
-        alive = [t for t in planned.targets if Identity.from_dict(dict(t)).alive()]
-        left = {
-            member.identity
-            for run in {t["dead_run"] for t in alive}
-            for member in context.world.leftovers(run)
-        }
+        alive = []
+        for t in planned.targets:
+            if Identity.from_dict(dict(t)).alive():
+                alive.append(t)
+        left = set()
+        for run in {t["dead_run"] for t in alive}:
+            for member in context.world.leftovers(run):
+                left.add(member.identity)
         for target in alive:
             if Identity.from_dict(dict(target)) not in left:
                 raise PlanChanged(

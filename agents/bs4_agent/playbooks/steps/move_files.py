@@ -82,7 +82,10 @@ def _frozen(context: Context, select: str) -> dict[str, Any]:
         return {}
     facts = context.facts()
     step = facts.spec.resume
-    complete = [c.step for c in facts.checkpoints if c.complete]
+    complete = []
+    for c in facts.checkpoints:
+        if c.complete:
+            complete.append(c.step)
     loading = facts.state not in ("ended", "lost") and (
         facts.alive("rank") or facts.alive("trainer")
     )
@@ -108,7 +111,11 @@ def _find(context: Context, parameters: Mapping[str, Any]) -> list[Path]:
     layout = facts.layout
     if select == "corrupt-checkpoint":
         roots = dict.fromkeys([layout.trainer_checkpoints, layout.orchestrator_checkpoints])
-        return [path for root in roots if (path := root / f"step_{parameters['step']}").is_dir()]
+        rows = []
+        for root in roots:
+            if (path := root / f"step_{parameters['step']}").is_dir():
+                rows.append(path)
+        return rows
     if select == "torn-checkpoint":
         newest = max((c.step for c in facts.checkpoints if c.complete), default=-1)
         return [
@@ -160,4 +167,6 @@ def _within(found: Sequence[Path], parameters: Mapping[str, Any]) -> None:
 
 
 def _bytes(path: Path) -> int:
-    return size_of(path)[0] if path.is_dir() else path.stat().st_size
+    if path.is_dir():
+        return size_of(path)[0]
+    return path.stat().st_size

@@ -44,7 +44,11 @@ class MoveRun:
         return not any(Path(root).exists() for root in planned.parameters["roots"])
 
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
-        return [{"path": root} for root in planned.parameters["roots"] if Path(root).exists()]
+        rows = []
+        for root in planned.parameters["roots"]:
+            if Path(root).exists():
+                rows.append({"path": root})
+        return rows
 
     def act(
         self,
@@ -75,5 +79,12 @@ def written(layout: RunLayout) -> list[Path]:
     ]
     if layout.weights is not None:
         paths.append(layout.weights)
-    unique = [path for path in dict.fromkeys(paths) if path != layout.output_dir]
-    return [path for path in unique if not any(other in path.parents for other in unique)]
+    unique = []
+    for path in dict.fromkeys(paths):
+        if path != layout.output_dir:
+            unique.append(path)
+    rows = []
+    for path in unique:
+        if not any(other in path.parents for other in unique):
+            rows.append(path)
+    return rows

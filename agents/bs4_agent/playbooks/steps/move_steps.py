@@ -40,11 +40,16 @@ class MoveSteps:
             )
         if context.resume is None and facts.layout.fresh_needs_empty:
             return None
-        above = _NOTHING if context.resume is None else context.resume
+        if context.resume is None:
+            above = _NOTHING
+        else:
+            above = context.resume
         selector = selector_of(facts.layout, context.resume)
         found = in_the_way(selector, _kept(context))
         selector["limit"] = 2 * len(found) + 8
-        wanted = "a new start" if above == _NOTHING else f"step {above}"
+        wanted = "a new start"
+        if above != _NOTHING:
+            wanted = f"step {above}"
         title = (
             f"Move {len(found)} director{'y' if len(found) == 1 else 'ies'} that {wanted} does "
             "not need to the run's trash"
@@ -86,7 +91,11 @@ class MoveSteps:
 
 def _kept(context: Context) -> set[int]:
     """The steps that are complete on every side."""
-    return {c.step for c in context.facts().checkpoints if c.complete}
+    rows = set()
+    for c in context.facts().checkpoints:
+        if c.complete:
+            rows.add(c.step)
+    return rows
 
 
 def _roots(layout: RunLayout) -> list[Path]:
@@ -101,7 +110,11 @@ def _roots(layout: RunLayout) -> list[Path]:
     ]
     if layout.weights is not None:
         roots.append(layout.weights)
-    return [root for root in dict.fromkeys(roots) if root not in layout.wiped]
+    rows = []
+    for root in dict.fromkeys(roots):
+        if root not in layout.wiped:
+            rows.append(root)
+    return rows
 
 
 def selector_of(layout: RunLayout, resume: int | None) -> dict[str, Any]:
@@ -129,9 +142,10 @@ def in_the_way(selector: Mapping[str, Any], kept: set[int]) -> list[Path]:
         for step, path in _steps(Path(selector["broadcasts"]))
         if step <= selector["above"] and step not in kept
     ]
-    wiped = [
-        path for text in selector["wiped"] if (path := Path(text)).is_dir() and any(path.iterdir())
-    ]
+    wiped = []
+    for text in selector["wiped"]:
+        if (path := Path(text)).is_dir() and any(path.iterdir()):
+            wiped.append(path)
     return [*above, *stray, *wiped]
 
 

@@ -25,7 +25,9 @@ class Relaunch:
         facts = context.facts()
         spec = _spec(facts.spec, parameters["resume"], context.resume, bool(facts.checkpoints))
         command = shlex.join(context.world.command(spec))
-        where = "afresh" if spec.resume is None else f"from step {spec.resume}"
+        where = "afresh"
+        if spec.resume is not None:
+            where = f"from step {spec.resume}"
         hashed = {
             "resume": spec.resume,
             "command": command,

@@ -26,7 +26,9 @@ class RestoreSet:
                 "Restore it by hand with `bs4-console checkpoints restore`, or start afresh with "
                 "the playbook start-afresh."
             )
-        hashed = {name: remote[name] for name in ("step", "identity", "asked", "aside")}
+        hashed = {}
+        for name in ("step", "identity", "asked", "aside"):
+            hashed[name] = remote[name]
         title = (
             f"Restore step {remote['step']} from {remote['asked']['from']}: "
             f"{remote['missing'] / 1e9:.2f} GB to fetch"
@@ -34,7 +36,9 @@ class RestoreSet:
         command = f"fetch {remote['asked']['from']}; " + "; ".join(
             f"mv <staging> {path}" for path in remote["finals"]
         )
-        shown = {name: remote[name] for name in ("bytes", "missing", "finals", "skipped")}
+        shown = {}
+        for name in ("bytes", "missing", "finals", "skipped"):
+            shown[name] = remote[name]
         return Planned("restore_set", title, command, hashed, [], shown)
 
     def done(self, context: Context, planned: Planned) -> bool:

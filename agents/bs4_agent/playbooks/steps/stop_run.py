@@ -19,11 +19,10 @@ class StopRun:
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:
         facts = context.facts()
         members = [m for m in facts.members if m.alive]
-        title = (
-            f"Stop {context.run}: {len(members)} processes of attempt {facts.attempt}"
-            if members
-            else f"{context.run} is already stopped"
-        )
+        if members:
+            title = f"Stop {context.run}: {len(members)} processes of attempt {facts.attempt}"
+        else:
+            title = f"{context.run} is already stopped"
         processes = [
             {
                 "pid": m.identity.pid,
@@ -33,7 +32,9 @@ class StopRun:
             for m in members
         ]
         shown = {"processes": processes}
-        command = context.world.stop_command(context.run) if members else ""
+        command = ""
+        if members:
+            command = context.world.stop_command(context.run)
         return Planned(
             "stop_run",
             title,
@@ -59,7 +60,10 @@ class StopRun:
                 f"{context.run} has {len(alive)} processes by now, far more than were shown; "
                 "make a new plan."
             )
-        return [{**m.identity.as_dict(), "component": m.component} for m in alive]
+        found = []
+        for m in alive:
+            found.append({**m.identity.as_dict(), "component": m.component})
+        return found
 
     def act(
         self,

@@ -30,7 +30,10 @@ class WaitGpuFree:
         gpus = context.world.gpu_facts()
         if gpus.state == "absent":
             return True
-        busy = {h.gpu for h in gpus.holders if h.run is not None}
+        busy = set()
+        for h in gpus.holders:
+            if h.run is not None:
+                busy.add(h.gpu)
         limit = planned.parameters["below_mb"] * 1_000_000
         left = any(h.run is None and h.dead_run is not None for h in gpus.holders)
         return (

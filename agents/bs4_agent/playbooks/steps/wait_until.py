@@ -96,4 +96,6 @@ def used_percent(path: Path) -> float:
 
 def seconds(text: Any) -> float:
     """ "90s", "10m" and "2h" in seconds; a number is seconds already."""
-    return float(text) if isinstance(text, (int, float)) else float(text[:-1]) * _SECONDS[text[-1]]
+    if isinstance(text, (int, float)):
+        return float(text)
+    return float(text[:-1]) * _SECONDS[text[-1]]

@@ -34,11 +34,10 @@ class Checkout(Stepping):
             "none": f"git -C {directory} checkout --detach {recipe.revision}",
         }[way]
         parameters = {"repository": recipe.repository, "revision": recipe.revision}
-        targets = (
-            [{"directory": str(recipe.directory), "way": way}]
-            if way != "none"
-            else [{"directory": str(recipe.directory)}]
-        )
+        if way != "none":
+            targets = [{"directory": str(recipe.directory), "way": way}]
+        else:
+            targets = [{"directory": str(recipe.directory)}]
         shown = {"now": now, "done": way == "none"}
         return [
             Planned(
@@ -117,7 +116,9 @@ def _way(context: SetupContext) -> tuple[str, str]:
     directory, place, revision = context.recipe.directory, context.place, context.recipe.revision
     name = place.shown(directory)
     if not directory.exists() or (directory.is_dir() and not any(directory.iterdir())):
-        half = " (half a clone, which is replaced)" if _part(directory).exists() else ""
+        half = ""
+        if _part(directory).exists():
+            half = " (half a clone, which is replaced)"
         return "clone", f"{name} is not there{half}"
     if not (directory / ".git").exists():
         raise NotApplicable(

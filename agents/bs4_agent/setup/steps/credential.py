@@ -22,7 +22,10 @@ class Credential(Stepping):
     """
 
     def plan(self, context: SetupContext) -> Sequence[Planned]:
-        return [self._one(context, name) for name in credentials.NAMES]
+        found = []
+        for name in credentials.NAMES:
+            found.append(self._one(context, name))
+        return found
 
     def _one(self, context: SetupContext, name: str) -> Planned:
         place = context.place
@@ -38,14 +41,16 @@ class Credential(Stepping):
         if not there and not given:
             now += f", and none was given: runs do without {TITLES[name]}"
         todo = given or not private
-        command = (
-            f"write {place.shown(path)}, mode 0600"
-            if given
-            else f"chmod 600 {place.shown(path)}"
-            if not private
-            else ""
-        )
-        title = f"Keep {TITLES[name]}" if there or given else f"Go without {TITLES[name]}"
+        if given:
+            command = f"write {place.shown(path)}, mode 0600"
+        elif not private:
+            command = f"chmod 600 {place.shown(path)}"
+        else:
+            command = ""
+        if there or given:
+            title = f"Keep {TITLES[name]}"
+        else:
+            title = f"Go without {TITLES[name]}"
         return Planned(
             "credential",
             title,

@@ -18,7 +18,10 @@ from bs4_agent.setup.recipe import Environment, environment
 
 class Environments(Stepping):
     def plan(self, context: SetupContext) -> Sequence[Planned]:
-        return [self._one(context, wanted) for wanted in context.recipe.environments]
+        rows = []
+        for wanted in context.recipe.environments:
+            rows.append(self._one(context, wanted))
+        return rows
 
     def _one(self, context: SetupContext, wanted: Environment) -> Planned:
         loads, now = _loads(context, wanted)
@@ -101,12 +104,10 @@ def _loads(context: SetupContext, wanted: Environment) -> tuple[bool, str]:
 def _version(venv: Path, wanted: Environment) -> str:
     """By the metadata that every installer leaves: the name in lower case, with underscores."""
     prefix = wanted.module.lower() + "-"
-    names = [path.name.lower() for path in venv.glob("lib/python3*/site-packages/*.dist-info")]
-    return next(
-        (
-            name.removeprefix(prefix).removesuffix(".dist-info")
-            for name in names
-            if name.startswith(prefix)
-        ),
-        "of no known version",
-    )
+    names = []
+    for path in venv.glob("lib/python3*/site-packages/*.dist-info"):
+        names.append(path.name.lower())
+    for name in names:
+        if name.startswith(prefix):
+            return name.removeprefix(prefix).removesuffix(".dist-info")
+    return "of no known version"

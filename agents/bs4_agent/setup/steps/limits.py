@@ -13,11 +13,9 @@ from bs4_agent.setup.place import Say, SetupContext, Stepping
 class Limits(Stepping):
     def plan(self, context: SetupContext) -> Sequence[Planned]:
         wanted, hard = context.recipe.nofile, context.place.hard_nofile()
-        now = (
-            f"launches start with at least {_ordered(context)} open files"
-            if _ordered(context)
-            else "no order; the login's own limit"
-        )
+        now = "no order; the login's own limit"
+        if _ordered(context):
+            now = f"launches start with at least {_ordered(context)} open files"
         if hard < wanted:
             now += f"; the hard limit is {hard}, and launches get no more"
         planned = Planned(

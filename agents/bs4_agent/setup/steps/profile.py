@@ -23,13 +23,15 @@ _FILES = (".profile", ".bashrc")
 class Profile(Stepping):
     def plan(self, context: SetupContext) -> Sequence[Planned]:
         files = [str(path) for path in _files(context)]
-        lacking = [path for path in _files(context) if not _has(path, _block(context))]
+        lacking = []
+        for path in _files(context):
+            if not _has(path, _block(context)):
+                lacking.append(path)
         names = ", ".join(context.place.shown(Path(path)) for path in files)
-        now = (
-            f"{', '.join(context.place.shown(path) for path in lacking)} without it"
-            if lacking
-            else f"{names} has it"
-        )
+        if lacking:
+            now = f"{', '.join(context.place.shown(path) for path in lacking)} without it"
+        else:
+            now = f"{names} has it"
         command = f"one marked block in {names}: " + "; ".join(_lines(context))
         parameters = {"block": _block(context)}
         return [
@@ -44,9 +46,10 @@ class Profile(Stepping):
         ]
 
     def done(self, context: SetupContext, planned: Planned) -> bool:
-        return all(
-            _has(Path(target["file"]), planned.parameters["block"]) for target in planned.targets
-        )
+        for target in planned.targets:
+            if not (_has(Path(target["file"]), planned.parameters["block"])):
+                return False
+        return True
 
     def act(
         self,
@@ -61,11 +64,11 @@ class Profile(Stepping):
 
 
 def _files(context: SetupContext) -> list[Path]:
-    return [
-        context.place.user / name
-        for name in _FILES
-        if name == _FILES[0] or (context.place.user / name).exists()
-    ]
+    found = []
+    for name in _FILES:
+        if name == _FILES[0] or (context.place.user / name).exists():
+            found.append(context.place.user / name)
+    return found
 
 
 def _lines(context: SetupContext) -> list[str]:
@@ -94,7 +97,9 @@ def _has(path: Path, block: str) -> bool:
 
 def _write(path: Path, block: str) -> None:
     path = path.resolve()
-    text = path.read_text(errors="surrogateescape") if path.is_file() else ""
+    text = ""
+    if path.is_file():
+        text = path.read_text(errors="surrogateescape")
     rest = _BLOCK.sub("", text)
     if rest and not rest.endswith("\n"):
         rest += "\n"

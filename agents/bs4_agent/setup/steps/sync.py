@@ -24,11 +24,10 @@ class Sync(Stepping):
         if _synced(context):
             now = f"{directory}/.venv is what the lock file says"
         else:
-            now = (
-                f"{directory}/.venv is there, whole or not: uv adds what is missing"
-                if venv.exists()
-                else f"{directory}/.venv is not there"
-            )
+            if venv.exists():
+                now = f"{directory}/.venv is there, whole or not: uv adds what is missing"
+            else:
+                now = f"{directory}/.venv is not there"
         command = f"cd {directory} && uv {shlex.join(['sync', *context.recipe.sync])}"
         parameters = {"arguments": list(context.recipe.sync)}
         return [

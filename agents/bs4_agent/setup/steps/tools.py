@@ -16,7 +16,9 @@ _PACKAGES = ("git", "curl", "ca-certificates")
 class Tools(Stepping):
     def plan(self, context: SetupContext) -> Sequence[Planned]:
         missing = _missing(context)
-        now = f"missing: {', '.join(missing)}" if missing else "git and curl are there"
+        now = "git and curl are there"
+        if missing:
+            now = f"missing: {', '.join(missing)}"
         if missing and (context.place.which("apt-get") is None or context.place.sudo() is None):
             now += (
                 "; they cannot be installed from here (no apt-get, or no root): install them by "
@@ -61,8 +63,15 @@ class Tools(Stepping):
 
 def _missing(context: SetupContext) -> list[str]:
     # curl fetches uv's installer and nothing else.
-    needed = ["git"] if context.place.which("uv") else ["git", "curl"]
-    return [program for program in needed if context.place.which(program) is None]
+    if context.place.which("uv"):
+        needed = ["git"]
+    else:
+        needed = ["git", "curl"]
+    found = []
+    for program in needed:
+        if context.place.which(program) is None:
+            found.append(program)
+    return found
 
 
 def _install(context: SetupContext) -> list[str]:

@@ -67,8 +67,13 @@ class Uv(Stepping):
 
 def _version(context: SetupContext) -> str:
     program = context.place.which("uv")
-    code, text = context.place.ask([program, "--version"]) if program else (127, "")
-    return text[:80] if code == 0 and text.startswith("uv ") else ""
+    if program:
+        code, text = context.place.ask([program, "--version"])
+    else:
+        code, text = (127, "")
+    if code == 0 and text.startswith("uv "):
+        return text[:80]
+    return ""
 
 
 def _script(context: SetupContext) -> Path:

@@ -106,9 +106,13 @@ class Account:
         if value is None:
             return None
         if kind == "table":
-            return value if isinstance(value, dict) else None
+            if isinstance(value, dict):
+                return value
+            return None
         converted, fits = convert(kind, value)
-        return converted if fits else None
+        if fits:
+            return converted
+        return None
 
     def read(self, path: Path, kind: str) -> Any:
         """Return a value that is about to be converted, or None when there is none to convert.

@@ -68,7 +68,9 @@ def _ends(item: Rename, forward: bool) -> tuple[Path, Path]:
 def _is_value(account: Account, path: Path, forward: bool) -> bool:
     """Return whether there is a value to move: no table, or one whose keys are the user's own."""
     value = account.get(path)
-    generation = "prime-rl-2026-01" if forward else "prime-rl"
+    generation = "prime-rl"
+    if forward:
+        generation = "prime-rl-2026-01"
     return not isinstance(value, dict) or names_of(path) not in tables(generation)
 
 

@@ -76,6 +76,11 @@ def parse(text: str) -> tuple[Command | None, str]:
     word, _, args = text.strip().partition(" ")
     command = BY_NAME.get(word)
     if command is None and word:
-        near = {c.id: c for name, c in BY_NAME.items() if name.startswith(word)}
-        command = next(iter(near.values())) if len(near) == 1 else None
+        near = {}
+        for name, c in BY_NAME.items():
+            if name.startswith(word):
+                near[c.id] = c
+        command = None
+        if len(near) == 1:
+            command = next(iter(near.values()))
     return command, args.strip()

@@ -70,7 +70,9 @@ def markdown(table: Iterable[Command], keys: Mapping[str, Iterable[str]] | None 
             )
             or "–"
         )
-        where = "everywhere" if command.where == EVERYWHERE else ", ".join(sorted(command.where))
+        where = "everywhere"
+        if command.where != EVERYWHERE:
+            where = ", ".join(sorted(command.where))
         lines.append(f"| `{command.id}` | {shown} | {typed} | {where} | {command.help} |")
     return "\n".join(lines) + "\n"
 

@@ -42,7 +42,9 @@ class Subject:
         if self.pod is None:
             return []
         found = self.pod.ledger.open_incidents(self.run.name if self.run else None)
-        return found if self.run else [i for i in found if i.run not in self.pod.runs]
+        if self.run:
+            return found
+        return [i for i in found if i.run not in self.pod.runs]
 
 
 class ConsoleScreen(Screen[None]):
@@ -152,7 +154,9 @@ class ConsoleScreen(Screen[None]):
         app = self.console_app
         rows = app.overview.rows(app.fleet.pods, app.clock)
         # Run and pod have a line of their own for it.
-        pod = self.subject().pod if self.place in (commands.INCIDENT, commands.LOG) else None
+        pod = None
+        if self.place in (commands.INCIDENT, commands.LOG):
+            pod = self.subject().pod
         self.query_one(TopBar).tell(
             self.trail(),
             rows,
@@ -161,15 +165,16 @@ class ConsoleScreen(Screen[None]):
             app.settings.quiet,
             pod,
         )
-        hints = [
-            (app.keys[c.id], c.title.lower(), c)
-            for c in commands.at(self.place)
-            if c.hint
-            and app.keys.get(c.id)
-            and not app.lacks(c, self)
-            and self._timely(c)
-            and self.hints(c)
-        ]
+        hints = []
+        for c in commands.at(self.place):
+            if (
+                c.hint
+                and app.keys.get(c.id)
+                and not app.lacks(c, self)
+                and self._timely(c)
+                and self.hints(c)
+            ):
+                hints.append((app.keys[c.id], c.title.lower(), c))
         self.query_one(KeyBar).tell(hints, self.size.width)
 
     def _timely(self, command: commands.Command) -> bool:
@@ -189,11 +194,9 @@ class ConsoleScreen(Screen[None]):
 
     def _pod_is_locked(self) -> bool:
         """Whether this screen is about one pod, and that is read-only."""
-        pod = (
-            self.subject().pod
-            if self.place in (commands.POD, commands.RUN, commands.INCIDENT, commands.LOG)
-            else None
-        )
+        pod = None
+        if self.place in (commands.POD, commands.RUN, commands.INCIDENT, commands.LOG):
+            pod = self.subject().pod
         return pod is not None and pod.read_only
 
     def hints(self, command: commands.Command) -> bool:
@@ -256,7 +259,9 @@ class ConsoleScreen(Screen[None]):
 
     def session(self) -> PodSession | None:
         pod = self.subject().pod
-        return self.console_app.fleet.sessions.get(pod.name) if pod else None
+        if pod:
+            return self.console_app.fleet.sessions.get(pod.name)
+        return None
 
     def do_retry(self, args: str) -> None:
         session = self.session()

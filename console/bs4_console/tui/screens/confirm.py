@@ -85,11 +85,11 @@ class Confirmation(Question[bool]):
             lines = self._question(width - 1)
         self.query_one(VerticalScroll).styles.max_height = room
         self.query_one("#question", Panel).show(lines)
-        said: Line = (
-            [(self._complaint, "bad bold")]
-            if self._complaint or not more
-            else [("PgDn", "key"), (" the rest", "dim")]
-        )
+        said: Line
+        if self._complaint or not more:
+            said = [(self._complaint, "bad bold")]
+        else:
+            said = [("PgDn", "key"), (" the rest", "dim")]
         key, no = ("⏎", "esc") if self.typed else ("y", "n")
         answer: Line = [
             (key, "key"),
@@ -102,19 +102,15 @@ class Confirmation(Question[bool]):
     def _question(self, width: int) -> list[Line]:
         """With the commands where all of it fits, or where nothing else shows them."""
         whole = self._asked(width, commands=self._alone or self.app.size.height >= ROOMY)
-        return (
-            whole
-            if self._alone or len(whole) + 6 <= self.app.size.height * 0.9
-            else self._asked(width, commands=False)
-        )
+        if self._alone or len(whole) + 6 <= self.app.size.height * 0.9:
+            return whole
+        return self._asked(width, commands=False)
 
     def _asked(self, width: int, *, commands: bool) -> list[Line]:
         lines = self.asked(width, commands=commands)
-        return (
-            [*lines, [], *fold(f"To confirm, type {self.wanted}", width, "bold")]
-            if self.typed
-            else lines
-        )
+        if self.typed:
+            return [*lines, [], *fold(f"To confirm, type {self.wanted}", width, "bold")]
+        return lines
 
     def action_page(self, way: int) -> None:
         """From wherever the cursor is, the name's field too."""
@@ -173,7 +169,10 @@ class ConfirmScreen(Confirmation):
 
 def commands_of(plan: dict[str, Any]) -> list[str]:
     """The exact command of each step; empty where the agent does it without one."""
-    return [str(step.get("command") or "") for step in plan.get("steps", [])]
+    rows = []
+    for step in plan.get("steps", []):
+        rows.append(str(step.get("command") or ""))
+    return rows
 
 
 def blast(plan: dict[str, Any]) -> list[str]:

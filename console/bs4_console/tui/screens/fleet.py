@@ -169,11 +169,10 @@ class FleetScreen(TableScreen):
                     (" reconnect now ", "@retry"),
                 ]
             # What to do alone says nothing of what it is about.
-            known = (
-                f"{pod.link.detail} {pod.link.next_step}".strip()
-                if pod.link.state == "error"
-                else pod.link.next_step
-            )
+            if pod.link.state == "error":
+                known = f"{pod.link.detail} {pod.link.next_step}".strip()
+            else:
+                known = pod.link.next_step
             return known or "It is tried again by itself.", [
                 (app.keys["retry"], "key @retry"),
                 (" reconnect now ", "@retry"),
@@ -227,7 +226,11 @@ class FleetScreen(TableScreen):
         """Put the cursor on the pod's first row; False when it has none."""
         self.filter_text = ""
         self.draw_safely()
-        found = next((row.key for row in self.table.rows if row.key[0] == pod), None)
+        found = None
+        for row in self.table.rows:
+            if row.key[0] == pod:
+                found = row.key
+                break
         if found is not None:
             self.table.cursor = found
         return found is not None
@@ -294,12 +297,18 @@ class FleetScreen(TableScreen):
     def do_urgent(self, args: str) -> None:
         """Behind the cursor, round and round; rows that are folded away are unfolded."""
         rows = self.table.rows
-        troubled = [i for i, row in enumerate(rows) if row.rank >= 2 and row.banner is None]
+        troubled = []
+        for i, row in enumerate(rows):
+            if row.rank >= 2 and row.banner is None:
+                troubled.append(i)
         if not troubled and self._folded:
             self._folded.clear()
             self.draw_safely()
             rows = self.table.rows
-            troubled = [i for i, row in enumerate(rows) if row.rank >= 2 and row.banner is None]
+            troubled = []
+            for i, row in enumerate(rows):
+                if row.rank >= 2 and row.banner is None:
+                    troubled.append(i)
         if not troubled:
             self.console_app.say(
                 "Nothing needs you here."

@@ -40,11 +40,18 @@ class GpusScreen(MomentCommands, TableScreen):
         pod's only run.
         """
         row = self.row()
-        pod = next((p for p in self.console_app.fleet.pods if row and p.name == row.key[0]), None)
+        pod = None
+        for p in self.console_app.fleet.pods:
+            if row and p.name == row.key[0]:
+                pod = p
+                break
         if row is None or pod is None:
             return Subject()
         index, _, pid = row.key[1].partition("/")
-        held = {name for name in _holders(self._seen(pod), index, pid) if name in pod.runs}
+        held = set()
+        for name in _holders(self._seen(pod), index, pid):
+            if name in pod.runs:
+                held.add(name)
         return Subject(pod, pod.runs[held.pop()] if len(held) == 1 else None)
 
     def _seen(self, pod: PodState) -> view.Seen:
@@ -107,10 +114,13 @@ class GpusScreen(MomentCommands, TableScreen):
 
 def _holders(seen: view.Seen, index: str, pid: str) -> list[str]:
     """Runs of the processes on the GPU `index` (all GPUs when empty), or of the one with `pid`."""
-    procs = [
-        proc
-        for device in seen.devices
-        if index in ("", str(device.get("index")))
-        for proc in device.get("procs") or []
-    ]
-    return [proc["run"] for proc in procs if proc.get("run") and pid in ("", str(proc.get("pid")))]
+    procs = []
+    for device in seen.devices:
+        if index in ("", str(device.get("index"))):
+            for proc in device.get("procs") or []:
+                procs.append(proc)
+    found = []
+    for proc in procs:
+        if proc.get("run") and pid in ("", str(proc.get("pid"))):
+            found.append(proc["run"])
+    return found

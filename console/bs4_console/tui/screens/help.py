@@ -93,8 +93,13 @@ class HelpScreen(ConsoleScreen):
         self.query_one("#text", Panel).show(self._lines(max(40, self.size.width - 6)))
 
     def _lines(self, width: int) -> list[Line]:
-        here = [c for c in commands.at(self.about) if c.where != commands.EVERYWHERE]
-        lines: list[Line] = [[("ON THIS SCREEN", "head")]] if here else []
+        here = []
+        for c in commands.at(self.about):
+            if c.where != commands.EVERYWHERE:
+                here.append(c)
+        lines: list[Line] = []
+        if here:
+            lines = [[("ON THIS SCREEN", "head")]]
         for command in here:
             lines += self._command(command, width)
         lines += [[], [("EVERYWHERE", "head")]]
@@ -107,15 +112,14 @@ class HelpScreen(ConsoleScreen):
         for sign, role, text in _SIGNS:
             folded = fold(text, width - 34)
             lines.append([*pad([(sign, role)], 34), *folded[0]])
-            lines += [[(" " * 34, ""), *rest] for rest in folded[1:]]
+            for rest in folded[1:]:
+                lines.append([(" " * 34, ""), *rest])
         return lines
 
     def _command(self, command: commands.Command, width: int) -> list[Line]:
-        typed = (
-            f":{command.names[0]}{' ' + command.args if command.args else ''}"
-            if command.names
-            else ""
-        )
+        typed = ""
+        if command.names:
+            typed = f":{command.names[0]}{' ' + command.args if command.args else ''}"
         key = self.console_app.keys.get(command.id, "")
         wide = width >= 100
         head: Line = [*pad([(key, "key")], 6), *pad([(typed, "accent")], 25 if wide else 23)]

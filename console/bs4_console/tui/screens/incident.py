@@ -51,11 +51,15 @@ class IncidentScreen(MomentCommands, ConsoleScreen):
 
     @property
     def incident(self) -> IncidentView | None:
-        return self.pod.ledger.incidents.get(self.incident_id) if self.incident_id else None
+        if self.incident_id:
+            return self.pod.ledger.incidents.get(self.incident_id)
+        return None
 
     @property
     def run_name(self) -> str:
-        return self.incident.run if self.incident else self._run_name
+        if self.incident:
+            return self.incident.run
+        return self._run_name
 
     @property
     def playbook_id(self) -> str | None:
@@ -67,10 +71,13 @@ class IncidentScreen(MomentCommands, ConsoleScreen):
         comes.
         """
         if self._asked_key is not None:
-            return next(
-                (p for p in self.pod.ledger.plans.values() if p.action == self._asked_key), None
-            )
-        return plans.newest(self.pod, self.run_name, self.playbook_id) if self.playbook_id else None
+            for p in self.pod.ledger.plans.values():
+                if p.action == self._asked_key:
+                    return p
+            return None
+        if self.playbook_id:
+            return plans.newest(self.pod, self.run_name, self.playbook_id)
+        return None
 
     @property
     def action(self) -> ActionView | None:
@@ -114,7 +121,10 @@ class IncidentScreen(MomentCommands, ConsoleScreen):
         return f"The fix is running already: by {action.who or 'the agent'} since {since}."
 
     def trail(self) -> Sequence[str]:
-        name = self.incident.failure if self.incident else self.playbook_id or ""
+        if self.incident:
+            name = self.incident.failure
+        else:
+            name = self.playbook_id or ""
         return ("fleet", self.pod.name, *((self.run_name,) if self.run_name else ()), name)
 
     def hints(self, command: commands.Command) -> bool:
@@ -148,13 +158,16 @@ class IncidentScreen(MomentCommands, ConsoleScreen):
         evidence below it once there is one. What others say comes last.
         """
         app = self.console_app
-        known = view.evidence(self.incident, width) if self.incident else []
+        known = []
+        if self.incident:
+            known = view.evidence(self.incident, width)
         run = self.pod.runs.get(self.run_name)
-        others = (
-            [[], *witnesses.lines(self.pod, [run] if run is not None else [], app.clock, width)]
-            if self.incident
-            else []
-        )
+        others = []
+        if self.incident:
+            others = [
+                [],
+                *witnesses.lines(self.pod, [run] if run is not None else [], app.clock, width),
+            ]
         action, plan = self.action, self.plan
         if action is not None:
             return [
@@ -181,7 +194,9 @@ class IncidentScreen(MomentCommands, ConsoleScreen):
                 *others,
             ]
         fix = self._fix(width)
-        return [*known, [], *fix, *others] if known else fix
+        if known:
+            return [*known, [], *fix, *others]
+        return fix
 
     def _fix(self, width: int) -> list[Line]:
         keys = self.console_app.keys
@@ -203,11 +218,9 @@ class IncidentScreen(MomentCommands, ConsoleScreen):
             return [(app.keys["plan"], "key @plan"), (" makes a new plan", "@plan")]
         if app.read_only or self.pod.read_only:
             return [("read-only: ", "warn"), ("this console cannot run it", "dim")]
-        how = (
-            "after you typed the run's name"
-            if plans.must_type(plan.plan)
-            else "after a confirmation"
-        )
+        how = "after a confirmation"
+        if plans.must_type(plan.plan):
+            how = "after you typed the run's name"
         return [
             (app.keys["apply"], "key @apply"),
             (" runs exactly this plan, ", "@apply"),
@@ -318,7 +331,9 @@ class IncidentScreen(MomentCommands, ConsoleScreen):
         session = self.session()
         if session is None:
             return
-        confirmed: dict[str, Any] = {"confirm_run": plan.run} if plans.must_type(plan.plan) else {}
+        confirmed: dict[str, Any] = {}
+        if plans.must_type(plan.plan):
+            confirmed = {"confirm_run": plan.run}
         self._action_key = await session.submit(
             "playbook", playbook=plan.playbook, run=plan.run, plan_hash=plan.plan_hash, **confirmed
         )
@@ -335,7 +350,9 @@ class IncidentScreen(MomentCommands, ConsoleScreen):
         if not ids or (len(ids) == 1 and ids[0] == self.incident_id):
             self.console_app.say("There is no other open incident on this pod.")
             return
-        at = ids.index(self.incident_id) if self.incident_id in ids else -1
+        at = -1
+        if self.incident_id in ids:
+            at = ids.index(self.incident_id)
         self.incident_id = ids[(at + by) % len(ids)]
         self._asked_key, self._playbook_id = None, None
         self.redraw()

@@ -46,13 +46,23 @@ class JournalScreen(TableScreen):
     def deed(self) -> tuple[PodState, ActionView] | None:
         """The pod and the action under the cursor."""
         row = self.row()
-        pod = next((p for p in self.console_app.fleet.pods if row and p.name == row.key[0]), None)
-        action = pod.ledger.actions.get(row.key[1]) if pod and row else None
-        return (pod, action) if pod and action else None
+        pod = None
+        for p in self.console_app.fleet.pods:
+            if row and p.name == row.key[0]:
+                pod = p
+                break
+        action = None
+        if pod and row:
+            action = pod.ledger.actions.get(row.key[1])
+        if pod and action:
+            return (pod, action)
+        return None
 
     def subject(self) -> Subject:
         deed = self.deed()
-        return Subject(deed[0], deed[0].runs.get(deed[1].run)) if deed else Subject()
+        if deed:
+            return Subject(deed[0], deed[0].runs.get(deed[1].run))
+        return Subject()
 
     def draw(self) -> None:
         app = self.console_app
@@ -78,12 +88,13 @@ class JournalScreen(TableScreen):
 
     def _all(self, pods: Sequence[PodState], clock: Clock) -> list[Row]:
         """Sorted anew only when a journal has grown."""
-        tokens = [(pod.name, view.token(pod, clock)) for pod in pods]
+        tokens = []
+        for pod in pods:
+            tokens.append((pod.name, view.token(pod, clock)))
         if tokens != self._tokens:
-            of_pods = [
-                self._rows.of(pod, token, partial(view.pod_rows, pod, clock))
-                for pod, (_, token) in zip(pods, tokens, strict=True)
-            ]
+            of_pods = []
+            for pod, (_, token) in zip(pods, tokens, strict=True):
+                of_pods.append(self._rows.of(pod, token, partial(view.pod_rows, pod, clock)))
             self._tokens, self._sorted = (
                 tokens,
                 view.newest_first(row for rows in of_pods for row in rows),

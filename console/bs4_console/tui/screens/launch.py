@@ -191,16 +191,17 @@ class LaunchScreen(Question[str]):
         scroll.display = bool(shown)
         if room != self._room:
             self._room = scroll.styles.max_height = room
-        more: Line = spread([], _MORE, width) if len(shown) > room else []
+        more: Line = []
+        if len(shown) > room:
+            more = spread([], _MORE, width)
         self.query_one("#answer", Panel).show([more, *answer, cut(self._answer(), width)])
 
     def _head(self, width: int) -> list[Line]:
         """What is asked, and in one line what the look before the start has found."""
-        title = (
-            f"Start a run on {self.pod.name}"
-            if self.plan is None
-            else f"{self.plan.plan['title']} on {self.pod.name}?"
-        )
+        if self.plan is None:
+            title = f"Start a run on {self.pod.name}"
+        else:
+            title = f"{self.plan.plan['title']} on {self.pod.name}?"
         found = findings.summary(self.checks, self.memory)
         return [*fold(title, width, "bold"), *([cut(found, width)] if found else []), []]
 
@@ -211,7 +212,9 @@ class LaunchScreen(Question[str]):
         width -= 2
         known = findings.lines(self.checks, width)
         if self.plan is None:
-            return [[], *known] if known else []
+            if known:
+                return [[], *known]
+            return []
         lines: list[Line] = []
         for number, step in enumerate(self.plan.plan["steps"], 1):
             lines += [
@@ -219,7 +222,8 @@ class LaunchScreen(Question[str]):
                 *plans.command_lines(str(step["command"]), width),
             ]
             directories = step["shown"].get("directories") or []
-            lines += [[("     moves ", "dim"), (str(entry["path"]), "")] for entry in directories]
+            for entry in directories:
+                lines.append([("     moves ", "dim"), (str(entry["path"]), "")])
         for text in guide.words(self.plan, self.pod, self._price):
             lines += fold(text, width, "dim", 2)
         if self.checks:

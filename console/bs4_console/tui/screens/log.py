@@ -66,7 +66,9 @@ class LogScreen(MomentCommands, LogCommands, ConsoleScreen):
         """
         run = self.pod.runs.get(self.run_name)
         offset = self.pod.link.clock_offset or 0.0
-        begin = min((a.started_t for a in run.view.attempts.values()), default=0.0) if run else 0.0
+        begin = 0.0
+        if run:
+            begin = min((a.started_t for a in run.view.attempts.values()), default=0.0)
         t = await self.pane.time_here(begin, self.moment_end() + offset)
         if t is None:
             self.console_app.say(
@@ -93,19 +95,25 @@ class LogScreen(MomentCommands, LogCommands, ConsoleScreen):
     # -- commands
 
     def do_source(self, args: str) -> None:
-        names = [stream.rpartition("/")[2] for stream in self.pane.streams()]
+        names = []
+        for stream in self.pane.streams():
+            names.append(stream.rpartition("/")[2])
         if args:
             self.do_logs(args)
             return
         ring: list[str | None] = [None, *names]
-        here = ring.index(self.pane.source) if self.pane.source in ring else 0
+        here = 0
+        if self.pane.source in ring:
+            here = ring.index(self.pane.source)
         self.pane.open(ring[(here + 1) % len(ring)])
 
     def do_logs(self, args: str) -> None:
         if args.startswith(("/", "~/")):
             self.console_app.open_file(self.pod, args)
             return
-        names = [stream.rpartition("/")[2] for stream in self.pane.streams()]
+        names = []
+        for stream in self.pane.streams():
+            names.append(stream.rpartition("/")[2])
         if args and args not in names:
             self.console_app.say(
                 f"{self.run_name} has no log {args}; there are {', '.join(names) or 'none'}.",
@@ -143,11 +151,9 @@ class FileScreen(LogScreen):
         return command.id != "source" and super().hints(command)
 
     def without(self, need: str) -> str:
-        return (
-            "This is a file, and of no run."
-            if need in ("run", "incident")
-            else super().without(need)
-        )
+        if need in ("run", "incident"):
+            return "This is a file, and of no run."
+        return super().without(need)
 
     def do_source(self, args: str) -> None:
         self.console_app.say("This is one file; :file PATH opens another.")

@@ -55,11 +55,15 @@ class MessagesScreen(ConsoleScreen):
             role = {"error": "bad", "warning": "warn"}.get(said.severity, "")
             sign = {"error": "✖", "warning": "▲"}.get(said.severity, "·")
             folded = fold(said.text, width, role)
-            folded += fold(said.more, width, "dim") if said.more else []
+            if said.more:
+                folded += fold(said.more, width, "dim")
+            else:
+                folded += []
             lines.append(
                 [(f"{words.of_day(said.t, seconds=True)} ", "dim"), (f"{sign} ", role), *folded[0]]
             )
-            lines += [[(" " * 11, ""), *line] for line in folded[1:]]
+            for line in folded[1:]:
+                lines.append([(" " * 11, ""), *line])
         self.query_one("#text", Panel).show(
             lines
             or [

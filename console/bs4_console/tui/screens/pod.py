@@ -90,11 +90,9 @@ class PodScreen(MomentCommands, ConsoleScreen):
         lines += self._runs(pod, width)
         lines += [[], *self._machine(pod, width)]
         lines += doing.lines(pod, None, app.clock, width, MOST)
-        lines += [
-            line
-            for name in pod.runs
-            if (line := store.line(pod, name, app.clock, width, named=True))
-        ]
+        for name in pod.runs:
+            if line := store.line(pod, name, app.clock, width, named=True):
+                lines.append(line)
         lines += [[], *self._agent(pod), []]
         lines += [
             [(" ", ""), *line]
@@ -129,11 +127,9 @@ class PodScreen(MomentCommands, ConsoleScreen):
                 (f"  {run.name}", "bold"),
             ]
             line += [("  step ", "dim"), *step_line(run)]
-            problems = (
-                [text for text, _ in status.wrong(pod, run, self.console_app.clock)]
-                if pod.link.up
-                else []
-            )
+            problems = []
+            if pod.link.up:
+                problems = [text for text, _ in status.wrong(pod, run, self.console_app.clock)]
             lines.append(cut([*line, (f"  {problems[0]}" if problems else "", "warn")], width))
         if len(found) > MOST:
             lines.append([(f"       and {len(found) - MOST} more, on the fleet", "dim")])

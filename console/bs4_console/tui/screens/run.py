@@ -103,7 +103,12 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
             self._draw_large(run, others, width - 2, height - 4 - len(alarm))
             return
         self._draw_curves(run, others, width - 2, 4 if height < 30 else 7 if height < TALL else 10)
-        most = 5 if height < 30 else 9 if height < TALL else 17
+        if height < 30:
+            most = 5
+        elif height < TALL:
+            most = 9
+        else:
+            most = 17
         self.query_one("#gpus", Panel).show(
             self._gpu_lines(width, compact=height < ROOMY or width < 90)[:most]
         )
@@ -111,7 +116,10 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
         if height >= 30 and self.cursor.at is None and (kept := self._checkpoints.line()):
             lines.append(cut(kept, width))
         if self.cursor.at is None and (height >= 30 or store.wrong(self.pod, run.name)):
-            lines += [kept] if (kept := store.line(self.pod, run.name, app.clock, width)) else []
+            if kept := store.line(self.pod, run.name, app.clock, width):
+                lines += [kept]
+            else:
+                lines += []
         if self.cursor.at is None:
             lines += doing.lines(self.pod, run.name, app.clock, width, 1 if height < 30 else 2)
         if height >= 30 and (said := notes.newest(run.view.notes, width, 1)):
@@ -160,12 +168,13 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
 
     def _draw_large(self, run: RunState, others: Sequence[Other], width: int, height: int) -> None:
         newest = int(self.pod.latest.get("t") or 0)
-        samples = (
-            self.cursor.stretch(self.pod, *self._shown_times(newest))
-            if run.trainer_steps
-            else list(self.pod.telemetry)
-        )
-        note = "reading telemetry of then…" if self.cursor.fetches(self.pod) else ""
+        if run.trainer_steps:
+            samples = self.cursor.stretch(self.pod, *self._shown_times(newest))
+        else:
+            samples = list(self.pod.telemetry)
+        note = ""
+        if self.cursor.fetches(self.pod):
+            note = "reading telemetry of then…"
         if self._curves_changed(
             run, others, width, height, self.curves_only, len(samples), newest // 5, note
         ):
@@ -187,10 +196,15 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
         """The pod's time from the beginning of the first step shown to the end of the last."""
         begin, end = self.curve_view.window(*self._steps(), self.moment)
         times = self.step_times()
-        shown = [t for step, t in times.items() if begin - 1 <= step <= end]
+        shown = []
+        for step, t in times.items():
+            if begin - 1 <= step <= end:
+                shown.append(t)
         if not shown:
             return newest, newest
-        first_took = (self.run_state.step_seconds() or 0.0) if begin == min(times) else 0.0
+        first_took = 0.0
+        if begin == min(times):
+            first_took = self.run_state.step_seconds() or 0.0
         return min(shown) - first_took, max(newest, *shown) + 1.0 if end >= max(times) else max(
             shown
         )
@@ -223,7 +237,11 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
         times = self.step_times()
         at = bisect_right(list(times.values()), t + EXACT_S)
         steps = list(times)
-        return steps[at - 1] if at else (steps[0] - 1 if steps else 0)
+        if at:
+            return steps[at - 1]
+        if steps:
+            return steps[0] - 1
+        return 0
 
     def step_times(self) -> dict[int, float]:
         """Made again when a step came: of 20,000 it takes 20 ms, and a draw asks several times."""

@@ -50,10 +50,14 @@ class StopScreen(Confirmation):
                 width,
                 "warn",
             )
-        named = [f"{c.get('component') or '?'} {c.get('pid')}" for c in living]
+        named = []
+        for c in living:
+            named.append(f"{c.get('component') or '?'} {c.get('pid')}")
         most = len(named) if commands else MOST
         if named:
-            more = f" and {len(named) - most} more" if len(named) > most else ""
+            more = ""
+            if len(named) > most:
+                more = f" and {len(named) - most} more"
             lines += fold(
                 f"{words.count(len(named), 'process')}: {', '.join(named[:most])}{more}", width
             )

@@ -35,11 +35,17 @@ class TableScreen(ConsoleScreen):
 
     def row(self) -> Row | None:
         """The one under the cursor."""
-        return self.table.selected if self.ready else None
+        if self.ready:
+            return self.table.selected
+        return None
 
     def sifted(self, rows: Iterable[Row]) -> list[Row]:
         """Those that the filter leaves."""
-        return [row for row in rows if matches(row.text, self.filter_text)]
+        found = []
+        for row in rows:
+            if matches(row.text, self.filter_text):
+                found.append(row)
+        return found
 
     def filter_note(self, kept: int, total: int, noun: str) -> list[Line]:
         """/h100 3 of 7 rows, and how to see the others; nothing without a filter."""

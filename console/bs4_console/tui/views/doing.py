@@ -33,15 +33,18 @@ def lines(pod: PodState, run: str | None, clock: Clock, width: int, most: int = 
 
 
 def under_way(actions: Iterable[ActionView], run: str | None) -> list[ActionView]:
-    return [
-        action
-        for action in actions
-        if not action.ended and action.kind not in _QUIET and run in (None, action.run)
-    ]
+    rows = []
+    for action in actions:
+        if not action.ended and action.kind not in _QUIET and run in (None, action.run):
+            rows.append(action)
+    return rows
 
 
 def _line(action: ActionView, now: float, *, named: bool) -> Line:
-    what = f"{action.kind} {action.playbook}".strip() if action.kind == "playbook" else action.kind
+    if action.kind == "playbook":
+        what = f"{action.kind} {action.playbook}".strip()
+    else:
+        what = action.kind
     line: Line = [(" doing  ", "head"), ("↻ ", "accent bold"), (what, "accent bold")]
     if named and action.run:
         line.append((f" {action.run}", "bold"))

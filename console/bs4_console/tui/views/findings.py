@@ -39,13 +39,12 @@ def summary(checks: Sequence[Check], memory: Sequence[str]) -> Line:
         count = sum(check.state == state for check in checks)
         if count:
             sign, role = _SIGN[state]  # type: ignore[index]
-            said = (
-                f"{one}s"
-                if state == "warning" and count > 1
-                else one.replace("forbids", "forbid")
-                if count > 1
-                else one
-            )
+            if state == "warning" and count > 1:
+                said = f"{one}s"
+            elif count > 1:
+                said = one.replace("forbids", "forbid")
+            else:
+                said = one
             line += [(f"{sign} {count} {said}", role), ("   ", "")]
     if any(_TOO_MUCH in text for text in memory):
         line.append(("✖ memory does not fit", "bad bold"))
@@ -63,7 +62,9 @@ def lines(checks: Sequence[Check], width: int) -> list[Line]:
         if check.state == "ok":
             continue
         sign, role = _SIGN[check.state]
-        where = "" if check.title in ("", check.id) else f"  {check.title}"
+        where = ""
+        if check.title not in ("", check.id):
+            where = f"  {check.title}"
         found.append(
             [
                 (f"{sign} ", role),
@@ -94,15 +95,14 @@ def memory_lines(memory: Sequence[str], width: int) -> list[Line]:
             found.append([("MEMORY ", "head"), (text.rstrip(":").removeprefix("memory "), "dim")])
             continue
         indent = len(text) - len(text.lstrip())
-        role = (
-            "bad bold"
-            if _TOO_MUCH in text
-            else "good"
-            if text.endswith("fits")
-            else "warn"
-            if _NONE in text
-            else ""
-        )
+        if _TOO_MUCH in text:
+            role = "bad bold"
+        elif text.endswith("fits"):
+            role = "good"
+        elif _NONE in text:
+            role = "warn"
+        else:
+            role = ""
         first, *rest = fold(
             text.strip(),
             max(20, width - indent),

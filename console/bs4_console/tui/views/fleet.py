@@ -78,7 +78,10 @@ class Row:
     @cached_property
     def widths(self) -> dict[str, int]:
         """Cells that each column's text takes."""
-        return {name: width_of(line) for name, line in self.cells.items()}
+        result = {}
+        for name, line in self.cells.items():
+            result[name] = width_of(line)
+        return result
 
 
 #: What the table may be sorted by. "need" is the default: what needs a person first.
@@ -121,7 +124,10 @@ def arrange(
         groups.items(), key=lambda item: (-max(row.rank for row in item[1]), item[0])
     ):
         arranged.append(_heading(name, members, group, closed=name in folded))
-        arranged += [] if name in folded else members
+        if name in folded:
+            arranged += []
+        else:
+            arranged += members
     return arranged
 
 
@@ -151,12 +157,10 @@ def _heading(name: str, members: list[Row], group: str, *, closed: bool) -> Row:
         (name, "bold"),
         (f"  {words.count(len(members), 'row')}", "dim"),
     ]
-    line += [
-        part
-        for count, sign, role in counts
-        if count
-        for part in (("  ", ""), (f"{sign} {count}", role))
-    ]
+    for count, sign, role in counts:
+        if count:
+            for part in (("  ", ""), (f"{sign} {count}", role)):
+                line.append(part)
     rank = max(row.rank for row in members)
     return Row(
         key=(name if group == "pod" else "", HEADING + name), rank=rank, cells={}, banner=line
@@ -212,7 +216,9 @@ def readable_rows(pod: PodState, clock: Clock) -> list[Row]:
 def pod_rows(pod: PodState, clock: Clock) -> list[Row]:
     """One row a run; a pod without runs, or with an incident of its own, has one without."""
     own = any(i.run not in pod.runs for i in pod.ledger.open_incidents())
-    made = [_row(pod, run, clock) for run in pod.runs.values()]
+    made = []
+    for run in pod.runs.values():
+        made.append(_row(pod, run, clock))
     if not made or own or all(row.old for row in made):
         made.append(_row(pod, None, clock))
     return made
@@ -280,11 +286,13 @@ def _row(pod: PodState, run: RunState | None, clock: Clock) -> Row:
 def _trouble(
     pod: PodState, run: RunState | None, how: status.Status, problems: list[tuple[str, str]]
 ) -> str:
-    incidents = (
-        pod.ledger.open_incidents(run.name)
-        if run
-        else [i for i in pod.ledger.open_incidents() if i.run not in pod.runs]
-    )
+    if run:
+        incidents = pod.ledger.open_incidents(run.name)
+    else:
+        incidents = []
+        for i in pod.ledger.open_incidents():
+            if i.run not in pod.runs:
+                incidents.append(i)
     if pod.lost is not None and status.taken(pod):
         return pod.lost.word  # its sentence counts the looks: it would be news with each of them
     if incidents:
@@ -296,7 +304,9 @@ def _trouble(
     attempt = run.view.attempt if run else None
     if run and run.word == "failed" and attempt is not None:
         return attempt.detail or f"attempt {attempt.number} failed"
-    return how.word if problems or how.rank else ""
+    if problems or how.rank:
+        return how.word
+    return ""
 
 
 def _numbers(run: RunState, role: str, stalled: bool) -> dict[str, Line]:
@@ -339,7 +349,10 @@ def gpu_summary(pod: PodState, role: str = "") -> Line:
         return [(words.NONE, "dim")]
     busy = _mean([d.get("util") for d in devices])
     memory = _mean([d.get("mem_used") for d in devices])
-    used = f"{words.gib(memory)}G" if memory is not None else words.NONE
+    if memory is not None:
+        used = f"{words.gib(memory)}G"
+    else:
+        used = words.NONE
     return [(f"{len(devices)}×", "dim"), (f"{words.whole_percent(busy):>5}{used:>5}", role)]
 
 
@@ -364,8 +377,13 @@ def _fullest(pod: PodState) -> float | None:
 
 
 def _mean(values: list[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
+    known = []
+    for value in values:
+        if value is not None:
+            known.append(value)
+    if known:
+        return sum(known) / len(known)
+    return None
 
 
 def _age(seen: float | None) -> Line:
@@ -377,7 +395,10 @@ def _age(seen: float | None) -> Line:
 def _wrong(problems: list[tuple[str, str]]) -> Line:
     line: Line = []
     for phrase, role in problems:
-        line += [(" · ", "dim")] if line else []
+        if line:
+            line += [(" · ", "dim")]
+        else:
+            line += []
         line.append((phrase, role))
     return line
 

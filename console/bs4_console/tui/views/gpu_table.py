@@ -87,7 +87,9 @@ def rows(seen: Iterable[Seen], *, compact: bool) -> list[Row]:
 
 def pod_rows(seen: Seen, *, compact: bool) -> list[Row]:
     """`key`: (pod, "3" or "3/812"), or (pod, "") for what is of the pod."""
-    return _pod_row(seen) if compact else _device_rows(seen)
+    if compact:
+        return _pod_row(seen)
+    return _device_rows(seen)
 
 
 def arrange(of_pods: Iterable[list[Row]]) -> list[Row]:
@@ -104,8 +106,14 @@ def summary(seen: Iterable[Seen]) -> Line:
     shown.
     """
     fresh = [one for one in seen if not one.old]
-    devices = [device for one in fresh for device in one.devices]
-    busy = [device["util"] for device in devices if device.get("util") is not None]
+    devices = []
+    for one in fresh:
+        for device in one.devices:
+            devices.append(device)
+    busy = []
+    for device in devices:
+        if device.get("util") is not None:
+            busy.append(device["util"])
     held = sum(any(proc.get("run") for proc in device.get("procs") or []) for device in devices)
     watts = sum(device["power"] for device in devices if device.get("power") is not None)
     line: Line = [
@@ -166,9 +174,10 @@ def _device_rows(seen: Seen) -> list[Row]:
         cells = _cells(device)
         cells["pod"] = [(pod.name, "bold" if i == 0 else "dim")]
         cells["state"] = complaints or trouble or [("ok", "dim")]
-        cells["owner"] = (
-            [(words.count(len(procs), "process"), "dim")] if several else _named(device)
-        )
+        if several:
+            cells["owner"] = [(words.count(len(procs), "process"), "dim")]
+        else:
+            cells["owner"] = _named(device)
         made.append(
             _row(
                 (pod.name, str(device.get("index", i))),
@@ -177,7 +186,9 @@ def _device_rows(seen: Seen) -> list[Row]:
                 old=bool(trouble),
             )
         )
-        made += [_process(pod.name, device, proc, pod, bool(trouble)) for proc in procs if several]
+        for proc in procs:
+            if several:
+                made.append(_process(pod.name, device, proc, pod, bool(trouble)))
     return made
 
 
@@ -192,7 +203,11 @@ def _row(key: tuple[str, str], cells: dict[str, Line], wrong: Line, *, old: bool
 
 def _rank(wrong: Line) -> int:
     roles = " ".join(role for _, role in wrong)
-    return 4 if "bad" in roles else 2 if "warn" in roles else 0
+    if "bad" in roles:
+        return 4
+    if "warn" in roles:
+        return 2
+    return 0
 
 
 def _cells(device: dict[str, Any]) -> dict[str, Line]:
@@ -250,7 +265,9 @@ def _process(
 
 
 def _whole(value: float | None) -> str:
-    return words.NONE if value is None else f"{value:.0f}"
+    if value is None:
+        return words.NONE
+    return f"{value:.0f}"
 
 
 def _pod_row(seen: Seen) -> list[Row]:
@@ -277,14 +294,20 @@ def _pod_row(seen: Seen) -> list[Row]:
             if complaints
             else (level, "accent")
         )
-        wrong += [(f"{device.get('index')}: ", "dim"), *complaints] if complaints else []
+        if complaints:
+            wrong += [(f"{device.get('index')}: ", "dim"), *complaints]
+        else:
+            wrong += []
     names = {_model(device) for device in devices}
     holders: dict[str, Line] = {
         "".join(text for text, _ in line): line for line in map(owners, devices)
     }
     held: Line = []
     for line in holders.values():
-        held += [(", ", "dim"), *line] if held else line
+        if held:
+            held += [(", ", "dim"), *line]
+        else:
+            held += line
     temps = [device["temp"] for device in devices if device.get("temp") is not None]
     cells: dict[str, Line] = {
         "pod": [(pod.name, "bold")],

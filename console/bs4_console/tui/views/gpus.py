@@ -40,11 +40,9 @@ def lines_then(
     still being read.
     """
     if sample is None:
-        why = (
-            "reading what was kept of that moment…"
-            if reading
-            else "no sample of that moment is kept here"
-        )
+        why = "no sample of that moment is kept here"
+        if reading:
+            why = "reading what was kept of that moment…"
         return [[(" gpus", "head"), (f"  {why}", "dim")]]
     gpus: dict[str, Any] = sample.get("gpus") or {}
     head = [
@@ -71,7 +69,11 @@ def _lines(
 
 
 def recent_xids(gpus: dict[str, Any], now: float) -> list[dict[str, Any]]:
-    return [x for x in gpus.get("xids") or [] if now - float(x.get("t") or 0.0) < XID_S]
+    found = []
+    for x in gpus.get("xids") or []:
+        if now - float(x.get("t") or 0.0) < XID_S:
+            found.append(x)
+    return found
 
 
 def _heading(gpus: dict[str, Any]) -> Line:
@@ -135,7 +137,9 @@ def _device(device: dict[str, Any], xids: list[dict[str, Any]], width: int, stal
 
 
 def _whole(value: float | None) -> str:
-    return words.NONE if value is None else f"{value:.0f}"
+    if value is None:
+        return words.NONE
+    return f"{value:.0f}"
 
 
 def _compact(
@@ -144,13 +148,17 @@ def _compact(
     """Two to a line, the second half of the GPUs on the right: eight fit in four lines of 80
     cells.
     """
-    half = (len(devices) + 1) // 2 if len(devices) > 1 else 1
+    half = 1
+    if len(devices) > 1:
+        half = (len(devices) + 1) // 2
     cell = (width - 2) // 2 if len(devices) > 1 else width
-    made = [pad(_small(device, xids, stale), cell) for device in devices]
-    return [
-        [*made[i], ("  ", ""), *(made[i + half] if i + half < len(made) else [])]
-        for i in range(half)
-    ]
+    made = []
+    for device in devices:
+        made.append(pad(_small(device, xids, stale), cell))
+    found = []
+    for i in range(half):
+        found.append([*made[i], ("  ", ""), *(made[i + half] if i + half < len(made) else [])])
+    return found
 
 
 def _small(device: dict[str, Any], xids: list[dict[str, Any]], stale: bool) -> Line:
@@ -183,8 +191,14 @@ def marks(device: dict[str, Any], xids: list[dict[str, Any]]) -> Line:
         line.append((f"{device['error']} ", "bad bold"))
     line += link_marks(device)
     reasons = device.get("throttle") or []
-    reasons = [reasons] if isinstance(reasons, str) else list(reasons)
-    slow = [str(r) for r in reasons if str(r).lower() not in _NORMAL_THROTTLE]
+    if isinstance(reasons, str):
+        reasons = [reasons]
+    else:
+        reasons = list(reasons)
+    slow = []
+    for r in reasons:
+        if str(r).lower() not in _NORMAL_THROTTLE:
+            slow.append(str(r))
     if slow:
         line.append((f"throttled: {', '.join(slow).replace('_', ' ')} ", "warn bold"))
     return line
@@ -225,29 +239,31 @@ def nvlink_line(device: dict[str, Any]) -> Line:
     if not nvlink:
         return [(words.NONE, "dim")]
     line: Line = [(f"{nvlink.get('active')}/{nvlink.get('links')}", "")]
-    return [*line, (f" {nvlink['errors']:,} err", "warn")] if nvlink.get("errors") else line
+    if nvlink.get("errors"):
+        return [*line, (f" {nvlink['errors']:,} err", "warn")]
+    return line
 
 
 def owners(device: dict[str, Any]) -> Line:
     """Run and component of each process, each once; who is not of a run is named by pid."""
     procs = device.get("procs") or []
     if not procs:
-        return (
-            [("free", "dim")]
-            if device.get("mem_used") is not None and device["mem_used"] < 1e9
-            else [("no process visible", "warn")]
-        )
+        if device.get("mem_used") is not None and device["mem_used"] < 1e9:
+            return [("free", "dim")]
+        return [("no process visible", "warn")]
     line: Line = []
     seen: set[str] = set()
     for proc in procs:
         run, component = proc.get("run"), proc.get("component")
-        text = (
-            f"{run} {component or ''}".strip()
-            if run
-            else f"pid {proc.get('pid')} {'of no run' if proc.get('visible') else 'not visible'}"
-        )
+        if run:
+            text = f"{run} {component or ''}".strip()
+        else:
+            text = f"pid {proc.get('pid')} {'of no run' if proc.get('visible') else 'not visible'}"
         if text not in seen:
             seen.add(text)
-            line += [(", ", "dim")] if line else []
+            if line:
+                line += [(", ", "dim")]
+            else:
+                line += []
             line.append((text, "" if run else "warn bold"))
     return line

@@ -22,12 +22,21 @@ _STATE = {
 def heading(incident: IncidentView, pod: PodState, clock: Clock, width: int) -> list[Line]:
     """Title, then what it is in one line."""
     bad = incident.state == "open"
-    sign = ("✖" if incident.severity == "critical" else "▲") if bad else "✔"
-    role = (
-        "alarm" if bad and incident.severity == "critical" else "warn bold" if bad else "good bold"
-    )
+    if bad:
+        sign = "✖" if incident.severity == "critical" else "▲"
+    else:
+        sign = "✔"
+    if bad and incident.severity == "critical":
+        role = "alarm"
+    elif bad:
+        role = "warn bold"
+    else:
+        role = "good bold"
     offset = pod.link.clock_offset or 0.0
-    until = clock.wall() + offset if bad else incident.updated_t
+    if bad:
+        until = clock.wall() + offset
+    else:
+        until = incident.updated_t
     word, state_role = _STATE.get(incident.state, (incident.state, "warn"))
     failure = f" · {incident.failure}"
     facts: Line = [
@@ -93,7 +102,9 @@ def _unseen(gap: str, width: int) -> list[Line]:
 
 def _seen(entry: dict[str, Any], width: int) -> list[Line]:
     place = str(entry.get("file") or entry.get("stream") or "")
-    number = f":{entry['line']}" if entry.get("line") else ""
+    number = ""
+    if entry.get("line"):
+        number = f":{entry['line']}"
     source = str(entry.get("source") or "")
     room = max(12, width - len(source) - len(number) - 5)
     if len(place) > room:
@@ -111,10 +122,16 @@ def would_do(
 ) -> list[Line]:
     """The fix before there is a plan."""
     if incident.playbook is None:
-        return [cut(line, width) for line in _by_hand(text, incident, width)]
+        found = []
+        for line in _by_hand(text, incident, width):
+            found.append(cut(line, width))
+        return found
     lines: list[Line] = [[("THE FIX ", "head"), (incident.playbook, "bold")]]
     if text is not None:
-        lines += fold(text.explanation, width, "") if text.explanation else []
+        if text.explanation:
+            lines += fold(text.explanation, width, "")
+        else:
+            lines += []
         for number, step in enumerate(text.steps, 1):
             lines += _numbered(number, step, width)
         if text.verify:
@@ -148,7 +165,10 @@ def _by_hand(text: PlaybookText | None, incident: IncidentView, width: int) -> l
     lines: list[Line] = [
         [("WHAT TO DO ", "head"), ("by hand: no machine can do this safely", "dim")]
     ]
-    lines += fold(text.explanation, width, "dim") if text.explanation else []
+    if text.explanation:
+        lines += fold(text.explanation, width, "dim")
+    else:
+        lines += []
     for number, step in enumerate(text.advice, 1):
         lines += _numbered(number, step, width)
     if text.leads_to:

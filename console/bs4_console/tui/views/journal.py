@@ -42,7 +42,10 @@ def pod_rows(pod: PodState, clock: Clock) -> list[Row]:
     """Every action that the pod's journal holds; automatic ones and plans too. `key`: (pod, the
     action's key).
     """
-    return [_row(pod, action, clock) for action in pod.ledger.actions.values()]
+    found = []
+    for action in pod.ledger.actions.values():
+        found.append(_row(pod, action, clock))
+    return found
 
 
 def newest_first(rows: Iterable[Row]) -> list[Row]:
@@ -119,4 +122,7 @@ def _text(action: ActionView) -> str:
     """The words of a note, or how far a plan being carried out has come."""
     if action.kind == "note":
         return str(action.body.get("text", ""))
-    return next((step.title for step in action.steps if step.state == "running"), "")
+    for step in action.steps:
+        if step.state == "running":
+            return step.title
+    return ""

@@ -37,7 +37,10 @@ def lines(pod: PodState, clock: Clock, keys: Mapping[str, str], width: int) -> l
     if verdict is None:
         return []
     how = status.lost(pod)
-    sign, role = (how.sign, how.role) if how is not None else ("?", "warn")
+    if how is not None:
+        sign, role = (how.sign, how.role)
+    else:
+        sign, role = ("?", "warn")
     word = how.word if how is not None else "not known yet"
     begin = f"{sign} {word}: "
     first, *rest = fold(begin + verdict.sentence, width - INDENT)
@@ -53,11 +56,12 @@ def lines(pod: PodState, clock: Clock, keys: Mapping[str, str], width: int) -> l
         )
         told.add(seen.detail)
     if verdict.next_step:
-        found += [
-            [(" next  " if i == 0 else " " * INDENT, "head"), *line]
-            for i, line in enumerate(fold(verdict.next_step, width - INDENT, "bold"))
-        ]
-    found += _elsewhere(pod, width) if verdict.lost else []
+        for i, line in enumerate(fold(verdict.next_step, width - INDENT, "bold")):
+            found.append([(" next  " if i == 0 else " " * INDENT, "head"), *line])
+    if verdict.lost:
+        found += _elsewhere(pod, width)
+    else:
+        found += []
     if status.link_down(pod):
         found.append(
             [(" " * INDENT, ""), (keys["retry"], "key @retry"), (" reconnect now", "@retry")]
@@ -69,7 +73,10 @@ def _sign(seen: Sign, detail: str, clock: Clock, width: int, *, first: bool) -> 
     """03:10:21  provider  stopped: vast says that machine 4711 is outbid."""
     at = words.of_day(clock.wall_of(seen.t), seconds=True)
     source = SOURCES.get(seen.source, seen.source)
-    told = seen.word if seen.source != "boot" else seen.value[:8]
+    if seen.source != "boot":
+        told = seen.word
+    else:
+        told = seen.value[:8]
     head: Line = [
         (" signs " if first else " " * INDENT, "head"),
         (f"{at}  ", "dim"),
@@ -79,9 +86,9 @@ def _sign(seen: Sign, detail: str, clock: Clock, width: int, *, first: bool) -> 
     if not detail:
         return [head]
     beside: Line = [*head, (f"  {detail}", "dim")]
-    return (
-        [beside] if width_of(beside) <= width else [head, *fold(detail, width, "dim", INDENT + 10)]
-    )
+    if width_of(beside) <= width:
+        return [beside]
+    return [head, *fold(detail, width, "dim", INDENT + 10)]
 
 
 def _elsewhere(pod: PodState, width: int) -> list[Line]:
@@ -99,11 +106,9 @@ def _elsewhere(pod: PodState, width: int) -> list[Line]:
                 *([(" " * (INDENT + 2), ""), *line] for line in rest),
             ]
     if not found:
-        there = (
-            "what was on its disk is gone with it"
-            if pod.lost is not None and pod.lost.word == "ended"
-            else "it goes on only if the pod comes back"
-        )
+        there = "it goes on only if the pod comes back"
+        if pod.lost is not None and pod.lost.word == "ended":
+            there = "what was on its disk is gone with it"
         found.append(
             [(" " * INDENT, ""), (f"No run of it was synced to a store: {there}.", "warn")]
         )

@@ -31,13 +31,12 @@ def moment_line(
     time = words.of_day(at, seconds=True)
     if abs(clock.wall() - at) > _ANOTHER_DAY_S:
         time = f"{words.date(at)} {time}"
-    where = (
-        time
-        if step is None
-        else f"step {step} at {time}"
-        if exact
-        else f"{time}, after step {step}"
-    )
+    if step is None:
+        where = time
+    elif exact:
+        where = f"step {step} at {time}"
+    else:
+        where = f"{time}, after step {step}"
     left: Line = [
         (" ◷ ", "caution"),
         (f" {where}, {words.duration(clock.wall() - at)} ago", "bold"),

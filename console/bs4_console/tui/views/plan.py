@@ -80,11 +80,10 @@ def plan_lines(
     left = expiry(plan, pod, clock)
     until: Line = [("expiry unknown until the pod answers", "warn")]
     if left is not None:
-        until = (
-            [(f"expires in {words.duration(left)}", "warn" if left < 120 else "dim")]
-            if left
-            else [("EXPIRED, make a new one", "bad bold")]
-        )
+        if left:
+            until = [(f"expires in {words.duration(left)}", "warn" if left < 120 else "dim")]
+        else:
+            until = [("EXPIRED, make a new one", "bad bold")]
     lines: list[Line] = [
         [("PLAN ", "head"), (plan.playbook, "bold"), ("  ", ""), (does, role)],
         [
@@ -156,7 +155,9 @@ def _process(entry: Any) -> str:
     if isinstance(entry, str):
         return entry
     pid, component = entry.get("pid"), entry.get("component") or ""
-    start = f"start {entry['start_ticks']} " if entry.get("start_ticks") is not None else ""
+    start = ""
+    if entry.get("start_ticks") is not None:
+        start = f"start {entry['start_ticks']} "
     return f"pid {pid} {start}{component:<12} {entry.get('command', '')}".rstrip()
 
 
@@ -190,7 +191,9 @@ def _limit(within: Any) -> str:
     """Seconds in a compiled playbook, `30m` in the file that people write."""
     if isinstance(within, str):
         return within
-    return f"{within / 60:.0f}m" if within >= 120 else f"{within:.0f}s"
+    if within >= 120:
+        return f"{within / 60:.0f}m"
+    return f"{within:.0f}s"
 
 
 def action_lines(action: ActionView, pod: PodState, clock: Clock, width: int) -> list[Line]:
@@ -215,7 +218,10 @@ def action_lines(action: ActionView, pod: PodState, clock: Clock, width: int) ->
     ]
     for number, step in enumerate(action.steps, 1):
         lines += _acted(number, step, clock, offset, width)
-    return [cut(line, width) for line in [*lines, [], *verdict(action, width)]]
+    rows = []
+    for line in [*lines, [], *verdict(action, width)]:
+        rows.append(cut(line, width))
+    return rows
 
 
 def _acted(number: int, step: StepView, clock: Clock, offset: float, width: int) -> list[Line]:
@@ -229,7 +235,10 @@ def _acted(number: int, step: StepView, clock: Clock, offset: float, width: int)
         ),
     ]
     if step.started_t is not None:
-        end = step.ended_t if step.ended_t is not None else clock.wall() + offset
+        if step.ended_t is not None:
+            end = step.ended_t
+        else:
+            end = clock.wall() + offset
         line.append((f"  {step.state} {words.duration(end - step.started_t)}", role))
     elif step.state != "waiting":
         line.append((f"  {step.state}", role))
@@ -244,7 +253,9 @@ def _acted(number: int, step: StepView, clock: Clock, offset: float, width: int)
 def verdict(action: ActionView, width: int) -> list[Line]:
     """Recovered or not, and why; while it goes on, what is waited for."""
     if action.state == "done":
-        word = "RECOVERED" if action.result.get("recovered", True) else "DONE, NOT RECOVERED"
+        word = "DONE, NOT RECOVERED"
+        if action.result.get("recovered", True):
+            word = "RECOVERED"
         good = word == "RECOVERED"
         return [
             [
@@ -278,4 +289,6 @@ def verdict(action: ActionView, width: int) -> list[Line]:
 
 def _why(action: ActionView, width: int) -> list[Line]:
     text = action.detail or str(action.result.get("message", ""))
-    return fold(text, width, "", 2) if text else []
+    if text:
+        return fold(text, width, "", 2)
+    return []

@@ -58,7 +58,9 @@ def _age_of(what: str, seen: float | None) -> Line:
 
 def _numbers(pod: PodState, run: RunState, clock: Clock) -> list[Line]:
     """In parts, what matters most first: on a narrow terminal the last ones are left out."""
-    eta = run.eta_seconds() if not status.link_down(pod) else None
+    eta = None
+    if not status.link_down(pod):
+        eta = run.eta_seconds()
     phrase = status.late(pod, run, clock)
     throughput = newest(run.trainer_steps, "throughput")
     where: Line = [(" step ", "dim"), *step_line(run, "bold")]
@@ -120,11 +122,10 @@ def _host(record: dict[str, Any], width: int) -> Line:
     for disk in host.get("disks") or []:
         part = _share(gap, str(disk.get("path", "disk")), disk.get("used"), disk.get("total"))
         parts.append([*part, (" READ-ONLY", "bad bold")] if disk.get("read_only") else part)
-    hidden = [
-        name.replace("_", " ")
-        for name, how in (record.get("coverage") or {}).items()
-        if how == "hidden"
-    ]
+    hidden = []
+    for name, how in (record.get("coverage") or {}).items():
+        if how == "hidden":
+            hidden.append(name.replace("_", " "))
     if hidden:
         parts.append(
             [
@@ -157,10 +158,12 @@ def is_old(pod: PodState, clock: Clock) -> bool:
 
 def faded(line: Line) -> Line:
     """Numbers that are not of now are grey, whatever they say."""
-    return [
-        (text, style if style in ("head", "rule", "warn", "warn bold", "bad bold") else "dim")
-        for text, style in line
-    ]
+    rows = []
+    for text, style in line:
+        rows.append(
+            (text, style if style in ("head", "rule", "warn", "warn bold", "bad bold") else "dim")
+        )
+    return rows
 
 
 def _share(gap: str, name: str, used: float | None, total: float | None) -> Line:
@@ -226,13 +229,19 @@ def _components(components: Sequence[dict[str, Any]], width: int, *, old: bool) 
         ),
     ):
         part = _component(name, grouped[name], width >= 100)
-        line += faded(part) if old else part
+        if old:
+            line += faded(part)
+        else:
+            line += part
     return line
 
 
 def _component(name: str, found: list[dict[str, Any]], pids: bool) -> Line:
     dead = [c for c in found if c.get("state") in DEAD]
-    stopped = [c for c in found if c.get("state") in STOPPED]
+    stopped = []
+    for c in found:
+        if c.get("state") in STOPPED:
+            stopped.append(c)
     line: Line = [
         ("  " if pids else " ", ""),
         (
@@ -264,11 +273,10 @@ def alarm_lines(
         sign = "alarm" if known.rank == 4 else "caution"
         told: Line = [(f" {known.sign} ", sign), (f" {known.word}: ", known.role)]
         open_it: Line = [(keys["pod"], "key @pod"), (" signs and what to do ", "@pod")]
-        sentence = (
-            fold(pod.lost.sentence, width - width_of(told) - width_of(open_it) - 2)
-            if most > 1
-            else [[(pod.lost.sentence, "")]]
-        )
+        if most > 1:
+            sentence = fold(pod.lost.sentence, width - width_of(told) - width_of(open_it) - 2)
+        else:
+            sentence = [[(pod.lost.sentence, "")]]
         lines.append(
             spread(cut([*told, *sentence[0]], width - width_of(open_it) - 1), open_it, width)
         )
@@ -286,15 +294,15 @@ def alarm_lines(
                 "",
             ),
         ]
-        retry: Line = (
-            []
-            if status.recorded(pod)
-            else [(keys["retry"], "key @retry"), (" reconnect ", "@retry")]
-        )
+        retry: Line = []
+        if not status.recorded(pod):
+            retry = [(keys["retry"], "key @retry"), (" reconnect ", "@retry")]
         lines.append(spread(cut(left, width - width_of(retry) - 1), retry, width))
     for incident in pod.ledger.open_incidents(run.name):
         sign = "✖" if incident.severity == "critical" else "▲"
-        role = "bad bold" if incident.severity == "critical" else "warn bold"
+        role = "warn bold"
+        if incident.severity == "critical":
+            role = "bad bold"
         left = [
             (f" {sign} ", "alarm" if sign == "✖" else "warn bold"),
             (f" {incident.title}", role),
@@ -326,9 +334,10 @@ def alarm_lines_then(
     )
     for incident in mine:
         if incident.opened_t <= t and (incident.state == "open" or incident.updated_t > t):
-            sign, role = (
-                ("✖", "bad bold") if incident.severity == "critical" else ("▲", "warn bold")
-            )
+            if incident.severity == "critical":
+                sign, role = ("✖", "bad bold")
+            else:
+                sign, role = ("▲", "warn bold")
             left: Line = [
                 (f" {sign} ", role),
                 (f" {incident.title}", role),
@@ -344,11 +353,9 @@ def alarm_lines_then(
             (first.title, ""),
         ]
         left.append((f" and {len(later) - 1} more" if len(later) > 1 else "", "dim"))
-        tail: Line = (
-            [(keys["incident"], "key @incident"), (" evidence and fix ", "@incident")]
-            if first.state == "open"
-            else []
-        )
+        tail: Line = []
+        if first.state == "open":
+            tail = [(keys["incident"], "key @incident"), (" evidence and fix ", "@incident")]
         lines.append(spread(cut(left, max(10, width - width_of(tail) - 1)), tail, width))
     return lines[:most]
 

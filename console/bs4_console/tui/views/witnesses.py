@@ -64,11 +64,10 @@ def _wandb(pod: PodState, run: RunState, clock: Clock, width: int, *, named: boo
     if sight is None:
         return [[*head, (f"not asked: {_why_not(pod, run)}", "dim")]]
     found = _told(head, sight, clock, width, heard=True)
-    against = (
-        beside_the_pod(run, sight, clock.wall())
-        if pod.link.up
-        else without_the_pod(run.name, sight, clock.wall())
-    )
+    if pod.link.up:
+        against = beside_the_pod(run, sight, clock.wall())
+    else:
+        against = without_the_pod(run.name, sight, clock.wall())
     return [
         *found,
         *(fold(against, width, "warn", NAME + 2) if against and not status.recorded(pod) else []),
@@ -94,12 +93,13 @@ def _told(head: Line, sight: Sight, clock: Clock, width: int, *, heard: bool = F
 def _why_not(pod: PodState, run: RunState) -> str:
     if not run.view.tracked:
         return "the run has not said that W&B shows it"
-    mine = [
-        text.partition(": ")[2]
-        for text in pod.unseen
-        if text.startswith(("W&B: ", f"{run.name}: "))
-    ]
-    return mine[0] if mine else "no look was made yet"
+    mine = []
+    for text in pod.unseen:
+        if text.startswith(("W&B: ", f"{run.name}: ")):
+            mine.append(text.partition(": ")[2])
+    if mine:
+        return mine[0]
+    return "no look was made yet"
 
 
 def _unasked(pod: PodState) -> str:

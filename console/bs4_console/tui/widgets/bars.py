@@ -55,7 +55,11 @@ class TopBar(Panel):
             [*signs, *few, *state],
             [*signs, *few[:-1], *state],
         ]
-        right = next((line for line in choices if width_of(line) <= room), [*few, *state])
+        right = [*few, *state]
+        for line in choices:
+            if width_of(line) <= room:
+                right = line
+                break
         self.show([spread(left, right, self.size.width)])
 
     def _moment(self) -> Line:
@@ -99,7 +103,9 @@ def tally(rows: Iterable[Row], *, short: bool = False) -> Line:
                 (f"{sign} {ranks[rank]}  " if short else f"{sign} {ranks[rank]} {word}  ", role)
             ]
     if not line:
-        line = [("✔  " if short else "✔ nothing needs you  ", "good")] if running else []
+        line = []
+        if running:
+            line = [("✔  " if short else "✔ nothing needs you  ", "good")]
     if short:
         return [*line, (words.count(pods, "pod"), "dim")]
     return [*line, (f"{words.count(pods, 'pod')} · {running} running", "dim")]
@@ -115,7 +121,10 @@ class KeyBar(Panel):
         """(key, title, command) in order of importance; whole hints only, help and back always."""
         line: Line = [(" ", "")]
         entries = list(hints)
-        always = [e for e in entries if e[2].id in ("help", "back", "command")]
+        always = []
+        for e in entries:
+            if e[2].id in ("help", "back", "command"):
+                always.append(e)
         room = width - sum(len(k) + len(t) + 4 for k, t, _ in always)
         for key, title, command in [*(e for e in entries if e not in always), *always]:
             cells = len(key) + len(title) + 4

@@ -81,35 +81,39 @@ def plot(
     own = _draw(cells, line or values, low, high)
     if others and own.end is not None:
         canvas.own = own.end
-    cursor = (
-        None if at is None else round((at - first) * (width * 2 - 1) / max(1, last - first)) // 2
-    )
-    return [
-        canvas.line(y, cells, dots, layers, own.broken if y == height - 1 else set(), cursor)
-        for y in range(height)
-    ]
+    cursor = None
+    if at is not None:
+        cursor = round((at - first) * (width * 2 - 1) / max(1, last - first)) // 2
+    rows = []
+    for y in range(height):
+        rows.append(
+            canvas.line(y, cells, dots, layers, own.broken if y == height - 1 else set(), cursor)
+        )
+    return rows
 
 
 def scaled(found: Sequence[Point], log: bool) -> Sequence[Point]:
     """As heights; what a log scale cannot show is left out, what is no number stays."""
     if not log:
         return found
-    return [
-        (step, math.log10(value) if math.isfinite(value) else value)
-        for step, value in found
-        if value > 0 or not math.isfinite(value)
-    ]
+    rows = []
+    for step, value in found:
+        if value > 0 or not math.isfinite(value):
+            rows.append((step, math.log10(value) if math.isfinite(value) else value))
+    return rows
 
 
 def finite(values: Sequence[float]) -> Sequence[float]:
     """Those that are numbers. A sum that is one says it of all: of 20,000 that takes a tenth of a
     millisecond.
     """
-    return (
-        values
-        if math.isfinite(sum(values))
-        else [value for value in values if math.isfinite(value)]
-    )
+    if math.isfinite(sum(values)):
+        return values
+    found = []
+    for value in values:
+        if math.isfinite(value):
+            found.append(value)
+    return found
 
 
 def between(found: Sequence[Point], first: int, last: int) -> Sequence[Point]:
@@ -121,7 +125,9 @@ _step = itemgetter(0)
 
 
 def height_of(value: float, log: bool) -> float:
-    return math.log10(value) if log else value
+    if log:
+        return math.log10(value)
+    return value
 
 
 class _Canvas:
@@ -150,7 +156,11 @@ class _Canvas:
         """Runs of one role each."""
         line: Line = []
         for x in range(self.width):
-            under = next((layer[y][x] for layer in layers if layer[y][x]), 0)
+            under = 0
+            for layer in layers:
+                if layer[y][x]:
+                    under = layer[y][x]
+                    break
             if x in broken:
                 character, role = "×", "bad bold"
             elif (x, y) == self.own:
@@ -162,9 +172,10 @@ class _Canvas:
             elif under:
                 character, role = chr(0x2800 + under), ""
             else:
-                character, role = (
-                    (chr(0x2800 + dots[y][x]), "dim") if dots[y][x] else (" ", "accent")
-                )
+                if dots[y][x]:
+                    character, role = (chr(0x2800 + dots[y][x]), "dim")
+                else:
+                    character, role = (" ", "accent")
             role = f"{role} cursor".strip() if x == cursor else role
             if line and line[-1][1] == role:
                 line[-1] = (line[-1][0] + character, role)
@@ -252,11 +263,10 @@ def _columns(found: Sequence[Point], count: int, first: int, last: int) -> list[
     while begin < len(steps):
         x = min(count - 1, max(0, round((steps[begin] - first) * scale)))
         # Up to the first step that is nearer to the next column.
-        end = (
-            len(steps)
-            if x == count - 1
-            else max(begin + 1, bisect_left(steps, first + (x + 0.5) / scale, begin))
-        )
+        if x == count - 1:
+            end = len(steps)
+        else:
+            end = max(begin + 1, bisect_left(steps, first + (x + 0.5) / scale, begin))
         part = values[begin:end]
         numbers = finite(part)
         columns[x] = _joined(
@@ -274,13 +284,24 @@ def _joined(before: Column, now: tuple[float | None, float | None, bool], broken
     """
     if before is None:
         return (now[0], now[1], now[2] or broken)
-    numbers = [value for value in (*before[:2], *now[:2]) if value is not None]
+    numbers = []
+    for value in (*before[:2], *now[:2]):
+        if value is not None:
+            numbers.append(value)
     return (min(numbers, default=None), max(numbers, default=None), before[2] or now[2] or broken)
 
 
 def _range(lines: Sequence[Sequence[Column]]) -> tuple[float, float]:
-    held = [column for columns in lines for column in columns if column is not None]
-    numbers = [value for column in held for value in column[:2] if value is not None]
+    held = []
+    for columns in lines:
+        for column in columns:
+            if column is not None:
+                held.append(column)
+    numbers = []
+    for column in held:
+        for value in column[:2]:
+            if value is not None:
+                numbers.append(value)
     return min(numbers), max(numbers)
 
 

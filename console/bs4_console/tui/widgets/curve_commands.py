@@ -89,7 +89,10 @@ class CurveCommands:
             if not slash:
                 made.append(Other(letter, number, f"attempt {key}", self.run_state, int(key)))
             elif pod in pods and run in pods[pod].runs:
-                name = run if pod == self.pod.name else f"{run} on {pod}"
+                if pod == self.pod.name:
+                    name = run
+                else:
+                    name = f"{run} on {pod}"
                 made.append(Other(letter, number, name, pods[pod].runs[run]))
         return made
 
@@ -100,7 +103,9 @@ class CurveCommands:
         if args in ("none", "off") or (not args and self.compared):
             self.compared = ()
         elif not args:
-            attempts = [str(number) for number in overtaken_attempts(self.run_state)]
+            attempts = []
+            for number in overtaken_attempts(self.run_state):
+                attempts.append(str(number))
             if not attempts:
                 self.console_app.say(
                     f"No attempt of {self.run_name} was overtaken by another; name a run to "
@@ -140,11 +145,10 @@ class CurveCommands:
             )
             return None
         wanted_pod, slash, wanted = args.rpartition("/")
-        found = [
-            p.name
-            for p in self.console_app.fleet.pods
-            if wanted in p.runs and (not slash or p.name == wanted_pod)
-        ]
+        found = []
+        for p in self.console_app.fleet.pods:
+            if wanted in p.runs and (not slash or p.name == wanted_pod):
+                found.append(p.name)
         found = [name for name in found if (name, wanted) != (self.pod.name, self.run_name)]
         if not found:
             mine = wanted == self.run_name and wanted_pod in ("", self.pod.name)
@@ -159,7 +163,9 @@ class CurveCommands:
                 f"{wanted} is on {', '.join(found)}; say which: :compare {found[0]}/{wanted}",
                 severity="warning",
             )
-        return f"{found[0]}/{wanted}" if len(found) == 1 else None
+        if len(found) == 1:
+            return f"{found[0]}/{wanted}"
+        return None
 
     # -- commands
 
@@ -183,11 +189,14 @@ class CurveCommands:
 
     def do_smooth(self, args: str) -> None:
         try:
-            weight = (
-                float(args)
-                if args
-                else next((w for w in WEIGHTS if w > self.curve_view.weight), WEIGHTS[0])
-            )
+            if args:
+                weight = float(args)
+            else:
+                weight = WEIGHTS[0]
+                for w in WEIGHTS:
+                    if w > self.curve_view.weight:
+                        weight = w
+                        break
         except ValueError:
             weight = -1.0
         if not 0 <= weight < 1:

@@ -72,7 +72,10 @@ class Other:
     attempt: int | None = None
 
     def overlay(self, key: str, orchestrator: bool) -> Overlay:
-        rows = self.run.orchestrator_steps if orchestrator else self.run.trainer_steps
+        if orchestrator:
+            rows = self.run.orchestrator_steps
+        else:
+            rows = self.run.trainer_steps
         return Overlay(
             self.letter,
             self.dash,
@@ -110,11 +113,10 @@ def points(rows: Collection[Mapping[str, Any]], key: str) -> Sequence[Point]:
     known = _POINTS.pop((id(counted), key), None)
     if known is None:
         found = ((row["step"], row.get(key)) for row in counted)
-        made = [
-            (step, math.nan if isinstance(value, str) else value)
-            for step, value in found
-            if isinstance(value, (int, float, str))
-        ]
+        made = []
+        for step, value in found:
+            if isinstance(value, (int, float, str)):
+                made.append((step, math.nan if isinstance(value, str) else value))
         known = (counted, made)
     _POINTS[id(counted), key] = known
     while len(_POINTS) > _POINTS_KEPT:
@@ -127,7 +129,9 @@ def lineage(rows: Collection[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
     off what the one before it had done from there on, and the last to do a step wins. Made again
     only when a row came: all curves of a side are drawn from it.
     """
-    newest = next(reversed(rows), None) if isinstance(rows, Reversible) else None
+    newest = None
+    if isinstance(rows, Reversible):
+        newest = next(reversed(rows), None)
     key = (len(rows), id(newest))
     known = _LINEAGES.get(id(rows))
     if newest is not None and known is not None and known[0] == key:
@@ -163,9 +167,17 @@ def overtaken(rows: Iterable[Mapping[str, Any]], key: str, attempt: int) -> list
     cut = min((row["step"] for row in rows if (row.get("attempt") or 0) > attempt), default=None)
     if cut is None:
         return []
-    mine = [row for row in rows if (row.get("attempt") or 0) == attempt and row["step"] >= cut - 1]
-    values = {row["step"]: value for row in mine if (value := _value(row, key)) is not None}
-    return sorted(values.items()) if any(step >= cut for step in values) else []
+    mine = []
+    for row in rows:
+        if (row.get("attempt") or 0) == attempt and row["step"] >= cut - 1:
+            mine.append(row)
+    values = {}
+    for row in mine:
+        if (value := _value(row, key)) is not None:
+            values[row["step"]] = value
+    if any(step >= cut for step in values):
+        return sorted(values.items())
+    return []
 
 
 def overtaken_attempts(run: RunState) -> list[int]:
@@ -188,7 +200,9 @@ def _value(row: Mapping[str, Any], key: str) -> float | None:
     value = row.get(key)
     if isinstance(value, (int, float)):
         return float(value)
-    return math.nan if isinstance(value, str) else None
+    if isinstance(value, str):
+        return math.nan
+    return None
 
 
 # -- telemetry on the axis of steps
@@ -196,32 +210,32 @@ def _value(row: Mapping[str, Any], key: str) -> float | None:
 
 def _of_devices(key: str) -> Callable[[Mapping[str, Any]], float | None]:
     def mean(sample: Mapping[str, Any]) -> float | None:
-        here = [
-            d[key]
-            for d in (sample.get("gpus") or {}).get("devices") or []
-            if isinstance(d.get(key), (int, float))
-        ]
+        here = []
+        for d in (sample.get("gpus") or {}).get("devices") or []:
+            if isinstance(d.get(key), (int, float)):
+                here.append(d[key])
         return sum(here) / len(here) if here else None
 
     return mean
 
 
 def _memory_of_devices(sample: Mapping[str, Any]) -> float | None:
-    devices = [
-        d
-        for d in (sample.get("gpus") or {}).get("devices") or []
-        if d.get("mem_used") is not None and d.get("mem_total")
-    ]
-    return (
-        words.percent(sum(d["mem_used"] for d in devices), sum(d["mem_total"] for d in devices))
-        if devices
-        else None
-    )
+    devices = []
+    for d in (sample.get("gpus") or {}).get("devices") or []:
+        if d.get("mem_used") is not None and d.get("mem_total"):
+            devices.append(d)
+    if devices:
+        return words.percent(
+            sum(d["mem_used"] for d in devices), sum(d["mem_total"] for d in devices)
+        )
+    return None
 
 
 def _cpu(sample: Mapping[str, Any]) -> float | None:
     value = (sample.get("host") or {}).get("cpu")
-    return float(value) if isinstance(value, (int, float)) else None
+    if isinstance(value, (int, float)):
+        return float(value)
+    return None
 
 
 def _host_memory(sample: Mapping[str, Any]) -> float | None:
@@ -249,7 +263,10 @@ def machine_curves(run: RunState, telemetry: Iterable[Mapping[str, Any]]) -> lis
     found: dict[str, dict[int, list[float]]] = {title: {} for title, _ in MACHINE}
     for sample in telemetry if ends else ():
         place = bisect_left(ends, (float(sample["t"]), -1))
-        step = ends[place][1] if place < len(ends) else ends[-1][1] + 1
+        if place < len(ends):
+            step = ends[place][1]
+        else:
+            step = ends[-1][1] + 1
         for title, read in MACHINE:
             if (value := read(sample)) is not None:
                 found[title].setdefault(step, []).append(value)

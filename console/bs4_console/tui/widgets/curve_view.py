@@ -33,7 +33,10 @@ class CurveView:
         """The steps to show of first..last. The time cursor `at` is always among them."""
         if self.steps is None or self.steps > last - first:
             return first, last
-        end = last if self.end is None else min(max(self.end, first + self.steps - 1), last)
+        if self.end is None:
+            end = last
+        else:
+            end = min(max(self.end, first + self.steps - 1), last)
         if at is not None and not end - self.steps < at <= end:
             end = min(max(at + self.steps // 2, first + self.steps - 1), last)
         return end - self.steps + 1, end
@@ -64,8 +67,14 @@ class CurveView:
     def words(self, first: int, last: int) -> str:
         """What is not as usual: "log, mean 0.9, steps 120 … 187"."""
         said = ["log"] if self.log else []
-        said += [f"mean {self.weight:g}"] if self.weight else []
-        said += [f"steps {first} … {last}"] if self.steps is not None else []
+        if self.weight:
+            said += [f"mean {self.weight:g}"]
+        else:
+            said += []
+        if self.steps is not None:
+            said += [f"steps {first} … {last}"]
+        else:
+            said += []
         return ", ".join(said)
 
 

@@ -50,14 +50,18 @@ _PLAIN = CurveView()
 
 def span(found: Iterable[Curve]) -> tuple[int, int]:
     """First and last step over all curves: they share the axis."""
-    lines = [
-        line
-        for curve in found
-        for line in (curve.points, *(other.points for other in curve.others))
-        if line
-    ]
-    steps = [step for line in lines for step in (line[0][0], line[-1][0])]
-    return (min(steps), max(steps)) if steps else (0, 0)
+    lines = []
+    for curve in found:
+        for line in (curve.points, *(other.points for other in curve.others)):
+            if line:
+                lines.append(line)
+    steps = []
+    for line in lines:
+        for step in (line[0][0], line[-1][0]):
+            steps.append(step)
+    if steps:
+        return (min(steps), max(steps))
+    return (0, 0)
 
 
 def chart(
@@ -74,22 +78,25 @@ def chart(
     the dots a bar stands where the healthy range is.
     """
     shown = between(curve.points, first, last)
-    smooth = smoothed(curve.points, view.weight) if view.weight else []
+    smooth = []
+    if view.weight:
+        smooth = smoothed(curve.points, view.weight)
     rows = [_title(curve, shown, smooth or curve.points, width, at, view)]
-    others = [replace(other, points=between(other.points, first, last)) for other in curve.others]
+    others = []
+    for other in curve.others:
+        others.append(replace(other, points=between(other.points, first, last)))
     found = [
         number
         for line in (shown, *(other.points for other in others))
         for number in _ends(line, view.log)
     ]
     if not found:
-        why = (
-            "no data yet"
-            if not curve.points
-            else "no finite value"
-            if not view.log
-            else "nothing above 0: no log scale"
-        )
+        if not curve.points:
+            why = "no data yet"
+        elif not view.log:
+            why = "no finite value"
+        else:
+            why = "nothing above 0: no log scale"
         return rows + [pad([(why, "dim")] if i == 0 else [], width) for i in range(height - 1)]
     low, high = min(found), max(found)
     labelled = width >= _LABELLED and height >= 5
@@ -106,8 +113,13 @@ def chart(
         others=others,
     )
     for y, line in enumerate(dots):
-        left: Line = [(_label(y, len(dots), low, high, view.log), "dim")] if labelled else []
-        left += _edge(y, len(dots), low, high, curve.band, view.log) if curve.band else []
+        left: Line = []
+        if labelled:
+            left = [(_label(y, len(dots), low, high, view.log), "dim")]
+        if curve.band:
+            left += _edge(y, len(dots), low, high, curve.band, view.log)
+        else:
+            left += []
         rows.append(pad([*left, *line], width))
     rows.append(
         pad(
@@ -123,14 +135,24 @@ def chart(
 def _ends(line: Sequence[Point], log: bool) -> Sequence[float]:
     """The least and the greatest value that can be drawn."""
     numbers = finite([value for _, value in line])
-    numbers = [value for value in numbers if value > 0] if log else numbers
-    return (min(numbers), max(numbers)) if numbers else ()
+    if log:
+        numbers = [value for value in numbers if value > 0]
+    else:
+        numbers = numbers
+    if numbers:
+        return (min(numbers), max(numbers))
+    return ()
 
 
 def _value_of(line: Sequence[Point], at: int | None) -> float | None:
     """At a step, or the newest."""
-    found = line[-1:] if at is None else between(line, at, at)
-    return found[0][1] if found else None
+    if at is None:
+        found = line[-1:]
+    else:
+        found = between(line, at, at)
+    if found:
+        return found[0][1]
+    return None
 
 
 def _title(
@@ -143,12 +165,16 @@ def _title(
 ) -> Line:
     """`line`: the one that is drawn, of which the value is told."""
     newest = _value_of(line, at)
-    value = words.NONE if newest is None else "NaN" if math.isnan(newest) else words.number(newest)
-    name = (
-        {"mismatch KL": "KL", "grad norm": "grad"}.get(curve.title, curve.title)
-        if width < 24
-        else curve.title
-    )
+    if newest is None:
+        value = words.NONE
+    elif math.isnan(newest):
+        value = "NaN"
+    else:
+        value = words.number(newest)
+    if width < 24:
+        name = {"mismatch KL": "KL", "grad norm": "grad"}.get(curve.title, curve.title)
+    else:
+        name = curve.title
     title: Line = [(name, "head"), (" ", ""), (value, "bad bold" if value == "NaN" else "bold")]
     if (
         curve.band
@@ -156,9 +182,10 @@ def _title(
         and math.isfinite(newest)
         and not curve.band[0] <= newest <= curve.band[1]
     ):
-        side, short, word = (
-            ("▲", "high", "above") if newest > curve.band[1] else ("▼", "low", "below")
-        )
+        if newest > curve.band[1]:
+            side, short, word = ("▲", "high", "above")
+        else:
+            side, short, word = ("▼", "low", "below")
         title.append(
             (
                 f" {side}"
@@ -183,18 +210,18 @@ def _title(
 
 
 def _healthy(band: Band | None) -> Line:
-    return (
-        [(" " * _LABELS, ""), ("┃", "good"), (f" healthy {band[0]:g} … {band[1]:g}", "dim")]
-        if band
-        else []
-    )
+    if band:
+        return [(" " * _LABELS, ""), ("┃", "good"), (f" healthy {band[0]:g} … {band[1]:g}", "dim")]
+    return []
 
 
 def _value_at(y: float, rows: int, low: float, high: float, log: bool) -> float:
     """The value at the row `y` of the dots, counted from the top."""
     least, most = height_of(low, log), height_of(high, log)
     found = most - (most - least) * y / max(1, rows - 1)
-    return float(10**found) if log else found
+    if log:
+        return float(10**found)
+    return found
 
 
 def _label(y: int, rows: int, low: float, high: float, log: bool) -> str:
@@ -254,14 +281,20 @@ def large(
     else:
         # What was never reported needs no place; the four come first and the GPUs are among the
         # first six.
-        found = [
-            c
-            for i, c in enumerate(
-                [*of_steps[:4], *of_machine[:2], *of_steps[4:7], *of_machine[2:], *of_steps[7:]]
-            )
-            if i < 4 or c.points
-        ]
-    per_row = 1 if only else 2 if width < 110 else 3 if width < 180 else 4
+        found = []
+        for i, c in enumerate(
+            [*of_steps[:4], *of_machine[:2], *of_steps[4:7], *of_machine[2:], *of_steps[7:]]
+        ):
+            if i < 4 or c.points:
+                found.append(c)
+    if only:
+        per_row = 1
+    elif width < 110:
+        per_row = 2
+    elif width < 180:
+        per_row = 3
+    else:
+        per_row = 4
     rows = min(-(-len(found) // per_row), max(1, (height - 1) // 7))
     how = view.words(begin, end) or f"steps {first} … {last}"
     head: Line = [
@@ -323,13 +356,15 @@ def grid(
     each = (width - gap * (per_row - 1)) // per_row
     lines: list[Line] = []
     for start in range(0, len(found), per_row):
-        columns = [
-            chart(curve, each, max(3, tall), first, last, at, view)
-            for curve in found[start : start + per_row]
-        ]
+        columns = []
+        for curve in found[start : start + per_row]:
+            columns.append(chart(curve, each, max(3, tall), first, last, at, view))
         for parts in zip(*columns, strict=True):
             line: Line = []
             for part in parts:
-                line += [(" " * gap, ""), *part] if line else part
+                if line:
+                    line += [(" " * gap, ""), *part]
+                else:
+                    line += part
             lines.append(line)
     return lines

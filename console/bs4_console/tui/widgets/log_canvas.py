@@ -97,9 +97,10 @@ class LogCanvas(Widget):
         if top == self._top and shown == self._shown:
             return
         before, self._top, self._shown = self._shown, top, shown
-        changed = [
-            y for y in range(max(len(before), len(shown))) if before[y : y + 1] != shown[y : y + 1]
-        ]
+        changed = []
+        for y in range(max(len(before), len(shown))):
+            if before[y : y + 1] != shown[y : y + 1]:
+                changed.append(y)
         self.refresh(*(Region(0, y, self.size.width, 1) for y in changed))
         if self.budget.limited:
             self.budget.spend([self.render_line(y) for y in changed])
@@ -132,16 +133,23 @@ class LogCanvas(Widget):
         screen.
         """
         rows = min(len(self.lens) - top, self.size.height)
-        numbers = [self.lens.number(top + i) for i in range(max(0, rows))]
+        numbers = []
+        for i in range(max(0, rows)):
+            numbers.append(self.lens.number(top + i))
         folded = self.lens.folded
-        return [
-            (n, self.store.line(n)[1] if n >= self.store.end else None, folded.get(n, 0))
-            for n in numbers
-        ]
+        found = []
+        for n in numbers:
+            found.append(
+                (n, self.store.line(n)[1] if n >= self.store.end else None, folded.get(n, 0))
+            )
+        return found
 
     def to_copy(self) -> list[str]:
         """The lines on the screen, however far they reach; a very long one is cut, and says so."""
-        return [text_of(self._line(number, 0))[GUTTER:] for number, *_ in self._shown]
+        found = []
+        for number, *_ in self._shown:
+            found.append(text_of(self._line(number, 0))[GUTTER:])
+        return found
 
     def held(self, number: int) -> bool:
         """Whether the store has this line, be it unfinished."""
@@ -167,7 +175,9 @@ class LogCanvas(Widget):
             self._cache.clear()
             self._cache_key = key
         number, changing, folded = self._shown[y]
-        strip = self._cache.get(number) if changing is None and not folded else None
+        strip = None
+        if changing is None and not folded:
+            strip = self._cache.get(number)
         if strip is None:
             strip = self._draw(number, width).apply_style(base)
             if changing is None and not folded:
@@ -185,7 +195,10 @@ class LogCanvas(Widget):
                 *((part, f"cursor {role}") for part, role in line),
                 (" " * max(0, width - cells), "cursor"),
             ]
-        more = "" if cells - self._side <= width else self._more(number)
+        if cells - self._side <= width:
+            more = ""
+        else:
+            more = self._more(number)
         head = self._fixed_width()
         left, right = head + self._side, self._side + width - len(more)
         end = self._ink.strip([(more, "dim")], len(more))
@@ -202,7 +215,9 @@ class LogCanvas(Widget):
         is more than a few arrows away.
         """
         size = size_of(self.store.line(number)[1])
-        return f" {size:,} bytes ›" if size > LINE_CELLS else "›"
+        if size > LINE_CELLS:
+            return f" {size:,} bytes ›"
+        return "›"
 
     def _fixed_width(self) -> int:
         return GUTTER + log_lines.source_width(self.names())

@@ -110,12 +110,12 @@ class LogCommands:
     def do_copy(self, args: str) -> None:
         lines = self.pane.view.to_copy()
         text, long = "\n".join(lines), sum(len(line) > LINE_CELLS for line in lines)
-        cut = (
-            f"; {long} of them cut at {LINE_CELLS:,}, {self._app.keys['copy-entry']} copies "
-            "one whole"
-            if long
-            else ""
-        )
+        cut = ""
+        if long:
+            cut = (
+                f"; {long} of them cut at {LINE_CELLS:,}, {self._app.keys['copy-entry']} copies "
+                "one whole"
+            )
         self._app.copy(
             text,
             f"Copied the {count(len(lines), 'line')} on the screen, "
@@ -124,7 +124,9 @@ class LogCommands:
 
     def do_copy_entry(self, args: str) -> None:
         text, missing = self.pane.entry_text(), self.pane.entry_missing()
-        lacks = f", but {missing:,} bytes of it are only on the pod" if missing else ""
+        lacks = ""
+        if missing:
+            lacks = f", but {missing:,} bytes of it are only on the pod"
         whole = "\n".join(text)
         self._app.copy(
             whole,

@@ -83,7 +83,10 @@ class LogDetail(Question[None]):
             20,
             (self.query_one(VerticalScroll).size.width or self.app.size.width * 94 // 100 - 2) - 1,
         )
-        where = self._where if self._fetch else count(len(self.lines), "line")
+        if self._fetch:
+            where = self._where
+        else:
+            where = count(len(self.lines), "line")
         self.query_one("#head", Panel).show(
             [spread([(self.title_text, "head")], [(where, "dim")], width)]
         )
@@ -91,7 +94,8 @@ class LogDetail(Question[None]):
         for line in self.lines:
             text = line.lstrip(" ")
             folded = fold(text or " ", width, indent=min(len(line) - len(text), width // 2))
-            shown += [self._marked.apply(text_of(row), "") for row in folded]
+            for row in folded:
+                shown.append(self._marked.apply(text_of(row), ""))
         self.query_one("#entry", Panel).show(shown)
         keys: Line = [
             ("esc", "key"),
@@ -120,11 +124,10 @@ class LogDetail(Question[None]):
 
     def action_copy(self) -> None:
         text = "\n".join(self.lines)
-        what = (
-            f"{self._where} of the line"
-            if self._fetch
-            else f"the entry, {count(len(self.lines), 'line')}"
-        )
+        if self._fetch:
+            what = f"{self._where} of the line"
+        else:
+            what = f"the entry, {count(len(self.lines), 'line')}"
         cast("ConsoleApp", self.app).copy(text, f"Copied {what}, {count(len(text), 'character')}.")
 
     def action_line(self, by: int) -> None:

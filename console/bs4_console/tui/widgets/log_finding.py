@@ -85,17 +85,16 @@ class LogFinding(LogWindow):
         nearest first.
         """
         view = self.view
-        here = (
-            view.lens.number(at)
-            if 0 <= (at := view.from_here(direction)) < len(view.lens)
-            else None
-        )
-        cut = [
-            n
-            for n in self._store.cut_lines()
-            if view.seen(n) and (here is None or (n - here) * direction > 0)
-        ]
-        return cut if direction > 0 else cut[::-1]
+        here = None
+        if 0 <= (at := view.from_here(direction)) < len(view.lens):
+            here = view.lens.number(at)
+        cut = []
+        for n in self._store.cut_lines():
+            if view.seen(n) and (here is None or (n - here) * direction > 0):
+                cut.append(n)
+        if direction > 0:
+            return cut
+        return cut[::-1]
 
     def _nothing(self, direction: int, *, turn: bool) -> None:
         text, where = self.view.find_text, "above" if direction < 0 else "below"
@@ -120,14 +119,18 @@ class LogFinding(LogWindow):
         stream, cursor = feed.streams[source], f"{generation}:{begin}"
         arguments = LogSearch(feed.pages, [stream], text, LogFilter()).arguments
         hits = (await feed.pages.ask(stream, "search", cursor=cursor, limit=1, **arguments))["hits"]
-        return int(hits[0].get("at", 0)) if hits and hits[0]["cursor"] == cursor else None
+        if hits and hits[0]["cursor"] == cursor:
+            return int(hits[0].get("at", 0))
+        return None
 
     async def _seek(
         self, feed: LogFeed, direction: int, cut: Sequence[int], *, turn: bool, further: bool
     ) -> None:
         text = self.view.find_text
         for number in cut:
-            place = self._store.place(number) if self.view.held(number) else None
+            place = None
+            if self.view.held(number):
+                place = self._store.place(number)
             if place is not None and await self.match_in(feed, place, text) is not None:
                 self._busy, self._spot = "", place
                 self.pulse()

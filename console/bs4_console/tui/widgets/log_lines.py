@@ -28,7 +28,11 @@ def level_role(level: int | None) -> str:
         return "bad"
     if level >= WARNING:
         return "warn"
-    return "good" if level == SUCCESS else ("dim" if level <= DEBUG else "accent")
+    if level == SUCCESS:
+        return "good"
+    if level <= DEBUG:
+        return "dim"
+    return "accent"
 
 
 def for_text(pattern: str) -> re.Pattern[str]:
@@ -54,11 +58,9 @@ class Marks:
             *((word, "mark bold") for word in self.words),
         ]:
             looked = text[: find_reach(pattern.pattern)]
-            spans += [
-                (m.start(), m.end(), marked)
-                for m in pattern.finditer(looked)
-                if m.end() > m.start()
-            ]
+            for m in pattern.finditer(looked):
+                if m.end() > m.start():
+                    spans.append((m.start(), m.end(), marked))
         line: Line = []
         at = 0
         for begin, end, marked in sorted(spans):
@@ -71,11 +73,15 @@ class Marks:
 def gutter(*, pointed: bool, bookmarked: bool) -> Line:
     if pointed:
         return [(BOTH if bookmarked else POINTED, "accent bold")]
-    return [(BOOKMARKED, "warn bold")] if bookmarked else [(" ", "")]
+    if bookmarked:
+        return [(BOOKMARKED, "warn bold")]
+    return [(" ", "")]
 
 
 def source_width(names: Sequence[str]) -> int:
-    return min(12, max(map(len, names))) + 1 if len(names) > 1 else 0
+    if len(names) > 1:
+        return min(12, max(map(len, names))) + 1
+    return 0
 
 
 def source_span(names: Sequence[str], source: int) -> Line:
@@ -108,15 +114,21 @@ def body(source: int, raw: bytes, marks: Marks, folded: int, reach: int) -> Line
     shown = present(raw, reach)
     role = level_role(shown.level)
     level = shown.level
-    rest_role = (
-        role
-        if level is not None and level >= ERROR
-        else ("dim" if level is not None and level <= DEBUG else "")
-    )
+    if level is not None and level >= ERROR:
+        rest_role = role
+    elif level is not None and level <= DEBUG:
+        rest_role = "dim"
+    else:
+        rest_role = ""
     found = _HEAD.match(shown.text)
-    clock, word = (found[1] or "", found[2] or "") if found else ("", "")
+    if found:
+        clock, word = (found[1] or "", found[2] or "")
+    else:
+        clock, word = ("", "")
     times = f"×{folded + 1:,}"
-    more: Line = [(f" {times}" if word else f"{times} ", "accent bold")] if folded else []
+    more: Line = []
+    if folded:
+        more = [(f" {times}" if word else f"{times} ", "accent bold")]
     return [
         (clock, "dim"),
         (word, role),

@@ -47,7 +47,11 @@ class LogPane(LogFinding):
         feed, number = self._feed, self.view.current
         if feed is None:
             return
-        clock = next((c for c in self._clocks(number) if c is not None), None)
+        clock = None
+        for c in self._clocks(number):
+            if c is not None:
+                clock = c
+                break
 
         async def work() -> None:
             try:
@@ -64,10 +68,16 @@ class LogPane(LogFinding):
     async def time_here(self, begin: float, end: float) -> float | None:
         """When the line pointed at was written, by the pod's clock; None when there is none."""
         feed, number = self._feed, self.view.current
-        place = self._store.place(number) if number is not None else None
+        place = None
+        if number is not None:
+            place = self._store.place(number)
         if feed is None or place is None:
             return None
-        clock = next((c for c in self._clocks(number) if c is not None), None)
+        clock = None
+        for c in self._clocks(number):
+            if c is not None:
+                clock = c
+                break
         return await written_at(
             feed.pages, feed.streams[place[0]], f"{place[1]}:{place[2]}", clock, begin, end
         )
@@ -75,16 +85,18 @@ class LogPane(LogFinding):
     def _clocks(self, number: int | None) -> Sequence[int | None]:
         if number is None:
             return []
-        return [
-            clock_of(self._store.line(n)[1])
-            for n in range(number, max(self._store.first, number - 200) - 1, -1)
-        ]
+        found = []
+        for n in range(number, max(self._store.first, number - 200) - 1, -1):
+            found.append(clock_of(self._store.line(n)[1]))
+        return found
 
     # -- bookmarks, entries
 
     def bookmark(self) -> None:
         view, number = self.view, self.view.current
-        place = self._store.place(number) if number is not None else None
+        place = None
+        if number is not None:
+            place = self._store.place(number)
         if number is None or place is None:
             self._app.say("There is no line of a log here to mark.", severity="warning")
             return
@@ -101,20 +113,20 @@ class LogPane(LogFinding):
                 f"No line is marked; {self._app.keys['bookmark']} marks the one pointed at."
             )
             return
-        here = self._store.place(number) if number is not None and not view.following else None
+        here = None
+        if number is not None and not view.following:
+            here = self._store.place(number)
         if here in view.bookmarks:
             target = marks[(marks.index(here) + direction) % len(marks)]
         else:
-            beyond = [
-                mark
-                for mark in marks
-                if here is not None and (mark[1:] > here[1:]) == (direction > 0)
-            ]
-            target = (
-                (beyond[0] if direction > 0 else beyond[-1])
-                if beyond
-                else marks[0 if direction > 0 else -1]
-            )
+            beyond = []
+            for mark in marks:
+                if here is not None and (mark[1:] > here[1:]) == (direction > 0):
+                    beyond.append(mark)
+            if beyond:
+                target = beyond[0] if direction > 0 else beyond[-1]
+            else:
+                target = marks[0 if direction > 0 else -1]
         held = self._store.number_at(target)
         if held is not None:
             view.point_at(held)
@@ -162,7 +174,9 @@ class LogPane(LogFinding):
         text = self.view.find_text or next(
             (term.text for term in self.view.wanted.terms if not term.out), ""
         )
-        match = await self.match_in(feed, place, text) if text else None
+        match = None
+        if text:
+            match = await self.match_in(feed, place, text)
         at = max(0, (match or 0) - LEAD_BYTES)
         self._app.push_screen(
             LogDetail(
@@ -172,7 +186,9 @@ class LogPane(LogFinding):
 
     def _entry(self) -> list[bytes]:
         number = self.view.current
-        return [] if number is None else entry(self._store, number)
+        if number is None:
+            return []
+        return entry(self._store, number)
 
     def entry_text(self, limit: int = LINE_BYTES) -> list[str]:
         """The current line's entry, each of its lines up to `limit` characters; a longer one says

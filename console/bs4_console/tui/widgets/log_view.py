@@ -90,7 +90,9 @@ class LogView(LogCanvas, can_focus=True):
     @property
     def unseen(self) -> int:
         """Lines that came since the view was paused."""
-        return 0 if self.following or self._arrived else max(0, self.store.end - self._paused_end)
+        if self.following or self._arrived:
+            return 0
+        return max(0, self.store.end - self._paused_end)
 
     @property
     def current(self) -> int | None:
@@ -99,8 +101,13 @@ class LogView(LogCanvas, can_focus=True):
         """
         if self.spot is not None and self.held(self.spot):
             return self.spot
-        held = [number for number, *_ in self._shown if self.held(number)]
-        return held[-1] if held else None
+        held = []
+        for number, *_ in self._shown:
+            if self.held(number):
+                held.append(number)
+        if held:
+            return held[-1]
+        return None
 
     @property
     def wanted(self) -> LogFilter:
@@ -130,7 +137,10 @@ class LogView(LogCanvas, can_focus=True):
         """
         self._settle()
         self._hold_anchor()
-        self.filter_text = self.filter_text if text is None else text
+        if text is None:
+            self.filter_text = self.filter_text
+        else:
+            self.filter_text = text
         self.floor = self.floor if floor is None else floor
         self.fold = self.fold if fold is None else fold
         self.lens.set(
@@ -140,7 +150,11 @@ class LogView(LogCanvas, can_focus=True):
         self._remark()
         if not self.following and self.spot is not None:
             self.lens.step()
-            row = next((y for y, (number, *_) in enumerate(self._shown) if number == self.spot), 0)
+            row = 0
+            for y, (number, *_) in enumerate(self._shown):
+                if number == self.spot:
+                    row = y
+                    break
             if len(self.lens):
                 self._anchor = self.lens.number(max(0, self.lens.position(self.spot) - row))
         self.forget()
@@ -158,9 +172,15 @@ class LogView(LogCanvas, can_focus=True):
 
     def _remark(self) -> None:
         """What to mark in the text: the find, otherwise what the filter wants."""
-        wanted = [term.text for term in self.wanted.terms if not term.out]
+        wanted = []
+        for term in self.wanted.terms:
+            if not term.out:
+                wanted.append(term.text)
         text = self.find_text or (wanted[0] if wanted else "")
-        self._marks.find = log_lines.for_text(text) if text else None
+        if text:
+            self._marks.find = log_lines.for_text(text)
+        else:
+            self._marks.find = None
         self._marks.role = "hit" if self.find_text else "mark"
 
     def next_match(self, direction: int) -> bool:
@@ -384,7 +404,9 @@ class LogView(LogCanvas, can_focus=True):
         """Where the next match is looked for from."""
         if self.spot is not None:
             return self.lens.position(self.spot)
-        return self._top - 1 if direction > 0 else min(self._top + self.size.height, len(self.lens))
+        if direction > 0:
+            return self._top - 1
+        return min(self._top + self.size.height, len(self.lens))
 
     def _go(self, position: int, pin: bool = False) -> None:
         """Scroll to a position; the end means following again, unless `pin`."""
@@ -406,7 +428,10 @@ class LogView(LogCanvas, can_focus=True):
         position = min(max(position, 0), self._last_top())
         if self.following:
             self._pause()
-        self._anchor = self.lens.number(position) if len(self.lens) else self.store.first
+        if len(self.lens):
+            self._anchor = self.lens.number(position)
+        else:
+            self._anchor = self.store.first
         self._top = position
 
     def _pause(self) -> None:

@@ -201,7 +201,9 @@ class LogWindow(Vertical):
     def _here(self) -> dict[str, str]:
         """Each stream's cursor near the current line."""
         feed = self._feed
-        return {} if feed is None else near(self._store, self.view.current, feed.streams)
+        if feed is None:
+            return {}
+        return near(self._store, self.view.current, feed.streams)
 
     # -- which streams
 
@@ -212,14 +214,14 @@ class LogWindow(Vertical):
         return sources(self.pod, self.run)
 
     def _wanted_streams(self) -> list[str]:
-        return self.streams() if self.source is None else [self.stream_of(self.source)]
+        if self.source is None:
+            return self.streams()
+        return [self.stream_of(self.source)]
 
     def _names(self) -> Sequence[str]:
-        return (
-            [short(stream) for stream in self._feed.streams]
-            if self._feed and self.source is None
-            else []
-        )
+        if self._feed and self.source is None:
+            return [short(stream) for stream in self._feed.streams]
+        return []
 
     # -- how far it reaches
 
@@ -228,7 +230,10 @@ class LogWindow(Vertical):
         view = self.view
         if view.following:
             return True
-        here = view.lens.number(view.position) if len(view.lens) else self._store.first
+        if len(view.lens):
+            here = view.lens.number(view.position)
+        else:
+            here = self._store.first
         return self._store.end - here < AHEAD_LINES
 
     def _lacks_older(self, view: LogView) -> bool:
@@ -312,7 +317,9 @@ class LogWindow(Vertical):
             # What is held came through another filter: the window is made anew around the same
             # line.
             number = self.view.current
-            place = self._store.place(number) if number is not None else None
+            place = None
+            if number is not None:
+                place = self._store.place(number)
             if self.view.following or place is None:
                 self.open(self.source)
             else:

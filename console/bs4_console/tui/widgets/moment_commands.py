@@ -53,13 +53,18 @@ class MomentCommands(Beside):
         pod, times = self.subject().pod, self.step_times()
         if pod is None or not times:
             return None
-        nearest = step if step in times else min(times, key=lambda known: abs(known - step))
+        if step in times:
+            nearest = step
+        else:
+            nearest = min(times, key=lambda known: abs(known - step))
         return times[nearest] - (pod.link.clock_offset or 0.0)
 
     def step_times(self) -> dict[int, float]:
         """See `step_times`; of the run at hand, if there is one."""
         run = self.subject().run
-        return {} if run is None else step_times(run)
+        if run is None:
+            return {}
+        return step_times(run)
 
     def moment_moved(self) -> None:
         """Everything shows the moment that the cursor has now."""
@@ -142,7 +147,9 @@ def step_times(run: RunState) -> dict[int, float]:
     for t, group in groupby(found, key=lambda pair: pair[0]):
         steps = [step for _, step in group]
         behind = bisect_right(found, (t, steps[-1]))
-        room = min(1.0, found[behind][0] - t) if behind < len(found) else 1.0
+        room = 1.0
+        if behind < len(found):
+            room = min(1.0, found[behind][0] - t)
         times |= {step: t + room * i / len(steps) for i, step in enumerate(steps)}
     return times
 

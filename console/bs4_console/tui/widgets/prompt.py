@@ -194,7 +194,10 @@ class Prompt(Vertical):
             return
         history = self._history.get(self.kind, [])
         self._back = min(max(self._back - event.what, 0), len(history))
-        self.field.value = history[-self._back] if self._back else ""
+        if self._back:
+            self.field.value = history[-self._back]
+        else:
+            self.field.value = ""
         self.field.cursor_position = len(self.field.value)
 
     def _complete_now(self) -> None:
@@ -202,20 +205,31 @@ class Prompt(Vertical):
         if not offers:
             self._tabbed = self.field.value
             return
-        common = offers[0] if len(offers) == 1 else _common(offers)
+        if len(offers) == 1:
+            common = offers[0]
+        else:
+            common = _common(offers)
         # All behind the command is one argument: a path may have spaces.
         word, space, _ = self.field.value.partition(" ")
         # A directory is not yet what one wants.
-        end = " " if len(offers) == 1 and not common.endswith("/") else ""
-        self.field.value = f"{word} {common}{end}" if space else f"{common}{end}"
+        end = ""
+        if len(offers) == 1 and not common.endswith("/"):
+            end = " "
+        if space:
+            self.field.value = f"{word} {common}{end}"
+        else:
+            self.field.value = f"{common}{end}"
         self.field.cursor_position = len(self.field.value)
 
     def _tell(self) -> None:
         line: Line = [(" ", "")]
-        offers = list(self._complete(self.field.value)) if self.field.value else []
+        offers = []
+        if self.field.value:
+            offers = list(self._complete(self.field.value))
         if len(offers) > OFFERED:
             line += [(f"{len(offers):,} names  ", "dim")]
-        line += [(f"{_last(offer, self.field.value)}  ", "accent") for offer in offers[:OFFERED]]
+        for offer in offers[:OFFERED]:
+            line.append((f"{_last(offer, self.field.value)}  ", "accent"))
         if not offers:
             line += [(HINTS.get(self.kind, ""), "dim")]
         self.query_one("#offers", Panel).show([cut(line, self._width)])
@@ -225,18 +239,17 @@ def _last(offer: str, typed: str) -> str:
     """Of a path only what lies in the directory that was typed."""
     argument = typed.partition(" ")[2]
     typed_directory = argument[: argument.rfind("/") + 1]
-    return (
-        offer[len(typed_directory) :]
-        if typed_directory and offer.startswith(typed_directory) and offer != typed_directory
-        else offer
-    )
+    if typed_directory and offer.startswith(typed_directory) and offer != typed_directory:
+        return offer[len(typed_directory) :]
+    return offer
 
 
 def _common(offers: Sequence[str]) -> str:
     """The longest beginning that all share."""
     first, last = min(offers), max(offers)
-    length = next(
-        (i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b),
-        min(len(first), len(last)),
-    )
+    length = min(len(first), len(last))
+    for i, (a, b) in enumerate(zip(first, last, strict=False)):
+        if a != b:
+            length = i
+            break
     return first[:length]

@@ -69,11 +69,15 @@ class RowTable(ScrollView, can_focus=True):
     @property
     def index(self) -> int:
         """Position of the cursor; 0 when its row is gone."""
-        return self._at.get(self.cursor, 0) if self.cursor else 0
+        if self.cursor:
+            return self._at.get(self.cursor, 0)
+        return 0
 
     @property
     def selected(self) -> Row | None:
-        return self.rows[self.index] if self.rows else None
+        if self.rows:
+            return self.rows[self.index]
+        return None
 
     def show(self, rows: Sequence[Row]) -> None:
         """The rows as they are now; repaints what differs."""
@@ -140,7 +144,10 @@ class RowTable(ScrollView, can_focus=True):
         kept: list[Column] = []
         room = width
         for column in sorted(self._columns, key=lambda c: -c.importance):
-            wide = sizes[column.id] if column.most else min(sizes[column.id], column.least)
+            if column.most:
+                wide = sizes[column.id]
+            else:
+                wide = min(sizes[column.id], column.least)
             if not kept or wide + GAP <= room:
                 kept.append(column)
                 room -= wide + (GAP if len(kept) > 1 else 0)
@@ -160,7 +167,9 @@ class RowTable(ScrollView, can_focus=True):
         ink = cast("ConsoleApp", self.app).ink
         width = self.size.width
         if y == 0:
-            titles = [pad([(self._title(c), "head")], w, c.align) for c, w in self._widths]
+            titles = []
+            for c, w in self._widths:
+                titles.append(pad([(self._title(c), "head")], w, c.align))
             return ink.strip([(" ", ""), *self._join(titles)], width).apply_style(self.rich_style)
         index = y - 1 + round(self.scroll_y)
         if index >= len(self.rows):
@@ -184,5 +193,8 @@ class RowTable(ScrollView, can_focus=True):
     def _join(cells: list[Line]) -> Line:
         line: Line = []
         for cell in cells:
-            line += [(" " * GAP, ""), *cell] if line else cell
+            if line:
+                line += [(" " * GAP, ""), *cell]
+            else:
+                line += cell
         return line
