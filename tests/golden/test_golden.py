@@ -24,7 +24,9 @@ from bs4_console.pods.inventory import Inventory
 from bs4_console.pods.recorded import RecordedSession
 
 DATA = Path(__file__).parent / "data"
-TRAINERS = ["prime-rl-2026-01", "prime-rl"]
+TRAINERS = ["prime-rl-2026-01", "prime-rl", "verl"]
+#: A log that each trainer writes.
+LOGS = {"prime-rl-2026-01": "orchestrator", "prime-rl": "orchestrator", "verl": "trainer"}
 
 pytestmark = pytest.mark.parametrize("trainer", TRAINERS)
 
@@ -117,7 +119,7 @@ async def test_a_mirror_opens_with_its_runs_and_logs(trainer: str, tmp_path: Pat
     run = state.runs["demo"]
     assert run.step is not None
     assert len(run.trainer_steps) > 5
-    log = await session.read_log("log/demo/orchestrator", "start")
+    log = await session.read_log(f"log/demo/{LOGS[trainer]}", "start")
     assert log.data
 
 
