@@ -1,4 +1,4 @@
-"""Starting a run, and taking on what somebody started by hand."""
+"""Launch runs, and adopt runs that somebody started by hand."""
 
 from __future__ import annotations
 
@@ -15,10 +15,15 @@ from bs4_agent.pod import Pod
 
 
 class Attempts:
+    """Accept launches and adoptions and carry them out."""
+
     def __init__(self, desk: Desk, pod: Pod) -> None:
         self._desk, self._pod = desk, pod
 
     def plan_launch(self, key: str, body: Mapping[str, Any], who: str) -> None:
+        """Make and journal the plan of a launch on a thread of its own. Raises BadRequest if the
+        request is malformed.
+        """
         asked, record = body["launch"], body.get("record") or {}
         if not isinstance(asked, Mapping) or not isinstance(record, Mapping):
             raise BadRequest("`launch` and `record` of a plan are tables; send them so.")
@@ -31,8 +36,8 @@ class Attempts:
         self._desk.start("", key, lambda: self._desk.journal_plan(key, launch_plan.NAME, run, make))
 
     def _tries(self, run: str) -> int:
-        """Launches of a run that have ended. Part of a plan's hash, from which a launch has its
-        key: a new try is a new action.
+        """Return how many launches of the run have ended. The number is part of the plan's hash,
+        which makes the action's key: a new try is a new action.
         """
         return sum(
             action.kind == "launch" and action.run == run and action.ended
@@ -40,8 +45,10 @@ class Attempts:
         )
 
     def launch(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
-        """By the hash of a plan that a person has confirmed, or (`plan_hash` absent) exactly as the
-        body says, moving nothing aside.
+        """Accept a launch and start it: by the hash of a confirmed plan, or without `plan_hash`
+        exactly as the body says, moving nothing aside.
+
+        Raises Busy, BadRequest, Refused, PlanExpired or PlanChanged.
         """
         if body.get("plan_hash") is not None:
             self._launch_planned(key, body, who)
@@ -93,8 +100,8 @@ class Attempts:
             self._desk.start(view.run, key, lambda: self._do_launch(key, planned))
 
     def _do_launch(self, key: str, body: Mapping[str, Any]) -> None:
-        """Each step finds what an earlier life of the agent has done of it: moves and the attempt
-        bear the action's key.
+        """Carry out a launch. Each step recognises by the action's key what an earlier life of the
+        agent has already done of it.
         """
         event = self._desk.event
         plan: Mapping[str, Any] = body.get("plan") or {}
@@ -158,10 +165,12 @@ class Attempts:
         )
 
     def resume_launch(self, action: ActionView) -> None:
+        """Continue a launch that an earlier life of the agent began."""
         self._desk.hold(action.run, action.key)
         self._desk.start(action.run, action.key, lambda: self._do_launch(action.key, action.body))
 
     def adopt(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
+        """Accept an adoption and start it: by `pid`, or of every run that is found."""
         self._desk.accept(key, body, who, str(body.get("run", "")))
         self._desk.start("", key, lambda: self._do_adopt(key, body))
 

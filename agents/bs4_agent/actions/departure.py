@@ -1,4 +1,4 @@
-"""The agent gives its place to a newer one: between two steps, never in the middle of one."""
+"""Give the pod over to a newer agent: between two steps, never in the middle of one."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ BOUNDARY_S = 60.0
 
 
 class Departure:
-    """`hand_over` is told the body once nothing is under way any more."""
+    """Let this agent leave. `hand_over` is called with the request once no step is under way."""
 
     def __init__(self, desk: Desk, hand_over: Callable[[Mapping[str, Any]], None]) -> None:
         self._desk, self._hand_over = desk, hand_over
         self._leaving = threading.Lock()
 
     def accept(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
+        """Accept that a newer agent replaces this one, and leave at the next safe point. Raises
+        Busy if another console has asked already.
+        """
         if not self._leaving.acquire(blocking=False):
             raise Busy("Another console is replacing this agent already; wait a minute.")
         at_once = self._desk.boundaries.hold(0.0)
@@ -39,8 +42,8 @@ class Departure:
             raise
 
     def _leave(self, key: str, body: Mapping[str, Any]) -> None:
-        """No step is under way and none begins any more: what is unfinished is in the journal, for
-        the newer agent.
+        """Hand over. No step is under way and none begins; the newer agent finds in the journal
+        what is unfinished.
         """
         self._desk.event(key, "", "done")
         self._hand_over(body)

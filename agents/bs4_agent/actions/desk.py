@@ -1,5 +1,5 @@
-"""What every action shares: who holds which run, the thread it works on, and its records in the
-journal.
+"""What all actions share: which action holds which run, the thread it works on, and its records in
+the journal.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ ROTATION_S = 5.0
 
 
 class Plan(Protocol):
-    """What plans have in common. `expires_m`: monotonic seconds."""
+    """What every plan has: its hash, the attempt it was made for, and until when it may be
+    confirmed (`expires_m`, monotonic seconds).
+    """
 
     @property
     def hash(self) -> str: ...
@@ -39,7 +41,9 @@ P = TypeVar("P", bound=Plan)
 
 
 class Desk:
-    """One a pod. `lock`: held while a submission is accepted."""
+    """Run actions, one at a time for each run, and journal what they do. One per pod. Hold `lock`
+    while accepting a submission.
+    """
 
     def __init__(self, book: Book) -> None:
         self.book, self.ledger = book, book.ledger
@@ -54,6 +58,9 @@ class Desk:
         self._threads: list[threading.Thread] = []
 
     def accept(self, key: str, body: Mapping[str, Any], who: str, run: str, **fields: Any) -> None:
+        """Journal that the action is accepted, and wait until the record is on disk. `fields` are
+        added to the record.
+        """
         self.book(
             "action",
             sync=True,
@@ -67,10 +74,13 @@ class Desk:
         )
 
     def event(self, key: str, run: str, event: str, *, sync: bool = False, **fields: Any) -> None:
+        """Journal one event of an action. `sync` waits until the record is on disk."""
         self.book("action", sync=sync, action=key, run=run, event=event, **fields)
 
     def unreadable(self, key: str, run: str, error: Exception) -> None:
-        """An earlier life's plan, from another version: that action cannot be gone on with."""
+        """Journal that an action of an earlier version cannot be resumed because its plan cannot be
+        read.
+        """
         self.event(
             key,
             run,
@@ -81,7 +91,9 @@ class Desk:
     # Plans
 
     def journal_plan(self, key: str, playbook: str, run: str, make: Callable[[], P]) -> P | None:
-        """The plan that `make` makes, journalled; or None, and why there is none is journalled."""
+        """Make a plan, journal it and return it. If `make` raises AgentError, journal why there is
+        no plan and return None.
+        """
         try:
             plan = make()
         except AgentError as error:
@@ -106,8 +118,8 @@ class Desk:
         return plan
 
     def kept_plan(self, plan_hash: object, command: str) -> PlanView:
-        """The journalled plan that somebody confirms. Refused when there is none; `command` makes
-        one.
+        """Return the journalled plan with this hash. Raises Refused if there is none; `command` is
+        the command that makes one.
         """
         view = self.ledger.plans.get(str(plan_hash))
         if view is None or view.refused:
@@ -118,7 +130,9 @@ class Desk:
         return view
 
     def must_live(self, view: PlanView) -> None:
-        """PlanExpired for one that is too old to be confirmed."""
+        """Raise PlanExpired if the plan is too old to be confirmed, or was made before the pod's
+        last boot.
+        """
         if view.boot != boot_id() or time.monotonic() > view.expires_m:
             raise PlanExpired(
                 "The plan is older than 15 minutes (or the pod was rebooted since); make a "
@@ -128,7 +142,9 @@ class Desk:
     # Who holds what
 
     def hold(self, run: str, key: str) -> None:
-        """Let only this action work on `run` from now on. Busy names the action that does."""
+        """Let only the action `key` work on `run` until `let_go`. Raises Busy, which names the
+        action that holds the run.
+        """
         self._let_rotation_pass(run)
         with self._released:
             holder = self._heirs.get(run) or self._holding.get(run)
@@ -137,8 +153,8 @@ class Desk:
             self._take(run, key)
 
     def succeed(self, run: str, key: str) -> None:
-        """Let this stop hold `run`: now, or as soon as the present holder lets go. Busy when
-        another stop does or will.
+        """Let the stop `key` hold `run` now, or as soon as the present holder lets go. Raises Busy
+        if another stop holds the run or waits for it.
         """
         with self._released:
             present = self._heirs.get(run) or self._holding.get(run)
@@ -151,23 +167,24 @@ class Desk:
             self._heirs[run] = key
 
     def await_turn(self, run: str, key: str, seconds: float) -> bool:
-        """Wait up to `seconds` for the action to hold `run`; whether it does."""
+        """Wait up to `seconds` for the action to hold `run`. Return True once it does."""
         with self._released:
             return self._released.wait_for(lambda: self._holding.get(run) == key, seconds)
 
     def holder(self, run: str) -> ActionView | None:
+        """Return the action that holds `run`, or None."""
         key = self._holding.get(run)
         if key is None:
             return None
         return self.ledger.actions[key]
 
     def turn(self, key: str) -> Turn:
-        """The turn of an action that holds something."""
+        """Return the turn of an action that holds a run."""
         return self._turns[key]
 
     def cancel(self, key: str, stop: str, who: str) -> None:
-        """Journal that `stop` ends action `key` early, then end it. Nothing is written about an
-        action that has ended.
+        """Journal that the stop `stop` ends the action `key` early, then end it. An action that has
+        ended already stays as it is.
         """
         if not self.ledger.actions[key].cancelled_by:
             self.book.append_unless_ended(
@@ -182,10 +199,11 @@ class Desk:
             turn.cancel(who)
 
     def end_cancelled(self, key: str, run: str, error: Cancelled) -> None:
+        """Journal that a cancelled action has ended."""
         self.event(key, run, "interrupted", detail=error.message, result={"error": error.type})
 
     def let_go(self, run: str, key: str) -> None:
-        """The action neither holds `run` any more nor waits for it; a stop that waits for it holds
+        """End the action's hold on `run`, and its wait for one. A stop that waits for the run holds
         it from now on.
         """
         with self._released:
@@ -204,8 +222,8 @@ class Desk:
 
     @contextlib.contextmanager
     def holding(self, run: str, key: str) -> Iterator[None]:
-        """`hold`, until the work that is started in the block ends; an error in the block lets
-        go.
+        """Hold `run` for the work that is started inside the block. The work lets go at its end; an
+        error inside the block lets go at once. Raises Busy.
         """
         self.hold(run, key)
         try:
@@ -215,11 +233,12 @@ class Desk:
             raise
 
     def held(self, run: str) -> bool:
+        """Return True if an action holds `run`."""
         return run in self._holding
 
     def _let_rotation_pass(self, run: str) -> None:
-        """The disk guard holds a run for the renames of a rotation, some milliseconds: nobody is
-        refused for that.
+        """Wait for the disk guard's hold on the run, which lasts some milliseconds: nobody is
+        refused because of it.
         """
         deadline = time.monotonic() + ROTATION_S
         while (holder := self._holding.get(run)) is not None and time.monotonic() < deadline:
@@ -231,8 +250,8 @@ class Desk:
     # Work
 
     def start(self, run: str, key: str, work: Callable[[], object]) -> None:
-        """`work` on a thread of its own; at its end the run is let go. `run` "": nothing is
-        held.
+        """Do `work` on a thread of its own and let go of the run at its end. An empty `run` holds
+        nothing.
         """
         thread = threading.Thread(
             target=self._guarded, args=(run, key, work), name=f"action {key}", daemon=True
@@ -248,9 +267,10 @@ class Desk:
         steps: Sequence[Mapping[str, str]],
         work: Callable[[str], None],
     ) -> str:
-        """An action that nobody submits: `work(key)` on the caller's thread, under the run's hold,
-        journalled like any other. Its key, "" when it failed. Busy when the run is held: ask again
-        later.
+        """Carry out an action of the agent itself: `work(key)` on the caller's thread, holding the
+        run, journalled like any other.
+
+        Return its key, or "" if it failed. Raises Busy if the run is held; try again later.
         """
         key = ulid()
         with self.lock, self.holding(run, key):
@@ -261,6 +281,7 @@ class Desk:
         return key
 
     def join(self, timeout: float) -> None:
+        """Wait up to `timeout` seconds for each thread that carries out an action."""
         for thread in self._threads:
             thread.join(timeout)
 

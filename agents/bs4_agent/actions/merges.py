@@ -1,4 +1,4 @@
-"""Merging a checkpoint into a Hugging Face directory: a plan, its confirmation, and the work."""
+"""Merge a checkpoint into a Hugging Face directory: plan, confirmation and work."""
 
 from __future__ import annotations
 
@@ -18,26 +18,31 @@ if TYPE_CHECKING:
 
 
 def hold_of(run: str) -> str:
-    """What a merge holds while it works: not the run, which may train on and be recovered. No run
-    can be called so.
+    """Return the name of what a merge holds while it works. It is not the run, which may go on
+    training, and no run can have this name.
     """
     return f"the merge of {run}"
 
 
 class Merges:
-    """`set_ups`: whose long commands' shim merges, too."""
+    """Plan, accept and carry out merges. They use the shim for long commands of `set_ups`."""
 
     def __init__(self, desk: Desk, pod: Pod, set_ups: SetUpActions) -> None:
         self._desk, self._pod, self._set_ups = desk, pod, set_ups
 
     @functools.cached_property
     def work(self) -> Merging:
-        """Made when something is to be merged; until then nothing of it is imported."""
+        """Return the part that merges. It is imported at the first use, to keep an idle agent
+        small.
+        """
         from bs4_agent.checkpoints.merging.merge import Merging
 
         return Merging(self._pod.runs.home, self._pod.runs, self._set_ups.work.jobs)
 
     def plan(self, key: str, body: Mapping[str, Any], who: str) -> None:
+        """Make and journal the plan of a merge on a thread of its own. Raises BadRequest if the
+        request is malformed.
+        """
         from bs4_agent.checkpoints.merging import action as merge_action
         from bs4_agent.checkpoints.merging import merge
 
@@ -54,6 +59,9 @@ class Merges:
         )
 
     def accept(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
+        """Accept a merge by the hash of its plan and start it. Raises Refused, PlanExpired,
+        PlanChanged or Busy.
+        """
         from bs4_agent.checkpoints.merging import action as merge_action
 
         view = self._desk.kept_plan(body.get("plan_hash"), "checkpoints merge --plan")
@@ -89,6 +97,7 @@ class Merges:
         MergeRunner(self.work, self._desk.book, key, plan, self._desk.boundaries.rest).run(before)
 
     def resume(self, action: ActionView) -> None:
+        """Continue a merge that an earlier life of the agent began."""
         from bs4_agent.checkpoints.merging.action import MergePlan
 
         try:

@@ -1,5 +1,5 @@
-"""What stays in force after it was said: modes of playbooks, standing orders, notes. Nothing is
-done at once, so nothing is held.
+"""Accept what stays in force: modes of playbooks, orders for checkpoints, notes. Nothing is done at
+once, so no run is held.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ MODES = ("observe", "ask", "auto")
 
 
 class Orders:
-    """`on_keep`, `on_sync`: called when such an order was given or taken back."""
+    """Accept modes, orders and notes. `on_keep` and `on_sync` are called when such an order was
+    given or withdrawn.
+    """
 
     def __init__(self, desk: Desk, pod: Pod, library: Library) -> None:
         self._desk, self._pod, self._library = desk, pod, library
@@ -24,6 +26,9 @@ class Orders:
         self.on_sync: Callable[[], None] = lambda: None
 
     def mode(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
+        """Set the mode of one playbook for one run. Raises BadRequest for an unknown mode, and
+        Refused for `auto` where a person must look first.
+        """
         run, playbook = self._run(body), self._library.get(str(body.get("playbook")))
         mode = body.get("mode")
         if mode not in MODES:
@@ -37,8 +42,8 @@ class Orders:
         self._desk.event(key, run, "done", detail=f"{playbook.id} is in mode {mode} for {run}")
 
     def keep(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
-        """How many checkpoints of the run stay. The disk guard carries it out from now on, also
-        after a restart.
+        """Order how many checkpoints of the run stay. The disk guard carries this out from now on,
+        also after a restart. Raises BadRequest.
         """
         from bs4_agent.checkpoints import orders  # the idle daemon has no order
 
@@ -53,8 +58,8 @@ class Orders:
         self.on_keep()
 
     def sync(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
-        """Where the run's checkpoints are copied to. Carried out from now on, also after a
-        restart.
+        """Order where the run's checkpoints are copied to. The agent carries this out from now on,
+        also after a restart. Raises BadRequest.
         """
         from bs4_agent.checkpoints import sync_order  # nobody pays for it who does not sync
 
@@ -69,6 +74,7 @@ class Orders:
         self.on_sync()
 
     def note(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
+        """Journal a person's note about the run; the first 2,000 characters are kept."""
         run, text = self._run(body), str(body.get("text", ""))[:2000]
         self._desk.accept(key, body, who, run)
         self._desk.book("note", run=run, text=text, who=who)

@@ -1,5 +1,5 @@
-"""Playbooks: planned, confirmed by hash, carried out, and by their mode also without anybody
-there.
+"""Plan playbooks, carry them out once they are confirmed by hash, and, by their mode, also without
+a person.
 """
 
 from __future__ import annotations
@@ -31,10 +31,15 @@ _AUTO_DANGERS = ("none", "restart")
 
 
 class Recoveries:
+    """Plan, accept and carry out playbooks."""
+
     def __init__(self, desk: Desk, pod: Pod, library: Library) -> None:
         self._desk, self._pod, self._library = desk, pod, library
 
     def plan(self, key: str, body: Mapping[str, Any], who: str) -> None:
+        """Make and journal the plan of a playbook for a run on a thread of its own. Raises
+        UnknownPlaybook or UnknownRun.
+        """
         playbook = self._library.get(str(body.get("playbook")))
         run = self._pod.runs.get(str(body.get("run"))).name
         self._desk.accept(key, body, who, run, playbook=playbook.id)
@@ -49,6 +54,11 @@ class Recoveries:
         )
 
     def accept(self, key: str, body: Mapping[str, Any], who: str, payload: bytes = b"") -> None:
+        """Accept a playbook by the hash of its plan and start it.
+
+        Raises Refused, PlanExpired, PlanChanged or Busy. Where the playbook moves everything a run
+        has written, `confirm_run` must be the run's name.
+        """
         playbook = self._library.get(str(body.get("playbook")))
         plan = self._confirmed(body, playbook.id)
         if playbook.typed_name and body.get("confirm_run") != plan.run:
@@ -108,6 +118,7 @@ class Recoveries:
             self._pod.resolved(plan.run, plan.playbook.id, plan.incident)
 
     def resume(self, action: ActionView) -> None:
+        """Continue a playbook that an earlier life of the agent began."""
         try:
             plan = plans.Plan.from_dict(
                 action.body["plan"], self._library.get(action.playbook), 0.0
@@ -119,8 +130,8 @@ class Recoveries:
         self._desk.start(action.run, action.key, lambda: self._carry_out(action.key, plan, action))
 
     def opened(self, incident: str, run: str, playbook_id: str | None) -> None:
-        """An incident was opened: mode ask prepares the plan, mode auto carries it out. Only what
-        the playbook's rules allow.
+        """Act on a new incident by the mode of its playbook: `ask` prepares the plan, `auto` also
+        carries it out if the rules allow it.
         """
         mode = "observe"
         if playbook_id:
@@ -142,7 +153,7 @@ class Recoveries:
         self._act_by_mode(incident, run, playbook_id, mode)
 
     def _act_by_mode(self, incident: str, run: str, playbook_id: str, mode: str) -> None:
-        """Plan, and with mode auto act. When that is refused (the run was stopped, another action
+        """Plan, and in mode `auto` act. If that is refused (the run was stopped, another action
         holds it, two recoveries brought no new step), write a note into the journal that says why,
         and leave the incident to a person.
         """
@@ -186,7 +197,7 @@ class Recoveries:
                 self.accept(confirmed, body, who)
 
     def _refuse_stopped(self, run: str) -> None:
-        """Refused when somebody has asked for a stop of the run: nothing but a person starts it
+        """Raise Refused if somebody has asked for a stop of the run: then only a person starts it
         again.
         """
         stop = stopped_since(self._desk.ledger, run)
@@ -197,12 +208,12 @@ class Recoveries:
             )
 
     def _refuse_ended(self, plan: plans.Plan) -> None:
-        """Raise Refused when the plan would start a run again that was over by itself before
-        anybody could accept the plan.
+        """Raise Refused if the plan would start a run again that had ended by itself before the
+        plan could be accepted.
 
-        An incident that opens with the end of its run (the launcher names the child that failed) is
-        what mode auto is for. A run that finished, that fell apart after its incident had opened,
-        or that had been over for long is a person's to start again.
+        Mode `auto` is for an incident that opens with the end of its run (the launcher names the
+        child that failed). A person starts a run again that finished, that fell apart after its
+        incident had opened, or that had been over for long.
         """
         if not any(step.kind == "relaunch" for step in plan.steps):
             return

@@ -1,4 +1,4 @@
-"""Bringing a checkpoint back from the store: a plan, its confirmation, and the work."""
+"""Restore a checkpoint from the store: plan, confirmation and work."""
 
 from __future__ import annotations
 
@@ -17,14 +17,16 @@ if TYPE_CHECKING:
 
 
 class Restorals:
-    """`set_ups`: whose long commands' shim fetches, too."""
+    """Plan, accept and carry out restores. They use the shim for long commands of `set_ups`."""
 
     def __init__(self, desk: Desk, pod: Pod, set_ups: SetUpActions) -> None:
         self._desk, self._pod, self._set_ups = desk, pod, set_ups
 
     @functools.cached_property
     def work(self) -> Restores:
-        """Made when something is to be restored; until then nothing of it is imported."""
+        """Return the part that restores. It is imported at the first use, to keep an idle agent
+        small.
+        """
         from bs4_agent.checkpoints.restoring.action import Restores
         from bs4_agent.checkpoints.restoring.restore import Restoring
 
@@ -33,6 +35,9 @@ class Restorals:
         return Restores(restoring, runs, self._desk.book, self._desk.ledger)
 
     def plan(self, key: str, body: Mapping[str, Any], who: str) -> None:
+        """Make and journal the plan of a restore on a thread of its own. Raises BadRequest if the
+        request is malformed.
+        """
         from bs4_agent.checkpoints.restoring import action as restore_action
         from bs4_agent.checkpoints.restoring import restore
 
@@ -43,6 +48,9 @@ class Restorals:
         self._desk.start("", key, lambda: self.work.plan(key, asked))
 
     def accept(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
+        """Accept a restore by the hash of its plan and start it. Raises Refused, PlanExpired or
+        Busy.
+        """
         plan = self.work.confirmed(body)
         run = plan.asked.run
         with self._desk.holding(run, key):
@@ -57,6 +65,7 @@ class Restorals:
             )
 
     def resume(self, action: ActionView) -> None:
+        """Continue a restore that an earlier life of the agent began."""
         from bs4_agent.checkpoints.restoring.action import RestorePlan
 
         try:

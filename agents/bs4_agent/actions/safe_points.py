@@ -1,4 +1,4 @@
-"""Where an action may be left for a newer agent to go on with: between two steps, and while it only
+"""The points at which a newer agent may take over an action: between two steps, and while it only
 waits for training to move.
 """
 
@@ -10,9 +10,10 @@ from contextlib import contextmanager
 
 
 class Boundaries:
-    """Counts the threads that are inside a step. `hold` waits until there is none and lets nobody
-    begin another one; what an action has done up to a boundary is in the journal, so it makes no
-    difference who goes on.
+    """Count the threads that are inside a step. `hold` waits until there is none and lets no other
+    one begin.
+
+    What an action has done up to a safe point is in the journal, so either agent can continue it.
     """
 
     def __init__(self) -> None:
@@ -22,8 +23,8 @@ class Boundaries:
 
     @contextmanager
     def step(self) -> Iterator[None]:
-        """Around everything that acts. Blocks on entry while held, for ever when this agent
-        leaves.
+        """Surround everything that acts. Entering blocks while `hold` is in force, for ever if this
+        agent leaves.
         """
         self._enter()
         try:
@@ -33,8 +34,8 @@ class Boundaries:
 
     @contextmanager
     def rest(self) -> Iterator[None]:
-        """Inside `step`: a stretch that changes nothing and can be begun again, or (empty) the line
-        between two steps.
+        """Leave the step for the block, which changes nothing and can be begun again. An empty
+        block marks the point between two steps.
         """
         self._leave()
         try:
@@ -43,8 +44,8 @@ class Boundaries:
             self._enter()
 
     def hold(self, seconds: float) -> bool:
-        """Whether nobody is inside a step now, waiting up to `seconds` for it. When True it stays
-        so until `release`.
+        """Wait up to `seconds` until no thread is inside a step. Return True if that is so; then
+        none begins until `release`.
         """
         with self._changed:
             self._held = True
@@ -54,6 +55,7 @@ class Boundaries:
         return False
 
     def release(self) -> None:
+        """Let steps begin again after `hold`."""
         with self._changed:
             self._held = False
             self._changed.notify_all()

@@ -1,5 +1,5 @@
-"""Making a bare pod ready: a plan, its confirmation with the secrets it needs, and its work, which
-outlives the agent.
+"""Make a bare pod ready: plan, confirmation with the secrets that it needs, and work that outlives
+the agent.
 """
 
 from __future__ import annotations
@@ -23,9 +23,7 @@ HOLD = "the set-up of this pod"
 
 
 class SetUpActions:
-    """`log`: gives the stream of what set-ups run; the daemon gives the one that consoles can
-    read.
-    """
+    """Plan, accept and carry out set-ups. `log` returns the stream of all that they print."""
 
     def __init__(self, desk: Desk, pod: Pod) -> None:
         self._desk, self._pod = desk, pod
@@ -33,7 +31,9 @@ class SetUpActions:
 
     @functools.cached_property
     def work(self) -> SetUps:
-        """Made when somebody sets the pod up; until then nothing of it is imported."""
+        """Return the part that sets a pod up. It is imported at the first use, to keep an idle
+        agent small.
+        """
         from bs4_agent.setup.work import SetUps
 
         runs, pod = self._pod.runs, self._pod
@@ -49,6 +49,9 @@ class SetUpActions:
         )
 
     def plan(self, key: str, body: Mapping[str, Any], who: str) -> None:
+        """Make and journal the plan of a set-up on a thread of its own. Raises BadRequest if the
+        recipe is malformed.
+        """
         from bs4_agent.setup import plan, recipe
 
         if not isinstance(body["setup"], Mapping):
@@ -58,7 +61,11 @@ class SetUpActions:
         self._desk.start("", key, lambda: self.work.plan(key, wanted))
 
     def accept(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
-        """`payload`: the secrets; everything else is journalled."""
+        """Accept a set-up by the hash of its plan and start it. `payload` holds the secrets and is
+        not journalled.
+
+        Raises Refused, PlanExpired or Busy; the secrets are forgotten then.
+        """
         with self._desk.holding(HOLD, key):
             try:
                 plan = self.work.confirmed(key, body, payload)
@@ -74,6 +81,7 @@ class SetUpActions:
             self._desk.start(HOLD, key, lambda: self.work.carry_out(key, plan))
 
     def stop(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
+        """Accept that the running set-up is ended, and end it on a thread of its own."""
         self._desk.accept(key, body, who, "")
         self._desk.start("", key, lambda: self._do_stop(key))
 
@@ -82,11 +90,12 @@ class SetUpActions:
         self._desk.event(key, "", "done", detail=detail)
 
     def forget_ended(self) -> None:
-        """Secrets that waited for a set-up which has ended meanwhile are removed."""
+        """Remove the secrets of set-ups that have ended meanwhile."""
         if any(self._pod.runs.home.credentials.glob("incoming/*")):
             self.work.forget_ended()
 
     def resume(self, action: ActionView) -> None:
+        """Continue a set-up that an earlier life of the agent began."""
         from bs4_agent.setup.plan import SetupPlan
 
         try:

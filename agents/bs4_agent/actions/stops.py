@@ -1,5 +1,5 @@
-"""Stopping a run. A stop is accepted whatever else is being done to the run: it ends that early and
-goes first.
+"""Stop a run. A stop is accepted whatever else is being done to the run: it ends the other action
+early and goes first.
 """
 
 from __future__ import annotations
@@ -20,11 +20,15 @@ _CANCELLED = frozenset({"launch", "playbook", "restore"})
 
 
 class Stops:
+    """Accept stops, carry them out, and resume them after a start of the agent."""
+
     def __init__(self, desk: Desk, pod: Pod) -> None:
         self._desk, self._pod = desk, pod
 
     def accept(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
-        """Busy only while another stop of the run is under way."""
+        """Accept a stop and start it. Raises Busy only while another stop of the same run is under
+        way.
+        """
         run = self._pod.runs.get(str(body.get("run"))).name
         self._desk.succeed(run, key)
         try:
@@ -41,14 +45,15 @@ class Stops:
             raise
 
     def resume(self, action: ActionView) -> None:
+        """Continue a stop that an earlier life of the agent began."""
         self._desk.hold(action.run, action.key)
         self._desk.start(
             action.run, action.key, lambda: self._carry_out(action.key, action.run, action.who)
         )
 
     def cancel_interrupted(self) -> None:
-        """After a start of the agent: end what unfinished stops were to end, so that it is not
-        resumed.
+        """After a start of the agent, end every action that an unfinished stop was to end, so that
+        it is not resumed.
         """
         for stop in self._desk.ledger.unfinished("stop"):
             for action in list(self._desk.ledger.actions.values()):
@@ -68,8 +73,8 @@ class Stops:
         event(key, run, "done", detail=detail)
 
     def _take_over(self, key: str, run: str, who: str) -> bool:
-        """Whether the stop holds the run. False when a step of another action did not end in time;
-        the stop is refused then.
+        """Return True once the stop holds the run. Return False, and refuse the stop, if the other
+        action's step did not end in time.
         """
         before = self._desk.holder(run)
         if before is None or before.key == key:
@@ -92,8 +97,8 @@ class Stops:
 
 
 def stopped_since(ledger: Ledger, run: str) -> ActionView | None:
-    """The newest stop of `run`, when somebody has asked for it since the newest attempt began; it
-    may still be under way.
+    """Return the newest stop of `run` if somebody asked for one since the newest attempt began,
+    else None. It may still be under way.
     """
     view = ledger.runs.get(run)
     if view is None or view.attempt is None:
@@ -108,8 +113,8 @@ def stopped_since(ledger: Ledger, run: str) -> ActionView | None:
 
 
 def _doing(action: ActionView) -> str:
-    """The step that an action is in, as a phrase: step 2 (Wait for the first step) of the launch by
-    alice.
+    """Return the step that an action is in as a phrase: "step 2 (Wait for the first step) of the
+    launch by alice".
     """
     number = None
     for i, step in enumerate(action.steps, 1):

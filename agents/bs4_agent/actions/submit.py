@@ -1,5 +1,5 @@
-"""Where actions come in: each kind with who takes it, who plans it, and who goes on with it after a
-start of the agent.
+"""Accept actions: for each kind, who accepts it, who plans it, and who resumes it after a start of
+the agent.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ Take = Callable[[str, Mapping[str, Any], str, bytes], None]
 
 
 class Actions:
-    """`submit` answers at once; the work happens on a thread of its own and is read from the
+    """Accept actions and give each to the part that carries it out.
+
+    `submit` answers at once. The work happens on a thread of its own, and its progress is in the
     journal.
     """
 
@@ -93,10 +95,12 @@ class Actions:
         }
 
     def submit(self, body: Mapping[str, Any], who: str, payload: bytes = b"") -> dict[str, Any]:
-        """Accept one action. KeyReused, Busy, BadRequest, UnknownPlaybook, PlanExpired, Refused say
-        why not; nothing was done then.
+        """Accept one action and return `{"action": key, "state": "accepted"}`. The same submission
+        sent again gets the same answer and does nothing.
 
-        `payload`: the secrets of a set-up; everything else of an action is journalled.
+        `who` is the person, for the journal. `payload` holds the secrets of a set-up and is not
+        journalled. Raises KeyReused, Busy, BadRequest, UnknownPlaybook, PlanExpired or Refused;
+        nothing was done then.
         """
         key, kind = body.get("key"), body.get("kind")
         if not isinstance(key, str) or not is_key(key):
@@ -120,8 +124,8 @@ class Actions:
         return {"action": key, "state": "accepted"}
 
     def resume(self) -> None:
-        """After a start of the agent: finish what an earlier life began, or say that it was
-        interrupted.
+        """Finish the actions that an earlier life of the agent began, or journal that they were
+        interrupted. Call it once after the start.
         """
         self.set_ups.forget_ended()
         self.stops.cancel_interrupted()
@@ -147,12 +151,12 @@ class Actions:
         plan(key, body, who)
 
     def _release(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
-        """A console holds the journal up to `cursor`. Not journalled: it says nothing about the
-        pod, and comes with every segment.
+        """Note that a console holds the journal up to `cursor`. This is not journalled: it says
+        nothing about the pod.
         """
         self._journal.release(str(body.get("cursor")))
 
 
 def _identity(body: Mapping[str, Any]) -> dict[str, Any]:
-    """What makes two submissions the same: all but what the agent itself adds."""
+    """Return the fields that make two submissions the same: all but those that the agent adds."""
     return {k: v for k, v in body.items() if k != "plan"}

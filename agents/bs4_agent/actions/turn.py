@@ -1,5 +1,5 @@
-"""The turn of one action at what it holds: when another agent may go on with it, and when a stop
-ends it early.
+"""The hold of one action on its run: where a newer agent may take over, and where a stop ends it
+early.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from bs4_agent.errors import Cancelled
 
 
 class Turn:
-    """Created when an action begins to hold a run. `cancel` may be called from any thread, the rest
-    by the action's own.
+    """The time during which one action holds a run. `cancel` may be called from any thread,
+    everything else only from the action's own.
     """
 
     def __init__(self, boundaries: Boundaries) -> None:
@@ -23,20 +23,20 @@ class Turn:
         self._by = ""
 
     def cancel(self, who: str) -> None:
-        """End the action at its next boundary, or in the wait that it is in. `who` is named in its
-        journal.
+        """End the action at its next safe point, or in the wait that it is in. `who` is named in
+        the journal.
         """
         self._by = who
         self._cancelled.set()
 
     def check(self) -> None:
-        """Raise Cancelled when the action is to end."""
+        """Raise Cancelled if the action is to end."""
         if self._cancelled.is_set():
             raise Cancelled(self._by)
 
     @contextmanager
     def rest(self) -> Iterator[None]:
-        """Mark a boundary (see `Boundaries.rest`). Raise Cancelled at its end when the action is to
+        """Mark a safe point (see `Boundaries.rest`). Raise Cancelled at its end if the action is to
         end.
         """
         with self._boundaries.rest():
@@ -44,6 +44,6 @@ class Turn:
         self.check()
 
     def pause(self, seconds: float) -> None:
-        """Sleep. Raise Cancelled as soon as the action is to end."""
+        """Sleep for `seconds`. Raise Cancelled as soon as the action is to end."""
         self._cancelled.wait(seconds)
         self.check()
