@@ -11,6 +11,7 @@ USAGE = 2
 
 
 def main(arguments: Sequence[str]) -> int:
+    """Run the command and return its exit status."""
     command, *rest = arguments or [""]
     if command == "attach":
         from bs4_agent.lifecycle import attach

@@ -11,7 +11,9 @@ from bs4_agent.ledger import Ledger
 
 
 class Book:
-    """Thread-safe. `append` writes one record and folds it into `ledger`."""
+    """The journal together with its fold: `append` writes one record and applies it to `ledger`.
+    Thread-safe.
+    """
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
@@ -20,8 +22,8 @@ class Book:
         self.ledger = Ledger(journal.records())
 
     def append(self, type_: str, /, *, sync: bool = False, **fields: Any) -> dict[str, Any]:
-        """One record (see docs/architecture.md for the types). `sync`: on disk before this returns;
-        SpoolFull when it cannot be.
+        """Write one record (docs/wire.md has the types) and return it. `sync` waits until it is on
+        disk and raises SpoolFull if that fails.
         """
         with self._lock:
             record = self._journal.append(type_, sync=sync, **fields)
@@ -33,8 +35,8 @@ class Book:
     __call__ = append
 
     def append_unless_ended(self, action: str, /, **fields: Any) -> bool:
-        """Append a synced record of `action`, unless the action has ended. False when it has:
-        nothing may follow its end.
+        """Write a synced record of `action`. Return False, and write nothing, if the action has
+        ended.
         """
         with self._lock:
             known = self.ledger.actions.get(action)
@@ -44,7 +46,9 @@ class Book:
             return True
 
     def listen(self, listener: Callable[[dict[str, Any]], None]) -> None:
-        """`listener(record)` is called after each record, by whoever wrote it: it must be quick."""
+        """Call `listener(record)` after each record, on the thread that wrote it. The listener must
+        be quick.
+        """
         self._listeners.append(listener)
 
     def records(self) -> Iterator[dict[str, Any]]:

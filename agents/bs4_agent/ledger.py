@@ -72,6 +72,8 @@ class AttemptView:
 
 @dataclass(kw_only=True)
 class RunView:
+    """What the journal says of one run: how it was registered, and its attempts by number."""
+
     name: str
     trainer: str = ""
     output_dir: str = ""
@@ -91,6 +93,7 @@ class RunView:
 
     @property
     def attempt(self) -> AttemptView | None:
+        """Return the newest attempt, or None."""
         if self.attempts:
             return self.attempts[max(self.attempts)]
         return None
@@ -98,8 +101,8 @@ class RunView:
 
 @dataclass(kw_only=True)
 class IncidentView:
-    """`state`: open (the finding holds), cleared (its signal went away by itself), resolved (a
-    playbook's verification passed).
+    """One incident. `state` is open while the finding holds, cleared once it went away by itself,
+    resolved once a playbook's verification passed.
     """
 
     id: str
@@ -121,7 +124,7 @@ class IncidentView:
 
 @dataclass
 class StepView:
-    """One step of an action. `state`: waiting, running, done, skipped, failed."""
+    """One step of an action. `state` is waiting, running, done, skipped or failed."""
 
     title: str
     command: str = ""
@@ -133,8 +136,8 @@ class StepView:
 
 @dataclass(kw_only=True)
 class ActionView:
-    """`state` is the last event; `result` is what it left for the person (plan hash, recovered,
-    message...).
+    """One action. `state` is its last event; `result` is what it leaves for a person (plan hash,
+    recovered, message).
     """
 
     key: str
@@ -159,12 +162,13 @@ class ActionView:
 
     @property
     def ended(self) -> bool:
+        """Return True if nothing follows any more."""
         return self.state in ACTION_ENDS
 
     @property
     def what(self) -> str:
-        """Its kind, and of a playbook which one: playbook step-desync, plan step-desync, stop,
-        launch.
+        """Return what the action is, for a person: "playbook step-desync", "plan step-desync",
+        "stop", "launch".
         """
         if self.playbook in ("", self.kind):
             return self.kind
@@ -173,8 +177,9 @@ class ActionView:
 
 @dataclass(kw_only=True)
 class PlanView:
-    """A prepared plan. It dies at `expires_m` of the pod's monotonic clock in boot `boot`
-    (about `expires_t` wall); `refused` says why when no plan could be made."""
+    """A plan that was made. It expires at `expires_m` of the monotonic clock in boot `boot`, about
+    `expires_t` wall seconds. `refused` says why no plan could be made.
+    """
 
     action: str
     playbook: str
@@ -190,7 +195,7 @@ class PlanView:
 
 
 class Ledger:
-    """Apply journal records in order; read the attributes."""
+    """The fold of a journal: apply its records in order, then read the attributes."""
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
         self.runs: dict[str, RunView] = {}
@@ -220,7 +225,7 @@ class Ledger:
             self.apply(record)
 
     def apply(self, record: Record) -> None:
-        """Fold one record. Records of unknown types are skipped: an older console reads a newer
+        """Fold one record. Unknown types are skipped, so that an older console reads a newer
         agent's journal.
         """
         self.last_seq = record.get("seq", self.last_seq)
@@ -235,9 +240,7 @@ class Ledger:
         return sorted(found, key=lambda i: (i.role != "root", i.opened_t))
 
     def unfinished(self, kind: str) -> list[ActionView]:
-        """Actions of this kind that an earlier life of the agent began, or this one is at, oldest
-        first.
-        """
+        """Return the actions of this kind that have not ended, oldest first."""
         rows = []
         for action in self.actions.values():
             if action.kind == kind and not action.ended:
@@ -245,6 +248,7 @@ class Ledger:
         return rows
 
     def mode(self, run: str, playbook: str) -> str:
+        """Return the mode of a playbook for a run: "observe" unless it was set."""
         return self.modes.get((run, playbook), "observe")
 
     def _agent(self, record: Record) -> None:

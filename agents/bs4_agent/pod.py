@@ -65,7 +65,9 @@ _PARTS = (
 
 
 class Pod:
-    """Implements playbooks.world.World. Thread-safe as far as its parts are."""
+    """The live pod: what detectors look at and what playbooks act on. Implements
+    `playbooks.world.World`. Thread-safe as far as its parts are.
+    """
 
     boot_id = boot_id()
 
@@ -101,13 +103,13 @@ class Pod:
         """How the syncs of this pod's runs fare, and what the store lists."""
 
     def on_resolved(self, listener: Callable[[str], None]) -> None:
-        """`listener(incident)` is called when a playbook's verification has passed."""
+        """Call `listener(incident)` whenever a playbook's verification has passed."""
         self._resolved = listener
 
     # What is.
 
     def look(self) -> Facts:
-        """Everything, now."""
+        """Return all facts of this moment."""
         snapshot = self.table.snapshot(SHARED_PASS_S)
         gpus = self._gpu_facts(snapshot)
         runs = []
@@ -137,16 +139,18 @@ class Pod:
         )
 
     def run_facts(self, run: str) -> RunFacts:
+        """Return the facts of one run of this moment. Raises UnknownRun."""
         self.table.refresh()
         self.runs.poll()
         return self._run_facts(self.runs.get(run))
 
     def gpu_facts(self) -> GpuFacts:
+        """Return the facts of the GPUs of this moment, with everybody who holds one."""
         self.runs.poll()
         return self._gpu_facts(self.table.refresh(), thorough=True)
 
     def watched_processes(self) -> set[Identity]:
-        """The living processes whose end is a fact of its own, and is to be known at once."""
+        """Return the living processes whose end must be noticed at once."""
         rows = set()
         for run in self.runs.all():
             if run.attempt is not None:
@@ -180,8 +184,8 @@ class Pod:
                 )
 
     def run_members(self) -> list[RunMembers]:
-        """What the sampler shows: the living processes of every run's attempts, and the newest
-        attempt's ended ones.
+        """Return, for telemetry, the living processes of every run and the ended ones of its newest
+        attempt.
         """
         return [
             RunMembers(
@@ -194,7 +198,7 @@ class Pod:
         ]
 
     def paths(self) -> list[Path]:
-        """Whose disks matter: the agent's home and every run's output."""
+        """Return the directories whose disks matter: the agent's home and every run's output."""
         found = [self.runs.home.root, *(run.spec.output_dir for run in self.runs.all())]
         rows = []
         for path in found:
@@ -202,7 +206,7 @@ class Pod:
         return rows
 
     def last_step_t(self, run: str) -> float:
-        """Wall time of the newest step of `run`, 0 when it never made one."""
+        """Return the wall second of the newest step of `run`, or 0 if it never made one."""
         recent = self.follower.recent(run)
         return max((side.last_step_t or 0.0 for side in recent.sides.values()), default=0.0)
 
@@ -336,9 +340,13 @@ class Pod:
     # What is done.
 
     def stop(self, run: str, say: Callable[[str], None]) -> str:
+        """Stop the run by its trainer's rules and return a sentence about how it ended. `say` gets
+        each stage.
+        """
         return StopRun(self.runs, run, gpu_holders=self._members_on_gpus).execute(say).sentence
 
     def stop_command(self, run: str) -> str:
+        """Return the first command of a stop as text, or "" if nothing runs."""
         steps = StopRun(self.runs, run, gpu_holders=self._members_on_gpus).plan()
         if steps:
             return f"{steps[0].command}, then TERM and KILL for what is left of it"
@@ -355,10 +363,14 @@ class Pod:
         return rows
 
     def leftovers(self, run: str) -> Sequence[Member]:
+        """Return the living processes of attempts that have ended."""
         self.runs.poll()
         return self.runs.leftovers(run)
 
     def end(self, targets: Sequence[Identity], say: Callable[[str], None]) -> str:
+        """End these processes, each by its identity, and return a sentence. Raises StepFailed if
+        one survives SIGKILL.
+        """
         _, left = ending.end(targets, say=say)
         if left:
             raise StepFailed(
@@ -368,12 +380,19 @@ class Pod:
         return f"{len(targets)} processes ended"
 
     def archive_logs(self, run: str) -> str:
+        """Save the logs of the run's last attempt and return a sentence about it."""
         return archive.archive_logs(self.runs, run).sentence
 
     def trash(self, run: str, path: Path, key: str, *, everything: bool = False) -> Path:
+        """Move `path` into the run's trash under `key` by one rename and return its new path.
+        Raises Refused.
+        """
         return trash.trash(self.runs, run, path, stamp_as=key, everything=everything)
 
     def launch(self, spec: LaunchSpec, key: str) -> int:
+        """Start an attempt and return its number, or the number of the attempt that `key` has
+        started before.
+        """
         # Children inherit it; the agent itself never comes near such a number.
         limit = min(self.nofile(spec.run), self.hard_nofile())
         resource.setrlimit(
@@ -385,13 +404,14 @@ class Pod:
         return attempt.number
 
     def launched(self, run: str, key: str) -> int | None:
+        """Return the number of the attempt that `key` has started, or None."""
         attempt = self.runs.launched(run, key)
         if attempt is None:
             return None
         return attempt.number
 
     def claimed(self, run: str, key: str) -> bool:
-        """Whether an attempt was made ready under `key`, started or not."""
+        """Return True if an attempt was prepared under `key`, started or not."""
         numbers = attempt_numbers(self.runs.home.run(run))
         for number in numbers:
             if (read_json(self.runs.attempt_directory(run, number) / "spec.json") or {}).get(
@@ -401,11 +421,13 @@ class Pod:
         return False
 
     def command(self, spec: LaunchSpec) -> Sequence[str]:
+        """Return the argv that a launch of `spec` executes."""
         if spec.container:
             return composed(self.runs, spec)[0]
         return spec.argv or self.runs.trainer(spec).command(spec)
 
     def command_line(self, spec: LaunchSpec) -> str:
+        """Return that argv as a shell would be given it."""
         return shlex.join(self.command(spec))
 
     def companion(self, run: str) -> RunFacts | None:
@@ -425,7 +447,7 @@ class Pod:
         return self.port_openers(self.runs.trainer(me).serves(me.spec))
 
     def port_openers(self, ports: Collection[int]) -> Sequence[PortHolder]:
-        """Who listens on any of `ports`."""
+        """Return the processes that listen on any of `ports`."""
         found = listening(ports)
         snapshot = self.table.refresh()
         opened = openers(found, snapshot)
@@ -450,13 +472,16 @@ class Pod:
         return holders
 
     def server_answers(self, run: str) -> bool:
+        """Return True if the run's inference server answers within 5 s."""
         me = self.runs.get(run)
         return health(self.runs.trainer(me).inference_url(me.spec), 5.0).ok
 
     def shared_memory(self) -> Path:
+        """Return the directory of shared memory."""
         return self.scope.dev / "shm"
 
     def nofile(self, run: str) -> int:
+        """Return the limit of open files that the run is started with."""
         orders = []
         for path in (self.runs.home.limits, self.runs.home.run(run) / "limits.json"):
             orders.append(read_json(path) or {})
@@ -466,7 +491,7 @@ class Pod:
         )
 
     def hard_nofile(self) -> int:
-        """The hard limit, or what a privileged user may make of it."""
+        """Return the highest limit of open files that can be set here."""
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         highest = int(Path("/proc/sys/fs/nr_open").read_text())
         try:
@@ -477,12 +502,15 @@ class Pod:
         return highest
 
     def set_nofile(self, run: str, limit: int) -> None:
+        """Order the limit of open files for later attempts of the run."""
         write_json(self.runs.home.run(run) / "limits.json", {"nofile": limit})
 
     def note(self, run: str, text: str, key: str) -> None:
+        """Journal a note of a playbook about the run."""
         self.book.append("note", sync=True, run=run, text=text, who="playbook", action=key)
 
     def noted(self, run: str, text: str, key: str) -> bool:
+        """Return True if this action has already written this note."""
         view = self.book.ledger.runs.get(run)
         return view is not None and any(
             note.get("action") == key and note.get("text") == text for note in view.notes
@@ -491,16 +519,16 @@ class Pod:
     def plan_launch(
         self, asked: Mapping[str, Any], record: Mapping[str, Any], tries: int
     ) -> plan.LaunchPlan:
-        """What a launch would do now; an AgentError says why it would not."""
+        """Return the plan of a launch. Raises the AgentError that says why there is none."""
         self.runs.poll()
         return plan.make(self.runs, asked, tries=tries, record=record)
 
     def move_aside(self, spec: LaunchSpec, paths: Sequence[Path], key: str) -> str:
-        """Put what a start of `spec` must not find into the trash of its run, one rename each; what
-        was moved under `key` already stays so.
+        """Move what a start of `spec` must not find into the run's trash, one rename each, and
+        return a sentence. What was moved under `key` before stays moved.
 
-        The plan was confirmed with the run's name where this takes checkpoints away, so no
-        directory is spared here.
+        The plan was confirmed with the run's name if this takes checkpoints away, so no directory
+        is spared here.
         """
         if any(run.name == spec.run and run.attempts for run in self.runs.all()):
             archive.archive_logs(self.runs, spec.run)
@@ -547,10 +575,12 @@ class Pod:
         say: Callable[[str], None] = lambda text: None,
         pause: Callable[[float], object] = time.sleep,
     ) -> int | None:
-        """The number of the attempt's first finished step (None for a server that answers, or an
-        evaluation that has a result or has ended with 0); LaunchFailed when it ends before, or
-        shows none in FIRST_STEP_S. `say` is told each phase of the start-up as it begins. `pause`:
-        sleeps for so many seconds between two looks; what it raises ends the wait.
+        """Wait for the first finished step of the attempt and return its number. Return None for a
+        server that answers, or an evaluation with a result.
+
+        Raises LaunchFailed if the attempt ends before, or shows nothing within FIRST_STEP_S. `say`
+        gets each phase of the start-up. `pause` sleeps between two looks; what it raises ends the
+        wait.
         """
         deadline = time.monotonic() + plan.FIRST_STEP_S
         said = ""
@@ -608,9 +638,7 @@ class Pod:
         )
 
     def adopt_new(self) -> None:
-        """Adopt all that was started by hand since the last call; nothing to look at while the same
-        processes are there.
-        """
+        """Adopt every run that was started by hand since the last call."""
         snapshot = self.table.snapshot(SHARED_PASS_S)
         seen = set()
         for proc in snapshot.values():
@@ -620,8 +648,8 @@ class Pod:
             self.adopt()
 
     def adopt(self, pid: object = None, name: str = "") -> list[dict[str, Any]]:
-        """Adopt what was started by hand: all that is found, or the one with launcher `pid`. What
-        was found, as data.
+        """Adopt runs that were started by hand: all, or the one whose launcher has `pid`. Return
+        what was found, as data.
         """
         found = []
         for candidate in adopt.candidates(self.runs, self.table.snapshot(1.0)):
@@ -650,7 +678,7 @@ class Pod:
         return found
 
     def resolved(self, run: str, playbook: str, incident: str) -> None:
-        """A verification has passed: the incidents that this playbook was for are over."""
+        """Note that the verification has passed: the incidents of this playbook are over."""
         for view in self.book.ledger.open_incidents(run):
             if view.id == incident or view.playbook == playbook:
                 self.book.append(

@@ -13,9 +13,9 @@ from bs4_agent.identity import Identity, own_pidns
 
 @dataclass(frozen=True)
 class Scope:
-    """`uid`: processes of other users are shown, never signalled. `root`: only descendants of this
-    process exist for the agent (a practice pod on a shared machine). `dev`: where the nvidia*
-    device nodes, shm and the kernel's log (kmsg) are.
+    """What the agent may see of a machine. `uid`: processes of other users are shown, never
+    signalled. `root`: only descendants of this process exist for the agent (a practice pod). `dev`:
+    where the device nodes of GPUs, shm and the kernel log are.
     """
 
     uid: int
@@ -25,8 +25,8 @@ class Scope:
 
     @classmethod
     def from_environment(cls) -> Scope:
-        """BS4_SCOPE_ROOT (a pid) and BS4_DEV (a directory) narrow it; without them the scope is the
-        whole machine.
+        """Return the scope that BS4_SCOPE_ROOT (a pid) and BS4_DEV (a directory) set, or the whole
+        machine.
         """
         root = None
         if text := os.environ.get("BS4_SCOPE_ROOT"):

@@ -15,7 +15,7 @@ KEPT = 50
 
 
 def numbers(directory: Path) -> list[int]:
-    """Of the commands that were run, oldest first."""
+    """Return the numbers of the commands that set-ups ran, oldest first."""
     try:
         return sorted(int(entry.name) for entry in directory.iterdir() if entry.name.isdigit())
     except FileNotFoundError:
@@ -23,12 +23,12 @@ def numbers(directory: Path) -> list[int]:
 
 
 def output(directory: Path) -> Path:
-    """Of one command: where a shim writes it."""
+    """Return the path of one command's output file."""
     return directory / "launcher.log"
 
 
 def open_setup_log(home: Home) -> LogStream:
-    """Each command's output is a generation."""
+    """Return the stream of everything that set-ups printed; each command is a generation."""
     stream = LogStream(NAME, None, home.state / "setup.json")
     for number in numbers(home.setup)[-KEPT:]:
         stream.follow(output(home.setup / str(number)), number)

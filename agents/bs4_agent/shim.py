@@ -47,6 +47,9 @@ CANNOT_EXECUTE = 127
 
 
 def main(arguments: Sequence[str]) -> int:
+    """Start the attempt in `--attempt DIR` and become its reaper. Return an exit status only if it
+    could not be started.
+    """
     import argparse  # the daemon knows this module too, and never reads a command line
 
     parser = argparse.ArgumentParser(prog="bs4_agent shim")

@@ -27,20 +27,22 @@ _LENGTHS = struct.Struct(">II")
 
 @dataclass(frozen=True)
 class Frame:
+    """One message: a JSON header and raw bytes."""
+
     header: dict[str, Any]
     payload: bytes
 
 
 def encode(header: Mapping[str, Any], payload: bytes = b"") -> bytes:
-    """One frame as bytes. ProtocolError when it is larger than the other side accepts or no
-    JSON.
+    """Return one frame as bytes. Raises ProtocolError if it is larger than the other side accepts
+    or the header is not JSON.
     """
     return encode_head(header, len(payload)) + payload
 
 
 def encode_head(header: Mapping[str, Any], payload_length: int) -> bytes:
-    """Everything of a frame before its payload, for a caller that sends the payload without copying
-    it once more.
+    """Return everything of a frame before its payload, so that the payload can be sent without
+    another copy.
     """
     try:
         text = json.dumps(header, separators=(",", ":"), allow_nan=False).encode()
@@ -53,8 +55,8 @@ def encode_head(header: Mapping[str, Any], payload_length: int) -> bytes:
 
 
 class Decoder:
-    """Turns a byte stream, however it was cut, into frames. Holds at most one incomplete frame;
-    after an error it stays broken.
+    """Turn a byte stream, however it was cut, into frames. It holds at most one incomplete frame,
+    and stays broken after an error.
     """
 
     def __init__(self) -> None:
@@ -63,12 +65,14 @@ class Decoder:
 
     @property
     def buffered(self) -> int:
-        """Bytes of an incomplete frame that are held, at most 8 + HEADER_LIMIT + PAYLOAD_LIMIT."""
+        """Return how many bytes of an incomplete frame are held: at most 8 + HEADER_LIMIT +
+        PAYLOAD_LIMIT.
+        """
         return len(self._buffer)
 
     def feed(self, data: bytes) -> list[Frame]:
-        """The frames that `data` completes. ProtocolError on a frame that is too large or whose
-        header is no JSON object.
+        """Return the frames that `data` completes. Raises ProtocolError for a frame that is too
+        large or whose header is not a JSON object.
         """
         if self._broken:
             raise self._broken

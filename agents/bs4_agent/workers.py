@@ -14,7 +14,7 @@ STACK_BYTES = 256 * 1024
 
 
 class Workers:
-    """At most `limit` threads, started when they are needed and kept until `close`."""
+    """At most `limit` threads that do jobs. They are started when needed and kept until `close`."""
 
     def __init__(self, limit: int, name: str) -> None:
         self._limit, self._name = limit, name
@@ -25,7 +25,7 @@ class Workers:
         self._closed = False
 
     def put(self, job: Callable[[], None]) -> bool:
-        """Do `job` soon; False when all threads are busy already."""
+        """Do `job` soon. Return False if all threads are busy."""
         with self._changed:
             if self._closed:
                 return False
@@ -41,7 +41,7 @@ class Workers:
         return True
 
     def close(self) -> None:
-        """Threads end when their job has; nothing more is started."""
+        """Let each thread end after its job; nothing more is started."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -68,7 +68,7 @@ class Workers:
 
 
 def spawn(run: Callable[[], None], name: str) -> threading.Thread:
-    """A started daemon thread with a small stack."""
+    """Start a daemon thread with a small stack and return it."""
     thread = threading.Thread(target=run, name=name, daemon=True)
     before = threading.stack_size(STACK_BYTES)
     try:

@@ -35,18 +35,20 @@ Hello = Callable[[], dict[str, Any]]
 
 
 class Cancelled(AgentError):
-    """The client cancelled the call."""
+    """Raised inside a call that the client has cancelled."""
 
     type = "cancelled"
 
 
 class TooManyCalls(AgentError):
+    """Raised when a client has more calls under way than the agent allows."""
+
     type = "too-many-calls"
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What a call is answered with: the header but for its id, and the payload."""
+    """The answer to a call: its header without the id, and its payload."""
 
     header: dict[str, Any]
     payload: bytes = b""
@@ -61,8 +63,8 @@ class _Running:
 
 
 class Connection:
-    """Runs in the thread that calls `serve`. What a slow client does not read blocks its own
-    threads, each with one reply in hand.
+    """One console's connection. A client that does not read blocks only its own threads, each with
+    one reply.
     """
 
     def __init__(self, peer: socket.socket, streams: Streams, submit: Submit, hello: Hello) -> None:
@@ -78,8 +80,8 @@ class Connection:
         self._who = ""
 
     def serve(self) -> None:
-        """Until the client leaves or breaks the protocol. An error of ours ends this connection,
-        never the agent.
+        """Answer calls until the client leaves or breaks the protocol. An error of ours ends this
+        connection and never the agent.
         """
         try:
             self._serve()

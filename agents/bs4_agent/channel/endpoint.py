@@ -15,17 +15,17 @@ _UCRED = struct.Struct("3i")
 
 
 class SocketInUse(AgentError):
-    """Another agent listens there."""
+    """Raised when another agent listens at the socket."""
 
     type = "socket-in-use"
 
 
 def listen(path: Path, backlog: int = 16) -> socket.socket:
-    """A listening socket at `path`, mode 0600 in a directory of mode 0700. What a dead agent left
-    there is replaced.
+    """Return a listening socket at `path`, mode 0600 in a directory of mode 0700. A dead agent's
+    socket is replaced.
 
-    SocketInUse when a live one listens. Two agents that start in the same instant are kept apart by
-    `handover.claim`, not here.
+    Raises SocketInUse if a live agent listens. Two agents that start in the same instant are kept
+    apart by `handover.claim`, not here.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.parent.chmod(0o700)
@@ -47,8 +47,8 @@ def listen(path: Path, backlog: int = 16) -> socket.socket:
 
 
 def connect(path: Path) -> socket.socket:
-    """A connection to the agent at `path`. FileNotFoundError or ConnectionRefusedError when none
-    listens.
+    """Return a connection to the agent at `path`. Raises FileNotFoundError or
+    ConnectionRefusedError if none listens.
     """
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -62,7 +62,7 @@ def connect(path: Path) -> socket.socket:
 
 
 def peer_uid(connection: socket.socket) -> int:
-    """The user at the other end, as the kernel knows it."""
+    """Return the user id of the process at the other end, as the kernel reports it."""
     uid: int = _UCRED.unpack(
         connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
     )[1]

@@ -23,14 +23,16 @@ EXHAUSTED_S = 0.2
 
 
 class TooManyConsoles(AgentError):
+    """Raised when more consoles are connected than the agent allows."""
+
     type = "too-many-consoles"
 
 
 class Server:
-    """Serves `streams` at `socket_path`.
+    """Serve `streams` to consoles at `socket_path`, one thread for each.
 
-    `submit(action, who)` gives the fields of the reply (`action`, `state`) or raises AgentError; it
-    must not block. `hello()` gives the fields of the handshake's answer but for the protocol.
+    `submit(action, who)` returns the fields of the reply (`action`, `state`) or raises AgentError;
+    it must not block. `hello()` returns the fields of the handshake's answer without the protocol.
     """
 
     def __init__(self, socket_path: Path, streams: Streams, submit: Submit, hello: Hello) -> None:
@@ -43,19 +45,19 @@ class Server:
         self._lock = threading.Lock()
 
     def bind(self) -> None:
-        """Listen, before anyone is told about it. SocketInUse when another agent does already."""
+        """Listen, before anybody learns of it. Raises SocketInUse if another agent does."""
         self._listener = listen(self.path)
         self._inode = self.path.stat().st_ino
 
     def serve_forever(self) -> None:
-        """Accept consoles until `stop`."""
+        """Accept consoles until `stop` is called."""
         if self._listener is None:
             self.bind()
         while (peer := self._accept()) is not None:
             self._welcome(peer)
 
     def stop(self) -> None:
-        """End every connection and wait for their threads; from any thread."""
+        """End every connection and wait for its threads. May be called from any thread."""
         self._stopping.set()
         if self._listener is not None:
             self._remove_socket()

@@ -10,8 +10,8 @@ from bs4_agent.paths import Home
 
 
 def standing(home: Home, cwd: Path) -> dict[str, str]:
-    """Of launches in `cwd`; empty where no set-up was. The file is ours and a shell's: lines of
-    NAME=value, nothing quoted.
+    """Return the environment variables that a set-up has ordered for every launch in `cwd`, by
+    name. Empty if there was no set-up.
     """
     try:
         lines = home.variables(cwd).read_text().splitlines()

@@ -58,9 +58,12 @@ _REGISTRY_BYTES = 1 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchPlan:
-    """`asked` is what was asked for, as it came; made again from it, an unchanged pod gives the
-    same hash. Hashed: `spec`, `argv`, `environment`, the config's digest, `moves`, `attempt`,
-    `tries`. `typed_name`: checkpoints are moved aside, so the name is typed.
+    """The plan of one launch. `asked` is the request as it came: made again from it on an unchanged
+    pod, the plan has the same hash.
+
+    The hash covers `spec`, `argv`, `environment`, the config's digest, `moves`, `attempt` and
+    `tries`. `typed_name` is True if checkpoints are moved aside, so that the person types the run's
+    name.
     """
 
     asked: Mapping[str, Any]
@@ -79,6 +82,7 @@ class LaunchPlan:
 
     @property
     def hash(self) -> str:
+        """Return the hash that a person confirms."""
         hashed = {
             "launch": spec_as_dict(self.spec),
             "argv": list(self.argv),
@@ -93,6 +97,7 @@ class LaunchPlan:
         return digest(hashed)
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the plan as it is journalled and shown."""
         spec = self.spec
         where = "afresh"
         if spec.resume is not None:
@@ -150,13 +155,15 @@ class LaunchPlan:
 def make(
     runs: Runs, asked: Mapping[str, Any], *, tries: int = 0, record: Mapping[str, Any] | None = None
 ) -> LaunchPlan:
-    """What a launch of `asked` would do now. `asked`: the fields of `validation.spec_of`, where
-    `resume` is a step, or "auto" (the newest step that is complete on every side; afresh where
-    nothing was saved), and `fresh` moves everything aside.
+    """Return the plan of what a launch would do now. Nothing is touched.
 
-    Refused, RunExists, BadConfig, BadRequest, NotApplicable, LaunchFailed say why there is none.
-    `tries`: launches of this run that have ended; a start that failed is another start when it is
-    tried again.
+    `asked` has the fields of `validation.spec_of`. Its `resume` is a step, or "auto" for the newest
+    step that is complete on every side (afresh if nothing was saved); `fresh` moves everything
+    aside. `tries` counts the launches of this run that have ended, so that trying again is another
+    launch.
+
+    Raises Refused, RunExists, BadConfig, BadRequest, NotApplicable or LaunchFailed, which say why
+    there is no plan.
     """
     resume, fresh = asked.get("resume", "auto"), bool(asked.get("fresh"))
     if fresh and resume not in (None, "auto"):
@@ -218,12 +225,12 @@ def _step(kind: str, title: str, command: str, shown: Mapping[str, Any]) -> dict
 
 
 def spec_in(plan: Mapping[str, Any]) -> LaunchSpec:
-    """The spec that a plan (as a dictionary) starts."""
+    """Return the launch spec of a plan in dictionary form."""
     return spec_from_dict(plan["spec"])
 
 
 def free_name(runs: Runs, name: str) -> str:
-    """`name` with the first number behind it that no run has."""
+    """Return `name` with the lowest number behind it that no run has."""
     stem, dash, number = name.rpartition("-")
     base = stem if dash and number.isdigit() else name
     taken = {run.name for run in runs.all()} | set(runs.unreadable)
@@ -521,6 +528,6 @@ def _version(config: Path, values: str) -> tuple[str, str]:
 
 
 def must_apply(plan: Mapping[str, Any]) -> None:
-    """NotApplicable when a plan (as a dictionary) is no launch's."""
+    """Raise NotApplicable if a plan in dictionary form is not the plan of a launch."""
     if plan.get("playbook") != NAME:
         raise NotApplicable("That plan is a playbook's; confirm it with `playbook run`.")

@@ -92,8 +92,8 @@ def _unstarted(runs: Runs, run: str, key: str) -> Path | None:
 def startable(
     runs: Runs, spec: LaunchSpec, *, leftovers_ok: bool = False
 ) -> tuple[list[str], dict[str, str]]:
-    """The argv and the additions to the environment; as an error the reason why there will be no
-    start. Nothing is touched.
+    """Return the argv of a launch and its additions to the environment. Raises the error that says
+    why it cannot start. Nothing is touched.
     """
     _refuse_what_runs(runs, spec, leftovers_ok=leftovers_ok)
     if not spec.cwd.is_dir():
@@ -111,8 +111,8 @@ def startable(
 
 
 def composed(runs: Runs, spec: LaunchSpec) -> tuple[list[str], dict[str, str]]:
-    """What is executed, and what it gets in addition to our environment; of a run in a container
-    that is Docker's client.
+    """Return the argv to execute and the additions to our environment. For a run in a container
+    both are those of Docker's client.
     """
     argv = runs.trainer(spec).command(spec)
     environment = {
@@ -203,7 +203,7 @@ def _prepare(
 
 
 def make_attempt(runs: Runs, run: str) -> Path:
-    """The directory of the next number. Making it is what claims the number."""
+    """Make and return the directory of the run's next attempt. Making it claims the number."""
     number = max(attempt_numbers(runs.home.run(run)), default=0) + 1
     while True:
         directory = runs.attempt_directory(run, number)
@@ -217,8 +217,8 @@ def make_attempt(runs: Runs, run: str) -> Path:
 
 
 def start_shim(directory: Path) -> None:
-    """In a session of its own and a child of init (or of the scope's subreaper): our end is not its
-    end. Returns when the launcher runs.
+    """Start the shim of an attempt, which outlives this agent, and return once the launcher runs.
+    Raises LaunchFailed.
     """
     root = str(Path(bs4_agent.__file__).resolve().parents[1])
     command = [sys.executable, "-IS", "-c", _SHIM, root, "--attempt", str(directory)]

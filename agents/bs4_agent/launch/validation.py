@@ -25,8 +25,8 @@ _SECRET = re.compile(
 
 
 def spec_of(body: Mapping[str, Any]) -> LaunchSpec:
-    """The launch spec in an action's body; relative paths count from the home directory (cwd) and
-    from cwd (output_dir, config).
+    """Return the launch spec in an action's body. Relative paths count from the home directory
+    (`cwd`) and from `cwd` (`output_dir`, `config`). Raises BadRequest.
     """
     trainer = str(body.get("trainer"))
     if trainer not in registry.ids():
@@ -57,7 +57,9 @@ def spec_of(body: Mapping[str, Any]) -> LaunchSpec:
 
 
 def environment(given: object) -> dict[str, str]:
-    """Non-secret additions to the environment, checked; whoever names them."""
+    """Return the additions to the environment after checking their names and values. Raises
+    BadRequest, also for what looks like a secret.
+    """
     if not isinstance(given, Mapping):
         raise BadRequest("`env` is no table of names and values; send one.")
     for name in given:
@@ -72,8 +74,8 @@ def environment(given: object) -> dict[str, str]:
 
 
 def preflight(runs: Runs, spec: LaunchSpec, *, checked: bool = True) -> None:
-    """Refused, with the reason, when this start is known to hang or to lose work. `checked=False`
-    leaves the checkpoint rules out.
+    """Raise Refused, with the reason, if this start is known to hang or to lose work.
+    `checked=False` skips the rules about checkpoints.
     """
     trainer = registry.get(spec.trainer)
     if not checked or spec.component not in trainer.resumes:

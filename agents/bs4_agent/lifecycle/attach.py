@@ -37,8 +37,8 @@ LOG_BYTES = 1024 * 1024
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Exit status 0 when either side ended the connection, 3 when there is no agent (or it did not
-    start), 2 for wrong arguments.
+    """Bridge standard input and output to the agent. Return 0 if either side ended the connection,
+    3 if there is no agent or it did not start, 2 for wrong arguments.
     """
     if [argument for argument in arguments if argument != "--start"]:
         print("usage: python -m bs4_agent attach [--start]", file=sys.stderr)  # noqa: T201
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def live(home: Home) -> socket.socket | None:
-    """A connection to the agent that runs, None when none does (or it does not listen yet)."""
+    """Return a connection to the running agent, or None if none runs or it does not listen yet."""
     record = read_record(home)
     if record is None or not record.alive:
         return None
@@ -69,8 +69,8 @@ def live(home: Home) -> socket.socket | None:
 
 
 def started(home: Home) -> socket.socket:
-    """A connection to the agent, which is started, or replaced by ours where ours is newer.
-    AgentError when that fails.
+    """Return a connection to the agent after starting it, or after replacing an older one. Raises
+    AgentError.
     """
     home.create()
     connection = live(home)
@@ -195,8 +195,8 @@ def _detach(home: Home) -> None:
 
 
 def daemon_command() -> list[str]:
-    """How this very program was called, with `daemon` instead of what follows the module: the same
-    interpreter, flags and code.
+    """Return the argv that starts the daemon with the same interpreter, flags and code as this
+    program.
     """
     before = sys.orig_argv[1 : len(sys.orig_argv) - len(sys.argv[1:])]
     return [sys.executable, *before, "daemon"]
@@ -219,8 +219,8 @@ def _last_words(home: Home) -> str:
 
 
 def bridge(connection: socket.socket) -> None:
-    """Copy both ways until the agent closes or nobody reads any more. The end of our input is
-    passed on; the agent then closes.
+    """Copy in both directions until the agent closes or nobody reads any more. The end of our input
+    is passed on, and the agent then closes.
     """
     fd = connection.fileno()
 

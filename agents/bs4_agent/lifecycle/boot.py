@@ -28,8 +28,8 @@ LEAVE_S = 2.0
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Exit status 0 when an agent lives (for `--stopping`: when none does any more), 3 when not, 2
-    for wrong arguments.
+    """Start the installed agent, or with `--stopping` end it. Return 0 if that succeeded, 3 if not,
+    2 for wrong arguments.
     """
     home = Home.from_environment()
     try:

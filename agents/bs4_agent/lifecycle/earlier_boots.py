@@ -28,8 +28,8 @@ _WITH_POD_S = 120.0
 
 
 def first_process(scope: Scope) -> Identity | None:
-    """The process that everything on this pod descends from: its pid 1, or the root of a practice
-    pod.
+    """Return the process from which everything on this pod descends: pid 1, or the root of a
+    practice pod. None if it cannot be read.
     """
     if scope.root is not None:
         return scope.root
@@ -37,14 +37,16 @@ def first_process(scope: Scope) -> Identity | None:
 
 
 def of_an_earlier_life(identity: Identity | None, first: Identity | None) -> bool:
-    """False also where it cannot be known."""
+    """Return True if the process belongs to an earlier life of the pod. False also if that cannot
+    be known.
+    """
     if identity is None or first is None:
         return False
     return identity.boot_id != first.boot_id or identity.start_ticks < first.start_ticks
 
 
 def began_t(first: Identity) -> float:
-    """Wall second at which this life of the pod began."""
+    """Return the wall second at which this life of the pod began."""
     return time.time() - (
         time.clock_gettime(time.CLOCK_BOOTTIME) - first.start_ticks / os.sysconf("SC_CLK_TCK")
     )
@@ -56,10 +58,11 @@ def ended_with_the_pod(
     first: Identity | None,
     leaving: Mapping[str, Any] | None = None,
 ) -> bool:
-    """Whether an attempt is over because all of the pod was: it was of an earlier life, and nobody
-    was left to write its end, or it ended within two minutes of the agent's being told to leave
-    (`leaving`, its last word of this attempt). Known once, it stays known in `directory`, through
-    further lives.
+    """Return True if an attempt is over because the pod was stopped.
+
+    That is so if it belongs to an earlier life and nobody wrote its end, or if it ended within two
+    minutes of the moment at which the agent was told to leave (`leaving`, its last word about this
+    attempt). The answer is kept in `directory`.
     """
     mark = directory / MARK
     if attempt.end is None:

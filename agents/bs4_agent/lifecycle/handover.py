@@ -40,8 +40,8 @@ _VERSION = re.compile(r"([0-9]+)\.([0-9]+)\.([0-9]+)(.*)")
 
 @dataclass(frozen=True)
 class Build:
-    """What an agent was made from. `bundle`: the hash that names its directory and socket; `build`:
-    grows with every bundle.
+    """What an agent was made from. `bundle` is the hash that names its directory and socket;
+    `build` grows with every bundle.
     """
 
     version: str
@@ -50,7 +50,7 @@ class Build:
 
     @classmethod
     def own(cls) -> Build:
-        """From `bundle.json` (`{"version", "build", "hash"}`) beside this package; a checkout has
+        """Return the build of this code, from `bundle.json` beside the package. A checkout has
         none: build 0, bundle "source".
         """
         metadata = read_json(Path(__file__).resolve().parents[2] / "bundle.json")
@@ -61,7 +61,7 @@ class Build:
 
 @dataclass(frozen=True)
 class Record:
-    """What `agent.json` says of the agent that wrote it."""
+    """The contents of `agent.json`: the identity, build and socket of the agent that wrote it."""
 
     identity: Identity
     build: Build
@@ -71,12 +71,13 @@ class Record:
 
     @property
     def alive(self) -> bool:
+        """Return True if that agent still runs and was not stopped on purpose."""
         return not self.stopped and self.identity.alive()
 
 
 def replaces(mine: Build, live: Build) -> bool:
-    """Whether a console that brings `mine` may replace `live`: only when it is strictly newer. Of
-    one version the higher build number is; a version that cannot be compared never is.
+    """Return True if `mine` is strictly newer than `live` and may replace it. The higher build
+    number decides within one version; a version that cannot be compared never replaces another.
     """
     ours, theirs = _order(mine), _order(live)
     return mine.bundle != live.bundle and ours is not None and theirs is not None and ours > theirs
@@ -94,8 +95,8 @@ def _order(build: Build) -> tuple[int, int, int, bool, str, int] | None:
 def write_record(
     home: Home, socket_path: Path, build: Build, restart: list[str] | None = None
 ) -> None:
-    """This process is the pod's agent now and listens at `socket_path`; a shim may start it again
-    with the argv `restart`.
+    """Record that this process is the pod's agent and listens at `socket_path`. `restart` is the
+    argv with which a shim may start it again.
     """
     identity = Identity.of(os.getpid())
     if identity is None:
@@ -107,8 +108,8 @@ def write_record(
 
 
 def mark_stopped(home: Home) -> None:
-    """This agent ends on purpose: nobody is to start it again by himself. Another agent's record is
-    left alone.
+    """Record that this agent ends on purpose, so that no shim starts it again. Another agent's
+    record stays as it is.
     """
     record = read_record(home)
     if record is not None and record.identity == Identity.of(os.getpid()):
@@ -138,8 +139,8 @@ def _write(
 
 
 def read_record(home: Home) -> Record | None:
-    """What the last agent said of itself; None where there never was one. AgentError when the file
-    is damaged.
+    """Return the record of the last agent, or None if there never was one. Raises AgentError if the
+    file is damaged.
     """
     try:
         data = read_json(home.agent_record)
@@ -160,11 +161,10 @@ def read_record(home: Home) -> Record | None:
 
 
 def claim(home: Home, patience: float = CLAIM_S) -> int:
-    """A descriptor that makes this process the home's only agent for as long as it is open. Busy
-    when another one lives for `patience` s.
+    """Make this process the home's only agent and return the descriptor that keeps it so while it
+    is open. Raises Busy if another agent holds the claim for `patience` seconds.
 
-    A lock and not a pid file: the kernel gives it back however the agent ends, and streams are
-    written by one process only.
+    It is a lock and not a pid file: the kernel releases it however the agent ends.
     """
     fd = os.open(home.root / "agent.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     deadline = time.monotonic() + patience
@@ -183,9 +183,9 @@ def claim(home: Home, patience: float = CLAIM_S) -> int:
 
 
 def ask_to_leave(record: Record, mine: Build) -> bool:
-    """Have the live agent exit in favour of `mine`. True when it is gone; False when it carries out
-    a step: it then leaves after it, or stays when that takes longer than 60 s. AgentError (its own,
-    often `busy`) when it refuses.
+    """Ask the live agent to exit in favour of `mine`. Return True if it is gone. Return False if it
+    is inside a step: it leaves after the step, or stays if that takes longer than 60 s. Raises the
+    agent's own AgentError if it refuses.
     """
     action = {
         "key": ulid(),

@@ -16,7 +16,9 @@ _MOST = 128
 
 
 class Alarm:
-    """`ring` may be called from any thread, everything else from one."""
+    """End a wait early when a watched process ends or somebody rings. `ring` may be called from any
+    thread, everything else from one.
+    """
 
     def __init__(self) -> None:
         self._poll = select.poll()
@@ -25,13 +27,14 @@ class Alarm:
         self._watched: dict[Identity, int] = {}
 
     def ring(self) -> None:
+        """End the present wait, or the next one."""
         try:
             os.write(self._writing, b"!")
         except BlockingIOError:
             return  # it has been ringing for 64 kB and will be heard
 
     def watch(self, identities: Collection[Identity]) -> None:
-        """From now on these, and no others."""
+        """Watch these processes from now on, and no others."""
         for gone in [one for one in self._watched if one not in identities]:
             self._drop(gone)
         for identity in identities:
@@ -39,8 +42,8 @@ class Alarm:
                 self._add(identity)
 
     def wait(self, seconds: float) -> tuple[bool, list[Identity]]:
-        """(rung, who has ended) as soon as there is either, or (False, []) after `seconds`. Who
-        ended is told once.
+        """Wait up to `seconds`. Return whether somebody rang, and the watched processes that have
+        ended since the last call.
         """
         ready = set()
         for fd, _ in self._poll.poll(max(0.0, seconds) * 1000):
@@ -54,6 +57,7 @@ class Alarm:
         return rung, gone
 
     def close(self) -> None:
+        """Release all descriptors."""
         self.watch(())
         os.close(self._reading)
         os.close(self._writing)

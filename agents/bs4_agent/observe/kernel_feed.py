@@ -49,7 +49,9 @@ _KILLED = re.compile(r"Kill(?:ed)? process \d")
 
 
 class KernelFeed:
-    """`poll` several times a second; a poll without news is one system call."""
+    """Give lines of the kernel log to the runs that they concern. Call `poll` several times a
+    second; without news it is one system call.
+    """
 
     def __init__(
         self,
@@ -70,7 +72,9 @@ class KernelFeed:
         self._events: deque[dict[str, Any]] = deque(maxlen=_EVENTS)
 
     def blind(self) -> list[str]:
-        """What of the kernel's words cannot be had, for the coverage of verdicts."""
+        """Return phrases that say what of the kernel log cannot be read here, for the coverage of
+        verdicts.
+        """
         if self._log.state == "hidden":
             return [f"kernel log is hidden ({self._log.detail})"]
         if own_pidns() == FIRST_PIDNS:
@@ -78,12 +82,13 @@ class KernelFeed:
         return ["kernel log is the whole machine's: whose processes it names is not known"]
 
     def driver_events(self, events: Sequence[dict[str, Any]]) -> None:
-        """Xid events as telemetry has them (`index`, `xid`, `t`), from any thread. They count where
-        the kernel log is hidden, which has them in more words; one of no GPU of ours is nobody's.
+        """Take Xid events of the driver (`index`, `xid`, `t`), from any thread. They are used only
+        if the kernel log is hidden; an event of a GPU that no run uses is ignored.
         """
         self._events.extend(event for event in events if event.get("index") is not None)
 
     def poll(self) -> None:
+        """Read new lines of the kernel log and give each to the living runs that it concerns."""
         self._tell_events()
         for raw in self._log.read():
             self._number += 1

@@ -46,7 +46,9 @@ class _Place:
 
 
 class WandbFeed:
-    """`poll` several times a second; it looks every `EVERY_S`."""
+    """Give lines of W&B's client logs to the runs that they belong to, and journal where W&B shows
+    a run. Call `poll` several times a second.
+    """
 
     def __init__(
         self, runs: Runs, book: Book, feed: OnLine, *, clock: Callable[[], float] = time.monotonic
@@ -60,7 +62,9 @@ class WandbFeed:
         """
 
     def poll(self) -> None:
-        """SpoolFull when an address could not be journalled; it is told by a later poll."""
+        """Read what is new, at most every `EVERY_S` seconds. Raises SpoolFull if an address could
+        not be journalled; a later poll tries again.
+        """
         now = self._clock()
         if now - self._looked_m < EVERY_S:
             return

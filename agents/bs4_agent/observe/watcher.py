@@ -34,7 +34,9 @@ ADOPT_S = 3.0
 
 
 class Watcher:
-    """`run` until stopped; `feed` is called by the followers for every log line."""
+    """Look at the pod again and again, detect failures and journal what changed. The followers of
+    logs call `feed` for every line.
+    """
 
     def __init__(self, pod: Pod, engine: Engine, book: Book, actions: Actions) -> None:
         self._pod, self._engine, self._book, self._actions = pod, engine, book, actions
@@ -63,6 +65,9 @@ class Watcher:
         line: LogLine,
         place: Mapping[str, Any],
     ) -> None:
+        """Compare one log line with the signatures. A line that means something brings the next
+        look forward.
+        """
         with self._lock:
             fired = self._engine.feed(run, attempt, trainer, source, line, place)
         if fired or line.level in _LOUD:
@@ -73,6 +78,7 @@ class Watcher:
             self._engine.forget(incident)
 
     def run(self, stop: threading.Event) -> None:
+        """Look until `stop` is set, every few seconds and at once when a watched process ends."""
         adopted_m = looked_m = 0.0
         while not stop.is_set():
             gone = self._wait(looked_m, stop)
@@ -105,7 +111,9 @@ class Watcher:
         return gone
 
     def look(self) -> None:
-        """One look and its consequences."""
+        """Look once: collect facts, evaluate the detectors, journal transitions and act on them by
+        mode.
+        """
         facts = self._pod.look()
         with self._lock:
             transitions = self._engine.evaluate(facts)
