@@ -132,10 +132,15 @@ def test_the_wheel_carries_the_data_and_nothing_of_the_checkout(wheel: Path) -> 
     assert {name.split("/")[0] for name in names} == {
         "bs4_console",
         "bs4_agent",
+        "bs4_practice",
         "-".join(wheel.name.split("-")[:2]) + ".dist-info",
     }
-    # Every source file of both packages, the C source of the practice pod's GPU among them.
-    for package in (ROOT / "console" / "bs4_console", ROOT / "agents" / "bs4_agent"):
+    # Every source file of the packages, the C source of the practice pod's GPU among them.
+    for package in (
+        ROOT / "console" / "bs4_console",
+        ROOT / "console" / "bs4_practice",
+        ROOT / "agents" / "bs4_agent",
+    ):
         sources = {
             str(path.relative_to(package.parent))
             for path in package.rglob("*")
