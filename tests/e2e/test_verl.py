@@ -125,7 +125,7 @@ async def test_from_the_first_step_through_a_crash_to_a_merged_model(tmp_path: P
         run = [
             d
             for d in (pod.home / ".bs4" / "setup").iterdir()
-            if "merge_worker" in (d / "spec.json").read_text()
+            if "merging.worker" in (d / "spec.json").read_text()
         ]
         assert len(run) == 1, "the merger ran once"
         assert (await typed(console, *words, "--step", "5", "--yes")).code == 4, (
