@@ -142,7 +142,7 @@ def _find(name: str) -> dict[str, Any]:
 def _show(options: argparse.Namespace) -> int:
     playbook = _find(options.id)
     if options.json:
-        emit("playbook", **playbook)
+        emit("playbook", **{key: value for key, value in playbook.items() if key != "cases"})
         return 0
     print(f"{playbook['id']}: {playbook['title']}\n")
     for key, head in (("looks_like", "Looks like"), ("explanation", "Why"), ("prevent", "Prevent")):

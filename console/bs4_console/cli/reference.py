@@ -101,7 +101,7 @@ SHAPES = {
         "`config`, `resume`, `moves`, `typed_name`, `checks` as in preflight and `memory` [line] "
         "(what a GPU will have to hold, with the arithmetic) too"
     ),
-    "playbook": "the playbook as it is written, and its `family`",
+    "playbook": "the playbook as it is written, without its `cases`, and its `family`",
     "playbook-lint": "`valid` [id], `problems` [{`file`, `where`, `message`}]",
     "playbook-tries": "`tries` [{`scenario`, `failure_id`, `trainers`}]",
     "playbook-try": "as `demo`; `plan_hash` is null where a person mends it",

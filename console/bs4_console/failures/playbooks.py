@@ -30,8 +30,10 @@ from bs4_console.failures.patterns import (
     relaxed,
 )
 
-#: What only a person reads: it stays here, the agent has 30 MB for everything.
-_FOR_PEOPLE = frozenset({"looks_like", "explanation", "prevent", "sources", "advice", "leads_to"})
+#: What only people and tests read. It is not compiled: the agent has 30 MB for everything.
+_FOR_PEOPLE = frozenset(
+    {"looks_like", "explanation", "prevent", "sources", "advice", "leads_to", "cases"}
+)
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 

@@ -73,6 +73,10 @@ def test_show(console: Console) -> None:
     )
 
 
+def test_show_leaves_the_cases_out(console: Console) -> None:
+    assert "cases" not in console("playbook", "show", "disk-full", "--json").json
+
+
 def test_lint(console: Console, tmp_path: Path) -> None:
     assert console("playbook", "lint").code == 0
     family = tmp_path / "mine" / "family"
