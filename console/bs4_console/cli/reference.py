@@ -103,6 +103,7 @@ SHAPES = {
     ),
     "playbook": "the playbook as it is written, without its `cases`, and its `family`",
     "playbook-lint": "`valid` [id], `problems` [{`file`, `where`, `message`}]",
+    "playbook-new": "`id`, `family`, `file` (that was written)",
     "playbook-tries": "`tries` [{`scenario`, `failure_id`, `trainers`}]",
     "playbook-try": "as `demo`; `plan_hash` is null where a person mends it",
     "playbooks": "`playbooks` [{`id`, `family`, `title`, `role`, `severity`, `danger`, `applies`}]",

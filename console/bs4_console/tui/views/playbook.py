@@ -41,7 +41,8 @@ def load(playbook: str) -> PlaybookText | None:
 
     for path in find("playbooks").glob(f"*/{playbook}.yaml"):
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml: a fifth of the time
-        return _text(playbook, yaml.load(path.read_text(encoding="utf-8"), Loader=loader))  # noqa: S506
+        text = path.read_text(encoding="utf-8")
+        return _text(playbook, yaml.load(text, Loader=loader))  # noqa: S506
     return None
 
 
