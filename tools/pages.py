@@ -15,7 +15,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from bs4_console.cli import failures, reference
+from bs4_console.cli import config_rules, failures, reference
 from bs4_console.failures.playbooks import lint
 from bs4_console.tui.commands import COMMANDS
 from bs4_console.tui.commands import page as commands
@@ -56,6 +56,7 @@ def made(root: Path) -> Mapping[str, str]:
     return {
         "docs/failures.md": failures.markdown(root / "playbooks"),
         "docs/cli.md": reference.markdown(),
+        "docs/configs.md": config_rules.markdown(),
         "docs/commands.md": commands.markdown(COMMANDS),
         "playbooks/released.txt": released(root / "playbooks"),
     }
