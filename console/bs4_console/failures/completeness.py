@@ -40,8 +40,8 @@ def missing_parts(playbook: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     role = playbook.get("role")
     if role != "maintenance" and _is_blank(playbook.get("detect")):
         yield "detect", DETECT
-    remedy = playbook.get("fix") or playbook.get("advice") or playbook.get("leads_to")
-    if role not in ("cascade", "maintenance") and _is_blank(remedy):
+    remedies = [playbook.get("fix"), playbook.get("advice"), playbook.get("leads_to")]
+    if role not in ("cascade", "maintenance") and _is_blank(remedies):
         yield "advice", REMEDY
     for index, signature in enumerate(_rows(playbook, "detect", "logs")):
         if _is_blank(signature.get("pattern")):
@@ -74,6 +74,9 @@ def _rows(playbook: Mapping[str, Any], outer: str, inner: str) -> list[Mapping[s
 
 
 def _is_blank(value: Any) -> bool:
+    """Return whether nothing was written: no value, an empty one, or a list of such."""
     if isinstance(value, str):
         return not value.strip()
-    return value is None or value in ([], {})
+    if isinstance(value, list):
+        return all(map(_is_blank, value))
+    return value is None or value == {}

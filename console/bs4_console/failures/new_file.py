@@ -46,14 +46,16 @@ detect:
       pattern: ''
   # How long it must hold before it becomes an incident.
   for: 0s
-# What a person does about it: one short imperative sentence for each step, in double quotes.
+# What a person does about it: one short imperative sentence for each step.
 # An automatic repair has the keys fix and verify: see playbooks/schema.json.
-advice: []
+advice:
+  - ""
 # How to avoid it.
 prevent: >
 
 # Where it is known from: an issue, a line of source code, a log of your own.
-sources: []
+sources:
+  - ""
 # Logs that the tests feed to the engine. No pod gets them.
 cases:
   # In these logs the failure must be found.

@@ -158,7 +158,12 @@ def _check(path: Path, validator: Any, need_cases: bool) -> Iterator[Problem]:
 
 
 def _said(error: Any) -> str:
-    """jsonschema's own message, but not the whole file where one of several keys is missing."""
+    """jsonschema's own message, but not the whole file where one of several keys is missing, and
+    what to do about a colon that makes a mapping of a sentence.
+    """
+    wants_text = error.validator == "type" and error.validator_value == "string"
+    if wants_text and isinstance(error.instance, dict):
+        return "is read as a mapping because of its colon; put the sentence in double quotes"
     if error.validator != "anyOf" or not all(
         "required" in choice for choice in error.validator_value
     ):
@@ -172,7 +177,7 @@ def _said(error: Any) -> str:
 def _is_told(error: Any, place: str, gaps: Set[str]) -> bool:
     """Return whether a gap says the same as this error of the schema, in better words."""
     if place:
-        return place in gaps
+        return place in gaps or place.rpartition("/")[0] in gaps
     if error.validator == "anyOf":
         return "advice" in gaps
     return error.validator == "required" and any(

@@ -70,6 +70,12 @@ def test_filled_in_it_is_valid(tmp_path: Path) -> None:
     assert lint(tmp_path)[1] == [], "a bundle is not refused for cases that only tests need"
 
 
+def test_a_sentence_with_a_colon_is_named_for_what_it_is(tmp_path: Path) -> None:
+    path = create(tmp_path, "made-up", "disk", "")
+    path.write_text(path.read_text().replace('advice:\n  - ""', "advice:\n  - Free space: now."))
+    assert "in double quotes" in gaps(tmp_path)["advice/0"]
+
+
 def test_what_the_schema_requires_has_its_sentence() -> None:
     assert set(schema()["required"]) == set(REQUIRED)
 
