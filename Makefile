@@ -46,10 +46,13 @@ check: $(STAMP)
 	$(BIN)/bs4-console playbook lint
 	$(BIN)/python tools/house.py --check
 	$(BIN)/python tools/state_words.py
+	$(BIN)/python tools/pages.py --check
 
+# Formats the code, and writes the pages and the list that are made from code and playbooks.
 format: $(STAMP)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+	$(BIN)/python tools/pages.py
 
 setup: $(STAMP) $(WHEELS)
 

@@ -1,10 +1,7 @@
-"""docs/failures.md, written from the playbooks themselves: `python -m bs4_console.cli.failures
-FILE`. A test holds the two together.
-"""
+"""Make docs/failures.md from the playbooks. `make format` writes it, `make check` compares it."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -37,7 +34,7 @@ FAMILIES = {
 
 _HEAD = """# Known failures
 
-Written from the playbooks by `python -m bs4_console.cli.failures docs/failures.md`; do not edit.
+Written from the playbooks by `make format`; do not edit.
 
 One section a failure, by family. *Root* is a cause; *cascade* and *symptom* follow from one and are
 not shown beside it; a *warning* says what will fail if nothing changes. What a log must say counts
@@ -190,7 +187,3 @@ def _code(pattern: str) -> str:
 def _text(text: str) -> str:
     """One paragraph; angle brackets and asterisks would be markup."""
     return " ".join(text.split()).replace("<", "&lt;").replace("*", "\\*")
-
-
-if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(markdown())

@@ -35,7 +35,7 @@ COMMANDS = {
     "reports": "list, fetch and open the crash reports that pods wrote",
     "check": "one health verdict, for cron and monitoring",
     "diagnose": "what is wrong with this log or run directory, offline",
-    "playbook": "list, show, plan, run and lint playbooks",
+    "playbook": "list, show, plan, run, try, add and lint playbooks",
     "config": "lint, fix, compare, migrate, make and record training configs",
     "recover": "bring runs on to another machine when their own is lost, within stored limits",
     "provision": (

@@ -6,13 +6,16 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import shlex
 from pathlib import Path
 from typing import Any
 
+from bs4_console.assets import checkout
 from bs4_console.cli.actions import act, exit_code
 from bs4_console.cli.output import complain, emit, plan_text, table
 from bs4_console.cli.sessions import ask, is_terminal, linked, to_act_on
 from bs4_console.errors import FINDING, REFUSED, NotApplicableError, RefusedError, UsageError
+from bs4_console.failures.new_file import create
 from bs4_console.failures.playbooks import lint
 from bs4_console.failures.step_words import sentence
 from bs4_console.pods.inventory import Inventory
@@ -59,18 +62,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
     do.add_argument(
         "--confirm", metavar="RUN", help="the run's name, where the playbook asks for it"
     )
-    check = verbs.add_parser("lint", help="check playbook files")
+    new = verbs.add_parser("new", help="write the file of a new known failure, to be filled in")
+    new.add_argument("id", metavar="ID", help="lower-case words with dashes, as in nccl-timeout")
+    new.add_argument("--family", help="its folder (default: the family that the id begins with)")
+    new.add_argument("--title", default="", metavar="TEXT", help="what is wrong, in plain words")
+    new.add_argument(
+        "--to",
+        metavar="DIR",
+        help="a folder per family (default: `playbooks` of the checkout this runs from)",
+    )
+    check = verbs.add_parser("lint", help="check playbook files, and say what they still lack")
     check.add_argument(
         "directory", nargs="?", help="a folder per family (default: those of this installation)"
     )
-    for verb in (listing, show, plan, do, attempt, check):
+    for verb in (listing, show, plan, do, attempt, new, check):
         verb.add_argument("--json", action="store_true", help="one JSON object instead of text")
 
 
 def run(options: argparse.Namespace) -> int:
     if options.verb in ("plan", "run"):
         return asyncio.run(_plan(options) if options.verb == "plan" else _run(options))
-    return {"list": _list, "show": _show, "lint": _lint, "try": _try}[options.verb](options)
+    verbs = {"list": _list, "show": _show, "new": _new, "lint": _lint, "try": _try}
+    return verbs[options.verb](options)
 
 
 def _try(options: argparse.Namespace) -> int:
@@ -142,6 +155,7 @@ def _find(name: str) -> dict[str, Any]:
 def _show(options: argparse.Namespace) -> int:
     playbook = _find(options.id)
     if options.json:
+        playbook.pop("cases", None)
         emit("playbook", **playbook)
         return 0
     print(f"{playbook['id']}: {playbook['title']}\n")
@@ -168,6 +182,29 @@ def _show(options: argparse.Namespace) -> int:
     return 0
 
 
+def _new(options: argparse.Namespace) -> int:
+    """Write the file; 0. UsageError (2) when it cannot be written there."""
+    root = checkout()
+    if options.to is not None:
+        place = Path(options.to)
+    elif root is not None:
+        place = root / "playbooks"
+    else:
+        raise UsageError(
+            "An installed bs4-console does not change its own playbooks.",
+            "Run this in a checkout, or name a folder of your own with --to DIR.",
+        )
+    path = create(place, options.id, options.family, options.title)
+    if options.json:
+        emit("playbook-new", id=options.id, family=path.parent.name, file=str(path))
+        return 0
+    command = "bs4-console playbook lint"
+    if options.to is not None:
+        command = f"{command} {shlex.quote(options.to)}"
+    print(f"{path} written. Fill it in; `{command}` says what is still missing.")
+    return 0
+
+
 def _lint(options: argparse.Namespace) -> int:
     directory = None
     if options.directory:
@@ -176,7 +213,7 @@ def _lint(options: argparse.Namespace) -> int:
         raise UsageError(
             f"{directory} is no directory.", "Give the one that holds a folder per family."
         )
-    good, problems = lint(directory)
+    good, problems = lint(directory, need_cases=True)
     if options.json:
         listed = []
         for p in problems:

@@ -101,8 +101,9 @@ SHAPES = {
         "`config`, `resume`, `moves`, `typed_name`, `checks` as in preflight and `memory` [line] "
         "(what a GPU will have to hold, with the arithmetic) too"
     ),
-    "playbook": "the playbook as it is written, and its `family`",
+    "playbook": "the playbook as it is written, without its `cases`, and its `family`",
     "playbook-lint": "`valid` [id], `problems` [{`file`, `where`, `message`}]",
+    "playbook-new": "`id`, `family`, `file` (that was written)",
     "playbook-tries": "`tries` [{`scenario`, `failure_id`, `trainers`}]",
     "playbook-try": "as `demo`; `plan_hash` is null where a person mends it",
     "playbooks": "`playbooks` [{`id`, `family`, `title`, `role`, `severity`, `danger`, `applies`}]",

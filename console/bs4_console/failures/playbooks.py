@@ -5,7 +5,7 @@ reads.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,9 @@ from bs4_agent.detect.detectors import DETECTORS
 from bs4_agent.playbooks.compiled import canonical
 from bs4_console.assets import find
 from bs4_console.errors import UsageError
-from bs4_console.failures import patterns
+from bs4_console.failures import completeness, patterns
 from bs4_console.failures.compiled_cache import cached
+from bs4_console.failures.completeness import missing_cases, missing_parts
 from bs4_console.failures.health import with_ranges
 from bs4_console.failures.patterns import (
     MIN_LITERAL,
@@ -30,8 +31,10 @@ from bs4_console.failures.patterns import (
     relaxed,
 )
 
-#: What only a person reads: it stays here, the agent has 30 MB for everything.
-_FOR_PEOPLE = frozenset({"looks_like", "explanation", "prevent", "sources", "advice", "leads_to"})
+#: What only people and tests read. It is not compiled: the agent has 30 MB for everything.
+_FOR_PEOPLE = frozenset(
+    {"looks_like", "explanation", "prevent", "sources", "advice", "leads_to", "cases"}
+)
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -63,8 +66,13 @@ def schema(directory: Path | None = None) -> dict[str, Any]:
     return data
 
 
-def lint(directory: Path | None = None) -> tuple[list[dict[str, Any]], list[Problem]]:
-    """(the valid playbooks as written, with their family; the problems of the others)."""
+def lint(
+    directory: Path | None = None, *, need_cases: bool = False
+) -> tuple[list[dict[str, Any]], list[Problem]]:
+    """Return the valid playbooks as written, with their family, and the problems of the others.
+
+    With `need_cases`, a log signature without a positive and a negative case is a problem too.
+    """
     root = directory or find("playbooks")
     validator = jsonschema.Draft202012Validator(
         schema(root), format_checker=jsonschema.FormatChecker()
@@ -72,7 +80,7 @@ def lint(directory: Path | None = None) -> tuple[list[dict[str, Any]], list[Prob
     good: list[dict[str, Any]] = []
     problems: list[Problem] = []
     for path in sorted(root.glob("*/*.yaml")):
-        found = list(_check(path, validator))
+        found = list(_check(path, validator, need_cases))
         problems += found
         if not found:
             good.append({**_load(path), "family": path.parent.name})
@@ -101,19 +109,29 @@ def _load(path: Path) -> Any:
     return yaml.load(path.read_text(), Loader=loader)  # noqa: S506
 
 
-def _check(path: Path, validator: Any) -> Iterator[Problem]:
+def _check(path: Path, validator: Any, need_cases: bool) -> Iterator[Problem]:
     try:
         data = _load(path)
     except (yaml.YAMLError, UnicodeDecodeError) as bad:
         yield Problem(path, "", f"is not YAML: {bad}")
         return
+    parts: dict[str, str] = {}
+    cases: dict[str, str] = {}
+    if isinstance(data, dict):
+        parts = dict(missing_parts(data))
+        if need_cases:
+            cases = dict(missing_cases(data))
     wrong = []
+    for where, sentence in parts.items():
+        wrong.append(Problem(path, where, sentence))
     for error in validator.iter_errors(data):
-        wrong.append(
-            Problem(path, "/".join(str(part) for part in error.absolute_path), _said(error))
-        )
+        place = "/".join(str(part) for part in error.absolute_path)
+        if not _is_told(error, place, {*parts, *cases}):
+            wrong.append(Problem(path, place, _said(error)))
+    yield from wrong
+    for where, sentence in cases.items():
+        yield Problem(path, where, sentence)
     if wrong:
-        yield from wrong
         return
     if data["id"] != path.stem:
         yield Problem(
@@ -140,7 +158,12 @@ def _check(path: Path, validator: Any) -> Iterator[Problem]:
 
 
 def _said(error: Any) -> str:
-    """jsonschema's own message, but not the whole file where one of several keys is missing."""
+    """jsonschema's own message, but not the whole file where one of several keys is missing, and
+    what to do about a colon that makes a mapping of a sentence.
+    """
+    wants_text = error.validator == "type" and error.validator_value == "string"
+    if wants_text and isinstance(error.instance, dict):
+        return "is read as a mapping because of its colon; put the sentence in double quotes"
     if error.validator != "anyOf" or not all(
         "required" in choice for choice in error.validator_value
     ):
@@ -148,6 +171,17 @@ def _said(error: Any) -> str:
     return (
         "needs one of "
         f"{', '.join(', '.join(choice['required']) for choice in error.validator_value)}"
+    )
+
+
+def _is_told(error: Any, place: str, gaps: Set[str]) -> bool:
+    """Return whether a gap says the same as this error of the schema, in better words."""
+    if place:
+        return place in gaps or place.rpartition("/")[0] in gaps
+    if error.validator == "anyOf":
+        return "advice" in gaps
+    return error.validator == "required" and any(
+        error.message.startswith(repr(name)) for name in gaps
     )
 
 
@@ -253,7 +287,8 @@ def _inputs(root: Path) -> list[Path]:
         for path in (*place.glob("*/*.yaml"), place / "schema.json"):
             if path.is_file():
                 playbooks.add(path)
-    code = (__file__, patterns.__file__, signatures.__file__, detectors.__file__)
+    modules = (completeness, patterns, signatures, detectors)
+    code = (__file__, *(str(module.__file__) for module in modules))
     return [*sorted(playbooks), *map(Path, code)]
 
 

@@ -9,12 +9,10 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import yaml
 
 from bs4_agent.detect import matcher
 from bs4_agent.detect.engine import Engine, Transition
@@ -27,12 +25,11 @@ from bs4_agent.trainers.base import Checkpoint, LogLine
 from bs4_agent.trainers.lines import parse
 from bs4_agent.trainers.steps import StepReader
 from tests.agent.facts import checkpoint, healthy, identity, member
-from tests.playbooks.library import library
+from tests.playbooks.library import cases_in, library, playbook_files
 from tests.support.healthy_day import Attempt, HealthyDay, Said
 from tests.support.miniature_lines import Pen
 
 GENERATIONS = ("prime-rl-2026-01", "prime-rl")
-CASES = Path(__file__).parents[2] / "playbooks" / "cases"
 GIB = 1 << 30
 #: What a day has to hold, as the generation's grammar reads it: that grammar is proved on the real
 #: programs' lines.
@@ -263,8 +260,8 @@ def quotes() -> Sequence[str]:
     about errors.
     """
     texts = []
-    for path in sorted(CASES.glob("*/*.yaml")):
-        for case in yaml.safe_load(path.read_text()).get("positive") or ():
+    for path in playbook_files():
+        for case in cases_in(path).get("positive", ()):
             for raw in str(case["log"]).splitlines():
                 texts += [
                     text.strip()
@@ -282,8 +279,8 @@ def halves(library: Library, trainer: str) -> list[tuple[str, bytes]]:
         (signature, p) for p in library if p.applies_to(trainer) for signature in p.signatures
     ]
     found: dict[int, list[tuple[str, bytes]]] = {}
-    for path in sorted(CASES.glob("*/*.yaml")):
-        for case in yaml.safe_load(path.read_text()).get("positive") or ():
+    for path in playbook_files():
+        for case in cases_in(path).get("positive", ()):
             for raw in (
                 str(case["log"]).encode().splitlines()
                 if case.get("trainer", trainer) == trainer

@@ -13,7 +13,6 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
-import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -24,8 +23,8 @@ from bs4_agent.playbooks.compiled import Library
 from bs4_agent.trainers import registry
 from bs4_console.failures.playbooks import compile_all
 from tests.agent.detect.compiled import engine, library, playbook
+from tests.playbooks.library import cases_in, playbook_files
 
-CASES = Path(__file__).resolve().parents[2] / "playbooks" / "cases"
 CORPUS = Path(__file__).resolve().parents[4] / "shared" / "corpus" / "incidents"
 
 SIGNATURES = (
@@ -257,8 +256,8 @@ def _cases(source):
     not, and a healthy run between them.
     """
     logs = []
-    for path in sorted(CASES.glob("*/*.yaml")):
-        given = yaml.load(path.read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
+    for path in playbook_files():
+        given = cases_in(path)
         logs += [
             case["log"]
             for side in ("positive", "negative")

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from bs4_console.cli import playbook
+from bs4_console.cli.main import main
 from tests.console.cli.conftest import Console
 
 GOOD = """
@@ -26,6 +28,9 @@ detect:
 advice: [Do this.]
 prevent: Do not.
 sources: [here]
+cases:
+  positive: [{{name: one, source: trainer, log: it failed}}]
+  negative: [{{name: none, source: trainer, log: all is well}}]
 """
 
 
@@ -73,6 +78,10 @@ def test_show(console: Console) -> None:
     )
 
 
+def test_show_leaves_the_cases_out(console: Console) -> None:
+    assert "cases" not in console("playbook", "show", "disk-full", "--json").json
+
+
 def test_lint(console: Console, tmp_path: Path) -> None:
     assert console("playbook", "lint").code == 0
     family = tmp_path / "mine" / "family"
@@ -99,6 +108,44 @@ def test_lint(console: Console, tmp_path: Path) -> None:
     told = console("playbook", "lint", str(tmp_path / "mine"), "--json").json
     assert (told["schema"], told["valid"]) == ("bs4.playbook-lint/1", ["good"])
     assert console("playbook", "lint", str(tmp_path / "none")).code == 2
+
+
+def test_new(console: Console, tmp_path: Path) -> None:
+    """The file is written where it was asked for, and `lint` says all that it lacks."""
+    mine = str(tmp_path / "mine")
+    done = console("playbook", "new", "disk-made-up", "--to", mine, "--title", "It is made up")
+    path = tmp_path / "mine" / "disk" / "disk-made-up.yaml"
+    assert done.code == 0
+    assert str(path) in done.out
+    assert f"playbook lint {mine}" in done.out
+    lint = console("playbook", "lint", mine)
+    assert lint.code == 1
+    assert "cases/positive/0/log: is missing" in lint.err
+    assert "at title" not in lint.err
+    told = console("playbook", "new", "x-made-up", "--to", mine, "--family", "gpu", "--json").json
+    assert told == {
+        "schema": "bs4.playbook-new/1",
+        "id": "x-made-up",
+        "family": "gpu",
+        "file": str(tmp_path / "mine" / "gpu" / "x-made-up.yaml"),
+    }
+    again = console("playbook", "new", "disk-made-up", "--to", mine)
+    assert again.code == 2
+    assert "exists already" in again.sentence
+
+
+def test_new_writes_into_the_checkout_it_runs_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(playbook, "checkout", lambda: tmp_path)
+    assert main(["playbook", "new", "disk-made-up"]) == 0
+    assert (tmp_path / "playbooks" / "disk" / "disk-made-up.yaml").is_file()
+    assert capsys.readouterr().out.endswith(
+        "`bs4-console playbook lint` says what is still missing.\n"
+    )
+    monkeypatch.setattr(playbook, "checkout", lambda: None)
+    assert main(["playbook", "new", "disk-made-up-too"]) == 2
+    assert "--to DIR" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

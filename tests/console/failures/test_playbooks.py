@@ -35,6 +35,7 @@ BASE: dict[str, Any] = {
     "fix": [{"stop_run": None}],
     "verify": {"steps_advance": {"count": 2, "within": "30m"}},
 }
+CASE = {"name": "as seen", "source": "trainer", "log": "12:00:00 ERROR xxxx"}
 
 
 def library(root: Path, *playbooks: dict[str, Any]) -> Path:
@@ -69,6 +70,15 @@ def test_the_same_files_compile_to_the_same_bytes(tmp_path: Path) -> None:
     assert compile_all(library(one, BASE)) == compile_all(library(two, shuffled))
 
 
+def test_cases_do_not_travel_to_pods(tmp_path: Path) -> None:
+    """Bytes and hash of what a pod gets are the same with and without them."""
+    one, two = tmp_path / "1", tmp_path / "2"
+    one.mkdir()
+    two.mkdir()
+    with_cases = {**BASE, "cases": {"positive": [CASE], "negative": [{**CASE, "log": "fine"}]}}
+    assert compile_all(library(one, with_cases)) == compile_all(library(two, BASE))
+
+
 @pytest.mark.parametrize(
     ("change", "where"),
     [
@@ -98,6 +108,9 @@ def test_the_same_files_compile_to_the_same_bytes(tmp_path: Path) -> None:
             {"detect": {"logs": [{"source": ["trainer", "nobody"], "pattern": "xxxx"}]}},
             "detect/logs/0/source",
         ),
+        ({"cases": {"positiv": [CASE]}}, "cases"),
+        ({"cases": {"positive": [{**CASE, "trainr": "verl"}]}}, "cases/positive/0"),
+        ({"cases": {"positive": [{**CASE, "source": "nobody"}]}}, "cases/positive/0/source"),
         ({"family": "elsewhere"}, "family"),
         ({"explains": ["z"]}, "explains"),
         ({"leads_to": "z"}, "leads_to"),

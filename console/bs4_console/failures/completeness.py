@@ -1,0 +1,82 @@
+"""What a playbook file still lacks, one sentence for each part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+#: Key of a playbook -> what to write there. The schema requires these keys in every playbook.
+REQUIRED = {
+    "id": "is missing; write the file's name without .yaml",
+    "title": "is missing; say in at most 90 characters what is wrong",
+    "role": (
+        "is missing; write root (a cause), cascade or symptom (it follows from another failure), "
+        "warning (it fails later if nothing changes) or maintenance"
+    ),
+    "severity": "is missing; write info, warning or critical",
+    "danger": "is missing; write none, or the most dangerous thing that the fix does",
+    "where": "is missing; write pod or console",
+    "applies": "is missing; write [any], or name the trainers",
+    "looks_like": "is missing; say what a person sees",
+    "explanation": "is missing; say why it happens",
+    "prevent": "is missing; say how to avoid it",
+    "sources": "is missing; name an issue, a line of code or a log that shows this failure",
+}
+DETECT = "is missing; write a log signature under logs, or name a detector"
+REMEDY = "needs one of fix, advice, leads_to; say what a person does about it"
+PATTERN = "is missing; write a regular expression that finds the line"
+POSITIVE = "is missing; add a log in which this failure must be found"
+NEGATIVE = "is missing; add a log that looks like this failure and must stay silent"
+LOG = "is missing; paste the lines as they stand in the log"
+
+
+def missing_parts(playbook: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield (place, sentence) for each part without which no playbook is compiled. A key without
+    a value counts as missing.
+    """
+    for key, sentence in REQUIRED.items():
+        if _is_blank(playbook.get(key)):
+            yield key, sentence
+    role = playbook.get("role")
+    if role != "maintenance" and _is_blank(playbook.get("detect")):
+        yield "detect", DETECT
+    remedies = [playbook.get("fix"), playbook.get("advice"), playbook.get("leads_to")]
+    if role not in ("cascade", "maintenance") and _is_blank(remedies):
+        yield "advice", REMEDY
+    for index, signature in enumerate(_rows(playbook, "detect", "logs")):
+        if _is_blank(signature.get("pattern")):
+            yield f"detect/logs/{index}/pattern", PATTERN
+
+
+def missing_cases(playbook: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield (place, sentence) for each case that a playbook with log signatures must have. The
+    cases of a detector are Python functions in tests/playbooks/facts, and are not looked for.
+    """
+    has_signatures = bool(_rows(playbook, "detect", "logs"))
+    for kind, sentence in (("positive", POSITIVE), ("negative", NEGATIVE)):
+        rows = _rows(playbook, "cases", kind)
+        if has_signatures and not rows:
+            yield f"cases/{kind}", sentence
+        for index, row in enumerate(rows):
+            if _is_blank(row.get("log")):
+                yield f"cases/{kind}/{index}/log", LOG
+
+
+def _rows(playbook: Mapping[str, Any], outer: str, inner: str) -> list[Mapping[str, Any]]:
+    """Return the list of mappings at `outer`/`inner`; empty when something else stands there."""
+    section = playbook.get(outer)
+    if not isinstance(section, Mapping):
+        return []
+    rows = section.get(inner)
+    if not isinstance(rows, list):
+        return []
+    return [row for row in rows if isinstance(row, Mapping)]
+
+
+def _is_blank(value: Any) -> bool:
+    """Return whether nothing was written: no value, an empty one, or a list of such."""
+    if isinstance(value, str):
+        return not value.strip()
+    if isinstance(value, list):
+        return all(map(_is_blank, value))
+    return value is None or value == {}
