@@ -1,4 +1,4 @@
-"""The logs of a run's last attempt, kept where no trainer deletes them."""
+"""Keep the logs of a run's last attempt in a directory that no trainer deletes."""
 
 from __future__ import annotations
 
@@ -19,15 +19,17 @@ from bs4_agent.trainers.base import LaunchSpec, Trainer
 #: not a directory of logs.
 _MAX_FILES = 20_000
 _BLOCK = 1 << 20
-#: Written in place by the next start: a hard link would show the new content.
+#: The next start rewrites these files in place, so a hard link would show the new content.
 _REWRITTEN = (".json", ".toml")
 
 
 @dataclass(frozen=True)
 class ArchiveResult:
-    """`directory` holds the logs, laid out as in output_dir. `linked` cost no space; `copied`
-    (bytes: `copied_bytes`) lie on another filesystem or on one without hard links, and were
-    compared by hash; `kept` were archived before.
+    """The result of archiving logs. `directory` holds the logs in the layout of output_dir.
+
+    `linked` files are hard links and cost no space. `copied` files, with `copied_bytes` bytes, lie
+    on another filesystem or on one without hard links, and were compared by hash. `kept` files were
+    archived before.
     """
 
     directory: Path
@@ -38,6 +40,9 @@ class ArchiveResult:
 
     @property
     def sentence(self) -> str:
+        """Return a sentence, without a full stop, that says how many log files are archived in
+        which directory.
+        """
         count = self.linked + self.copied + self.kept
         if count:
             return f"{count} log files are archived in {self.directory}"
@@ -45,12 +50,13 @@ class ArchiveResult:
 
 
 def archive_logs(runs: Runs, name: str) -> ArchiveResult:
-    """Put every log of the newest attempt into `<storage>/logs/attempt-N/`. Idempotent; the
-    originals stay. StepFailed: one cannot be kept.
+    """Put every log of the newest attempt into `<storage>/logs/attempt-N/` and return what was
+    done. Repeating it is harmless, and the originals stay. Raises StepFailed if a log cannot be
+    kept.
 
     A hard link survives what trainers do to old logs: unlink and rename. It does not survive
-    truncation in place, which 2026-01 does only with --no-clean. launcher.log is not among them: it
-    lies in the attempt's own directory and nobody deletes it there.
+    truncation in place, which 2026-01 does only with --no-clean. launcher.log is not archived,
+    because it lies in the attempt's own directory and nobody deletes it there.
     """
     run = runs.get(name)
     number = 0
@@ -79,7 +85,9 @@ def archive_logs(runs: Runs, name: str) -> ArchiveResult:
 
 
 def archived(runs: Runs, name: str) -> bool:
-    """Whether every log that exists is in the archive: the `done?` of archive_logs."""
+    """Return True if every existing log of the newest attempt is in the archive, so that
+    `archive_logs` has nothing to do.
+    """
     run = runs.get(name)
     number = 0
     if run.attempt is not None:
@@ -94,7 +102,7 @@ def archived(runs: Runs, name: str) -> bool:
 
 
 def _configs(trainer: Trainer, spec: LaunchSpec) -> list[Path]:
-    """The resolved configs of the attempt: the next start writes its own in their place."""
+    """Return the resolved configs of the attempt, sorted. The next start overwrites them."""
     directory = trainer.layout(spec).run_dir.resolve() / "configs"
     rows = []
     for path in sorted(directory.rglob("*")):
@@ -104,8 +112,8 @@ def _configs(trainer: Trainer, spec: LaunchSpec) -> list[Path]:
 
 
 def _logs(trainer: Trainer, spec: LaunchSpec) -> Iterator[Path]:
-    """Every regular file in the run's log directories, and logs that lie elsewhere; links are not
-    followed.
+    """Yield every regular file in the run's log directories, then the logs that lie elsewhere.
+    Links are not followed, and 20,000 files are the most.
     """
     seen: set[Path] = set()
     for directory in log_directories(trainer, spec):
@@ -129,8 +137,8 @@ def _logs(trainer: Trainer, spec: LaunchSpec) -> Iterator[Path]:
 
 
 def _place(source: Path, output_dir: Path) -> Path:
-    """Where a log goes below the archive: as below output_dir, or by its whole path when it lies
-    elsewhere.
+    """Return the relative path of a log in the archive: its path below output_dir, or its whole
+    path below `elsewhere` if it lies elsewhere.
     """
     if output_dir in source.parents:
         return source.relative_to(output_dir)
@@ -138,6 +146,7 @@ def _place(source: Path, output_dir: Path) -> Path:
 
 
 def _keep(source: Path, wanted: Path, result: ArchiveResult, *, link: bool = True) -> ArchiveResult:
+    """Archive one file and return `result` with its counts increased. `link` allows a hard link."""
     counts = {
         "linked": result.linked,
         "copied": result.copied,
@@ -158,8 +167,8 @@ def _keep(source: Path, wanted: Path, result: ArchiveResult, *, link: bool = Tru
 
 
 def _linked(source: Path, target: Path) -> bool:
-    """Whether a hard link could be made: not to another device, where the filesystem has none, or
-    to others' files.
+    """Make a hard link and return True, or return False if none can be made. None can be made on
+    another device, on a filesystem without hard links, and to other users' files.
     """
     try:
         os.link(source, target, follow_symlinks=False)
@@ -169,7 +178,9 @@ def _linked(source: Path, target: Path) -> bool:
 
 
 def _find_same(source: Path, wanted: Path) -> Path | None:
-    """The archived file with this content, under `wanted` or one of its numbered names."""
+    """Return the archived file with the content of `source`, under `wanted` or one of its numbered
+    names. None if there is none, or if `source` is gone.
+    """
     try:
         original = source.stat()
     except FileNotFoundError:
@@ -189,12 +200,13 @@ def _find_same(source: Path, wanted: Path) -> Path | None:
 
 
 def _free_name(wanted: Path) -> Path:
+    """Return the first name of `_names` that no file has."""
     return next(name for name in _names(wanted) if not name.exists())
 
 
 def _names(wanted: Path) -> Iterator[Path]:
-    """trainer.stdout, trainer.stdout.2, ...: a trainer that is restarted within an attempt begins
-    its log again.
+    """Yield names without end: trainer.stdout, trainer.stdout.2, and so on. A trainer that is
+    restarted within an attempt begins its log again, and each of its logs gets a name.
     """
     yield wanted
     number = 2
@@ -204,8 +216,10 @@ def _names(wanted: Path) -> Iterator[Path]:
 
 
 def _copy(source: Path, target: Path) -> int:
-    """Copy, make durable, read back and compare; returns the bytes. A log that grows meanwhile is
-    kept up to where it was.
+    """Copy a file, sync it to disk, read it back and compare. Return its size in bytes.
+
+    A log that grows meanwhile is kept up to the size that was copied. Raises StepFailed if the
+    copied part itself changed.
     """
     # half a megabyte (it brings bz2 and lzma) that an agent which only watches never needs
     import shutil
@@ -227,7 +241,7 @@ def _copy(source: Path, target: Path) -> int:
 
 
 def _digest(path: Path, size: int) -> str:
-    """SHA-256 of the first `size` bytes."""
+    """Return the SHA-256 of the first `size` bytes, in hexadecimal digits."""
     digest = sha256()
     with open(path, "rb") as handle:
         while size > 0 and (block := handle.read(min(_BLOCK, size))):

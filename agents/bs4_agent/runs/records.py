@@ -1,5 +1,5 @@
-"""What the files of a run say: run.json, and spec.json, shim.json and outcome.json of an
-attempt.
+"""Read and write the records of a run: run.json, and spec.json, shim.json, exits.ndjson and
+outcome.json of an attempt.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from bs4_agent.trainers.base import LaunchSpec
 
 
 def spec_as_dict(spec: LaunchSpec) -> dict[str, Any]:
+    """Return the launch spec in the form of run.json and spec.json."""
     return {
         "run": spec.run,
         "trainer": spec.trainer,
@@ -36,6 +37,9 @@ def spec_as_dict(spec: LaunchSpec) -> dict[str, Any]:
 
 
 def spec_from_dict(data: Mapping[str, Any]) -> LaunchSpec:
+    """Return the launch spec that `spec_as_dict` wrote. Fields that older agents did not write get
+    their defaults.
+    """
     return LaunchSpec(
         run=data["run"],
         trainer=data["trainer"],
@@ -54,11 +58,14 @@ def spec_from_dict(data: Mapping[str, Any]) -> LaunchSpec:
 
 
 def end_as_dict(state: str, end: End) -> dict[str, Any]:
+    """Return the content of outcome.json: the end of an attempt, and `state` "ended" or "lost"."""
     return {"state": state, **asdict(end)}
 
 
 def attempt_numbers(directory: Path) -> list[int]:
-    """The attempts that a run's directory holds, oldest first, with or without content."""
+    """Return the numbers of the attempts in a run's directory, lowest first. Empty attempt
+    directories count too.
+    """
     try:
         names = []
         for entry in (directory / "attempts").iterdir():
@@ -69,7 +76,9 @@ def attempt_numbers(directory: Path) -> list[int]:
 
 
 def shim_holds(directory: Path) -> bool:
-    """Whether a shim works on this attempt now: it holds the lock for as long as it lives."""
+    """Return True if a shim works on this attempt now. A shim holds the attempt's lock as long as
+    it lives.
+    """
     try:
         fd = os.open(directory / "shim.lock", os.O_RDWR)
     except FileNotFoundError:
@@ -84,10 +93,11 @@ def shim_holds(directory: Path) -> bool:
 
 
 def read_attempt(directory: Path) -> Attempt | None:
-    """The attempt in `directory` as its files tell it; None while nothing was started there.
+    """Return the attempt in `directory` as its files describe it, or None while nothing was started
+    there.
 
-    `state` is "ended" or "lost" only where outcome.json says so: whether a process lives is not for
-    files to say.
+    `state` is "ended" or "lost" only if outcome.json says so. Files cannot say that a process
+    lives.
     """
     spec = read_json(directory / "spec.json")
     if spec is None:
@@ -118,7 +128,7 @@ def read_attempt(directory: Path) -> Attempt | None:
 
 
 def read_exit(line: Mapping[str, Any], component: str | None) -> Exit:
-    """One line of exits.ndjson."""
+    """Return the exit that one line of exits.ndjson describes."""
     return Exit(
         Identity.from_dict(line["identity"]),
         component,
@@ -130,6 +140,7 @@ def read_exit(line: Mapping[str, Any], component: str | None) -> Exit:
 
 
 def _identity(data: dict[str, Any] | None) -> Identity | None:
+    """Return the identity in a record, or None."""
     if data is None:
         return None
     return Identity.from_dict(data)

@@ -1,5 +1,5 @@
-"""The runs of a pod, as found on disk and as they live: one object that says what runs, what ended,
-and tells the journal once.
+"""The runs of a pod, as found on disk and among the processes. The registry says what runs and what
+has ended, and journals each change once.
 """
 
 from __future__ import annotations
@@ -36,25 +36,25 @@ from bs4_agent.trainers import registry as registered_trainers
 from bs4_agent.trainers.base import LaunchSpec, Trainer
 from bs4_agent.trainers.settings import BadConfig
 
-#: A launcher that has ended is followed by its children within seconds, or not at all; only then is
-#: it said what is left.
+#: Seconds after a launcher's end until its children count as left over. They follow it within
+#: seconds, or not at all.
 _SETTLE_S = 5.0
-#: Seconds that one look at all runs waits for Docker to tell what a container printed last; the
-#: rest is waited for between looks.
+#: Seconds that one poll waits for Docker to return a container's last output. The rest is waited
+#: for between polls.
 _LAST_WORDS_S = 0.3
-#: Shares the sampler's pass over /proc when there was one within the last second. The sampler makes
-#: a pass over all processes every 3 s; looking more often than it would make another one.
+#: Age in seconds up to which the sampler's pass over /proc is used. The sampler makes one every 3
+#: s, and polling with a lower age would make another one.
 _SNAPSHOT_AGE_S = 2.9
 
-#: What `poll` noticed: (run, attempt, event), as journalled.
+#: News of a poll: (run, attempt, event), as journalled.
 Noticed = tuple[str, int, str]
 
 
 class Runs:
-    """All runs. Thread-safe. Call `poll` about once a second.
+    """All runs of a pod. Thread-safe. Call `poll` about once a second.
 
-    `agent_restart`: argv with which a shim may start this agent again, None = not at all.
-    `trainers`: trainer id -> Trainer; default: the registered ones.
+    `agent_restart` is the argv with which a shim may start this agent again; None means not at all.
+    `trainers` returns the trainer of an id; the default is the registered trainers.
     """
 
     def __init__(
@@ -87,8 +87,8 @@ class Runs:
         self._launch_locks: dict[str, threading.Lock] = {}
         self._container_logs: dict[tuple[str, int], ContainerLog] = {}
         self.unreadable: dict[str, str] = {}
-        """Runs whose files cannot be understood (a newer agent's, a damaged disk's) -> why. They
-        are left alone and stop nobody else.
+        """Runs whose files cannot be understood (written by a newer agent, or damaged), and the
+        reason. They are left alone and stop no other run.
         """
         for directory in sorted(home.runs.iterdir()) if home.runs.exists() else []:
             try:
@@ -98,11 +98,14 @@ class Runs:
                 self.unreadable[directory.name] = f"{type(error).__name__}: {error}"
 
     def all(self) -> list[Run]:
+        """Return all runs that could be read."""
         with self._lock:
             return list(self._runs.values())
 
     def get(self, name: str) -> Run:
-        """UnknownRun when there is no such run; the message says which one may have been meant."""
+        """Return the run with this name. Raises UnknownRun; its message names the run that may have
+        been meant.
+        """
         with self._lock:
             if name in self._runs:
                 return self._runs[name]
@@ -122,10 +125,13 @@ class Runs:
         raise UnknownRun(f"This pod has no run {name!r}; {hint}")
 
     def trainer(self, of: LaunchSpec | Run) -> Trainer:
+        """Return the trainer of a launch spec or of a run."""
         return self._trainers(of.spec.trainer if isinstance(of, Run) else of.trainer)
 
     def register(self, spec: LaunchSpec, *, adopted: bool = False) -> Run:
-        """Make the run known, or give a known one the spec of its next attempt."""
+        """Make the run known and return it. A known run gets `spec` as the spec of its next
+        attempt.
+        """
         directory = self.home.run(spec.run)
         with self._lock:
             run = self._runs.get(spec.run)
@@ -142,25 +148,28 @@ class Runs:
             return run
 
     def attempt_directory(self, run: str, number: int) -> Path:
+        """Return the directory of one attempt."""
         return self.home.attempt(run, number)
 
     def launch_lock(self, run: str) -> threading.Lock:
-        """Held while an attempt of `run` is being made: two callers within this agent must not both
-        do it.
+        """Return the lock to hold while an attempt of `run` is made. Two callers in this agent must
+        not both make one.
         """
         with self._lock:
             return self._launch_locks.setdefault(safe_name(run, "run"), threading.Lock())
 
     def reload(self, name: str) -> Run:
-        """Read the run's attempts from disk again, after one was made."""
+        """Read the run's attempts from disk again, after one was made, and return the run. Raises
+        UnknownRun.
+        """
         with self._lock:
             run = self.get(name)
             self._read_attempts(run)
             return run
 
     def launched(self, run: str, key: str) -> Attempt | None:
-        """The attempt that action `key` started; None when there is none that came to run: the
-        `done?` of a launch.
+        """Return the attempt that action `key` started, or None if it started none whose program
+        ran. An action of a launch is done once this is not None.
         """
         with self._lock:
             attempts = []
@@ -172,11 +181,13 @@ class Runs:
             return None
 
     def members(self, run: str) -> list[Member]:
-        """Everyone alive of any attempt, and the newest attempt's ended ones."""
+        """Return the living members of every attempt, and the ended ones of the newest attempt.
+        Raises UnknownRun.
+        """
         return self.membership.members(self.get(run).name)
 
     def leftovers(self, run: str) -> list[Member]:
-        """The living of attempts that have ended."""
+        """Return the living members of attempts that have ended. Raises UnknownRun."""
         ended = set()
         for attempt in self.get(run).attempts:
             if attempt.end is not None:
@@ -188,8 +199,8 @@ class Runs:
         return rows
 
     def exits(self, run: str, attempt: int) -> list[Exit]:
-        """Who of an attempt has ended how, as far as the shim reaped them: the launcher and every
-        orphan.
+        """Return how the processes of an attempt ended, as far as the shim reaped them: the
+        launcher and every orphan. Empty if the shim has written nothing.
         """
         with self._lock:
             size, exits = self._exits.get((run, attempt), (0, []))
@@ -208,6 +219,9 @@ class Runs:
             return exits
 
     def _named(self, run: str, attempt: int, records: list[dict[str, Any]]) -> list[Exit]:
+        """Return the exits of these records of exits.ndjson, each with the component of its
+        process.
+        """
         known = {}
         for member in self.membership.members(run, attempt):
             known[member.identity] = member.component
@@ -223,12 +237,12 @@ class Runs:
         return found
 
     def stop_requested(self, run: str, attempt: int) -> bool:
-        """Whether a stop of ours is under way for this attempt, or ended it."""
+        """Return True if the agent is stopping this attempt or has stopped it."""
         return (self.attempt_directory(run, attempt) / "stop.json").exists()
 
     def container_log(self, run: Run, attempt: Attempt) -> ContainerLog | None:
-        """What the container of an attempt prints; None of one on the machine itself, and where the
-        container's name cannot be told.
+        """Return the log of what the container of an attempt prints. None if the run is in no
+        container, or if the container's name is not known.
         """
         if run.spec.container in ("", processes.UNNAMED):
             return None
@@ -242,16 +256,16 @@ class Runs:
             return self._container_logs[key]
 
     def note_gap(self, stream: str, gap: dict[str, Any]) -> None:
-        """Bytes of a log that were lost (`{"generation", "from", "to", "reason"}`), for the
-        journal: now, or when it has room again.
+        """Journal that bytes of a log stream were lost. `gap` is `{"generation", "from", "to",
+        "reason"}`. If the journal is full, a later poll writes it.
         """
         with self._lock:
             self._gaps.append({"stream": stream, **gap})
             self._tell_gaps()
 
     def poll(self) -> list[Noticed]:
-        """Look at the processes and files of all runs, and tell the journal what it does not know
-        yet.
+        """Check the processes and files of all runs, and journal what is new. Return the news as
+        (run, attempt, event).
         """
         with self._lock:
             self._tell_gaps()
@@ -265,16 +279,20 @@ class Runs:
             return rows
 
     def _find(self, directory: Path) -> None:
+        """Read the run in this directory. An agent that died between making the directory and
+        writing the record has started nothing there.
+        """
         record = read_json(directory / "run.json")
         if record is None:
-            # we died between making the directory and writing the record: nothing was started
+            # An agent died between making the directory and writing the record, so nothing was
+            # started.
             return
         spec = spec_from_dict(record["spec"])
         self._runs[spec.run] = run = Run(spec.run, spec, record["adopted"])
         self._read_attempts(run)
 
     def _read_attempts(self, run: Run) -> None:
-        """Bring `run.attempts` up to date with the disk; only what is about to start can have
+        """Bring `run.attempts` up to date with the disk. Only attempts that are starting can have
         changed there.
         """
         known = {attempt.number: attempt for attempt in run.attempts if attempt.state != "starting"}
@@ -301,6 +319,7 @@ class Runs:
         run.attempts = [known[number] for number in sorted(known)]
 
     def _settle(self, run: Run) -> list[Noticed]:
+        """Bring one run up to date, journal its news and return them."""
         self._tell_registered(run)
         if any(attempt.state == "starting" for attempt in run.attempts):
             self._read_attempts(run)
@@ -315,8 +334,8 @@ class Runs:
         return noticed
 
     def _decide(self, run: Run, attempt: Attempt) -> None:
-        """Give the attempt its end when it is over, on disk first: who comes after us must not
-        judge by logs that have changed.
+        """Give the attempt its end if it is over. The end is written to disk first, because a later
+        agent must not judge again by logs that have changed.
         """
         directory = self.attempt_directory(run.name, attempt.number)
         settled = self._settled(run.name, attempt)
@@ -337,7 +356,7 @@ class Runs:
             own = directory / "launcher.log"
         if own is None and (box := self.container_log(run, attempt)) is not None and box.trainers:
             if not box.finish(_LAST_WORDS_S):
-                # it is judged by its last words, for which the other runs are not kept waiting
+                # The end depends on the last output, and the other runs must not wait for it.
                 return
             own = box.path
         end = compose_end(self.trainer(spec), spec, attempt, over, living, own)
@@ -346,17 +365,19 @@ class Runs:
         self.membership.end(run.name, attempt.number)
 
     def _settled(self, run: str, attempt: Attempt) -> bool:
+        """Return True if the launcher has been gone for `settle_s` seconds."""
         if attempt.launcher is not None and attempt.launcher.alive():
             return False
         if (run, attempt.number) not in self._launcher_gone_m:
             self._launcher_gone_m[run, attempt.number] = time.monotonic()
-            # Who was born since the last snapshot, and who was seen by the shim only: judged is by
-            # all that can be known now.
+            # The end must be decided with all processes that can be known now: those that were born
+            # since the last snapshot, and those that only the shim saw.
             self.membership.observe(self.table.snapshot(max_age=0.0))
             self.membership.recall(run, attempt.number)
         return time.monotonic() - self._launcher_gone_m[run, attempt.number] >= self._settle_s
 
     def _tell_gaps(self) -> None:
+        """Journal the waiting gaps. Those that a full spool refuses stay."""
         try:
             while self._gaps:
                 self._journal.append("gap", **self._gaps[0])
@@ -365,6 +386,7 @@ class Runs:
             return
 
     def _tell_registered(self, run: Run) -> None:
+        """Journal the registration of the run, unless it is journalled already."""
         directory, spec = self.home.run(run.name), run.spec
         if self._told.told(directory, "registered"):
             return
@@ -382,6 +404,9 @@ class Runs:
         self._told.tell(directory, run.name, 0, "registered", fields)
 
     def _tell_started(self, run: Run, attempt: Attempt) -> bool:
+        """Journal the start of the attempt. Return False if it was journalled before or the spool
+        is full.
+        """
         directory = self.attempt_directory(run.name, attempt.number)
         if self._told.told(directory, "attempt-started"):
             return False
@@ -401,6 +426,9 @@ class Runs:
         return self._told.tell(directory, run.name, attempt.number, "attempt-started", fields)
 
     def _tell_ended(self, run: Run, attempt: Attempt) -> bool:
+        """Journal the end of the attempt. Return False if it was journalled before or the spool is
+        full.
+        """
         end = attempt.end
         fields = {}
         if end is not None:
