@@ -1,4 +1,4 @@
-"""What the command lines of both generations have in common."""
+"""Compose the parts of a command line that both prime-rl generations have in common."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from bs4_agent.trainers import launcher, settings
 from bs4_agent.trainers.base import LaunchSpec
 from bs4_agent.trainers.settings import Settings
 
-#: Steps between checkpoints where the config names none. At the 3 to 5 minutes a step that users of
-#: 7-8B models report, 10 steps are at most 50 minutes of lost work. keep_last is never added: it
-#: makes the trainer delete, and that is the user's order to give.
+#: Steps between checkpoints if the config names none. At the 3 to 5 minutes a step that users of
+#: 7-8B models report, 10 steps are at most 50 minutes of lost work. keep_last is never added,
+#: because it makes the trainer delete, which is for the user to order.
 CHECKPOINT_INTERVAL = 10
 
 
 def named(spec: LaunchSpec, current: Settings) -> list[str]:
-    """The words that name the config: `@ FILE`, the `@` a word of its own (`@FILE` is not
-    understood by either generation).
+    """Return the words that name the config: `@` and the file. Neither generation understands
+    `@FILE` as one word. Empty if the config is among the options already.
     """
     if str(spec.config) in {path for _, path in current.arguments.nested}:
         return []  # `--trainer @ a --orchestrator @ b`: the files are among the options
@@ -26,12 +26,12 @@ def named(spec: LaunchSpec, current: Settings) -> list[str]:
 
 
 def checkpointing(current: Settings) -> list[str]:
-    """The words that switch checkpointing on, as far as config and options have not done it; none
-    where `--no-ckpt` forbids it.
+    """Return the words that switch checkpointing on, as far as config and options have not done it.
+    Empty if `--no-ckpt` forbids it.
 
-    `--ckpt` alone leaves the values of a [ckpt] in the file alone. Without an interval only the
-    last step would be saved, which recovers nothing, so one is added where neither file nor options
-    name it (0 is a name: never in between).
+    `--ckpt` keeps the values of a [ckpt] table in the file. Without an interval only the last step
+    would be saved, which recovers nothing, so an interval is added if neither file nor options set
+    one. 0 counts as set: never in between.
     """
     given = current.arguments.last("ckpt")
     if given is False:
@@ -46,9 +46,11 @@ def checkpointing(current: Settings) -> list[str]:
 
 
 def program(spec: LaunchSpec, scripts: Mapping[str, str], modules: Mapping[str, str]) -> list[str]:
-    """`uv run SCRIPT`, or torchrun around the component's module where it has several ranks.
-    NotApplicable for a component that this generation does not have, or that starts its ranks
-    itself.
+    """Return `uv run SCRIPT`, or torchrun around the component's module if it has several ranks.
+    `scripts` and `modules` map components to them.
+
+    Raises NotApplicable for a component that this generation does not have, or that starts its
+    ranks itself.
     """
     if spec.component not in scripts:
         raise NotApplicable(
@@ -73,8 +75,8 @@ def program(spec: LaunchSpec, scripts: Mapping[str, str], modules: Mapping[str, 
 
 
 def resolved(trainer: str, words: Sequence[str], cwd: Path) -> LaunchSpec | None:
-    """The spec behind the words after `rl`, as far as the words alone tell it; None when they name
-    no file.
+    """Return the spec that the words after `rl` describe, as far as the words alone say it. None if
+    they name no file.
     """
     arguments = settings.parse_arguments(words)
     config = arguments.config or next((path for _, path in arguments.nested), None)
@@ -91,8 +93,8 @@ def resolved(trainer: str, words: Sequence[str], cwd: Path) -> LaunchSpec | None
 
 
 def standalone_inference(trainer: str, cmdline: Sequence[str], cwd: Path) -> LaunchSpec | None:
-    """An inference server that somebody started apart from the launcher, to be started again by the
-    same words.
+    """Return the spec of an inference server that a person started apart from a launcher, to be
+    started again by the same words. None if the process is no such server.
     """
     found = launcher.launch_words(cmdline, "inference")
     spec = None
@@ -113,7 +115,7 @@ def standalone_inference(trainer: str, cmdline: Sequence[str], cwd: Path) -> Lau
 
 
 def _options(words: Sequence[str]) -> list[str]:
-    """`words` without the top-level `@ FILE`."""
+    """Return `words` without the top-level `@ FILE`."""
     kept: list[str] = []
     previous, skip = "", False
     for word in words:

@@ -1,5 +1,5 @@
-"""prime-rl as of 2026-01-07 (a24ec986b): four processes that talk through files below one output
-directory.
+"""prime-rl as of 2026-01-07 (a24ec986b): four processes that communicate through files below one
+output directory.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _MODULES = {"trainer": "prime_rl.trainer.rl.train", "sft": "prime_rl.trainer.sft
 
 
 class PrimeRl2026_01:  # noqa: N801  (the generation's name is its date)
-    """The January 2026 generation. Steps count from 0."""
+    """The trainer of the January 2026 generation of prime-rl. Steps count from 0."""
 
     id = launcher.V2026_01
     title = "prime-rl (2026-01)"
@@ -50,18 +50,18 @@ class PrimeRl2026_01:  # noqa: N801  (the generation's name is its date)
     resumes: tuple[str, ...] = ("rl",)
     merges = False
     # SIGTERM to the launcher orphans every child, and SIGINT to it alone takes 16 s of joins before
-    # the first child hears of it (prime-rl.md 1.2). So everybody gets SIGINT at once; who started
-    # the launcher with `&` made it ignore that, hence SIGTERM.
+    # the first child gets it. So all processes get SIGINT at once. A launcher that was started with
+    # `&` ignores SIGINT, hence SIGTERM.
     stop_policy = StopPolicy("tree", (("SIGINT", 30.0), ("SIGTERM", 20.0), ("SIGKILL", 5.0)))
 
     _grammar = Grammar(RULES)
 
     def command(self, spec: LaunchSpec) -> list[str]:
-        """`uv run rl @ CONFIG ... --output-dir OUT --ckpt [--ckpt.interval N] [--ckpt.resume-step
-        N]`.
+        """Return `uv run rl @ CONFIG ... --output-dir OUT --ckpt [--ckpt.interval N]
+        [--ckpt.resume-step N]` as an argv.
 
-        A component by itself is the console script of its name. BadConfig when the config itself
-        resumes although the spec starts afresh.
+        A component by itself is the console script of its name. Raises BadConfig if the config
+        itself resumes although the spec starts afresh.
         """
         if spec.argv:
             return list(spec.argv)
@@ -73,7 +73,7 @@ class PrimeRl2026_01:  # noqa: N801  (the generation's name is its date)
         ]
         if spec.component == "inference":
             return words
-        # Values stand apart from their options: this generation turns every `_` of `--key=value`
+        # Values are words of their own, because this generation turns every `_` of `--key=value`
         # into `-`, also in the value.
         words += [
             "--output-dir",
@@ -96,12 +96,17 @@ class PrimeRl2026_01:  # noqa: N801  (the generation's name is its date)
         return words
 
     def environment(self, spec: LaunchSpec) -> Mapping[str, str]:
+        """Return an empty mapping, because this generation's configs name no variables."""
         return {}  # its configs name no variables
 
     def needs(self, spec: LaunchSpec) -> Mapping[str, Any]:
+        """Return an empty mapping, because the check before the start finds the settings itself."""
         return {}
 
     def layout(self, spec: LaunchSpec) -> RunLayout:
+        """Return the directories of the run, which lie in `output_dir` and in
+        `output_dir/run_default`.
+        """
         out = spec.output_dir
         run = out / _RUN
         return RunLayout(
@@ -114,13 +119,13 @@ class PrimeRl2026_01:  # noqa: N801  (the generation's name is its date)
             weights=out / "weights",
             # rl.py's default clean, and Packer.__init__ (both of 2026-01-07).
             wiped=(run / "rollouts", out / "rollouts"),
-            # sft is a trainer alone: there is no launcher whose output could be another's.
+            # sft is a trainer without a launcher, so all output is the trainer's.
             own_log="trainer" if spec.component == "sft" else "launcher",
         )
 
     def log_sources(self, spec: LaunchSpec) -> list[LogSource]:
-        """The launcher's redirects; where a component was started by hand there is none, and its
-        own log file takes its place.
+        """Return the files to which the launcher redirects its children. For a component that was
+        started by hand there is none, and its own log file takes its place.
         """
         if spec.component != "rl":
             return []
@@ -140,20 +145,26 @@ class PrimeRl2026_01:  # noqa: N801  (the generation's name is its date)
         return sources
 
     def parse_line(self, source: str, raw: bytes) -> LogLine:
+        """Return the parts of one raw line of the log `source`. Never raises."""
         return lines.parse(source, raw)
 
     def event_words(self, source: str, passing: Collection[str]) -> list[str]:
+        """Return texts such that every line of the log that means an event holds one of them,
+        except for kinds in `passing`.
+        """
         return self._grammar.words(source, passing)
 
     def event(self, source: str, line: LogLine) -> Event | None:
+        """Return what a line means, or None if it means nothing."""
         return launcher.with_component(self._grammar.event(source, line))
 
     def component(self, cmdline: Sequence[str], comm: str) -> str | None:
+        """Return the part of a process in the trainer, or None."""
         return launcher.component(cmdline, comm)
 
     def recognise(self, cmdline: Sequence[str], cwd: Path) -> LaunchSpec | None:
-        """`python .../bin/rl @ cfg ...` and `uv run rl @ cfg ...`, unless something says that it is
-        the current generation.
+        """Return the spec of a process `python .../bin/rl @ cfg ...` or `uv run rl @ cfg ...`,
+        unless something shows that it is the current generation. None for any other process.
         """
         found = launcher.launch_words(cmdline)
         if found is None:
@@ -168,12 +179,12 @@ class PrimeRl2026_01:  # noqa: N801  (the generation's name is its date)
         return _described(spec, current, cwd)
 
     def parts(self, spec: LaunchSpec) -> Sequence[PartRule]:
-        """A resume needs trainer, orchestrator and, with the file transport, the broadcast that the
-        orchestrator loads into the engine.
+        """Return the parts of a checkpoint. A resume needs trainer, orchestrator and, with the file
+        transport, the broadcast that the orchestrator loads into the engine.
 
-        Markers: DCP writes `.metadata` last; the orchestrator progress.pt, then buffer/, whose last
-        file is rollout_buffer.jsonl (with skip_buffer it does not read it); the broadcast STABLE.
-        Weights have no marker and nobody resumes from them.
+        Markers: DCP writes `.metadata` last. The orchestrator writes progress.pt, then buffer/,
+        whose last file is rollout_buffer.jsonl (with skip_buffer it does not read it). The
+        broadcast has STABLE. Weights have no marker, and nothing resumes from them.
         """
         current = settings.of(spec, watching=True)
         where = self.layout(spec)
@@ -193,16 +204,20 @@ class PrimeRl2026_01:  # noqa: N801  (the generation's name is its date)
         )
 
     def checkpoints(self, spec: LaunchSpec) -> list[Checkpoint]:
+        """Return every step that is found in any part, newest last."""
         return scan(self.parts(spec))
 
     def resume_requested(self, spec: LaunchSpec) -> int | None:
+        """Return the step that the spec, its options or its config resume from, a negative number
+        for the latest, or None to start afresh.
+        """
         if spec.resume is not None:
             return spec.resume
         return _resume(settings.of(spec, watching=True))
 
     def inference_url(self, spec: LaunchSpec) -> str:
-        """Port 8000 of this machine unless the config says otherwise; without [inference] it is the
-        orchestrator's client that knows.
+        """Return the base URL of the engine: port 8000 of this machine unless the config sets
+        another one. Without an [inference] table, the orchestrator's client has the address.
         """
         current = settings.of(spec, watching=True)
         base = current.get("orchestrator.client.base_url")
@@ -213,25 +228,31 @@ class PrimeRl2026_01:  # noqa: N801  (the generation's name is its date)
         return f"http://{launcher.reachable(current.text('inference.server.host'))}:{port}"
 
     def serves(self, spec: LaunchSpec) -> frozenset[int]:
+        """Return the port of the inference server."""
         return frozenset({urlsplit(self.inference_url(spec)).port or 80})
 
     def max_steps(self, spec: LaunchSpec) -> int | None:
+        """Return the number of steps after which the run ends, or None if it is not set."""
         return settings.of(spec, watching=True).integer(
             "max_steps", "trainer.max_steps", "orchestrator.max_steps"
         )
 
     def good_end(self, events: Sequence[Event]) -> bool:
+        """Return True if both the orchestrator's and the trainer's final lines are among the
+        events.
+        """
         return sides_finished(events)
 
     def metrics_path(self, spec: LaunchSpec) -> Path | None:
+        """Return None, because this generation writes metrics only to W&B or Prime's monitor."""
         return None  # W&B or Prime's monitor only
 
     def metrics_record(self, row: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return None, because this generation has no metrics file."""
         return None
 
 
-#: Options that the spec decides: what an adopted or relaunched command line says about them is
-#: replaced.
+#: Options that the spec decides. They are replaced in an adopted or relaunched command line.
 _OWNED = (
     "output_dir",
     "ckpt.resume_step",
@@ -241,21 +262,24 @@ _OWNED = (
 
 
 def _resume(current: Settings) -> int | None:
+    """Return the step that config and options resume from, negative for the latest, or None to
+    start afresh.
+    """
     return current.integer(
         "ckpt.resume_step", "trainer.ckpt.resume_step", "orchestrator.ckpt.resume_step"
     )
 
 
 def _described(spec: LaunchSpec, current: Settings, cwd: Path) -> LaunchSpec:
-    """The spec with what its config adds: where it writes, what it is called, the step it resumed
-    from.
+    """Return the spec with what its config adds: the output directory, the name, and the step it
+    resumed from.
     """
     out = cwd / (current.text("output_dir") or "outputs")
     asked = _resume(current)
     name = current.text("wandb.name") or (out.name if out.name != "outputs" else spec.config.stem)
     overrides = settings.without(spec.overrides, _OWNED)
     if asked is not None and asked < 0:
-        # "the latest" is no step; it stays visible as what was asked for
+        # "the latest" is no step, so it stays in the options.
         overrides += [
             "--ckpt.resume-step",
             str(asked),
@@ -267,6 +291,7 @@ def _described(spec: LaunchSpec, current: Settings, cwd: Path) -> LaunchSpec:
 
 
 def _first_existing(preferred: Path, other: Path) -> Path:
+    """Return `other` if only that file exists, and `preferred` otherwise."""
     if not preferred.exists() and other.exists():
         return other
     return preferred

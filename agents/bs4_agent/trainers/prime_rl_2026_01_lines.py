@@ -1,4 +1,4 @@
-"""What the lines of the 2026-01-07 generation mean."""
+"""Rules for the lines of the 2026-01-07 generation."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ TRAINER = (
     Rule("trainer", "INFO", "Writing final checkpoint", "save", {"part": "trainer"}),
     Rule("trainer", "INFO", "Writing final weight checkpoint", "save", {"part": "weights"}),
     Rule("trainer", "WARNING", "Timeout waiting for enough tokens to pack", "waiting-batch"),
-    # Only at level debug, every 10 s: the one line that names the step the packer polls for.
+    # Only at level debug, every 10 s: the one line that names the step for which the packer polls.
     Rule(
         "trainer",
         "DEBUG",
@@ -159,7 +159,7 @@ ORCHESTRATOR = (
         whole=False,
     ),
     Rule("orchestrator", "WARNING", "Rollout failed: <error:t>", "rollout-failed"),
-    # verifiers' own logger, in the orchestrator's standard error: the error stays in the rollout's
+    # verifiers' own logger, in the orchestrator's standard error. The error stays in the rollout's
     # state, which counts as done.
     Rule("orchestrator", "ERROR", "Aborted rollout due to <error:t>", "rollout-failed"),
     Rule(

@@ -1,5 +1,5 @@
-"""What the lines of the current generation mean (2026-08-21). JSON logs carry the same messages;
-`lines` has taken them out.
+"""Rules for the lines of the current generation (2026-08-21). JSON logs carry the same messages;
+`lines` has unpacked them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a start of verl needs, for the look before it: GPUs, engine, model, W&B, and how often and
+"""What a start of verl needs, for the check before it: GPUs, engine, model, W&B, and how often and
 how much it saves.
 """
 
@@ -12,15 +12,17 @@ from typing import Any
 from bs4_agent.trainers import verl_settings
 from bs4_agent.trainers.base import LaunchSpec
 
-#: Bytes on disk for each parameter: weights and Adam's two moments in 32 bits; of an adapter's run
-#: only the frozen weights count.
+#: Bytes on disk for each parameter: weights and Adam's two moments in 32 bits. For an adapter only
+#: the frozen weights count.
 _FULL, _ADAPTER = 12.0, 4.0
-#: ppo_trainer.yaml, where nothing names a number.
+#: The default of ppo_trainer.yaml.
 _GPUS = 8
 
 
 def needs(spec: LaunchSpec, environment: Mapping[str, str]) -> dict[str, Any]:
-    """See Trainer.needs. `environment`: what the run gets besides ours."""
+    """Return what the check before the start must know; see Trainer.needs. `environment` are the
+    variables that the run gets in addition to the agent's.
+    """
     known = verl_settings.flat(spec)
     rl = spec.component == "rl"
     return {
@@ -46,8 +48,8 @@ def needs(spec: LaunchSpec, environment: Mapping[str, str]) -> dict[str, Any]:
 
 
 def ranks(spec: LaunchSpec) -> int:
-    """Processes of an SFT run: as many as were asked for, else one for each GPU that the config
-    names.
+    """Return the number of processes of an SFT run: the spec's, or else one for each GPU that the
+    config names.
     """
     if spec.processes > 1:
         return spec.processes
@@ -57,9 +59,11 @@ def ranks(spec: LaunchSpec) -> int:
 
 
 def interpreter(spec: LaunchSpec, *, absolute: bool = False) -> str:
-    """Of the environment that is named, else of the checkout's own, else the one on the PATH (an
-    image's; `absolute`: where that is). An environment that was made in a container points to an
-    interpreter that only the container has.
+    """Return the path of the Python that runs verl: that of the environment that is named, else the
+    checkout's own, else the one on the PATH (an image's). `absolute` finds the path of the latter.
+
+    An environment that was made in a container points to an interpreter that only the container
+    has.
     """
     places = []
     if "VIRTUAL_ENV" in spec.env:
@@ -78,6 +82,7 @@ def interpreter(spec: LaunchSpec, *, absolute: bool = False) -> str:
 
 
 def _frequency(known: Mapping[str, Any]) -> int | None:
+    """Return the number of steps between checkpoints, or None if none are saved."""
     often = verl_settings.integer(known, "trainer.save_freq")
     if often is not None and often > 0:
         return often
