@@ -64,7 +64,7 @@ _META = re.compile(r"[\\.^$*+?{}\[\]|()]")
 
 
 class Wanted:
-    """The condition of a request that a line must meet."""
+    """The condition that a request sets for lines: its terms and its least level."""
 
     def __init__(self, request: dict[str, Any]) -> None:
         self.reach = REACH if request["op"] == "sift" else LINE

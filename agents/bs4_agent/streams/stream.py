@@ -44,7 +44,7 @@ class Stream(Protocol):
         ...
 
     def pieces(self) -> list[Piece]:
-        """Return what can be read now, oldest first."""
+        """Return the files that can be read now, each with its size, oldest first."""
         ...
 
     def place_at(self, t: float) -> str | None:

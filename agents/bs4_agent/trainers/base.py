@@ -217,8 +217,8 @@ class Trainer(Protocol):
         ...
 
     def environment(self, spec: LaunchSpec) -> Mapping[str, str]:
-        """Return the environment variables that the config itself asks for. The spec's own
-        additions win over them.
+        """Return the environment variables, by name, that the config itself asks for. The spec's
+        own additions win over them.
         """
         ...
 
@@ -252,9 +252,9 @@ class Trainer(Protocol):
         ...
 
     def component(self, cmdline: Sequence[str], comm: str) -> str | None:
-        """Return the part of a process in the trainer, for the screen and never as a proof:
-        launcher, inference, engine, worker, orchestrator, trainer (torchrun), rank, env-server,
-        router, tail, uv (a `uv run` around one of them), or None.
+        """Return which component of the trainer a process is, or None. It is a name for the screen
+        and never a proof: launcher, inference, engine, worker, orchestrator, trainer (torchrun),
+        rank, env-server, router, tail, or uv (a `uv run` around one of them).
         """
         ...
 

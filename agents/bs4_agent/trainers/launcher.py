@@ -95,8 +95,8 @@ _NEW_KEYS = (
 
 
 def component(cmdline: Sequence[str], comm: str) -> str | None:
-    """Return the part of a process in either prime-rl generation, by its title or argv, or None.
-    For the screen only.
+    """Return which component of either prime-rl generation a process is, by its title or argv, or
+    None. The name is for the screen only.
     """
     if not cmdline or not cmdline[0]:
         return _titled(comm)

@@ -229,7 +229,7 @@ class PrimeRl:
         return launcher.with_component(self._grammar.event(source, line))
 
     def component(self, cmdline: Sequence[str], comm: str) -> str | None:
-        """Return the part of a process in the trainer, or None."""
+        """Return which component of the trainer a process is, such as "rank", or None."""
         return launcher.component(cmdline, comm)
 
     def recognise(self, cmdline: Sequence[str], cwd: Path) -> LaunchSpec | None:

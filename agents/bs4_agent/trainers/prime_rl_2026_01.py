@@ -159,7 +159,7 @@ class PrimeRl2026_01:  # noqa: N801  (the generation's name is its date)
         return launcher.with_component(self._grammar.event(source, line))
 
     def component(self, cmdline: Sequence[str], comm: str) -> str | None:
-        """Return the part of a process in the trainer, or None."""
+        """Return which component of the trainer a process is, such as "rank", or None."""
         return launcher.component(cmdline, comm)
 
     def recognise(self, cmdline: Sequence[str], cwd: Path) -> LaunchSpec | None:

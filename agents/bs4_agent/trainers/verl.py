@@ -238,7 +238,7 @@ class Verl:
         return verl_lines.event_words(source, passing)
 
     def component(self, cmdline: Sequence[str], comm: str) -> str | None:
-        """Return the part of a process in the trainer, or None."""
+        """Return which component of the trainer a process is, such as "worker", or None."""
         return verl_processes.component(cmdline, comm)
 
     def recognise(self, cmdline: Sequence[str], cwd: Path) -> LaunchSpec | None:

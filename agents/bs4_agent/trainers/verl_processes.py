@@ -68,8 +68,8 @@ _PHASES: tuple[tuple[str, Phase], ...] = (
 
 
 def component(cmdline: Sequence[str], comm: str) -> str | None:
-    """Return the part of a process in verl, or None: launcher (the driver; SFT: torchrun), trainer
-    (the task runner), rank, worker, inference, engine, env-server, or ray.
+    """Return which component of verl a process is, or None: launcher (the driver; SFT: torchrun),
+    trainer (the task runner), rank, worker, inference, engine, env-server, or ray.
     """
     title = cmdline[0] if cmdline and cmdline[0] else comm
     if (actor := _ACTOR.match(title)) is not None:
