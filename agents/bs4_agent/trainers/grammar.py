@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from bs4_agent.foreign_json import recorded
 from bs4_agent.states import EventKind
@@ -24,8 +24,7 @@ DURATION = r" *(?:\d+ms|\d+(?:\.\d+)?s|\d+m \d+s|\d+h \d+m|\d+d \d+h)"
 _TYPES = {"": NUMBER, "i": r"-?\d{1,15}", "d": DURATION, "w": r"\S+", "t": r".+?"}
 _PLACEHOLDER = re.compile(r"<([a-z_0-9]+)(?::([idwt]))?>")
 _LONG = 9
-Placeholder = Literal["", "i", "d", "w", "t"]
-"""The type of a placeholder: a number, an integer, a duration, a word, or any text."""
+
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhd])")
 
@@ -125,21 +124,16 @@ class Grammar:
         Events whose kind is in `passing` do not count. If "" is among the texts, any line may mean
         an event.
         """
-        side = "inference"
-        if not source.startswith("inference"):
-            side = source
-        rules = []
+        side, texts = _side(source), set()
         for (where, _), known in self._rules.items():
-            if where == side:
-                for rule, _, _ in known:
-                    rules.append(rule)
-        return sorted({_telling(rule.template) for rule in rules if rule.kind not in passing})
+            for rule, _, _ in known:
+                if where == side and rule.kind not in passing:
+                    texts.add(_telling(rule.template))
+        return sorted(texts)
 
     def event(self, source: str, line: LogLine) -> Event | None:
         """Return what a line of this log means, or None if it means nothing."""
-        side = "inference"
-        if not source.startswith("inference"):
-            side = source
+        side = _side(source)
         # The launcher's output contains what `tail` shows of the trainer's log. torchrun's prefix
         # identifies those lines.
         if side == "launcher" and line.rank is not None:
@@ -161,10 +155,7 @@ class Grammar:
     def _match(self, side: str, level: str, text: str) -> Event | None:
         """Return the event of the first rule that fits, or None."""
         for rule, expression, types in self._rules.get((side, level), ()):
-            if rule.whole:
-                match = expression.fullmatch(text)
-            else:
-                match = expression.match(text)
+            match = expression.fullmatch(text) if rule.whole else expression.match(text)
             if match is not None:
                 return _event(rule, side, match, types)
         return None
@@ -172,20 +163,23 @@ class Grammar:
 
 def _event(rule: Rule, side: str, match: re.Match[str], types: Mapping[str, str]) -> Event:
     """Return the event of a rule and its match."""
-    found = {}
+    values = dict(rule.constants)
     for name, text in match.groupdict().items():
         if text is not None and not name.startswith("_"):
-            found[name] = text
-    values = {**rule.constants, **{name: _value(text, types[name]) for name, text in found.items()}}
+            values[name] = _value(text, types[name])
     step = values.pop("step", None)
     return Event(rule.kind, side, values, step)
 
 
-def sides_finished(events: Sequence[Event]) -> bool:
-    """Return True if the final lines of both the orchestrator and the trainer are among the events.
+def _side(source: str) -> str:
+    """Return the side that writes this log."""
+    return "inference" if source.startswith("inference") else source
+
+
+def finished_sides(events: Sequence[Event]) -> set[str]:
+    """Return the sides whose final line is among the events.
+
     The launcher's final line proves nothing: it also comes if the orchestrator's teardown gave up
     with `os._exit(0)`.
     """
-    return {"orchestrator", "trainer"} <= {
-        event.side for event in events if event.kind == "finished"
-    }
+    return {event.side for event in events if event.kind == "finished"}

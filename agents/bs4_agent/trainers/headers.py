@@ -114,8 +114,6 @@ def kernel(text: str) -> LogLine:
         elif pattern is _UPTIME:
             if timestamp is None:
                 timestamp = float(match.group(1))
-            else:
-                timestamp = timestamp
         elif pattern is _CTIME:
             timestamp = _calendar(match.group(1), "%b %d %H:%M:%S %Y")
         elif pattern is _FABRIC:

@@ -104,9 +104,7 @@ def component(cmdline: Sequence[str], comm: str) -> str | None:
         return named
     program = Path(cmdline[0]).name
     if program == "uv":
-        if "run" in cmdline[1:3]:
-            return "uv"
-        return None
+        return "uv" if "run" in cmdline[1:3] else None
     # Callers that only have the output of `ps` split the shell's argument. Both forms are the
     # launcher's `sh -c "tail -F ..."`.
     if program == "tail" or (
@@ -114,9 +112,7 @@ def component(cmdline: Sequence[str], comm: str) -> str | None:
     ):
         return "tail"
     if program in _SCRIPTS:
-        if len(cmdline) > 1:
-            return _SCRIPTS[program]
-        return None
+        return _SCRIPTS[program] if len(cmdline) > 1 else None
     script, rest = _script(cmdline)
     if script is None:
         return None
@@ -177,17 +173,14 @@ def launch_words(cmdline: Sequence[str], entry: str = "rl") -> tuple[list[str], 
     program = Path(cmdline[0])
     if program.name == "uv" and "run" in cmdline[1:3]:
         after = list(cmdline[list(cmdline).index("run") + 1 :])
-        words = None
         if entry in after:
             words = after[after.index(entry) + 1 :]
     elif program.name == entry:
         script, words = program, list(cmdline[1:])
     else:
         name, rest = _script(cmdline)
-        if name is not None and (
-            Path(name).name == entry
-            or _MODULES.get(name) == ("launcher" if entry == "rl" else entry)
-        ):
+        named = "launcher" if entry == "rl" else entry
+        if name is not None and (Path(name).name == entry or _MODULES.get(name) == named):
             script, words = Path(name), list(rest)
     # Any program may be called `rl`. prime-rl's has a file after @.
     if words is not None and "@" in words:
@@ -204,18 +197,20 @@ def generation(
     for candidate in (script, cwd / ".venv" / "bin" / "rl"):
         if candidate is not None and (found := _by_entry_point(cwd / candidate)) is not None:
             return found
-    given = [key for key, _ in arguments.options]
-    if any(key == new or key.startswith(f"{new}.") for key in given for new in _NEW_KEYS):
+    if _gives(arguments, _NEW_KEYS):
         return CURRENT
-    if any(key == old or key.startswith(f"{old}.") for key in given for old in _OLD_KEYS):
+    if _gives(arguments, _OLD_KEYS):
         return V2026_01
     old = sum(settings.get(key) is not None for key in _OLD_KEYS)
     new = sum(settings.get(key) is not None for key in _NEW_KEYS)
     if old == new:
         return None
-    if old > new:
-        return V2026_01
-    return CURRENT
+    return V2026_01 if old > new else CURRENT
+
+
+def _gives(arguments: Arguments, keys: Sequence[str]) -> bool:
+    """Return True if an option sets one of these keys or a key below it."""
+    return any(f"{given}.".startswith(f"{key}.") for given, _ in arguments.options for key in keys)
 
 
 def _by_entry_point(script: Path) -> str | None:

@@ -76,9 +76,7 @@ _CONTINUATION = re.compile(
 
 def strip_ansi(text: str) -> str:
     """Return `text` without colour, cursor and title sequences."""
-    if "\x1b" in text:
-        return _ANSI.sub("", text)
-    return text
+    return _ANSI.sub("", text) if "\x1b" in text else text
 
 
 def visible(raw: bytes) -> bytes:
@@ -98,14 +96,14 @@ def parse(source: str, raw: bytes) -> LogLine:
     text, rank = _without_ranks(headers.unwrapped(text))
     if text.startswith("{") and (line := _json_line(raw, rank)) is not None:
         return line
-    if (line := _loguru_line(text, rank)) is not None:
-        return line
-    if (bar := _BAR.match(text)) and (line := _loguru_line(text[bar.end() :], rank)) is not None:
-        return line
-    if (line := _foreign_line(source, text, rank)) is not None:
-        return line
-    if (line := headers.other(text, rank)) is not None:
-        return line
+    known = (
+        _loguru_line(text, rank)
+        or _after_bar(text, rank)
+        or _foreign_line(source, text, rank)
+        or headers.other(text, rank)
+    )
+    if known is not None:
+        return known
     clock, file = headers.c10d_clock(text)
     margin = _MARGIN.match(text)
     own = text if margin is None else text[margin.end() :]
@@ -148,6 +146,12 @@ def _loguru_line(text: str, rank: int | None) -> LogLine | None:
     return LogLine(text=message, level=level, clock=clock, rank=rank, logger=logger)
 
 
+def _after_bar(text: str, rank: int | None) -> LogLine | None:
+    """Return the parts of a line with loguru's header that follows a progress bar, or None."""
+    bar = _BAR.match(text)
+    return _loguru_line(text[bar.end() :], rank) if bar is not None else None
+
+
 def _foreign_line(source: str, text: str, rank: int | None) -> LogLine | None:
     """Return the parts of a line of vLLM, uvicorn or torch's C++ style, or None. uvicorn's format
     counts in the inference log only, because elsewhere any program may print `ERROR: ...`.
@@ -187,11 +191,7 @@ def _json_line(raw: bytes, rank: int | None) -> LogLine | None:
     """
     raw = raw[raw.find(b"{") :]
     try:
-        row: Any
-        if len(raw) <= JSON_CAP:
-            row = loads(raw)
-        else:
-            row = _json_head(raw)
+        row: Any = loads(raw) if len(raw) <= JSON_CAP else _json_head(raw)
     except ForeignJsonError:
         # A caller may have cut a line that it found too long. A short line is still being written
         # and waits for its end.
@@ -293,12 +293,9 @@ class Clock:
         """
         second = seconds_of_day(clock) - self.tz
         if near is not None or not self._started:
-            wall = _nearest(second, self._last if near is None else near)
+            self._last = wall = _nearest(second, self._last if near is None else near)
         else:
             wall = second + DAY * math.ceil((self._last - SLACK - second) / DAY)
-        if near is not None or not self._started:
-            self._last = wall
-        else:
             self._last = max(wall, self._last)
         self._started = True
         return wall

@@ -6,17 +6,15 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from bs4_agent.checkpoints.inventory import scan
 from bs4_agent.errors import NotApplicable
 from bs4_agent.foreign_json import loads
-from bs4_agent.trainers import launcher, lines, settings
+from bs4_agent.trainers import launcher, settings
 from bs4_agent.trainers.base import (
-    Checkpoint,
     Event,
     LaunchSpec,
     LogLine,
@@ -25,8 +23,15 @@ from bs4_agent.trainers.base import (
     RunLayout,
     StopPolicy,
 )
-from bs4_agent.trainers.command import checkpointing, named, program, resolved
-from bs4_agent.trainers.grammar import Grammar, sides_finished
+from bs4_agent.trainers.command import (
+    PrimeRlTrainer,
+    checkpointing,
+    client_url,
+    named,
+    program,
+    resolved,
+)
+from bs4_agent.trainers.grammar import Grammar
 from bs4_agent.trainers.prime_rl_lines import RULES
 from bs4_agent.trainers.prime_rl_metrics import record
 from bs4_agent.trainers.settings import BadConfig, Settings
@@ -61,7 +66,7 @@ _ATTEMPT = re.compile(r"attempt_(\d{1,9})")
 _LATEST = -1
 
 
-class PrimeRl:
+class PrimeRl(PrimeRlTrainer):
     """The trainer of the current prime-rl generation. Steps count from 1 and policy versions from
     0.
     """
@@ -69,8 +74,6 @@ class PrimeRl:
     id = launcher.CURRENT
     title = "prime-rl"
     first_step = 1
-    resumes: tuple[str, ...] = ("rl",)
-    merges = False
     # The launcher handles SIGTERM itself and then ends its children one by one: 23 s measured, 60 s
     # for each that does not react. So the wait is 90 s.
     stop_policy = StopPolicy("launcher", (("SIGTERM", 90.0),))
@@ -93,11 +96,8 @@ class PrimeRl:
             return list(spec.argv)
         current = settings.of(spec)
         _refuse(spec, current)
-        words = [
-            *program(spec, _SCRIPTS, _MODULES),
-            *named(spec, current),
-            *settings.without(spec.overrides, _OWNED),
-        ]
+        words = program(spec, _SCRIPTS, _MODULES) + named(spec, current)
+        words += settings.without(spec.overrides, _OWNED)
         if spec.component == "inference":
             return words
         if spec.component in ("rl", "sft"):
@@ -125,17 +125,7 @@ class PrimeRl:
             # other way.
             if current.get("resume.dir") is not None:
                 words += ["--resume.dir", "None"]
-            else:
-                words += []
         return words
-
-    def environment(self, spec: LaunchSpec) -> Mapping[str, str]:
-        """Return an empty mapping, because this generation's configs name no variables."""
-        return {}  # its configs name no variables
-
-    def needs(self, spec: LaunchSpec) -> Mapping[str, Any]:
-        """Return an empty mapping, because the check before the start finds the settings itself."""
-        return {}
 
     def layout(self, spec: LaunchSpec) -> RunLayout:
         """Return the directories of the run, which lie below `output_dir/NAME`."""
@@ -163,16 +153,11 @@ class PrimeRl:
         """Return `ckpt.output_dir`, from the run's own resolved config if it exists, or None if it
         is not set.
         """
-        table = _resolved(run, "trainer").get("ckpt")
-        given = None
-        if isinstance(table, Mapping):
-            given = table.get("output_dir")
-        text = given or settings.of(spec, watching=True).text(
+        written = Settings(_resolved(run, "trainer")).get("ckpt.output_dir")
+        text = written or settings.of(spec, watching=True).text(
             "ckpt.output_dir", "trainer.ckpt.output_dir"
         )
-        if text:
-            return spec.cwd / str(text)
-        return None
+        return spec.cwd / str(text) if text else None
 
     def log_sources(self, spec: LaunchSpec) -> list[LogSource]:
         """Return the newest attempt's logs by their real names. `logs/latest` moves on with the
@@ -184,29 +169,11 @@ class PrimeRl:
         if spec.component == "rl":
             return sources_in(newest)
         served = []
-        for source in sources_in(newest):
-            if source.source != "orchestrator" and (
-                source.source == "trainer" or source.path.exists()
-            ):
-                served.append(source)
-        return [
-            *served,
-            *(
-                [LogSource("evals", newest / "evals.log")]
-                if (newest / "evals.log").exists()
-                else []
-            ),
-        ]
-
-    def parse_line(self, source: str, raw: bytes) -> LogLine:
-        """Return the parts of one raw line of the log `source`. Never raises."""
-        return lines.parse(source, raw)
-
-    def event_words(self, source: str, passing: Collection[str]) -> list[str]:
-        """Return texts such that every line of the log that means an event holds one of them,
-        except for kinds in `passing`.
-        """
-        return self._grammar.words(source, passing)
+        for log in (*sources_in(newest), LogSource("evals", newest / "evals.log")):
+            there = log.source == "trainer" or log.path.exists()
+            if there and log.source != "orchestrator":
+                served.append(log)
+        return served
 
     def event(self, source: str, line: LogLine) -> Event | None:
         """Return what a line means, or None if it means nothing. A progress record of the
@@ -217,20 +184,12 @@ class PrimeRl:
             and source == "orchestrator"
             and (match := _PROGRESS.fullmatch(line.text))
         ):
-            found = {}
-            for name, text in match.groupdict().items():
-                if text is not None and name != "step":
-                    found[name] = text
-            step = match.group("step")
-            values = {}
-            for name, text in found.items():
-                values[name] = text if name == "desc" else int(text)
+            values: dict[str, Any] = {"desc": match["desc"]}
+            for name in ("percent", "current", "total"):
+                values[name] = int(match[name])
+            step = match["step"]
             return Event("heartbeat", source, values, None if step is None else int(step))
-        return launcher.with_component(self._grammar.event(source, line))
-
-    def component(self, cmdline: Sequence[str], comm: str) -> str | None:
-        """Return which component of the trainer a process is, such as "rank", or None."""
-        return launcher.component(cmdline, comm)
+        return super().event(source, line)
 
     def recognise(self, cmdline: Sequence[str], cwd: Path) -> LaunchSpec | None:
         """Return the spec of a process `rl @ cfg ...` of this generation whose run has a name in
@@ -241,17 +200,18 @@ class PrimeRl:
         it.
         """
         found = launcher.launch_words(cmdline)
-        spec = None
-        if found is not None:
-            spec = resolved(self.id, found[0], cwd)
-        if found is None or spec is None:
+        if found is None:
+            return None
+        words, script = found
+        spec = resolved(self.id, words, cwd)
+        if spec is None:
             return None
         current = settings.of(spec, watching=True)
-        if launcher.generation(found[1], cwd, current.arguments, current) != launcher.CURRENT:
+        if launcher.generation(script, cwd, current.arguments, current) != launcher.CURRENT:
             return None
-        if current.text("run.dir", "run.name") is not None:
-            return described(spec)
-        return None
+        if current.text("run.dir", "run.name") is None:
+            return None
+        return described(spec)
 
     def parts(self, spec: LaunchSpec) -> Sequence[PartRule]:
         """Return both halves of a checkpoint, each with the file that is written last: DCP's
@@ -264,10 +224,6 @@ class PrimeRl:
                 "orchestrator", where.orchestrator_checkpoints, "orchestrator", ("progress.pt",)
             ),
         )
-
-    def checkpoints(self, spec: LaunchSpec) -> list[Checkpoint]:
-        """Return every step that is found in any part, newest last."""
-        return scan(self.parts(spec))
 
     def resume_requested(self, spec: LaunchSpec) -> int | None:
         """Return the step that the spec, its options or its config resume from, -1 for the latest,
@@ -285,14 +241,12 @@ class PrimeRl:
         it is set. The resolved config that the launcher wrote wins over the file with which it was
         started.
         """
-        written = _resolved(self._run_dir(spec), "inference")
-        if written:
+        current = settings.of(spec, watching=True)
+        if written := _resolved(self._run_dir(spec), "inference"):
             current = Settings({"inference": written})
-        else:
-            current = settings.of(spec, watching=True)
-        if current.get("inference") is None and (base := current.first(*_CLIENT)) is not None:
-            parts = urlsplit(str(base[0] if isinstance(base, list) else base).strip("[]'\" "))
-            return f"{parts.scheme}://{parts.netloc}"
+        base = current.first(*_CLIENT)
+        if base is not None and current.get("inference") is None:
+            return client_url(base)
         port = current.integer("inference.server.port") or 8000
         if not current.null("inference.router"):
             port = current.integer("inference.backend_port") or port + 100
@@ -302,18 +256,6 @@ class PrimeRl:
         """Return the ports of the router and of the engine."""
         router = settings.of(spec, watching=True).integer("inference.server.port") or 8000
         return frozenset({router, urlsplit(self.inference_url(spec)).port or 80})
-
-    def max_steps(self, spec: LaunchSpec) -> int | None:
-        """Return the number of steps after which the run ends, or None if it is not set."""
-        return settings.of(spec, watching=True).integer(
-            "max_steps", "trainer.max_steps", "orchestrator.max_steps"
-        )
-
-    def good_end(self, events: Sequence[Event]) -> bool:
-        """Return True if both the orchestrator's and the trainer's final lines are among the
-        events.
-        """
-        return sides_finished(events)
 
     def metrics_path(self, spec: LaunchSpec) -> Path | None:
         """Return the path of the run's metrics file, metrics.jsonl unless the config names another
@@ -347,23 +289,18 @@ def described(spec: LaunchSpec, run_dir: Path | None = None) -> LaunchSpec:
     out = spec.cwd / (current.text("output_dir") or "outputs")
     name, directory = current.text("run.name"), current.text("run.dir", "run.name")
     if run_dir is not None and run_dir != out / (directory or ""):
-        if out in run_dir.parents:
-            out, directory = (out, str(run_dir.relative_to(out)))
-        else:
-            out, directory = (run_dir.parent, run_dir.name)
+        if out not in run_dir.parents:
+            out = run_dir.parent
+        directory = str(run_dir.relative_to(out))
     directory = directory or spec.config.stem
     name = name or directory
     asked = _asked(current)
     overrides = settings.without(spec.overrides, (*_OWNED, "run.dir"))
     if directory != name:
         overrides += ["--run.dir", directory]
-    else:
-        overrides += []
     # "the latest" is no step, so it stays in the options.
     if asked == _LATEST:
-        overrides += ["--resume"]
-    else:
-        overrides += []
+        overrides.append("--resume")
     return dataclasses.replace(
         spec,
         run=launcher.run_name(directory),
@@ -425,9 +362,7 @@ def _resolved(run_dir: Path, component: str) -> dict[str, Any]:
         data = loads((run_dir / "configs" / f"{component}.json").read_bytes())
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return {}
-    if isinstance(data, dict):
-        return data
-    return {}
+    return data if isinstance(data, dict) else {}
 
 
 def sources_in(logs: Path) -> list[LogSource]:

@@ -5,25 +5,22 @@ output directory.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from bs4_agent.checkpoints.inventory import scan
-from bs4_agent.trainers import launcher, lines, settings
-from bs4_agent.trainers.base import (
-    Checkpoint,
-    Event,
-    LaunchSpec,
-    LogLine,
-    LogSource,
-    PartRule,
-    RunLayout,
-    StopPolicy,
+from bs4_agent.trainers import launcher, settings
+from bs4_agent.trainers.base import LaunchSpec, LogSource, PartRule, RunLayout, StopPolicy
+from bs4_agent.trainers.command import (
+    PrimeRlTrainer,
+    checkpointing,
+    client_url,
+    named,
+    program,
+    resolved,
 )
-from bs4_agent.trainers.command import checkpointing, named, program, resolved
-from bs4_agent.trainers.grammar import Grammar, sides_finished
+from bs4_agent.trainers.grammar import Grammar
 from bs4_agent.trainers.prime_rl_2026_01_lines import RULES
 from bs4_agent.trainers.settings import BadConfig, Settings
 
@@ -41,14 +38,12 @@ _SCRIPTS = {
 _MODULES = {"trainer": "prime_rl.trainer.rl.train", "sft": "prime_rl.trainer.sft.train"}
 
 
-class PrimeRl2026_01:  # noqa: N801  (the generation's name is its date)
+class PrimeRl2026_01(PrimeRlTrainer):  # noqa: N801  (the generation's name is its date)
     """The trainer of the January 2026 generation of prime-rl. Steps count from 0."""
 
     id = launcher.V2026_01
     title = "prime-rl (2026-01)"
     first_step = 0
-    resumes: tuple[str, ...] = ("rl",)
-    merges = False
     # SIGTERM to the launcher orphans every child, and SIGINT to it alone takes 16 s of joins before
     # the first child gets it. So all processes get SIGINT at once. A launcher that was started with
     # `&` ignores SIGINT, hence SIGTERM.
@@ -66,11 +61,8 @@ class PrimeRl2026_01:  # noqa: N801  (the generation's name is its date)
         if spec.argv:
             return list(spec.argv)
         current = settings.of(spec)
-        words = [
-            *program(spec, _SCRIPTS, _MODULES),
-            *named(spec, current),
-            *settings.without(spec.overrides, _OWNED),
-        ]
+        words = program(spec, _SCRIPTS, _MODULES) + named(spec, current)
+        words += settings.without(spec.overrides, _OWNED)
         if spec.component == "inference":
             return words
         # Values are words of their own, because this generation turns every `_` of `--key=value`
@@ -94,14 +86,6 @@ class PrimeRl2026_01:  # noqa: N801  (the generation's name is its date)
             # broadcasts that a resume at 0 reads.
             words.append("--no-clean")
         return words
-
-    def environment(self, spec: LaunchSpec) -> Mapping[str, str]:
-        """Return an empty mapping, because this generation's configs name no variables."""
-        return {}  # its configs name no variables
-
-    def needs(self, spec: LaunchSpec) -> Mapping[str, Any]:
-        """Return an empty mapping, because the check before the start finds the settings itself."""
-        return {}
 
     def layout(self, spec: LaunchSpec) -> RunLayout:
         """Return the directories of the run, which lie in `output_dir` and in
@@ -141,26 +125,8 @@ class PrimeRl2026_01:  # noqa: N801  (the generation's name is its date)
         ]
         teacher = logs / "teacher_inference.stdout"
         if teacher.exists():
-            return [*sources, LogSource("inference-teacher", teacher)]
+            sources.append(LogSource("inference-teacher", teacher))
         return sources
-
-    def parse_line(self, source: str, raw: bytes) -> LogLine:
-        """Return the parts of one raw line of the log `source`. Never raises."""
-        return lines.parse(source, raw)
-
-    def event_words(self, source: str, passing: Collection[str]) -> list[str]:
-        """Return texts such that every line of the log that means an event holds one of them,
-        except for kinds in `passing`.
-        """
-        return self._grammar.words(source, passing)
-
-    def event(self, source: str, line: LogLine) -> Event | None:
-        """Return what a line means, or None if it means nothing."""
-        return launcher.with_component(self._grammar.event(source, line))
-
-    def component(self, cmdline: Sequence[str], comm: str) -> str | None:
-        """Return which component of the trainer a process is, such as "rank", or None."""
-        return launcher.component(cmdline, comm)
 
     def recognise(self, cmdline: Sequence[str], cwd: Path) -> LaunchSpec | None:
         """Return the spec of a process `python .../bin/rl @ cfg ...` or `uv run rl @ cfg ...`,
@@ -203,10 +169,6 @@ class PrimeRl2026_01:  # noqa: N801  (the generation's name is its date)
             PartRule("weights", spec.output_dir / "weights", "", (), required=False),
         )
 
-    def checkpoints(self, spec: LaunchSpec) -> list[Checkpoint]:
-        """Return every step that is found in any part, newest last."""
-        return scan(self.parts(spec))
-
     def resume_requested(self, spec: LaunchSpec) -> int | None:
         """Return the step that the spec, its options or its config resume from, a negative number
         for the latest, or None to start afresh.
@@ -221,27 +183,14 @@ class PrimeRl2026_01:  # noqa: N801  (the generation's name is its date)
         """
         current = settings.of(spec, watching=True)
         base = current.get("orchestrator.client.base_url")
-        if current.get("inference") is None and base is not None:
-            parts = urlsplit(str(base[0] if isinstance(base, list) else base).strip("[]'\" "))
-            return f"{parts.scheme}://{parts.netloc}"
+        if base is not None and current.get("inference") is None:
+            return client_url(base)
         port = current.integer("inference.server.port") or 8000
         return f"http://{launcher.reachable(current.text('inference.server.host'))}:{port}"
 
     def serves(self, spec: LaunchSpec) -> frozenset[int]:
         """Return the port of the inference server."""
         return frozenset({urlsplit(self.inference_url(spec)).port or 80})
-
-    def max_steps(self, spec: LaunchSpec) -> int | None:
-        """Return the number of steps after which the run ends, or None if it is not set."""
-        return settings.of(spec, watching=True).integer(
-            "max_steps", "trainer.max_steps", "orchestrator.max_steps"
-        )
-
-    def good_end(self, events: Sequence[Event]) -> bool:
-        """Return True if both the orchestrator's and the trainer's final lines are among the
-        events.
-        """
-        return sides_finished(events)
 
     def metrics_path(self, spec: LaunchSpec) -> Path | None:
         """Return None, because this generation writes metrics only to W&B or Prime's monitor."""
@@ -292,6 +241,4 @@ def _described(spec: LaunchSpec, current: Settings, cwd: Path) -> LaunchSpec:
 
 def _first_existing(preferred: Path, other: Path) -> Path:
     """Return `other` if only that file exists, and `preferred` otherwise."""
-    if not preferred.exists() and other.exists():
-        return other
-    return preferred
+    return other if other.exists() and not preferred.exists() else preferred

@@ -63,17 +63,15 @@ def record(row: Mapping[str, Any]) -> dict[str, Any] | None:
     step, wall = integer(row.get("step")), finite(row.get("time"))
     if step is None or wall is None:
         return None
-    if any(key in row for key in _ORCHESTRATOR_ONLY):
+    if not row.keys().isdisjoint(_ORCHESTRATOR_ONLY):
         values = {**_picked(row, _ORCHESTRATOR), **_agents(row), **_tool_calls(row)}
         side = "orchestrator"
-    elif any(key in row for key in _TRAINER_ONLY):
+    elif not row.keys().isdisjoint(_TRAINER_ONLY):
         values = _picked(row, _TRAINER)
         side = "trainer"
     else:
         return None
-    if values:
-        return {"side": side, "step": step, "log_t": wall, **values}
-    return None
+    return {"side": side, "step": step, "log_t": wall, **values} if values else None
 
 
 def _picked(
@@ -103,24 +101,16 @@ def _agents(row: Mapping[str, Any]) -> dict[str, float | str]:
         if value is not None:
             agents.add(match.group(1))
             found[name] = value
-    if len(agents) == 1:
-        return found
-    return {}
+    return found if len(agents) == 1 else {}
 
 
 def _tool_calls(row: Mapping[str, Any]) -> dict[str, float]:
     """Return the largest count of tool calls in a row, or nothing if it has none."""
     counts = []
     for key in row:
-        if _TOOL_CALLS.fullmatch(key):
-            counts.append(finite(row[key]))
-    numbers = []
-    for count in counts:
-        if count is not None:
-            numbers.append(count)
-    if numbers:
-        return {"tool_calls": max(numbers)}
-    return {}
+        if _TOOL_CALLS.fullmatch(key) and (count := finite(row[key])) is not None:
+            counts.append(count)
+    return {"tool_calls": max(counts)} if counts else {}
 
 
 def _in_unit(value: Any, factor: float) -> float | str | None:

@@ -4,8 +4,7 @@ started by hand.
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,7 +12,7 @@ from bs4_agent.errors import BadRequest
 from bs4_agent.foreign_json import loads
 from bs4_agent.trainers import launcher, settings
 from bs4_agent.trainers.base import LaunchSpec, Trainer
-from bs4_agent.trainers.command import resolved, standalone_inference
+from bs4_agent.trainers.command import launched, resolved, standalone_inference
 from bs4_agent.trainers.prime_rl import PrimeRl, described
 from bs4_agent.trainers.prime_rl_2026_01 import PrimeRl2026_01
 from bs4_agent.trainers.settings import UNKNOWN_CONFIG
@@ -74,23 +73,16 @@ def recognise_tree(
     launched again once its config is named. Slurm and multi-node launchers are recognised like any
     other.
     """
-    table = {}
-    for pid, ppid, cmdline, cwd in procs:
-        table[pid] = Proc(pid, ppid, tuple(cmdline), cwd)
+    table = {pid: Proc(pid, ppid, tuple(cmdline), cwd) for pid, ppid, cmdline, cwd in procs}
     found: dict[int, LaunchSpec] = {}
     for proc in table.values():
         if (spec := _launcher(proc, table, environ)) is not None:
             found[proc.pid] = spec
     # A child that was forked and has not called exec yet looks exactly like the launcher.
-    runs = {
-        pid: spec
-        for pid, spec in found.items()
-        if not any(above.pid in found for above in _ancestors(table[pid], table))
-    }
+    runs = {pid: spec for pid, spec in found.items() if not _is_below(table[pid], found, table)}
     for proc in table.values():
-        if (server := _standalone(proc, table)) is not None and not any(
-            above.pid in runs for above in _ancestors(proc, table)
-        ):
+        server = _standalone(proc, table)
+        if server is not None and not _is_below(proc, runs, table):
             runs[proc.pid] = server
     return sorted(runs.items())
 
@@ -122,44 +114,44 @@ def _titled(
     around it. None if they do not show enough.
     """
     below = _descendants(proc, table)
-    run_dir = None
-    for child in below:
-        if (path := _run_dir(child)) is not None:
-            run_dir = path
-            break
-    words = None
-    for above in (proc, *_ancestors(proc, table)):
-        if said := launcher.launch_words(above.cmdline):
-            words = said[0]
-            break
-    if words is None and environ is not None:
-        words = None
-        for child in below:
-            if (kept := _words_in(environ(child.pid))) is not None:
-                words = kept
-                break
-    spec = None
-    if words is not None:
-        spec = resolved(launcher.CURRENT, words, proc.cwd)
+    run_dir = next((path for child in below if (path := _run_dir(child)) is not None), None)
+    words = _words_around(proc, below, table, environ)
+    spec = resolved(launcher.CURRENT, words, proc.cwd) if words is not None else None
     if spec is not None:
-        if run_dir is not None or _has_name(spec):
-            return described(spec, run_dir)
-        return None
+        known = settings.of(spec, watching=True)
+        if run_dir is None and known.text("run.dir", "run.name") is None:
+            return None
+        return described(spec, run_dir)
     if run_dir is None:
         return None
-    unknown = LaunchSpec(
+    return LaunchSpec(
         run=launcher.run_name(run_dir.name),
         trainer=launcher.CURRENT,
         config=UNKNOWN_CONFIG,
         cwd=proc.cwd,
         output_dir=run_dir.parent,
+        trainer_name=run_dir.name,
     )
-    return dataclasses.replace(unknown, trainer_name=run_dir.name)
 
 
-def _has_name(spec: LaunchSpec) -> bool:
-    """Return True if the options or the config name the run."""
-    return settings.of(spec, watching=True).text("run.dir", "run.name") is not None
+def _words_around(
+    proc: Proc,
+    below: Sequence[Proc],
+    table: Mapping[int, Proc],
+    environ: Callable[[int], Mapping[str, str]] | None,
+) -> list[str] | None:
+    """Return the words after `rl` of a launcher whose command line is hidden, from its ancestors or
+    from the environments of its descendants `below`. None if they do not show them.
+    """
+    for above in (proc, *_ancestors(proc, table)):
+        if said := launcher.launch_words(above.cmdline):
+            return said[0]
+    if environ is None:
+        return None
+    for child in below:
+        if (kept := _words_in(environ(child.pid))) is not None:
+            return kept
+    return None
 
 
 def _words_in(environment: Mapping[str, str]) -> list[str] | None:
@@ -171,9 +163,7 @@ def _words_in(environment: Mapping[str, str]) -> list[str] | None:
     if not isinstance(argv, list) or not argv or not all(isinstance(word, str) for word in argv):
         return None
     found = launcher.launch_words(["rl", *argv[1:]])
-    if found is not None:
-        return found[0]
-    return None
+    return found[0] if found is not None else None
 
 
 def _run_dir(proc: Proc) -> Path | None:
@@ -219,10 +209,7 @@ def _generation_of_server(proc: Proc) -> str:
     The current generation overwrites its argv at once, so a visible argv is 2026-01's, unless the
     config has keys that only the current one knows.
     """
-    found = launcher.launch_words(proc.cmdline, "inference")
-    spec = None
-    if found is not None:
-        spec = resolved(launcher.V2026_01, found[0], proc.cwd)
+    spec = launched(launcher.V2026_01, proc.cmdline, proc.cwd, "inference")
     table = settings.of(spec, watching=True).data if spec is not None else {}
     if {"vllm", "router", "backend_port"} & set(table):
         return launcher.CURRENT
@@ -244,8 +231,9 @@ def _ancestors(proc: Proc, table: Mapping[int, Proc]) -> list[Proc]:
 
 def _descendants(proc: Proc, table: Mapping[int, Proc]) -> list[Proc]:
     """Return all descendants of a process."""
-    rows = []
-    for other in table.values():
-        if any(above.pid == proc.pid for above in _ancestors(other, table)):
-            rows.append(other)
-    return rows
+    return [other for other in table.values() if _is_below(other, (proc.pid,), table)]
+
+
+def _is_below(proc: Proc, pids: Collection[int], table: Mapping[int, Proc]) -> bool:
+    """Return True if an ancestor of the process has one of these pids."""
+    return any(above.pid in pids for above in _ancestors(proc, table))

@@ -48,6 +48,11 @@ class Arguments:
     nested: Sequence[tuple[str, str]]
     options: Sequence[tuple[str, Any]]
 
+    @property
+    def files(self) -> set[str]:
+        """Return the files of `nested`."""
+        return {path for _, path in self.nested}
+
     def last(self, key: str) -> Any:
         """Return the last value given for `key`, or None. The last of repeated options counts."""
         for name, value in reversed(self.options):
@@ -91,13 +96,9 @@ def _options(words: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
         if key is not None:
             yield key, values
         name, equals, value = word.removeprefix("--").partition("=")
-        key = "" if opens_file else name.replace("-", "_")
+        key, values = name.replace("-", "_"), [value] if equals else []
         if opens_file:
-            values = ["@"]
-        elif equals:
-            values = [value]
-        else:
-            values = []
+            key, values = "", ["@"]
     if key is not None:
         yield key, values
 
@@ -196,8 +197,7 @@ def of(spec: LaunchSpec, *, watching: bool = False) -> Settings:
         )
     arguments = parse_arguments(spec.overrides)
     data: dict[str, Any] = {}
-    nested = {path for _, path in arguments.nested}
-    if str(spec.config) not in nested:
+    if str(spec.config) not in arguments.files:
         data = _inherit(spec.config_path, watching, _DEPTH)
     for key, path in arguments.nested:
         _put(data, key, _inherit(spec.cwd / path, watching, _DEPTH))

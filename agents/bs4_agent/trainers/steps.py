@@ -128,14 +128,11 @@ class StepReader:
         if event is None or event.kind not in ("step", "eval") or event.step is None:
             return []
         rank, place = line.rank or 0, {"stream": f"log/{self._run}/{source}", "cursor": cursor}
-        found = (
-            self._told({"attempt": attempt, **record}, rank, wall, place)
-            for record in records_of(event)
-        )
         rows = []
-        for record in found:
-            if record is not None:
-                rows.append(record)
+        for record in records_of(event):
+            told = self._told({"attempt": attempt, **record}, rank, wall, place)
+            if told is not None:
+                rows.append(told)
         return rows
 
     def _told(
@@ -164,17 +161,13 @@ class StepReader:
             row = loads(raw)
         except ForeignJsonError:
             return []  # a line that is still being written, or none of the trainer's
-        found = None
-        if isinstance(row, dict):
-            found = self._trainer.metrics_record(row)
+        found = self._trainer.metrics_record(row) if isinstance(row, dict) else None
         if found is None or (since is not None and found["log_t"] < since):
             return []
         record = {"attempt": attempt, **found}
         known = self._known(record)
         known.metrics = {**known.metrics, **record}
-        if "time_s" in record:
-            return [known.merged()]
-        return []
+        return [known.merged()] if "time_s" in record else []
 
     def _date(
         self, source: str, attempt: int, clock: str | None, near: float | None
@@ -211,11 +204,12 @@ def records_of(event: Event) -> list[StepRecord]:
     values = _values(event.values)
     if event.side != "trainer" or not ROLLOUTS.intersection(values):
         return [{"side": event.side, "step": event.step, **values}, *points]
-    sides = {
-        "trainer": {k: v for k, v in values.items() if k not in ROLLOUTS},
-        "orchestrator": {k: values[k] for k in values if k in ROLLOUTS},
-    }
-    return [*({"side": side, "step": event.step, **told} for side, told in sides.items()), *points]
+    trainer: StepRecord = {"side": "trainer", "step": event.step}
+    rollouts: StepRecord = {"side": "orchestrator", "step": event.step}
+    for name, value in values.items():
+        side = rollouts if name in ROLLOUTS else trainer
+        side[name] = value
+    return [trainer, rollouts, *points]
 
 
 def _validations(event: Event) -> dict[str, float]:
@@ -233,17 +227,9 @@ def _validations(event: Event) -> dict[str, float]:
 
 def _values(values: Mapping[str, Any]) -> StepRecord:
     """Return only what a steps record may hold."""
-    rows = {}
-    for name in VALUES:
-        if name in values:
-            rows[name] = values[name]
-    return rows
+    return {name: values[name] for name in VALUES if name in values}
 
 
 def _numbers(record: StepRecord) -> StepRecord:
     """Return a record without its place and date."""
-    rows = {}
-    for name, value in record.items():
-        if name not in ("at", "log_t"):
-            rows[name] = value
-    return rows
+    return {name: value for name, value in record.items() if name not in ("at", "log_t")}

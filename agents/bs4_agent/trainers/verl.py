@@ -26,6 +26,7 @@ from bs4_agent.trainers.base import (
     RunLayout,
     StopPolicy,
 )
+from bs4_agent.trainers.grammar import finished_sides
 from bs4_agent.trainers.settings import UNKNOWN_CONFIG, BadConfig
 
 VERL = "verl"
@@ -94,10 +95,8 @@ class Verl:
         for key in given:
             if verl_settings.bare(key) != key:
                 added.add(f"~{verl_settings.bare(key)}")
-        words = verl_settings.without(
-            [*words, *(word for word in spec.overrides if word.partition("=")[0] not in added)],
-            _OWNED,
-        )
+        kept = [word for word in spec.overrides if word.partition("=")[0] not in added]
+        words = verl_settings.without(words + kept, _OWNED)
         where = self.layout(spec)
         if verl_settings.text(known, "trainer.default_local_dir") is None:
             words.append(
@@ -175,11 +174,8 @@ class Verl:
         """Return `trainer.default_local_dir` (forks of 0.2: checkpoints_dir), or else a directory
         below the run's. A finished run may have its checkpoints in the run's directory itself.
         """
-        known = verl_settings.flat(spec)
-        given = verl_settings.text(known, "trainer.default_local_dir") or verl_settings.text(
-            known, "trainer.checkpoints_dir"
-        )
-        if given is not None and "${" not in given:
+        given = verl_settings.local_dir(verl_settings.flat(spec))
+        if given is not None:
             return spec.cwd / given
         if (run / TRACKER).exists() or step_directories(run):
             return run
@@ -190,9 +186,7 @@ class Verl:
         by the person who started it.
         """
         path = self._metrics(spec)
-        if path is None:
-            return []
-        return [LogSource("metrics", path)]
+        return [LogSource("metrics", path)] if path is not None else []
 
     def _metrics(self, spec: LaunchSpec) -> Path | None:
         """Return the file logger's newest file, or None. It is numbered by attempt if the agent
@@ -203,11 +197,7 @@ class Verl:
             return by_attempt[max(by_attempt)]
         if path := spec.env.get("VERL_FILE_LOGGER_PATH"):
             return spec.cwd / path
-        known = verl_settings.flat(spec)
-        project, name = (
-            verl_settings.text(known, f"trainer.{key}")
-            for key in ("project_name", "experiment_name")
-        )
+        project, name = verl_settings.names(verl_settings.flat(spec))
         if (root := spec.env.get("VERL_FILE_LOGGER_ROOT")) and project and name:
             return spec.cwd / root / project / f"{name}.jsonl"
         return None
@@ -249,25 +239,16 @@ class Verl:
         if start is None:
             return None
         known = verl_settings.overrides(start.words)
-        project, name = (
-            verl_settings.text(known, f"trainer.{key}")
-            for key in ("project_name", "experiment_name")
-        )
-        given = verl_settings.text(known, "trainer.default_local_dir") or verl_settings.text(
-            known, "trainer.checkpoints_dir"
-        )
-        if given is not None and "${" not in given:
-            given = given
-        else:
-            given = None
+        project, name = verl_settings.names(known)
+        given = verl_settings.local_dir(known)
         # verl's own defaults (ppo_trainer.yaml), if no word sets it.
-        place = cwd / (given or Path("checkpoints", project or "verl_examples", name or "gsm8k"))
+        default = Path("checkpoints", project or "verl_examples", name or "gsm8k")
+        place = cwd / (given or default)
         words = verl_settings.without(start.words, ("hydra.run.dir",))
         if given is None:
             words.append(verl_settings.word("trainer.default_local_dir", str(place)))
-        mode = known.get("trainer.resume_mode")
         step = None
-        if mode == "resume_path":
+        if known.get("trainer.resume_mode") == "resume_path":
             step = _step_of(known.get("trainer.resume_from_path"))
         return LaunchSpec(
             run=launcher.run_name(name or place.name),
@@ -289,17 +270,14 @@ class Verl:
         backup leaves it behind) the data loader's state counts, which verl writes after the models.
         """
         root = self.layout(spec).trainer_checkpoints
-        steps = step_directories(root)
-        newest = steps[max(steps)] if steps else None
+        steps = step_directories(root).values()
         pointer = root / TRACKER
-        if spec.component == "sft" or (
-            newest is not None and not any((d / "actor").is_dir() for d in steps.values())
-        ):
+        has_actor = not steps or any((step / "actor").is_dir() for step in steps)
+        if spec.component == "sft" or not has_actor:
             return (PartRule("model", root, "", (), pointer=pointer),)
-        critic = any((directory / "critic").is_dir() for directory in steps.values())
         rules = [PartRule("actor", root, "actor", (), pointer=pointer)]
-        if critic:
-            return (*rules, PartRule("critic", root, "critic", (), pointer=pointer))
+        if any((step / "critic").is_dir() for step in steps):
+            rules.append(PartRule("critic", root, "critic", (), pointer=pointer))
         return tuple(rules)
 
     def checkpoints(self, spec: LaunchSpec) -> list[Checkpoint]:
@@ -356,7 +334,7 @@ class Verl:
         """Return True if the line of the final validation is among the events. verl writes it also
         without a validation (None).
         """
-        return any(event.kind == "finished" and event.side == "trainer" for event in events)
+        return "trainer" in finished_sides(events)
 
 
 def _refuse_mode(spec: LaunchSpec, known: Mapping[str, Any]) -> None:
@@ -399,9 +377,7 @@ def _refuse_resume(spec: LaunchSpec, version: tuple[int, int] | None) -> None:
 
 def _listed(given: object) -> list[object]:
     """Return a value as a list."""
-    if isinstance(given, (list, tuple)):
-        return list(given)
-    return [given]
+    return list(given) if isinstance(given, (list, tuple)) else [given]
 
 
 def _resuming(spec: LaunchSpec, where: RunLayout, version: tuple[int, int] | None) -> list[str]:
@@ -419,29 +395,24 @@ def _resuming(spec: LaunchSpec, where: RunLayout, version: tuple[int, int] | Non
 
 def _step_of(path: object) -> int | None:
     """Return the step in the name of a checkpoint's directory, or None."""
-    match = None
-    if isinstance(path, str):
-        match = re.search(r"global_step_(\d{1,12})/?$", path)
-    if match:
-        return int(match.group(1))
-    return None
+    match = re.search(r"global_step_(\d{1,12})/?$", path) if isinstance(path, str) else None
+    return int(match[1]) if match else None
 
 
 def numbered(run: Path) -> dict[int, Path]:
     """Return the files `metrics.N.jsonl` of a run by number."""
-    found = ((_METRICS.fullmatch(path.name), path) for path in run.glob("metrics.*.jsonl"))
-    rows = {}
-    for match, path in found:
-        if match is not None:
-            rows[int(match.group(1))] = path
-    return rows
+    found = {}
+    for path in run.glob("metrics.*.jsonl"):
+        if match := _METRICS.fullmatch(path.name):
+            found[int(match[1])] = path
+    return found
 
 
 def wrote_here(directory: Path) -> bool:
     """Return True if this looks like a verl run's directory: its tracker, steps or numbered metrics
     files are here or in checkpoints/.
     """
-    places = (directory, directory / "checkpoints")
-    return bool(numbered(directory)) or any(
-        (place / TRACKER).exists() or any(place.glob("global_step_*")) for place in places
-    )
+    for place in (directory, directory / "checkpoints"):
+        if (place / TRACKER).exists() or any(place.glob("global_step_*")):
+            return True
+    return bool(numbered(directory))

@@ -132,9 +132,8 @@ def event_words(source: str, passing: Collection[str]) -> list[str]:
     """
     if source not in SOURCES:
         return []
-    own = []
+    found = set(_GRAMMAR.words("trainer", passing))
     for kind, words in _WORDS.items():
         if kind not in passing:
-            for word in words:
-                own.append(word)
-    return sorted({*own, *_GRAMMAR.words("trainer", passing)})
+            found.update(words)
+    return sorted(found)

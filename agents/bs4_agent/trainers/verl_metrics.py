@@ -82,9 +82,7 @@ def of_line(text: str) -> tuple[int, Metrics] | None:
             value = _value(word.strip())
         if value is not None:
             found[key] = value
-    if found:
-        return (int(head.group(1)), found)
-    return None
+    return (int(head.group(1)), found) if found else None
 
 
 def of_row(raw: bytes | str) -> tuple[int, Metrics] | None:
@@ -93,11 +91,9 @@ def of_row(raw: bytes | str) -> tuple[int, Metrics] | None:
         row = loads(raw)
     except ForeignJsonError:
         return None
-    if isinstance(row, dict):
-        step, data = (row.get("step"), row.get("data"))
-    else:
-        step, data = (None, None)
-    step = integer(step)
+    if not isinstance(row, dict):
+        return None
+    step, data = integer(row.get("step")), row.get("data")
     if step is None or step < 0 or not isinstance(data, dict):
         return None
     found: dict[str, float | str] = {}
@@ -105,9 +101,7 @@ def of_row(raw: bytes | str) -> tuple[int, Metrics] | None:
         told = "nan" if value is None else number(value)
         if told is not None:
             found[key] = told
-    if found:
-        return (step, found)
-    return None
+    return (step, found) if found else None
 
 
 def is_validation(metrics: Metrics) -> bool:
@@ -124,11 +118,7 @@ def record(metrics: Metrics) -> dict[str, Any]:
     An infinity is no alarm except in the loss and the gradient, because the minimum of an empty
     group is one.
     """
-    found: dict[str, Any] = {
-        name: value
-        for keys in (_TRAINER, _ROLLOUTS)
-        for name, value in _picked(metrics, keys).items()
-    }
+    found: dict[str, Any] = {**_picked(metrics, _TRAINER), **_picked(metrics, _ROLLOUTS)}
     if "response_length/mean" in metrics and "prompt_length/mean" in metrics:
         prompt, answer = metrics["prompt_length/mean"], metrics["response_length/mean"]
         if isinstance(prompt, float) and isinstance(answer, float):
@@ -137,14 +127,10 @@ def record(metrics: Metrics) -> dict[str, Any]:
             found["seq_len"] = "nan"
     if points := validations(metrics):
         found["validation"] = points
-    strange = None
     for key, value in metrics.items():
         if value == "nan":
-            strange = key
-            break
-    if strange is None:
-        return found
-    return {**found, "not_finite": strange}
+            return {**found, "not_finite": key}
+    return found
 
 
 def validation(metrics: Metrics) -> dict[str, Any]:
@@ -155,33 +141,29 @@ def validation(metrics: Metrics) -> dict[str, Any]:
     points = validations(metrics)
     if "val/loss" in metrics:
         return {"loss": metrics["val/loss"], "validation": points}
-    rewards = [key for key in metrics if key.startswith("val-core/") and "/mean@" in key] or list(
-        metrics
-    )
-    if "/" in rewards[0]:
-        source = rewards[0].split("/", 1)[1].rsplit("/", 2)[0]
-    else:
-        source = rewards[0]
-    return {"reward": metrics[rewards[0]], "env": source, "validation": points}
+    reward = next(iter(_means(metrics) or metrics))
+    source = reward
+    if "/" in reward:
+        source = reward.split("/", 1)[1].rsplit("/", 2)[0]
+    return {"reward": metrics[reward], "env": source, "validation": points}
 
 
 def validations(metrics: Metrics) -> dict[str, float]:
     """Return the values of a validation by metric, eight at most: the mean on each data source
     (val-core), or else what is under `val/` (SFT: its loss). The rest of the line is left out.
     """
-    means = []
-    for key in metrics:
-        if key.startswith("val-core/") and "/mean@" in key:
-            means.append(key)
-    keys = means or [key for key in metrics if key.startswith("val/")]
-    told = {}
+    keys = _means(metrics) or [key for key in metrics if key.startswith("val/")]
+    found = {}
     for key in keys[:_MOST_VALIDATIONS]:
-        told[key] = metrics[key]
-    rows = {}
-    for key, value in told.items():
+        value = metrics[key]
         if isinstance(value, float):
-            rows[key.removeprefix("val-core/")] = value
-    return rows
+            found[key.removeprefix("val-core/")] = value
+    return found
+
+
+def _means(metrics: Metrics) -> list[str]:
+    """Return the keys of the means of a validation."""
+    return [key for key in metrics if key.startswith("val-core/") and "/mean@" in key]
 
 
 def _picked(
@@ -205,9 +187,7 @@ def _value(word: str) -> float | str | None:
     numpy = _NUMPY.fullmatch(word)
     word = (numpy.group(1) if numpy else word).strip("'")
     if word in ("True", "False"):
-        if word == "True":
-            return 1.0
-        return 0.0
+        return float(word == "True")
     if _NUMBER.fullmatch(word) is None:
         return None
     if word.endswith("nan"):

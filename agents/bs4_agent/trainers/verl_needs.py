@@ -25,23 +25,22 @@ def needs(spec: LaunchSpec, environment: Mapping[str, str]) -> dict[str, Any]:
     """
     known = verl_settings.flat(spec)
     rl = spec.component == "rl"
+    gpus, engine, keep = ranks(spec), None, "trainer.max_ckpt_to_keep"
+    if rl:
+        gpus = verl_settings.integer(known, "trainer.n_gpus_per_node") or _GPUS
+        engine = verl_settings.text(known, "actor_rollout_ref.rollout.name") or "vllm"
+        keep = "trainer.max_actor_ckpt_to_keep"
     return {
         "python": interpreter(spec, absolute=not spec.container),
         "modules": ["verl"],
-        "keep_last": verl_settings.integer(
-            known, "trainer.max_actor_ckpt_to_keep" if rl else "trainer.max_ckpt_to_keep"
-        ),
+        "keep_last": verl_settings.integer(known, keep),
         "interval": _frequency(known),
         "max_steps": verl_settings.integer(known, "trainer.total_training_steps"),
         "wandb": "wandb" in verl_settings.loggers(known, verl_settings.version(spec.cwd))
         and environment.get("WANDB_MODE") != "offline",
         "model": verl_settings.model(known),
-        "gpu_ids": list(range(verl_settings.integer(known, "trainer.n_gpus_per_node") or _GPUS))
-        if rl
-        else list(range(ranks(spec))),
-        "engine": verl_settings.text(known, "actor_rollout_ref.rollout.name") or "vllm"
-        if rl
-        else None,
+        "gpu_ids": list(range(gpus)),
+        "engine": engine,
         "serves_itself": rl,
         "bytes_each": _ADAPTER if verl_settings.adapter(known) else _FULL,
     }
@@ -65,17 +64,15 @@ def interpreter(spec: LaunchSpec, *, absolute: bool = False) -> str:
     An environment that was made in a container points to an interpreter that only the container
     has.
     """
-    places = []
+    places = [spec.cwd / ".venv"]
     if "VIRTUAL_ENV" in spec.env:
-        places = [Path(spec.env["VIRTUAL_ENV"])]
-    found = (place / "bin" / "python3" for place in (*places, spec.cwd / ".venv"))
-    own = None
-    for path in found:
+        places.insert(0, Path(spec.env["VIRTUAL_ENV"]))
+    for place in places:
+        path = place / "bin" / "python3"
         if path.exists() or (spec.container and path.is_symlink()):
-            own = str(path)
-            break
-    if own is not None or not absolute:
-        return own or "python3"
+            return str(path)
+    if not absolute:
+        return "python3"
     import shutil  # half a megabyte that an agent which only watches never needs
 
     return shutil.which("python3", path=spec.env.get("PATH", os.environ.get("PATH"))) or "python3"
@@ -84,6 +81,4 @@ def interpreter(spec: LaunchSpec, *, absolute: bool = False) -> str:
 def _frequency(known: Mapping[str, Any]) -> int | None:
     """Return the number of steps between checkpoints, or None if none are saved."""
     often = verl_settings.integer(known, "trainer.save_freq")
-    if often is not None and often > 0:
-        return often
-    return None
+    return often if often is not None and often > 0 else None

@@ -139,16 +139,13 @@ def phase(titles: Iterable[str]) -> Phase | Literal[""]:
 
     A worker is titled by the method that it runs, so an idle `ray::WorkerDict` says nothing.
     """
-    found = (
-        match["method"].lower()
-        for title in titles
-        if (match := _ACTOR.match(title)) is not None and match["method"]
-    )
-    # The worker group is called actor_rollout whatever it does, so only the rest of the name
-    # counts.
     methods = []
-    for method in found:
-        methods.append(method.removeprefix("actor_rollout_").removeprefix("ref_"))
+    for title in titles:
+        match = _ACTOR.match(title)
+        if match is not None and match["method"]:
+            # The worker group is called actor_rollout whatever it does, so only the rest counts.
+            method = match["method"].lower().removeprefix("actor_rollout_")
+            methods.append(method.removeprefix("ref_"))
     for part, name in _PHASES:
         if any(part in method for method in methods):
             return name

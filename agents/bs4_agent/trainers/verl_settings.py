@@ -44,9 +44,7 @@ def overrides(words: Sequence[str]) -> dict[str, Any]:
     """
     found: dict[str, Any] = {}
     for word in words:
-        match = None
-        if not word.startswith("-"):
-            match = _WORD.fullmatch(word)
+        match = _WORD.fullmatch(word)
         if match is None or (match["value"] is None and match["prefix"] != "~"):
             continue
         if match["prefix"] == "~":
@@ -58,9 +56,7 @@ def overrides(words: Sequence[str]) -> dict[str, Any]:
 
 def is_override(word: str) -> bool:
     """Return True if Hydra would take this word as an override."""
-    match = None
-    if not word.startswith("-"):
-        match = _WORD.fullmatch(word)
+    match = _WORD.fullmatch(word)
     return match is not None and (match["value"] is not None or match["prefix"] == "~")
 
 
@@ -84,11 +80,7 @@ def plain(text: str) -> Any:
     if len(text) >= 2 and text[0] == text[-1] and text[0] in "'\"":
         return text[1:-1].replace(f"\\{text[0]}", text[0])
     if text.startswith("[") and text.endswith("]"):
-        rows = []
-        for item in text[1:-1].split(","):
-            if item.strip():
-                rows.append(plain(item))
-        return rows
+        return [plain(item) for item in text[1:-1].split(",") if item.strip()]
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     if text.lower() in ("null", "none", ""):
@@ -113,9 +105,7 @@ def _written(value: Any) -> str:
     if value is None:
         return "null"
     if isinstance(value, bool):
-        if value:
-            return "True"
-        return "False"
+        return str(value)
     if isinstance(value, (list, tuple)):
         return f"[{','.join(_written(item) for item in value)}]"
     if isinstance(value, Mapping):
@@ -174,10 +164,7 @@ def planned(spec: LaunchSpec, *, watching: bool = False) -> int | None:
     for anything but a whole number above 0; with `watching` it returns None then.
     """
     table = _file(spec, watching=watching).get(_PLAN, {})
-    if isinstance(table, Mapping):
-        steps = table.get("steps")
-    else:
-        steps = table
+    steps = table.get("steps") if isinstance(table, Mapping) else table
     if steps is None or (isinstance(steps, int) and not isinstance(steps, bool) and steps > 0):
         return steps
     if watching:
@@ -208,9 +195,7 @@ def component_of(keys: Iterable[str]) -> str | None:
     """Return the component whose settings these are: `rl` if there is an actor, `sft` if there is a
     model of its own, None if they do not show it.
     """
-    known = set()
-    for key in map(bare, keys):
-        known.add(key.partition(".")[0])
+    known = {bare(key).partition(".")[0] for key in keys}
     if known & {
         "actor_rollout_ref",
         "algorithm",
@@ -311,21 +296,28 @@ def recorded(run: Path) -> list[str]:
             lines = (place / ".hydra" / "overrides.yaml").read_text(errors="replace").splitlines()
         except OSError:
             continue
-        words = []
-        for line in lines:
-            if line.startswith("- "):
-                words.append(line[2:].strip())
-        # YAML quotes a word if it has to: 'a: b' with '' for one quote, "..." with escapes as in
-        # JSON.
-        rows = []
-        for w in words:
-            rows.append(
-                w[1:-1].replace("''", "'")
-                if w[:1] == w[-1:] == "'" and len(w) > 1
-                else w.strip('"')
-            )
-        return rows
+        return [_unquoted(line[2:].strip()) for line in lines if line.startswith("- ")]
     return []
+
+
+def _unquoted(text: str) -> str:
+    """Return a word without YAML's quotes. YAML quotes a word if it has to: 'a: b' with '' for one
+    quote, "..." with escapes as in JSON.
+    """
+    if text[:1] == text[-1:] == "'" and len(text) > 1:
+        return text[1:-1].replace("''", "'")
+    return text.strip('"')
+
+
+def local_dir(known: Mapping[str, Any]) -> str | None:
+    """Return the directory of the checkpoints, or None if it is not set or has an interpolation."""
+    given = text(known, "trainer.default_local_dir") or text(known, "trainer.checkpoints_dir")
+    return given if given is not None and "${" not in given else None
+
+
+def names(known: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """Return the names of the project and the experiment, None for one that is not set."""
+    return text(known, "trainer.project_name"), text(known, "trainer.experiment_name")
 
 
 def integer(found: Mapping[str, Any], *keys: str) -> int | None:
@@ -339,9 +331,7 @@ def integer(found: Mapping[str, Any], *keys: str) -> int | None:
 def text(found: Mapping[str, Any], key: str) -> str | None:
     """Return the value of `key` if it is a text that is not empty, or None."""
     value = found.get(key)
-    if isinstance(value, str) and value:
-        return value
-    return None
+    return value if isinstance(value, str) and value else None
 
 
 def version(cwd: Path) -> tuple[int, int] | None:
@@ -371,9 +361,7 @@ def _said(checkout: Path) -> tuple[int, int] | None:
 def _numbers(said: str) -> tuple[int, int] | None:
     """Return the major and minor version in a text, or None."""
     match = re.match(r"\s*(\d{1,4})\.(\d{1,4})", said)
-    if match:
-        return (int(match.group(1)), int(match.group(2)))
-    return None
+    return (int(match[1]), int(match[2])) if match else None
 
 
 def _flat(table: Mapping[str, Any], prefix: str) -> dict[str, Any]:
@@ -383,8 +371,5 @@ def _flat(table: Mapping[str, Any], prefix: str) -> dict[str, Any]:
         if isinstance(value, Mapping):
             found.update(_flat(value, f"{prefix}{key}."))
         else:
-            if value == "None":
-                found[f"{prefix}{key}"] = None
-            else:
-                found[f"{prefix}{key}"] = value
+            found[f"{prefix}{key}"] = None if value == "None" else value
     return found
