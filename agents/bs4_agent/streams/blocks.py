@@ -38,10 +38,7 @@ class Block:
 
     def __init__(self, offset: int, raw: bytes) -> None:
         self.offset, self.raw = offset, raw
-        if b"\x1b" in raw:
-            self.text = ESCAPES.sub(b"", raw)
-        else:
-            self.text = raw
+        self.text = ESCAPES.sub(b"", raw) if b"\x1b" in raw else raw
         self._raw_starts: list[int] = []
         self._text_starts: list[int] = []
 
@@ -110,7 +107,8 @@ class Reader:
             # The block is then part of one line.
             cut = start + size < end and self._buffer[size - 1] != _LF
             found = 0
-            if not (must and not self._holds(must, size)) and not (cut and counted):
+            may_match = not must or self._holds(must, size)
+            if may_match and not (cut and counted):
                 text: bytes | bytearray = self._buffer
                 length, find = size, functools.partial(self._find, wanted)
                 if ignore_case or self._buffer.find(b"\x1b", 0, size) >= 0:
@@ -134,10 +132,9 @@ class Reader:
             size = os.preadv(fd, [self._view[: min(BLOCK, end - begin)]], begin)
             if size <= 0:
                 return
+            whole = size
             if begin + size < end:
                 whole = self._buffer.rfind(b"\n", 0, size) + 1
-            else:
-                whole = size
             yield begin, whole or size
             begin += whole or max(1, size - overlap)
 
@@ -152,14 +149,13 @@ class Reader:
             size = os.preadv(fd, [self._view[: end - start]], start)
             if size <= 0:
                 return
+            raw = self._view[:size]
             if start > begin:
                 # A line that the block's begin cuts belongs to the block before. A line longer than
                 # a block is cut.
                 cut = self._buffer.find(b"\n", 0, size - 1) + 1
                 start += cut
                 raw = self._view[cut:size]
-            else:
-                raw = self._view[:size]
             passed = must and not self._holds(must, size)
             yield start, None if passed else Block(start, bytes(raw))
             # Nothing was left for the block before, because the line is longer than a block.

@@ -66,12 +66,15 @@ class Chain:
         """Return the number of the next generation."""
         return self.first + len(self.generations)
 
+    @property
+    def newest(self) -> Watch | None:
+        """Return the open file of the newest generation, or None if it is not open."""
+        return self._watches.get(self.next - 1)
+
     def get(self, number: int) -> Generation | None:
         """Return the generation with this number, or None if it is forgotten or not there yet."""
         index = number - self.first
-        if 0 <= index < len(self.generations):
-            return self.generations[index]
-        return None
+        return self.generations[index] if 0 <= index < len(self.generations) else None
 
     def watch(self, generation: Generation) -> Watch | None:
         """Return the open file of a generation, or None if it is not open. A live generation is
@@ -141,16 +144,15 @@ class Chain:
         if self._state is None:
             self._must_save = self._may_save = False
             return
-        due = self._must_save or (self._may_save and (closing or now >= self._save_due))
-        if not due or now < self._save_again:
+        late = closing or now >= self._save_due
+        if now < self._save_again or not (self._must_save or (self._may_save and late)):
             return
-        chain = [generation.as_dict() for generation in self.generations]
         value = {
             "format": 1,
             "path": self.path,
             "attempt": self.attempt,
             "first": self.first,
-            "generations": chain,
+            "generations": [generation.as_dict() for generation in self.generations],
         }
         try:
             write_json(self._state, value)
@@ -265,11 +267,8 @@ class Chain:
         """Take files that came and were rotated away between two polls as generations. They lie
         beside the path, under a rotated name.
         """
-        last = None
-        if self.generations:
-            last = self.generations[-1]
-        watch = self._watches.get(last.number) if last else None
-        if last is None or watch is None or last.path != self.path:
+        watch = self.newest
+        if watch is None or watch.generation.path != self.path:
             return
         since, newest = os.fstat(watch.fd), os.fstat(newer)
         for path in rotated(self.path):

@@ -44,19 +44,14 @@ def shift(pieces: Sequence[Piece], start: Cursor, seconds: int, budget: Budget) 
         tick = tape.tick_from(here) or tape.tick_before(here)
         if tick is None:
             return None
-        if seconds > 0:
-            found = _forward(tape, tick, seconds, budget)
-        else:
-            found = _backward(tape, tick, seconds, budget)
-        return tape.cursor(found)
+        move = _forward if seconds > 0 else _backward
+        return tape.cursor(move(tape, tick, seconds, budget))
 
 
 def _forward(tape: Tape, tick: Tick, seconds: int, budget: Budget) -> int:
     """Return the place on the tape that is `seconds` after `tick`."""
     low, elapsed, step = tick, 0, STRIDE
     while not budget.cancelled:
-        if low[0] + step >= tape.size:
-            return _between(tape, low, tape.size, seconds - elapsed)
         high = tape.tick_from(low[0] + step)
         if high is None:
             return _between(tape, low, tape.size, seconds - elapsed)
@@ -96,13 +91,9 @@ def _between(tape: Tape, low: Tick, high: int, seconds: int) -> int:
         else:
             if tick is not None and tick[0] < high:
                 best = tick[0]
-            else:
-                best = best
             high = middle
     found = tape.walk(low, high, seconds)
-    if found is None:
-        return best
-    return found
+    return best if found is None else found
 
 
 def _moved(low: Tick, high: Tick) -> int:
@@ -110,9 +101,7 @@ def _moved(low: Tick, high: Tick) -> int:
     little, because several processes write, gives a negative number and not a day.
     """
     moved = (high[1] - low[1]) % _DAY
-    if moved > _DAY // 2:
-        return moved - _DAY
-    return moved
+    return moved - _DAY if moved > _DAY // 2 else moved
 
 
 class Tape:

@@ -39,9 +39,7 @@ class LineIndex:
     @property
     def newlines(self) -> int:
         """Return the number of newlines in the indexed bytes."""
-        if self._counts:
-            return self._counts[-1]
-        return 0
+        return self._counts[-1] if self._counts else 0
 
     def extend(self, fd: int, size: int, budget: Budget, line: int) -> bool:
         """Index the whole strides below `size`, or only up to the end of `line`. Return False if
@@ -50,8 +48,7 @@ class LineIndex:
         while self.scanned + self._stride <= size and self.newlines <= line:
             if budget.spent:
                 return False
-            newlines = _count(fd, self.scanned, self._stride)
-            self._counts.append(self.newlines + newlines)
+            self._counts.append(self.newlines + _count(fd, self.scanned, self._stride))
             if len(self._counts) == MAX_COUNTS:
                 self._counts = self._counts[1::2]
                 self._stride *= 2

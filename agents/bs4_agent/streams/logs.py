@@ -103,10 +103,7 @@ class LogStream:
     def noticed(self) -> Cursor:
         """Return the end of the newest file at the last poll."""
         with self._lock:
-            generation = self._chain.get(self._chain.next - 1)
-            watch = None
-            if generation:
-                watch = self._chain.watch(generation)
+            watch = self._chain.newest
             if watch is None:
                 return Cursor(self._chain.next, 0)
             return Cursor(watch.generation.number, watch.noticed)
@@ -116,11 +113,9 @@ class LogStream:
         `attempt`, `problem`, and its newest generations.
         """
         with self._lock:
-            pieces = self.pieces()
+            pieces, end = self.pieces(), Cursor(self._chain.next, 0)
             if pieces:
                 end = Cursor(pieces[-1].generation, pieces[-1].size)
-            else:
-                end = Cursor(self._chain.next, 0)
             return {
                 "kind": "log",
                 "start": str(Cursor(self._chain.first, 0)),
@@ -152,20 +147,14 @@ class LogStream:
         """
         with self._lock:
             for generation in reversed(self._chain.generations):
-                size = None
-                if not generation.lost:
-                    size = generation.trail.size_at(t)
-                fd = -1
-                if size is not None:
-                    fd = self._chain.open(generation)
-                if size is not None and fd >= 0:
-                    try:
-                        return str(Cursor(generation.number, line_start(fd, size)))
-                    finally:
-                        os.close(fd)
-            if self._chain.generations:
-                return str(Cursor(self._chain.first, 0))
-            return None
+                size = None if generation.lost else generation.trail.size_at(t)
+                if size is None or (fd := self._chain.open(generation)) < 0:
+                    continue
+                try:
+                    return str(Cursor(generation.number, line_start(fd, size)))
+                finally:
+                    os.close(fd)
+            return str(Cursor(self._chain.first, 0)) if self._chain.generations else None
 
     def close(self) -> None:
         """Save the chain and close its files."""
@@ -208,13 +197,10 @@ class LogStream:
         """Return the place at which the next line begins, or the unfinished last one. A reader that
         starts there gets whole lines.
         """
-        generation = self._chain.get(self._chain.next - 1)
-        watch = None
-        if generation:
-            watch = self._chain.watch(generation)
-        if generation is None or watch is None or not self._chain.intact(generation):
+        watch = self._chain.newest
+        if watch is None or not self._chain.intact(watch.generation):
             return Cursor(self._chain.next, 0)
-        return Cursor(generation.number, line_start(watch.fd, watch.size))
+        return Cursor(watch.generation.number, line_start(watch.fd, watch.size))
 
     def _read(self, generation: Generation, place: Cursor, limit: int) -> Chunk | None:
         """Return a chunk of one generation, or None if it is finished and `place` is its end."""
@@ -265,9 +251,7 @@ class LogStream:
             if not watch:
                 os.close(fd)
         if generation.live:
-            if self._chain.intact(generation):
-                return (data, size)
-            return None
+            return (data, size) if self._chain.intact(generation) else None
         if len(data) < wanted:
             self._chain.lose(generation, "the file was cut after it was finished")
             return None
@@ -316,11 +300,9 @@ class LogStream:
         if now - tail.since >= PARTIAL_S and now - tail.shown_at >= PARTIAL_S:
             tail.shown, tail.shown_at = place.offset + len(data), now
         visible = data[: max(0, tail.shown - place.offset)]
-        final = len(visible) > PARTIAL_BYTES
-        if final:
+        following = place
+        if len(visible) > PARTIAL_BYTES:
             following = Cursor(place.generation, place.offset + len(visible))
-        else:
-            following = place
         return Chunk(str(place), str(following), visible, partial=bool(visible))
 
     def _forget_tail(self, generation: Generation, complete: int) -> None:
@@ -364,9 +346,7 @@ class LogStream:
 
 def _size(generation: Generation) -> int:
     """Return the size of a generation in bytes, as far as it is known."""
-    if generation.end is None:
-        return generation.seen
-    return generation.end
+    return generation.seen if generation.end is None else generation.end
 
 
 def _describe(generation: Generation) -> dict[str, Any]:

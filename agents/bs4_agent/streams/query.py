@@ -75,27 +75,26 @@ class Queries:
             that pass, in
           the order of the search, and `cursor`, how far that is.
         """
-        budget = Budget(stop)
-        if op == "stat":
-            return {**self._stream.stat(), "next": None}
-        if op == "seek-line":
-            return self._seek_line(arguments, budget)
-        if op == "seek-time":
-            return self._seek_time(arguments)
-        if op == "seek-clock":
-            return self._seek_clock(arguments, budget)
-        if op == "where":
-            return self._where(arguments, budget)
-        if op == "search":
-            return self._search(arguments, budget)
-        if op == "count":
-            return self._count(arguments, budget)
-        if op == "sift":
-            return self._sift(arguments, budget)
-        raise BadRequest(
-            f"{op[:40]!r} is no query; use list, stat, seek-line, seek-time, seek-clock, "
-            "where, search, count or sift."
-        )
+        answers = {
+            "stat": self._stat,
+            "seek-line": self._seek_line,
+            "seek-time": self._seek_time,
+            "seek-clock": self._seek_clock,
+            "where": self._where,
+            "search": self._search,
+            "count": self._count,
+            "sift": self._sift,
+        }
+        if op not in answers:
+            raise BadRequest(
+                f"{op[:40]!r} is no query; use list, stat, seek-line, seek-time, seek-clock, "
+                "where, search, count or sift."
+            )
+        return answers[op](arguments, Budget(stop))
+
+    def _stat(self, _arguments: Mapping[str, Any], _budget: Budget) -> dict[str, Any]:
+        """Answer `stat`."""
+        return {**self._stream.stat(), "next": None}
 
     def _seek_line(self, arguments: Mapping[str, Any], budget: Budget) -> dict[str, Any]:
         """Answer `seek-line`."""
@@ -119,16 +118,13 @@ class Queries:
             return {**answer, "cut": True, "within": found.within}
         return answer
 
-    def _seek_time(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    def _seek_time(self, arguments: Mapping[str, Any], _budget: Budget) -> dict[str, Any]:
         """Answer `seek-time`."""
         t = arguments.get("t")
         if isinstance(t, bool) or not isinstance(t, (int, float)):
             raise BadRequest("seek-time needs `t`, wall seconds since 1970.")
         timestamp = self._stream.timestamp
-        found = None
-        if timestamp:
-            found = seek.first_at(self._stream.pieces(), timestamp, float(t))
-        if found is not None:
+        if timestamp and (found := seek.first_at(self._stream.pieces(), timestamp, float(t))):
             return {"cursor": str(found[0]), "t": found[1], "exact": True, "next": None}
         place = self._stream.place_at(float(t)) or str(self._stream.stat()["end"])
         return {"cursor": place, "t": None, "exact": False, "next": None}
@@ -180,7 +176,7 @@ class Queries:
             )
         return {
             "hits": [{"cursor": str(cursor), "text": text, "at": at} for cursor, text, at in hits],
-            "next": {"cursor": str(place)} if place is not None else None,
+            "next": _next(place),
         }
 
     def _count(self, arguments: Mapping[str, Any], budget: Budget) -> dict[str, Any]:
@@ -200,10 +196,7 @@ class Queries:
             }
             answer, following = search.scan(pieces, start, request, budget)
             stretches, finished = answer["stretches"], following is None
-            if answer.get("reached"):
-                reached = Cursor(*answer["reached"])
-            else:
-                reached = start
+            reached = Cursor(*answer["reached"]) if answer.get("reached") else start
             place = following or max(reached, start)
         else:
             needle = search.Needle(pattern.encode("utf-8", "surrogatepass"), ignore_case)
@@ -213,7 +206,7 @@ class Queries:
         return {
             "stretches": stretches,
             "cursor": str(place),
-            "next": None if finished else {"cursor": str(place)},
+            "next": _next(None if finished else place),
         }
 
     def _sift(self, arguments: Mapping[str, Any], budget: Budget) -> dict[str, Any]:
@@ -255,14 +248,15 @@ class Queries:
             [str(Cursor(generation, offset)), text, size]
             for generation, offset, text, size in answer["hits"]
         ]
-        ends = [Cursor(piece.generation, 0 if backwards else piece.size) for piece in pieces] or [
-            start
-        ]
-        reached = place or (min([start, ends[0]]) if backwards else max([start, ends[-1]]))
+        reached = place or start
+        if place is None and pieces and backwards:
+            reached = min(start, Cursor(pieces[0].generation, 0))
+        elif place is None and pieces:
+            reached = max(start, Cursor(pieces[-1].generation, pieces[-1].size))
         return {
             "lines": lines,
             "cursor": str(reached),
-            "next": {"cursor": str(place)} if place is not None else None,
+            "next": _next(place),
         }
 
     def _place(self, cursor: Any) -> Cursor:
@@ -278,6 +272,11 @@ class Queries:
     def _index(self, generation: int) -> LineIndex:
         """Return the line index of one generation."""
         return self._indexes.setdefault(generation, LineIndex())
+
+
+def _next(place: Cursor | None) -> dict[str, str] | None:
+    """Return the arguments that continue a query at `place`, or None if it is finished."""
+    return {"cursor": str(place)} if place is not None else None
 
 
 def _pattern(arguments: Mapping[str, Any]) -> str:

@@ -152,14 +152,13 @@ def collect(wanted: Wanted, request: dict[str, Any]) -> dict[str, Any]:
                         "hits": hits,
                         "next": [generation, offset + size if backwards else offset],
                     }
-                if sift:
-                    told = [generation, offset, whole(line), len(line)]
-                else:
+                told = [generation, offset, whole(line), len(line)]
+                if not sift:
                     told = hit(wanted, generation, fd, first, offset, line)
                 if not sift and hits and hits[-1][:2] == told[:2]:
                     continue  # another part of the same long line
                 hits.append(told)
-                room -= len(hits[-1][2].encode("utf-8", "replace")) * 2 + 60
+                room -= len(told[2].encode("utf-8", "replace")) * 2 + 60
             if time.monotonic() > until:
                 reached = first if backwards else first + len(data)
                 return {"hits": hits, "next": [generation, reached]}
@@ -221,18 +220,13 @@ def lines(
     """Yield the wanted lines of one block: the offset, the raw length with LF, and the line without
     escape sequences and LF.
     """
-    if b"\x1b" in data:
-        text = escapes.sub(b"", data)
-    else:
-        text = data
+    text = escapes.sub(b"", data) if b"\x1b" in data else data
     if not wanted.may_be_in(text):
         return
     if wanted.leap is not None and not wanted.floor and text is data:
         yield from leaps(wanted, wanted.leap, first, data)
         return
-    level = 0
-    if wanted.floor:
-        level = level_before(fd, first)
+    level = level_before(fd, first) if wanted.floor else 0
     offset = first
     for line, raw in zip(text.split(b"\n"), data.split(b"\n"), strict=True):
         if offset < first + len(data):
@@ -273,9 +267,7 @@ def level_of(line: bytes) -> int | None:
     found = _LEVEL.search(line, 0, LEVEL_REACH)
     if found is None and line.startswith(b'{"'):
         found = re.search(rb'"level": ?"([A-Z]+)"', line[:400])
-    if found:
-        return _LEVELS.get(found[1])
-    return None
+    return _LEVELS.get(found[1]) if found else None
 
 
 def level_before(fd: int, offset: int) -> int:
@@ -306,18 +298,12 @@ def hit(
     """Return the hit of a matching line, in the form of `search`. The first part of a block may be
     the rest of a line longer than a block; it counts as that line.
     """
+    match = None
     if wanted.ins:
         pattern, reach = wanted.ins[0]
-    else:
-        pattern, reach = (None, None)
-    match = None
-    if pattern:
         match = pattern.search(line[:reach])
     at = match.start() if match else 0
-    if offset == first:
-        begin = line_begin(fd, offset)
-    else:
-        begin = offset
+    begin = line_begin(fd, offset) if offset == first else offset
     return [generation, begin, excerpt(line, at), offset - begin + at]
 
 

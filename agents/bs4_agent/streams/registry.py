@@ -204,9 +204,7 @@ class Streams:
             import difflib  # half a megabyte for an error message
 
             near = difflib.get_close_matches(name[:200], self._entries, 1)
-        hint = "list the streams to see what there is."
-        if near:
-            hint = f"did you mean {near[0]}?"
+        hint = f"did you mean {near[0]}?" if near else "list the streams to see what there is."
         raise UnknownStream(f"There is no stream {name[:200]!r}; {hint}")
 
     def _open(self, name: str) -> _Entry | None:
@@ -262,14 +260,8 @@ class Streams:
                 name for name, entry in self._entries.items() if name > after and not entry.opened
             )
             entries = [(name, self._entries[name]) for name in names[:LISTED]]
-        streams = []
-        for name, entry in entries:
-            stat = entry.stream.stat()
-            streams.append(
-                {"name": name, **{key: stat[key] for key in ("kind", "start", "end", "bytes")}}
-            )
         return {
-            "streams": streams,
+            "streams": [_described(name, entry) for name, entry in entries],
             "next": {"after": names[LISTED - 1]} if len(names) > LISTED else None,
         }
 
@@ -330,6 +322,12 @@ class Streams:
             entry.notify()
         quiet = now - entry.news_at > QUIET_AFTER_S
         entry.look_at = _tick(now, WAITED_S if entry.waiting else QUIET_S if quiet else UNWAITED_S)
+
+
+def _described(name: str, entry: _Entry) -> dict[str, Any]:
+    """Return one stream in the form of `list`."""
+    stat = entry.stream.stat()
+    return {"name": name, **{key: stat[key] for key in ("kind", "start", "end", "bytes")}}
 
 
 def _tick(now: float, every: float) -> float:

@@ -21,7 +21,7 @@ from bs4_agent.streams.budget import Budget
 from bs4_agent.streams.cursor import Cursor
 from bs4_agent.streams.lines import line_start, nth_newline
 from bs4_agent.streams.regexscan import excerpt
-from bs4_agent.streams.stream import Piece
+from bs4_agent.streams.stream import Piece, opened
 
 MAX_HITS = 500
 #: Bytes of hits in one answer. They fit a frame's header (64 KiB) with room for escapes.
@@ -68,16 +68,12 @@ class Needle:
 
     def haystack(self, block: Block) -> bytes:
         """Return the text of a block in the form in which `wanted` is searched."""
-        if self.ignore_case:
-            return block.text.lower()
-        return block.text
+        return block.text.lower() if self.ignore_case else block.text
 
     @property
     def wanted(self) -> bytes:
         """Return the bytes to search for, in lower case if the case is ignored."""
-        if self.ignore_case:
-            return self.text.lower()
-        return self.text
+        return self.text.lower() if self.ignore_case else self.text
 
 
 def literal(
@@ -97,28 +93,19 @@ def literal(
     hits: list[Hit] = []
     room = ROOM
     reader, must, overlap = Reader(), needle.must, len(needle.text) - 1
-    for piece, begin, end in _ranges(pieces, start, backwards=backwards):
-        fd = piece.open()
-        if fd < 0:
-            continue
-        try:
-            for reached, block in (reader.back if backwards else reader.blocks)(
-                fd, begin, end, must, overlap
-            ):
-                found = []
-                if block:
-                    found = list(_matches(block, needle, fd))
-                for line, after, text, at in reversed(found) if backwards else found:
-                    if hits and hits[-1][0] == Cursor(piece.generation, line):
-                        continue  # another part of the same long line
-                    hits.append((Cursor(piece.generation, line), text, at))
-                    room -= 2 * len(text) + 80
-                    if len(hits) == limit or room <= 0:
-                        return hits, Cursor(piece.generation, line if backwards else after)
-                if budget.spent:
-                    return hits, Cursor(piece.generation, reached)
-        finally:
-            os.close(fd)
+    read = reader.back if backwards else reader.blocks
+    for generation, fd, begin, end in _opened(pieces, start, backwards=backwards):
+        for reached, block in read(fd, begin, end, must, overlap):
+            found = list(_matches(block, needle, fd)) if block else []
+            for line, after, text, at in reversed(found) if backwards else found:
+                if hits and hits[-1][0] == Cursor(generation, line):
+                    continue  # another part of the same long line
+                hits.append((Cursor(generation, line), text, at))
+                room -= 2 * len(text) + 80
+                if len(hits) == limit or room <= 0:
+                    return hits, Cursor(generation, line if backwards else after)
+            if budget.spent:
+                return hits, Cursor(generation, reached)
     return hits, None
 
 
@@ -133,10 +120,7 @@ def _end(fd: int, after: int) -> int:
     """Return the offset of the next line, if the line before `after` may continue there."""
     if os.pread(fd, 1, after - 1) == b"\n":
         return after
-    found = nth_newline(fd, after, after + HIT_LINE, 1)
-    if found is None:
-        return after
-    return found
+    return nth_newline(fd, after, after + HIT_LINE, 1) or after
 
 
 def count(
@@ -149,21 +133,15 @@ def count(
     reader, must = Reader(), needle.must
     long = max(STRETCH, sum(piece.size for piece in pieces) // STRETCHES)
     place = start
-    for piece, begin, end in _ranges(pieces, start):
-        fd = piece.open()
-        if fd < 0:
-            continue
-        try:
-            for first, reached, lines in reader.counts(
-                fd, begin, end, needle.wanted, must=must, ignore_case=needle.ignore_case
-            ):
-                if lines:
-                    _add(stretches, [piece.generation, first, reached, lines], long)
-                place = Cursor(piece.generation, reached)
-                if budget.spent:
-                    return stretches, place, False
-        finally:
-            os.close(fd)
+    for generation, fd, begin, end in _opened(pieces, start):
+        for first, reached, lines in reader.counts(
+            fd, begin, end, needle.wanted, must=must, ignore_case=needle.ignore_case
+        ):
+            if lines:
+                _add(stretches, [generation, first, reached, lines], long)
+            place = Cursor(generation, reached)
+            if budget.spent:
+                return stretches, place, False
     return stretches, place, True
 
 
@@ -171,16 +149,9 @@ def whole_lines(pieces: Sequence[Piece]) -> list[Piece]:
     """Return the pieces without an unfinished last line. What was counted or filtered up to there
     can be continued there when the file has grown.
     """
-    if not pieces:
-        return []
-    last = pieces[-1]
-    fd = last.open()
-    if fd < 0:
-        return list(pieces)
-    try:
+    for last, fd in opened(pieces[-1:]):
         return [*pieces[:-1], Piece(last.generation, line_start(fd, last.size), last.open)]
-    finally:
-        os.close(fd)
+    return list(pieces)
 
 
 def _add(stretches: list[Stretch], new: Stretch, long: int) -> None:
@@ -197,16 +168,23 @@ def _ranges(
 ) -> Iterator[tuple[Piece, int, int]]:
     """Yield each piece and the byte range of it that lies after `start`, or before it."""
     for piece in reversed(pieces) if backwards else pieces:
-        if backwards and piece.generation <= start.generation:
-            yield (
-                piece,
-                0,
-                min(piece.size, start.offset)
-                if piece.generation == start.generation
-                else piece.size,
-            )
-        elif not backwards and piece.generation >= start.generation:
-            yield piece, start.offset if piece.generation == start.generation else 0, piece.size
+        begin, end = 0, piece.size
+        if piece.generation == start.generation:
+            begin, end = (0, min(end, start.offset)) if backwards else (start.offset, end)
+        elif (piece.generation > start.generation) is backwards:
+            continue
+        yield piece, begin, end
+
+
+def _opened(
+    pieces: Sequence[Piece], start: Cursor, *, backwards: bool = False
+) -> Iterator[tuple[int, int, int, int]]:
+    """Yield each range of `_ranges` as (generation, descriptor, begin, end). The descriptor is
+    closed afterwards. Pieces whose file is gone are skipped.
+    """
+    for piece, begin, end in _ranges(pieces, start, backwards=backwards):
+        for _, fd in opened([piece]):
+            yield piece.generation, fd, begin, end
 
 
 def _matches(block: Block, needle: Needle, fd: int) -> Iterator[tuple[int, int, str, int]]:
@@ -217,14 +195,11 @@ def _matches(block: Block, needle: Needle, fd: int) -> Iterator[tuple[int, int, 
     found = text.find(wanted)
     while found >= 0:
         at, begin, end = block.line_at(found)
+        line, following = at, block.offset + len(block.raw)
         if end + 1 < len(text):
             following = block.line_at(end + 1)[0]
-        else:
-            following = block.offset + len(block.raw)
         if at == block.offset:
             line, following = _begin(fd, at), _end(fd, following)
-        else:
-            line = at
         yield (
             line,
             following,
@@ -271,32 +246,32 @@ def scan(
     continue from, or None if everything was searched. Raises BadRequest.
     """
     wanted = list(_ranges(pieces, start, backwards=backwards))
-    opened = [
-        (piece, fd, begin, end)
-        for piece, begin, end in wanted[:REGEX_PIECES]
-        if (fd := piece.open()) >= 0
-    ]
+    ranges, fds = [], []
+    for piece, begin, end in wanted[:REGEX_PIECES]:
+        if (fd := piece.open()) >= 0:
+            ranges.append([piece.generation, fd, begin, end])
+            fds.append(fd)
     try:
         request = {
             **request,
-            "ranges": [[piece.generation, fd, begin, end] for piece, fd, begin, end in opened],
+            "ranges": ranges,
             "backwards": backwards,
             "seconds": REGEX_SLICE_S,
             "room": ROOM,
             "escapes": ESCAPES.pattern.decode("latin-1"),
         }
-        answer = _scan(request, [fd for _, fd, _, _ in opened], budget)
+        answer = _scan(request, fds, budget)
     finally:
-        for _, fd, _, _ in opened:
+        for fd in fds:
             os.close(fd)
     if answer is None:
         return {"hits": [], "stretches": []}, start
     if answer["next"] is not None:
         return answer, Cursor(*answer["next"])
-    further = None
-    if len(wanted) > REGEX_PIECES:
-        further = wanted[REGEX_PIECES][0]
-    return answer, Cursor(further.generation, further.size if backwards else 0) if further else None
+    if len(wanted) <= REGEX_PIECES:
+        return answer, None
+    further = wanted[REGEX_PIECES][0]
+    return answer, Cursor(further.generation, further.size if backwards else 0)
 
 
 def _scan(request: dict[str, Any], fds: Sequence[int], budget: Budget) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ from typing import Any
 from bs4_agent.streams.budget import Budget
 from bs4_agent.streams.cursor import Cursor
 from bs4_agent.streams.lines import STRIDE, LineIndex, ends_with_newline, nth_newline
-from bs4_agent.streams.stream import Piece
+from bs4_agent.streams.stream import Piece, opened
 
 #: A number of lines that no file has.
 ALL_LINES = 1 << 62
@@ -41,22 +41,16 @@ def line_from_start(
     """
     place = Cursor(1, 0)
     wanted = line
-    for piece in pieces:
-        fd = piece.open()
-        if fd < 0:
-            continue
-        try:
-            index = index_of(piece.generation)
-            complete = index.extend(fd, piece.size, budget, line)
-            if index.newlines > line:
-                return Found(Cursor(piece.generation, index.offset(fd, piece.size, line) or 0))
-            if not complete:
-                return Found(Cursor(piece.generation, index.scanned), {"line": wanted})
+    for piece, fd in opened(pieces):
+        index = index_of(piece.generation)
+        complete = index.extend(fd, piece.size, budget, line)
+        if not complete and index.newlines <= line:
+            return Found(Cursor(piece.generation, index.scanned), {"line": wanted})
+        lines = index.newlines
+        if lines <= line:
             lines = index.count(fd, piece.size) + (not ends_with_newline(fd, piece.size))
-            if line < lines:
-                return Found(Cursor(piece.generation, index.offset(fd, piece.size, line) or 0))
-        finally:
-            os.close(fd)
+        if line < lines:
+            return Found(Cursor(piece.generation, index.offset(fd, piece.size, line) or 0))
         line -= lines
         place = Cursor(piece.generation, piece.size)
     return Found(place)
@@ -69,21 +63,15 @@ def count_lines(
     None if the time slice ended first; the indexes then remember how far they got.
     """
     line = lines = 0
-    for piece in pieces:
-        fd = piece.open()
-        if fd < 0:
-            continue
-        try:
-            index = index_of(piece.generation)
-            if not index.extend(fd, piece.size, budget, ALL_LINES):
-                return None
-            if piece.generation == place.generation:
-                line = lines + index.before(fd, min(place.offset, piece.size))
-            lines += index.count(fd, piece.size)
-            if piece is not pieces[-1] and not ends_with_newline(fd, piece.size):
-                lines += 1
-        finally:
-            os.close(fd)
+    for piece, fd in opened(pieces):
+        index = index_of(piece.generation)
+        if not index.extend(fd, piece.size, budget, ALL_LINES):
+            return None
+        if piece.generation == place.generation:
+            line = lines + index.before(fd, min(place.offset, piece.size))
+        lines += index.count(fd, piece.size)
+        if piece is not pieces[-1] and not ends_with_newline(fd, piece.size):
+            lines += 1
         if piece.generation < place.generation:
             line = lines
     return line, lines
@@ -96,20 +84,12 @@ def line_from_end(
     there are fewer. The way back ends after about `room` bytes, even inside a line.
     """
     place = end
-    for piece in reversed(pieces):
-        if piece.generation > end.generation:
-            continue
-        fd = piece.open()
-        if fd < 0:
-            continue
-        try:
-            if piece.generation == end.generation:
-                limit = min(piece.size, end.offset)
-            else:
-                limit = piece.size
-            back = _back(fd, limit, lines, budget, room)
-        finally:
-            os.close(fd)
+    earlier = (piece for piece in reversed(pieces) if piece.generation <= end.generation)
+    for piece, fd in opened(earlier):
+        limit = piece.size
+        if piece.generation == end.generation:
+            limit = min(piece.size, end.offset)
+        back = _back(fd, limit, lines, budget, room)
         lines, place = back.lines, Cursor(piece.generation, back.place)
         if lines == 0 or back.cut:
             return Found(place, cut=back.cut, within=back.within)
@@ -142,10 +122,7 @@ def _back(fd: int, end: int, lines: int, budget: Budget, room: int | None) -> _B
     if end == 0:
         return _Back(0, lines)
     # The LF at the end of the last line does not begin another line.
-    if ends_with_newline(fd, end):
-        position = end - 1
-    else:
-        position = end
+    position = end - ends_with_newline(fd, end)
     reached = end
     while position > 0:
         if budget.cancelled or (budget.spent and reached < end):
@@ -174,22 +151,14 @@ def first_at(
     there is no such line or no line has a time.
     """
     answer: tuple[Cursor, float] | None = None
-    for piece in reversed(pieces):
-        fd = piece.open()
-        if fd < 0:
+    for piece, fd in opened(reversed(pieces)):
+        first = _first_time(fd, 0, piece.size, timestamp, lambda _: True)
+        if first is None:
             continue
-        try:
-            first = _first_time(fd, 0, piece.size, timestamp, lambda _: True)
-            if first is None:
-                continue
-            if first[1] < t:
-                inside = _bisect(fd, piece.size, timestamp, t, first[0])
-                if inside:
-                    return (Cursor(piece.generation, inside[0]), inside[1])
-                return answer
-            answer = Cursor(piece.generation, first[0]), first[1]
-        finally:
-            os.close(fd)
+        if first[1] < t:
+            inside = _bisect(fd, piece.size, timestamp, t, first[0])
+            return (Cursor(piece.generation, inside[0]), inside[1]) if inside else answer
+        answer = Cursor(piece.generation, first[0]), first[1]
     return answer
 
 

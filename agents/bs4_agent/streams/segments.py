@@ -16,6 +16,7 @@ from typing import Any
 from bs4_agent.clock import boot_id
 from bs4_agent.errors import AgentError, BadCursor, SpoolFull
 from bs4_agent.foreign_json import ForeignJsonError, loads
+from bs4_agent.runs.files import sync_directory
 from bs4_agent.streams.cursor import END, START, Chunk, Cursor
 from bs4_agent.streams.lines import line_start
 from bs4_agent.streams.stream import Piece
@@ -335,9 +336,7 @@ class SegmentStream:
         self._sizes[number] = 0
         if self._keep_unreleased:
             # The name of a new segment must be as durable as the intents in it.
-            directory = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            os.fsync(directory)
-            os.close(directory)
+            sync_directory(self.directory)
 
     def _make_room(self, length: int) -> None:
         """Delete segments until `length` more bytes fit below the cap. Raises SpoolFull."""
@@ -396,12 +395,11 @@ class SegmentStream:
 
 def segments(directory: Path) -> list[tuple[int, Path]]:
     """Return the numbers and paths of the segment files in `directory`, oldest first."""
-    found = [
+    return sorted(
         (int(match[1]), path)
         for path in directory.iterdir()
         if (match := _NAME.fullmatch(path.name))
-    ]
-    return sorted(found)
+    )
 
 
 def parse(line: bytes) -> dict[str, Any] | None:
@@ -410,17 +408,13 @@ def parse(line: bytes) -> dict[str, Any] | None:
         record = loads(line)
     except ForeignJsonError:
         return None
-    if isinstance(record, dict):
-        return record
-    return None
+    return record if isinstance(record, dict) else None
 
 
 def record_time(line: bytes) -> float | None:
     """Return the wall second at the start of a record's line, or None if it has none."""
     match = _TIME.match(line)
     try:
-        if match:
-            return float(match[1])
-        return None
+        return float(match[1]) if match else None
     except ValueError:
         return None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -19,6 +20,19 @@ class Piece:
     generation: int
     size: int
     open: Callable[[], int]
+
+
+def opened(pieces: Iterable[Piece]) -> Iterator[tuple[Piece, int]]:
+    """Yield each piece with its open descriptor, which is closed afterwards. Pieces whose file is
+    gone are skipped.
+    """
+    for piece in pieces:
+        fd = piece.open()
+        if fd >= 0:
+            try:
+                yield piece, fd
+            finally:
+                os.close(fd)
 
 
 class Stream(Protocol):
@@ -51,12 +65,4 @@ class Stream(Protocol):
         """Return the cursor that was the end of the stream at wall second `t`. None if the stream
         does not note such times.
         """
-        ...
-
-
-class Polled(Stream, Protocol):
-    """A stream whose bytes are written by another process, so that it has to be polled."""
-
-    def poll(self) -> bool:
-        """Return True if there is something new for a reader."""
         ...

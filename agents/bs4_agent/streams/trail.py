@@ -38,9 +38,7 @@ class Trail:
         not watched then.
         """
         index = bisect_right(self._times, t)
-        if index:
-            return self._sizes[index - 1]
-        return None
+        return self._sizes[index - 1] if index else None
 
     def saved(self, limit: int) -> list[list[float]]:
         """Return at most `limit` of the pairs, evenly spread."""
