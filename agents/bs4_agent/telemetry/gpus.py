@@ -78,10 +78,7 @@ class XidQueue:
 
     def take(self) -> list[dict[str, Any]]:
         """Return all events, oldest first, and forget them."""
-        found = []
-        for _ in range(len(self._events)):
-            found.append(self._events.popleft())
-        return found
+        return [self._events.popleft() for _ in range(len(self._events))]
 
 
 def empty(state: str, detail: str) -> dict[str, Any]:
@@ -141,11 +138,14 @@ class RecordedGpus:
         """Return the sample in the file, or one with state "error" if the file cannot be used."""
         try:
             self._load()
-            devices = []
-            for index, device in enumerate(self._content.get("devices", [])):
-                devices.append(self._device(index, device))
+            devices = enumerate(self._content.get("devices", []))
+            sample = {
+                **empty("ok", ""),
+                "driver": self._content.get("driver"),
+                "devices": [self._device(index, device) for index, device in devices],
+            }
             self._note_xids()
-            return {**empty("ok", ""), "driver": self._content.get("driver"), "devices": devices}
+            return sample
         except (
             OSError,
             ValueError,
@@ -180,9 +180,8 @@ class RecordedGpus:
 
     def _device(self, index: int, device: dict[str, Any]) -> dict[str, Any]:
         """Return one device of the file with all keys of a telemetry record."""
-        procs = []
-        for proc in device.get("procs", ()):
-            procs.append({"pid": proc["pid"], "mem": proc.get("mem")})
+        listed = device.get("procs", ())
+        procs = [{"pid": proc["pid"], "mem": proc.get("mem")} for proc in listed]
         return {**BLANK_DEVICE, "index": index, "minor": index, **device, "procs": procs}
 
     def _note_xids(self) -> None:

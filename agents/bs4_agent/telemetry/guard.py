@@ -97,10 +97,7 @@ class GuardedGpus:
         `xids` is empty, because `take_xids` returns each event once.
         """
         sample, age = self._background.newest()
-        if sample is not None:
-            result = dict(sample)
-        else:
-            result = empty("stale", "waiting for the first sample")
+        result = dict(sample or empty("stale", "waiting for the first sample"))
         result["age_s"] = None if age is None else round(age, 2)
         if not self._background.alive:
             result.update(state="error", detail="the GPU thread has ended; restart the agent.")

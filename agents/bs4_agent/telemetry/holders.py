@@ -73,7 +73,7 @@ class DeviceHolders:
         Processes in `urgent` are scanned at most a second late.
         """
         now, wall = time.monotonic(), time.time()
-        for pid in [pid for pid in self._looks if pid not in processes]:
+        for pid in self._looks.keys() - processes.keys():
             del self._looks[pid]
         for pid, proc in processes.items():
             if proc.ended:
@@ -96,19 +96,14 @@ class DeviceHolders:
         """Return the pids of the holders that only watch GPUs: the agent, and those without
         nvidia-uvm while others have it open.
         """
-        holders = {}
+        holders, computing = set(), set()
         for pid, look in self._looks.items():
             if look.nodes and pid in processes:
-                holders[pid] = look
-        computing = set()
-        for pid, look in holders.items():
-            if _UVM in look.nodes:
-                computing.add(pid)
-        if computing:
-            watching = holders.keys() - computing
-        else:
-            watching = set()
-        return watching | ({os.getpid()} & holders.keys())
+                holders.add(pid)
+                if _UVM in look.nodes:
+                    computing.add(pid)
+        watching = holders - computing if computing else set()
+        return watching | ({os.getpid()} & holders)
 
     def unreadable(self, processes: Mapping[int, Proc]) -> int:
         """Return the number of processes whose open files are hidden from the agent."""

@@ -27,22 +27,20 @@ class GpuLoad:
         `util` and `mean_util` are in percent, `power` is the share of the power limit. `mean_util`
         has only devices that were polled for most of ten minutes.
         """
-        util = {}
-        for d in devices:
-            if d.get("util") is not None:
-                util[d["index"]] = float(d["util"])
-        power = {}
-        for d in devices:
-            if d.get("power") is not None and d.get("power_limit"):
-                power[d["index"]] = d["power"] / d["power_limit"]
-        for index, value in util.items():
+        facts: dict[str, dict[int, Any]] = {"names": {}, "util": {}, "power": {}, "mean_util": {}}
+        for device in devices:
+            index = device["index"]
+            if device.get("name"):
+                facts["names"][index] = device["name"]
+            if device.get("util") is not None:
+                facts["util"][index] = float(device["util"])
+            if device.get("power") is not None and device.get("power_limit"):
+                facts["power"][index] = device["power"] / device["power_limit"]
+        for index, value in facts["util"].items():
             self._take(index, value, now_m)
-        names = {}
-        for d in devices:
-            if d.get("name"):
-                names[d["index"]] = d["name"]
-        means = {index: mean for index in util if (mean := self._mean(index, now_m)) is not None}
-        return {"names": names, "util": util, "power": power, "mean_util": means}
+            if (mean := self._mean(index, now_m)) is not None:
+                facts["mean_util"][index] = mean
+        return facts
 
     def _take(self, index: int, value: float, now_m: float) -> None:
         """Add one value to the newest ten seconds of a device."""

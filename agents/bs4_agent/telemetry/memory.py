@@ -117,6 +117,4 @@ def _number(path: Path) -> int | None:
         text = path.read_text().strip()
     except OSError:
         return None
-    if text.isdigit():
-        return int(text)
-    return None
+    return int(text) if text.isdigit() else None

@@ -95,9 +95,7 @@ class NvmlGpus:
         if not self._open and (now < self._retry_m or not self._try_open(now)):
             return self._unavailable
         try:
-            rows = []
-            for device in self._devices:
-                rows.append(self._row(device, now))
+            rows = [self._row(device, now) for device in self._devices]
             self._read_seldom(rows, now)
         except pynvml.NVMLError as error:
             self.close()
@@ -136,11 +134,8 @@ class NvmlGpus:
             self._back_off(error, now)
             return False
         self._retry_s = self._first_retry_s
-        handles = []
-        for device in self._devices:
-            if device.handle is not None:
-                handles.append((device.index, device.handle))
-        self._watch = XidWatch(handles, self._xids)
+        there = [device for device in self._devices if device.handle is not None]
+        self._watch = XidWatch([(device.index, device.handle) for device in there], self._xids)
         return True
 
     def _back_off(self, error: Any, now: float) -> None:
@@ -165,9 +160,8 @@ class NvmlGpus:
         error, because its disappearance is a fact.
         """
         self._driver = text(self._calls.field("nvmlSystemGetDriverVersion"))
-        found = []
-        for index in range(self._calls.invoke("nvmlDeviceGetCount")):
-            found.append(self._describe(index))
+        count = self._calls.invoke("nvmlDeviceGetCount")
+        found = [self._describe(index) for index in range(count)]
         listed = {device.uuid for device in found}
         missing = [
             device

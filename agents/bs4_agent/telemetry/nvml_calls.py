@@ -147,9 +147,8 @@ def throttle(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
     reasons = nvml.field("nvmlDeviceGetCurrentClocksEventReasons", handle)
     if reasons is None:  # the name before driver 535
         reasons = nvml.field("nvmlDeviceGetCurrentClocksThrottleReasons", handle)
-    if reasons is None:
-        row["throttle"] = None
-    else:
+    row["throttle"] = None
+    if reasons is not None:
         row["throttle"] = [name for bit, name in _THROTTLE if reasons & bit]
 
 
@@ -164,10 +163,7 @@ def processes(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
             listed = nvml.field(f"nvmlDeviceGet{kind}RunningProcesses_v2", handle)
         for process in listed or ():
             known, more = used.get(process.pid), process.usedGpuMemory
-            if known is None:
-                used[process.pid] = more
-            else:
-                used[process.pid] = max(known, more or 0)
+            used[process.pid] = more if known is None else max(known, more or 0)
     row["procs"] = [{"pid": pid, "mem": mem} for pid, mem in used.items()]
 
 
@@ -239,10 +235,7 @@ def pcie(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
         ("rx", pynvml.NVML_PCIE_UTIL_RX_BYTES),
     ):
         found[key] = _optional(nvml, "nvmlDeviceGetPcieThroughput", handle, counter)
-    if any(value is not None for value in found.values()):
-        row["pcie"] = found
-    else:
-        row["pcie"] = None
+    row["pcie"] = found if set(found.values()) != {None} else None
 
 
 def nvlink(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
@@ -260,15 +253,13 @@ def nvlink(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
             if error.value in DRIVER_GONE or error.value in GPU_GONE:
                 raise
             break  # behind the last link, or none at all
-    active = sum(state == 1 for state in states)
+    row["nvlink"] = None
     if states:
         row["nvlink"] = {
-            "active": active,
+            "active": states.count(1),
             "links": len(states),
             "errors": _link_errors(nvml, handle),
         }
-    else:
-        row["nvlink"] = None
 
 
 def _link_errors(nvml: NvmlCalls, handle: Any) -> int | None:
@@ -276,11 +267,8 @@ def _link_errors(nvml: NvmlCalls, handle: Any) -> int | None:
     the GPU and the driver; None if there are none.
     """
     values = _optional(nvml, "nvmlDeviceGetFieldValues", handle, _LINK_ERRORS)
-    known = []
-    for value in values or ():
-        if value.nvmlReturn == pynvml.NVML_SUCCESS:
-            known.append(value.value.ullVal)
-    return sum(known) if known else None
+    known = [value for value in values or () if value.nvmlReturn == pynvml.NVML_SUCCESS]
+    return sum(value.value.ullVal for value in known) if known else None
 
 
 #: Readings of values that change every second, of values that do not, and of values that cost too
@@ -293,13 +281,9 @@ SELDOM = ((pcie, 10.0), (nvlink, 60.0))
 
 def text(value: str | bytes | None) -> str | None:
     """Return a string of the driver as text. Older bindings return bytes. None stays None."""
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    return value
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
 def _watts(milliwatts: int | None) -> float | None:
     """Return milliwatts as watts."""
-    if milliwatts is None:
-        return None
-    return round(milliwatts / 1000, 1)
+    return None if milliwatts is None else round(milliwatts / 1000, 1)

@@ -22,11 +22,7 @@ def nvml_pids(gpus: Mapping[str, Any]) -> set[int]:
     """Return every pid that the driver reports. They are candidates and not yet known to be local
     processes.
     """
-    found = set()
-    for device in gpus["devices"]:
-        for proc in device.get("procs", ()):
-            found.add(proc["pid"])
-    return found
+    return {proc["pid"] for device in gpus["devices"] for proc in device.get("procs", ())}
 
 
 def attribute(
@@ -63,12 +59,10 @@ def attribute(
         if pid in snapshot and not snapshot[pid].ended and pid not in monitors
     }
     pids = _numbering(gpus, snapshot, computing)
-    if (
-        pids == "foreign"
-        and (translated := _translated(gpus, {pid: holders[pid] for pid in computing}, inner or {}))
-        is not None
-    ):
-        gpus, pids = translated, "local"
+    if pids == "foreign":
+        translated = _translated(gpus, {pid: holders[pid] for pid in computing}, inner or {})
+        if translated is not None:
+            gpus, pids = translated, "local"
 
     def row(pid: int, mem: int | None, visible: bool) -> dict[str, Any]:
         run, component = (owner_of(snapshot[pid].identity) if visible else None) or (None, None)
@@ -85,9 +79,7 @@ def attribute(
                 if minor is not None and minor in holders[pid]
             ]
         else:
-            procs = []
-            for proc in listed:
-                procs.append(row(proc["pid"], proc["mem"], proc["pid"] in computing))
+            procs = [row(proc["pid"], proc["mem"], proc["pid"] in computing) for proc in listed]
         filled = {
             **device,
             "procs": procs,

@@ -76,9 +76,7 @@ class Snapshot(dict[int, Proc]):
         does not count.
         """
         proc = self.get(identity.pid)
-        if proc is not None and proc.identity == identity:
-            return proc
-        return None
+        return proc if proc is not None and proc.identity == identity else None
 
     def children(self, parent: Identity) -> list[Proc]:
         """Return the direct children of a process, oldest first. Empty if the process is gone."""
@@ -105,10 +103,7 @@ class Snapshot(dict[int, Proc]):
         for proc in self.values():
             by_parent.setdefault(proc.ppid, []).append(proc)
         known = {root.pid for root in roots}
-        queue = []
-        for root in roots:
-            if self.find(root) is not None:
-                queue.append(root)
+        queue = [root for root in roots if self.find(root) is not None]
         found: list[Proc] = []
         for parent in queue:
             for proc in by_parent.get(parent.pid, ()):
@@ -166,10 +161,7 @@ class _Entry:
             return
         pid = self.identity.pid
         self.comm = comm
-        if now < self.young_m:
-            self.names_due_m = now
-        else:
-            self.names_due_m = now + _CMDLINE_AGAIN_S
+        self.names_due_m = now if now < self.young_m else now + _CMDLINE_AGAIN_S
         raw = _read(f"/proc/{pid}/cmdline", _CMDLINE_BYTES)
         if raw:
             self.cmdline = tuple(
@@ -304,7 +296,7 @@ class ProcessTable:
         self._kernel &= alive
         self._latest = self._within_scope(found)
         self._full_m = now
-        for pid in [pid for pid in self._entries if pid not in alive]:
+        for pid in self._entries.keys() - alive:
             self._forget(self._entries.pop(pid), now)
 
     def _partial_pass(self, only: Iterable[Identity]) -> None:
@@ -316,9 +308,7 @@ class ProcessTable:
             if found.find(identity) is None:
                 continue
             raw = _read(f"/proc/{identity.pid}/stat", 2048)
-            proc = None
-            if raw is not None:
-                proc = self._look(identity.pid, raw, now)
+            proc = self._look(identity.pid, raw, now) if raw is not None else None
             if proc is not None and proc.identity == identity:
                 found[identity.pid] = proc
                 continue

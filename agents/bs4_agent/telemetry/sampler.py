@@ -115,10 +115,9 @@ class Sampler:
         gpus["xids"] = self._gpus.take_xids()
         if gpus["pids"] == "unknown":
             gpus["pids"] = self._numbering
-        owners = {}
-        for run in runs:
-            for identity, component in run.members:
-                owners[identity] = (run.run, component)
+        owners = {
+            identity: (run.run, component) for run in runs for identity, component in run.members
+        }
         self._look_for_holders(snapshot, nvml_pids(gpus) if gpus["devices"] else None)
         result = attribute(
             gpus,
