@@ -77,14 +77,12 @@ def candidates(
     """
     runs.membership.observe(snapshot)  # else what was started since the last look is nobody's yet
     inside.claim(runs, snapshot)
-    visible = []
-    for proc in snapshot.values():
-        if not proc.ended and proc.uid == runs.scope.uid:
-            visible.append(proc)
-    table = []
-    for proc in visible:
-        if (cwd := _cwd(proc)) is not None:
-            table.append((proc.identity.pid, proc.ppid, proc.cmdline, cwd))
+    rows: dict[int, Row] = {}
+    for pid, proc in snapshot.items():
+        ours = not proc.ended and proc.uid == runs.scope.uid
+        if ours and (cwd := _cwd(proc)) is not None:
+            rows[pid] = (pid, proc.ppid, proc.cmdline, cwd)
+    table = list(rows.values())
     found = []
     for pid, spec in recognise(table, _environment):
         root = _with_uv_around(runs, snapshot, snapshot[pid], spec)
@@ -93,9 +91,7 @@ def candidates(
         )
         if not known and not _below_a_shim(snapshot, root):
             candidate = Candidate(root.identity, spec, snapshot[pid].cmdline, root.started_t)
-            found.append(
-                _from_here(candidate, next(row for row in table if row[0] == pid), table, recognise)
-            )
+            found.append(_from_here(candidate, rows[pid], table, recognise))
     found += _others(runs, snapshot)
     return sorted(found, key=lambda candidate: candidate.started_t)
 
@@ -138,16 +134,10 @@ def too_early(runs: Runs, candidate: Candidate) -> bool:
     """
     if time.time() - candidate.started_t > _JUDGED_S:
         return False  # what is left of that attempt goes on working: two runs they are
-    again = []
     for run in runs.all():
-        if run.live and _same(runs, run, candidate.spec):
-            again.append(run)
-    for run in again:
-        if (
-            run.attempt is not None
-            and run.attempt.launcher is not None
-            and not run.attempt.launcher.alive()
-        ):
+        launcher = run.attempt.launcher if run.attempt is not None else None
+        gone = launcher is not None and not launcher.alive()
+        if run.live and gone and _same(runs, run, candidate.spec):
             return True
     return False
 
@@ -166,29 +156,21 @@ def adopt(runs: Runs, candidate: Candidate, name: str = "") -> Run:
     """
     if candidate.problem:
         raise NotApplicable(candidate.problem)
-    before = {}
-    for run in runs.all():
-        if _same(runs, run, candidate.spec):
-            before[run.name] = run
+    before = {run.name: run for run in runs.all() if _same(runs, run, candidate.spec)}
     if name and name != candidate.spec.run:
         name = safe_name(name, "run")
     else:
         name = _next_of(before.values(), safe_name(candidate.spec.run, "run")) or _free_name(
             runs, candidate.spec
         )
-    kept = _kept_environment(candidate.root.pid)
     spec = replace(
         candidate.spec,
         run=name,
         trainer_name=candidate.spec.trainer_name or candidate.spec.run,
-        env=kept,
+        env=_kept_environment(candidate.root.pid),
     )
     with runs.launch_lock(name):
-        known = None
-        for run in runs.all():
-            if run.name == name:
-                known = run
-                break
+        known = runs.find(name)
         if known is not None and known.live:
             raise RunExists(
                 f"{name} is the name of a run that is live; adopt pid {candidate.root.pid} "
@@ -314,11 +296,10 @@ def _free_name(runs: Runs, spec: LaunchSpec) -> str:
     """Return the run's own name, with the first free number behind it if another run has it."""
     wanted = safe_name(spec.run, "run")
     taken = {run.name for run in runs.all()} | set(runs.unreadable)
-    return next(
-        name
-        for number in count(1)
-        if (name := wanted if number == 1 else f"{wanted}-{number}") not in taken
-    )
+    if wanted not in taken:
+        return wanted
+    numbered = (f"{wanted}-{number}" for number in count(2))
+    return next(name for name in numbered if name not in taken)
 
 
 def _with_uv_around(runs: Runs, snapshot: Snapshot, launcher: Proc, spec: LaunchSpec) -> Proc:
@@ -355,14 +336,10 @@ def _kept_environment(pid: int) -> Mapping[str, str]:
     and which caches a person has set. Names that may hold a secret are left out.
     """
     kept = {}
-    for k, v in _environment(pid).items():
-        if k.startswith(_KEPT):
-            kept[k] = v
-    kept = {
-        k: v
-        for k, v in kept.items()
-        if not any(word in k for word in ("KEY", "TOKEN", "SECRET", "PASS"))
-    }
+    for name, value in _environment(pid).items():
+        secret = any(word in name for word in ("KEY", "TOKEN", "SECRET", "PASS"))
+        if name.startswith(_KEPT) and not secret:
+            kept[name] = value
     view = processes.View.of(pid)
     if view is None:
         return kept
@@ -375,7 +352,5 @@ def _environment(pid: int) -> Mapping[str, str]:
         raw = Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:
         return {}
-    words = []
-    for word in raw.decode("utf-8", "replace").split("\0"):
-        words.append(word.partition("="))
-    return {name: value for name, _, value in words}
+    words = raw.decode("utf-8", "replace").split("\0")
+    return {word.partition("=")[0]: word.partition("=")[2] for word in words}

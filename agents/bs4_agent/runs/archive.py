@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 
 from bs4_agent.digest import sha256
 from bs4_agent.errors import StepFailed
 from bs4_agent.paths import storage
 from bs4_agent.runs.files import sync_directory
+from bs4_agent.runs.model import Run
 from bs4_agent.runs.places import log_directories
 from bs4_agent.runs.registry import Runs
 from bs4_agent.trainers.base import LaunchSpec, Trainer
@@ -43,9 +45,9 @@ class ArchiveResult:
         """Return a sentence, without a full stop, that says how many log files are archived in
         which directory.
         """
-        count = self.linked + self.copied + self.kept
-        if count:
-            return f"{count} log files are archived in {self.directory}"
+        files = self.linked + self.copied + self.kept
+        if files:
+            return f"{files} log files are archived in {self.directory}"
         return "there are no logs to archive"
 
 
@@ -59,27 +61,19 @@ def archive_logs(runs: Runs, name: str) -> ArchiveResult:
     because it lies in the attempt's own directory and nobody deletes it there.
     """
     run = runs.get(name)
-    number = 0
-    if run.attempt is not None:
-        number = run.attempt.number
     trainer = runs.trainer(run.spec)
-    output_dir = trainer.layout(run.spec).output_dir
-    target = storage(output_dir, name) / "logs" / f"attempt-{number}"
-    result = ArchiveResult(target)
+    archive = _Archive.of(trainer, run)
+    result = ArchiveResult(archive.directory)
     for source in (*_logs(trainer, run.spec), *_configs(trainer, run.spec)):
         try:
-            result = _keep(
-                source,
-                target / _place(source, output_dir.resolve()),
-                result,
-                link=source.suffix not in _REWRITTEN,
-            )
+            wanted = archive.place(source)
+            result = _keep(source, wanted, result, link=source.suffix not in _REWRITTEN)
         except FileNotFoundError:
             continue  # rotated away between the listing and the link
         except OSError as error:
             raise StepFailed(
                 f"{source} could not be archived ({error.strerror}); free some space in "
-                f"{target}, then try again."
+                f"{archive.directory}, then try again."
             ) from error
     return result
 
@@ -89,26 +83,39 @@ def archived(runs: Runs, name: str) -> bool:
     `archive_logs` has nothing to do.
     """
     run = runs.get(name)
-    number = 0
-    if run.attempt is not None:
-        number = run.attempt.number
     trainer = runs.trainer(run.spec)
-    output_dir = trainer.layout(run.spec).output_dir
-    target = storage(output_dir, name) / "logs" / f"attempt-{number}"
-    for source in _logs(trainer, run.spec):
-        if not (_find_same(source, target / _place(source, output_dir.resolve())) is not None):
-            return False
-    return True
+    archive = _Archive.of(trainer, run)
+    return all(_find_same(log, archive.place(log)) for log in _logs(trainer, run.spec))
+
+
+@dataclass(frozen=True)
+class _Archive:
+    """The archive of one attempt: its directory, and the resolved output_dir of the run."""
+
+    directory: Path
+    output_dir: Path
+
+    @classmethod
+    def of(cls, trainer: Trainer, run: Run) -> _Archive:
+        """Return the archive of the run's newest attempt."""
+        output_dir = trainer.layout(run.spec).output_dir
+        directory = storage(output_dir, run.name) / "logs" / f"attempt-{run.number}"
+        return cls(directory, output_dir.resolve())
+
+    def place(self, source: Path) -> Path:
+        """Return the path of a log in the archive: its path below output_dir, or its whole path
+        below `elsewhere` if it lies elsewhere.
+        """
+        if self.output_dir in source.parents:
+            return self.directory / source.relative_to(self.output_dir)
+        return self.directory.joinpath("elsewhere", *source.parts[1:])
 
 
 def _configs(trainer: Trainer, spec: LaunchSpec) -> list[Path]:
     """Return the resolved configs of the attempt, sorted. The next start overwrites them."""
     directory = trainer.layout(spec).run_dir.resolve() / "configs"
-    rows = []
-    for path in sorted(directory.rglob("*")):
-        if path.is_file() and not path.is_symlink():
-            rows.append(path)
-    return rows
+    found = sorted(directory.rglob("*"))
+    return [path for path in found if path.is_file() and not path.is_symlink()]
 
 
 def _logs(trainer: Trainer, spec: LaunchSpec) -> Iterator[Path]:
@@ -136,34 +143,16 @@ def _logs(trainer: Trainer, spec: LaunchSpec) -> Iterator[Path]:
             yield path
 
 
-def _place(source: Path, output_dir: Path) -> Path:
-    """Return the relative path of a log in the archive: its path below output_dir, or its whole
-    path below `elsewhere` if it lies elsewhere.
-    """
-    if output_dir in source.parents:
-        return source.relative_to(output_dir)
-    return Path("elsewhere", *source.parts[1:])
-
-
 def _keep(source: Path, wanted: Path, result: ArchiveResult, *, link: bool = True) -> ArchiveResult:
     """Archive one file and return `result` with its counts increased. `link` allows a hard link."""
-    counts = {
-        "linked": result.linked,
-        "copied": result.copied,
-        "copied_bytes": result.copied_bytes,
-        "kept": result.kept,
-    }
     if _find_same(source, wanted) is not None:
-        counts["kept"] += 1
-        return ArchiveResult(result.directory, **counts)
+        return replace(result, kept=result.kept + 1)
     wanted.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     target = _free_name(wanted)
     if link and _linked(source, target):
-        counts["linked"] += 1
-    else:
-        counts["copied_bytes"] += _copy(source, target)
-        counts["copied"] += 1
-    return ArchiveResult(result.directory, **counts)
+        return replace(result, linked=result.linked + 1)
+    size = result.copied_bytes + _copy(source, target)
+    return replace(result, copied=result.copied + 1, copied_bytes=size)
 
 
 def _linked(source: Path, target: Path) -> bool:
@@ -209,10 +198,8 @@ def _names(wanted: Path) -> Iterator[Path]:
     restarted within an attempt begins its log again, and each of its logs gets a name.
     """
     yield wanted
-    number = 2
-    while True:
+    for number in count(2):
         yield wanted.with_name(f"{wanted.name}.{number}")
-        number += 1
 
 
 def _copy(source: Path, target: Path) -> int:

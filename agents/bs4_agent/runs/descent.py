@@ -32,13 +32,8 @@ class Process:
     __slots__ = ("comm", "parent", "state", "ticks", "title")
 
     def __init__(self, state: str, parent: int, ticks: int, comm: str, title: str) -> None:
-        self.state, self.parent, self.ticks, self.comm, self.title = (
-            state,
-            parent,
-            ticks,
-            comm,
-            title,
-        )
+        self.state, self.parent, self.ticks = state, parent, ticks
+        self.comm, self.title = comm, title
 
     @classmethod
     def of(cls, pid: int) -> Process | None:
@@ -73,10 +68,7 @@ class Descendants:
 
         `everything` judges all processes again, in case a pid was reused.
         """
-        pids = set()
-        for name in os.listdir("/proc"):
-            if name.isdigit():
-                pids.add(int(name))
+        pids = {int(name) for name in os.listdir("/proc") if name.isdigit()}
         changed = self._forget(pids)
         if everything:
             self._others.clear()

@@ -52,6 +52,14 @@ def send(identity: Identity, name: str) -> Sent | None:
     return Sent(name, identity, time.time())
 
 
+def send_all(identities: Sequence[Identity], name: str) -> list[Sent]:
+    """Send the signal with this name to each process and return what was sent, without the
+    processes that are gone.
+    """
+    results = [send(identity, name) for identity in identities]
+    return [result for result in results if result is not None]
+
+
 def wait_gone(identities: Collection[Identity], seconds: float) -> set[Identity]:
     """Wait until all of these processes have ended, at most `seconds`. Return those that still
     live.
@@ -88,11 +96,7 @@ def end(
     sent: list[Sent] = []
     left = set(targets)
     for name, seconds in (("SIGTERM", TERM_S), ("SIGKILL", KILL_S)):
-        now = [
-            result
-            for identity in sorted(left, key=lambda one: one.pid)
-            if (result := send(identity, name)) is not None
-        ]
+        now = send_all(sorted(left, key=lambda one: one.pid), name)
         if now:
             say(f"sent {name} to " + ", ".join(str(one.identity.pid) for one in now))
         sent += now

@@ -77,10 +77,7 @@ def listed(directory: Path) -> list[Path]:
     """
     try:
         with os.scandir(directory) as entries:
-            found = []
-            for entry in itertools.islice(entries, LISTED_MOST):
-                found.append(directory / entry.name)
-            return found
+            return [directory / entry.name for entry in itertools.islice(entries, LISTED_MOST)]
     except OSError:
         return []
 

@@ -130,10 +130,9 @@ class Followed:
         self._path = runs.home.run(run.name) / "followed.json"
         saved = read_passing(self._path) or {"log": None, "sources": {}, "metrics": None}
         self._saved_sources: dict[str, Any] = saved["sources"]
+        self.log = RunLog(run=run.name, attempt=0)
         if saved["log"]:
             self.log = RunLog.from_dict(saved["log"])
-        else:
-            self.log = RunLog(run=run.name, attempt=0)
         self._steps = StepLog(
             streams, runs.home.state / "steps" / run.name, self._trainer, run.name, saved["metrics"]
         )
@@ -233,24 +232,22 @@ class Followed:
         """Return the logs of this attempt with their paths: the trainer's, the launcher's output
         and the container's output.
         """
-        logs = self._trainer.log_sources(self._run.spec)
+        spec = self._run.spec
+        logs = self._trainer.log_sources(spec)
         # A component that is no launcher writes only to its standard output, so that is its log.
-        if self._run.spec.component in ("rl", "sft"):
-            name = self._trainer.layout(self._run.spec).own_log
-        else:
-            name = self._run.spec.component
+        name = spec.component
+        if name in ("rl", "sft"):
+            name = self._trainer.layout(spec).own_log
         own: Path | None = (
             self._runs.attempt_directory(self._run.name, attempt.number) / "launcher.log"
         )
         if attempt.adopted:
             own = _standard_output(attempt.launcher)
-        if own is None:
-            found = logs
-        else:
-            found = [LogSource(name, own), *logs]
-        if (box := self._of_container(attempt)) is None:
-            return found
-        return [*found, LogSource(name if box.trainers else BOX, box.path)]
+        if own is not None:
+            logs = [LogSource(name, own), *logs]
+        if (box := self._of_container(attempt)) is not None:
+            logs = [*logs, LogSource(name if box.trainers else BOX, box.path)]
+        return logs
 
     def _of_container(self, attempt: Attempt) -> ContainerLog | None:
         """Return the log of what the attempt's container prints, after reading what is new from
@@ -393,14 +390,10 @@ class Followed:
         """
         first_seen, _ = source.file_of(start.generation)
         attempt = self._attempt_at(first_seen)
-        ended = None
-        if attempt is not None and attempt.end is not None:
-            ended = attempt.end.t
-        return (
-            ended is not None
-            and first_seen > ended + _BEFORE_S
-            and time.time() - first_seen < _ATTEMPT_KNOWN_S
-        )
+        if attempt is None or attempt.end is None:
+            return False
+        after = first_seen > attempt.end.t + _BEFORE_S
+        return after and time.time() - first_seen < _ATTEMPT_KNOWN_S
 
     def _line(
         self,
@@ -432,9 +425,7 @@ class Followed:
         # The launcher also shows what other logs hold (`tail -F`). Of its output only its own
         # messages count.
         if event is None or (source.name == "launcher" and event.side != "launcher"):
-            event = None
-            if line.level in _LOUD:
-                event = Event("error", source.name)
+            event = Event("error", source.name) if line.level in _LOUD else None
         moment = _moment(source, attempt, line, live)
         if event is not None and attempt.number == self.log.attempt:
             self.log.add(LogEvent(event=event, m=moment, text=text, **place))

@@ -50,10 +50,7 @@ class History:
         """
         steps = self._sides.setdefault(record["side"], {})
         before = steps.get(record["step"])
-        if m is not None or before is None:
-            when = m
-        else:
-            when = before[0]
+        when = m if m is not None or before is None else before[0]
         steps[record["step"]] = (when, *(record.get(name) for name in FIELDS[1:]))
         if len(steps) > KEPT:
             del steps[next(iter(steps))]

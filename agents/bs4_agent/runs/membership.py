@@ -4,10 +4,11 @@ proof outlives the shim, the launcher and the agent.
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -90,16 +91,15 @@ class AttemptMembers:
         """Add the processes that now descend from the root or from a known member, and note which
         members have ended. `ours` are the agent's own processes, which are never members.
         """
-        roots = [*self.alive, *([self.root] if self.root is not None else [])]
+        roots = list(self.alive)
+        if self.root is not None:
+            roots.append(self.root)
         found = {
             proc.identity: proc
             for proc in snapshot.descendants_of(roots)
             if proc.identity not in ours
         }
-        for identity in [
-            *self.alive,
-            *([self.root] if self.adopted and self.root is not None else []),
-        ]:
+        for identity in roots if self.adopted else self.alive:
             if (proc := snapshot.find(identity)) is not None:
                 found[identity] = proc
         for identity, proc in found.items():
@@ -113,10 +113,14 @@ class AttemptMembers:
         """Return the ended members, then the living ones, each in the order in which they were
         first seen.
         """
-        past = []
-        for known in self.past.values():
-            past.append(self._member(known, alive=False))
+        past = [self._member(known, alive=False) for known in self.past.values()]
         return past + [self._member(known, alive=True) for known in self.alive.values()]
+
+    def knows(self, identity: Identity) -> bool:
+        """Return True if the process is or was a member, or is the root of an adopted attempt."""
+        if identity in self.alive or identity in self.past:
+            return True
+        return self.adopted and identity == self.root
 
     def refresh(self) -> None:
         """Note which members have ended since the last snapshot. Does nothing within 0.2 s of the
@@ -247,10 +251,9 @@ class Membership:
         ended.
         """
         with self._lock:
-            for run, attempts in self._attempts.items():
-                for number, attempt in attempts.items():
-                    if attempt.alive or (run, number) not in self._ended:
-                        attempt.observe(snapshot, self._self)
+            for run, number, attempt in self._all():
+                if attempt.alive or (run, number) not in self._ended:
+                    attempt.observe(snapshot, self._self)
 
     def members(self, run: str, attempt: int | None = None) -> list[Member]:
         """Return the members of one attempt. Without `attempt`, return the living ones of every
@@ -265,34 +268,21 @@ class Membership:
                     return attempts[attempt].members()
                 return []
             newest = max(attempts, default=0)
-            rows = []
-            for number in sorted(attempts):
-                for m in attempts[number].members():
-                    if m.alive or number == newest:
-                        rows.append(m)
-            return rows
+            members = itertools.chain.from_iterable(
+                attempts[number].members() for number in sorted(attempts)
+            )
+            return [member for member in members if member.alive or member.attempt == newest]
 
     def living(self, run: str) -> list[Member]:
         """Return the living members of every attempt of the run."""
-        rows = []
-        for member in self.members(run):
-            if member.alive:
-                rows.append(member)
-        return rows
+        return [member for member in self.members(run) if member.alive]
 
     def knows(self, identity: Identity) -> bool:
         """Return True if this process belongs or belonged to any attempt, as a member or as the
         root of an adopted attempt.
         """
         with self._lock:
-            attempts = []
-            for of_run in self._attempts.values():
-                for attempt in of_run.values():
-                    attempts.append(attempt)
-            for a in attempts:
-                if identity in a.alive or identity in a.past or (a.adopted and identity == a.root):
-                    return True
-            return False
+            return any(attempt.knows(identity) for _, _, attempt in self._all())
 
     def owner_of(self, identity: Identity) -> tuple[str, str | None] | None:
         """Return the run and the component of a process of an attempt that has not ended. None if
@@ -311,11 +301,16 @@ class Membership:
         with `ended=False`, has not. None if there is none.
         """
         with self._lock:
-            for run, attempts in self._attempts.items():
-                for number, attempt in attempts.items():
-                    if identity in attempt.alive and ((run, number) in self._ended) is ended:
-                        return run, attempt.alive[identity].component
+            for run, number, attempt in self._all():
+                if identity in attempt.alive and ((run, number) in self._ended) is ended:
+                    return run, attempt.alive[identity].component
         return None
+
+    def _all(self) -> Iterator[tuple[str, int, AttemptMembers]]:
+        """Yield every attempt with its run and its number. The lock must be held."""
+        for run, attempts in self._attempts.items():
+            for number, attempt in attempts.items():
+                yield run, number, attempt
 
 
 def _short(cmdline: Iterable[str]) -> tuple[str, ...]:
@@ -338,22 +333,16 @@ def _from_dict(entry: dict[str, Any], component: Component) -> Known:
     """Return the process in an entry of members.json or of descendants.json. The shim, which writes
     the latter, has the command line as one string and knows no components.
     """
-    if isinstance(entry["cmdline"], list):
-        cmdline = entry["cmdline"]
-    else:
-        cmdline = entry["cmdline"].split()
-    if "component" in entry:
-        name = entry["component"]
-    else:
-        name = component(cmdline, entry["comm"])
+    cmdline, comm = entry["cmdline"], entry["comm"]
+    if not isinstance(cmdline, list):
+        cmdline = cmdline.split()
+    name = entry["component"] if "component" in entry else component(cmdline, comm)
     if "exposed" in entry:
-        exposed = []
-        for kind, option in entry["exposed"]:
-            exposed.append(Exposed(kind, option))
+        exposed = [Exposed(kind, option) for kind, option in entry["exposed"]]
     else:
         exposed = exposures(cmdline)
     identity = Identity.from_dict(entry["identity"])
-    return Known(identity, tuple(cmdline), entry["comm"], name, "", exposed)
+    return Known(identity, tuple(cmdline), comm, name, "", exposed)
 
 
 def _own_chain() -> set[Identity]:

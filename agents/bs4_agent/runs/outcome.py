@@ -15,6 +15,7 @@ from bs4_agent.runs.files import read_json
 from bs4_agent.runs.model import Attempt, End, Member
 from bs4_agent.states import RunState
 from bs4_agent.trainers.base import Event, LaunchSpec, LogSource, Trainer
+from bs4_agent.trainers.grammar import finished_sides
 
 #: Training goes on while one of these components lives, with or without its launcher.
 TRAINING = frozenset({"launcher", "trainer", "rank"})
@@ -65,7 +66,8 @@ def judge(
         return Over(
             "lost", None, None, stamp()["t"], "the shim ended before the launcher's program ran"
         )
-    if training or ((living or shim_lives) and not settled):
+    may_follow = bool(living or shim_lives) and not settled
+    if training or may_follow:
         return None
     if (end := read_json(directory / "launcher_end.json")) is not None:
         return Over("ended", end["code"], end["signal"], end["t"])
@@ -106,7 +108,7 @@ def compose_end(
             )
     elif spec.component == "sft":
         last = final_events(trainer, spec, attempt.started_t, output)
-        good = any(event.kind == "finished" and event.side == "trainer" for event in last)
+        good = "trainer" in finished_sides(last)
         words.append("its final line was written" if good else "its final line is not there")
     elif spec.component == "eval":
         good = over.code == 0
@@ -128,10 +130,10 @@ def final_events(
     wall second `since_t` belong to an earlier attempt and are skipped. `output` is one more log.
     """
     events = []
-    own = []
+    logs = trainer.log_sources(spec)
     if output is not None:
-        own = [LogSource(trainer.layout(spec).own_log, output)]
-    for source in (*trainer.log_sources(spec), *own):
+        logs = [*logs, LogSource(trainer.layout(spec).own_log, output)]
+    for source in logs:
         if source.source in _SIDES:
             for raw in _last_lines(source.path, since_t):
                 if (

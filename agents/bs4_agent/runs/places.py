@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,15 +27,9 @@ def own_directories(layout: RunLayout) -> list[Path]:
         layout.weights,
         *layout.wiped,
     ]
-    found = []
-    for path in named:
-        if path is not None and path != layout.output_dir:
-            found.append(path.resolve())
-    rows = []
-    for path in dict.fromkeys(found):
-        if not any(other in path.parents for other in found):
-            rows.append(path)
-    return rows
+    return _outermost(
+        path.resolve() for path in named if path is not None and path != layout.output_dir
+    )
 
 
 def log_directories(trainer: Trainer, spec: LaunchSpec) -> list[Path]:
@@ -44,25 +39,20 @@ def log_directories(trainer: Trainer, spec: LaunchSpec) -> list[Path]:
     lies there. Otherwise archiving the logs would archive every checkpoint.
     """
     layout = trainer.layout(spec)
-    output_dir = layout.output_dir.resolve()
     # A component may write a second log beside the launcher's redirect (2026-01: run_default/logs).
     found = [source.path.parent.resolve() for source in trainer.log_sources(spec)] + [
         layout.run_dir.resolve() / "logs"
     ]
-    held = []
-    for root in (layout.trainer_checkpoints, layout.orchestrator_checkpoints):
-        for place in (root.resolve(), *root.resolve().parents):
-            held.append(place)
-    found = [
-        path
-        for path in dict.fromkeys(found)
-        if path != output_dir and path not in output_dir.parents and path not in held
-    ]
-    rows = []
-    for path in found:
-        if not any(other in path.parents for other in found):
-            rows.append(path)
-    return rows
+    held: set[Path] = set()
+    for root in (layout.output_dir, layout.trainer_checkpoints, layout.orchestrator_checkpoints):
+        held.update((root.resolve(), *root.resolve().parents))
+    return _outermost(path for path in found if path not in held)
+
+
+def _outermost(paths: Iterable[Path]) -> list[Path]:
+    """Return each of these directories once, without those that are inside another."""
+    found = dict.fromkeys(paths)
+    return [path for path in found if found.keys().isdisjoint(path.parents)]
 
 
 def same_run(one: RunLayout, other: RunLayout) -> bool:

@@ -80,8 +80,6 @@ class Reaper:
                 everything = now >= refresh_at
                 if everything:
                     refresh_at = now + _REFRESH_S
-                else:
-                    refresh_at = refresh_at
                 scan_at = now + _SCAN_S
                 if self.descendants.scan(everything=everything):
                     self._remember()
@@ -141,18 +139,14 @@ class Reaper:
         """
         # WNOWAIT above kept the zombie. Its start ticks can still be read, so the record names
         # exactly one process.
-        process, remembered = Process.of(pid), self.descendants.known.pop(pid, None)
+        process = Process.of(pid) or Process("", 0, 0, "", "")
+        remembered = self.descendants.known.pop(pid, None)
         os.waitid(os.P_PID, pid, os.WEXITED)
-        outcome = {"code": status if exited else None, "signal": None if exited else status}
+        outcome = {"code": None, "signal": None, "code" if exited else "signal": status}
         record = {
-            "identity": {
-                "pid": pid,
-                "start_ticks": process.ticks if process else 0,
-                "boot_id": self.boot,
-                "pidns": self.pidns,
-            },
+            "identity": self._identity(pid, process),
             **outcome,
-            "comm": process.comm if process else "",
+            "comm": process.comm,
             "cmdline": remembered.title if remembered else "",
             **self.stamp(),
         }
@@ -162,16 +156,16 @@ class Reaper:
         if self._exits_written < _MAX_EXITS or pid == self.launcher:
             self._exits.append(encode(record))
 
+    def _identity(self, pid: int, process: Process) -> dict[str, object]:
+        """Return the identity of a process in the form of `identity.Identity`."""
+        ticks = process.ticks
+        return {"pid": pid, "start_ticks": ticks, "boot_id": self.boot, "pidns": self.pidns}
+
     def _remember(self) -> None:
         """Queue descendants.json with the living descendants."""
         members = [
             {
-                "identity": {
-                    "pid": pid,
-                    "start_ticks": process.ticks,
-                    "boot_id": self.boot,
-                    "pidns": self.pidns,
-                },
+                "identity": self._identity(pid, process),
                 "comm": process.comm,
                 "cmdline": process.title,
             }
@@ -185,7 +179,7 @@ class Reaper:
         """
         try:
             if self._exits:
-                lines = "".join(line + "\n" for line in self._exits).encode()
+                lines = "\n".join([*self._exits, ""]).encode()
                 _append(f"{self.directory}/exits.ndjson", lines)
                 self._exits_written += len(lines)
                 self._exits.clear()
@@ -234,9 +228,7 @@ def encode(value: object) -> str:
     if value is None:
         return "null"
     if isinstance(value, bool):
-        if value:
-            return "true"
-        return "false"
+        return "true" if value else "false"
     if isinstance(value, dict):
         return (
             "{"

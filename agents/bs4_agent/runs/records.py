@@ -14,6 +14,7 @@ from typing import Any
 from bs4_agent.identity import Identity
 from bs4_agent.runs.files import read_json
 from bs4_agent.runs.model import Attempt, End, Exit
+from bs4_agent.states import RunState
 from bs4_agent.trainers.base import LaunchSpec
 
 
@@ -67,9 +68,7 @@ def attempt_numbers(directory: Path) -> list[int]:
     directories count too.
     """
     try:
-        names = []
-        for entry in (directory / "attempts").iterdir():
-            names.append(entry.name)
+        names = [entry.name for entry in (directory / "attempts").iterdir()]
     except FileNotFoundError:
         return []
     return sorted(int(name) for name in names if name.isdigit())
@@ -102,27 +101,28 @@ def read_attempt(directory: Path) -> Attempt | None:
     spec = read_json(directory / "spec.json")
     if spec is None:
         return None
-    started = spec if spec.get("adopted") else read_json(directory / "shim.json")
+    adopted = bool(spec.get("adopted"))
+    started = spec if adopted else read_json(directory / "shim.json")
     if started is None:
         return None
-    outcome = read_json(directory / "outcome.json")
-    executed = bool(spec.get("adopted")) or "exec_t" in started
+    executed = adopted or "exec_t" in started
+    state: RunState = "running" if executed else "starting"
+    end = None
+    if (outcome := read_json(directory / "outcome.json")) is not None:
+        state = outcome["state"]
+        end = End(*(outcome[name] for name in ("code", "signal", "t", "good", "detail")))
     return Attempt(
         number=int(directory.name),
-        state=outcome["state"] if outcome else "running" if executed else "starting",
+        state=state,
         shim=_identity(started.get("shim")),
         launcher=_identity(started.get("launcher")),
         started_t=started["t"],
         started_m=started["m"],
         resume=spec["launch"]["resume"],
         argv=tuple(spec["argv"]),
-        end=None
-        if outcome is None
-        else End(
-            outcome["code"], outcome["signal"], outcome["t"], outcome["good"], outcome["detail"]
-        ),
+        end=end,
         key=spec.get("key", ""),
-        adopted=bool(spec.get("adopted")),
+        adopted=adopted,
         ran=executed,
     )
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from bs4_agent.identity import Identity
 from bs4_agent.paths import Home, safe_name
 from bs4_agent.runs.files import read_json, write_json
 from bs4_agent.runs.membership import AttemptMembers, Membership
-from bs4_agent.runs.model import Attempt, Exit, Member, Run
+from bs4_agent.runs.model import Attempt, End, Exit, Member, Run
 from bs4_agent.runs.outcome import compose_end, judge
 from bs4_agent.runs.records import (
     attempt_numbers,
@@ -102,6 +102,11 @@ class Runs:
         with self._lock:
             return list(self._runs.values())
 
+    def find(self, name: str) -> Run | None:
+        """Return the run with this name, or None if there is none that can be read."""
+        with self._lock:
+            return self._runs.get(name)
+
     def get(self, name: str) -> Run:
         """Return the run with this name. Raises UnknownRun; its message names the run that may have
         been meant.
@@ -118,10 +123,7 @@ class Runs:
 
             near = difflib.get_close_matches(name, self._runs, n=1)
             known = ", ".join(sorted(self._runs)) or "none yet"
-        if near:
-            hint = f"did you mean {near[0]!r}?"
-        else:
-            hint = f"its runs are: {known}."
+        hint = f"did you mean {near[0]!r}?" if near else f"its runs are: {known}."
         raise UnknownRun(f"This pod has no run {name!r}; {hint}")
 
     def trainer(self, of: LaunchSpec | Run) -> Trainer:
@@ -172,13 +174,10 @@ class Runs:
         ran. An action of a launch is done once this is not None.
         """
         with self._lock:
-            attempts = []
-            if run in self._runs:
-                attempts = self.reload(run).attempts
-            for a in reversed(attempts):
-                if a.key == key and a.ran:
-                    return a
-            return None
+            if run not in self._runs:
+                return None
+            attempts = reversed(self.reload(run).attempts)
+            return next((one for one in attempts if one.key == key and one.ran), None)
 
     def members(self, run: str) -> list[Member]:
         """Return the living members of every attempt, and the ended ones of the newest attempt.
@@ -188,15 +187,9 @@ class Runs:
 
     def leftovers(self, run: str) -> list[Member]:
         """Return the living members of attempts that have ended. Raises UnknownRun."""
-        ended = set()
-        for attempt in self.get(run).attempts:
-            if attempt.end is not None:
-                ended.add(attempt.number)
-        rows = []
-        for member in self.membership.living(run):
-            if member.attempt in ended:
-                rows.append(member)
-        return rows
+        attempts = self.get(run).attempts
+        ended = {attempt.number for attempt in attempts if attempt.end is not None}
+        return [member for member in self.membership.living(run) if member.attempt in ended]
 
     def exits(self, run: str, attempt: int) -> list[Exit]:
         """Return how the processes of an attempt ended, as far as the shim reaped them: the
@@ -212,29 +205,23 @@ class Runs:
                 return []
             whole = data[: data.rfind(b"\n") + 1]
             if whole:
-                exits = exits + self._named(
-                    run, attempt, [json.loads(line) for line in whole.splitlines()]
-                )
+                exits = [*exits, *self._named(run, attempt, whole.splitlines())]
                 self._exits[run, attempt] = (size + len(whole), exits)
             return exits
 
-    def _named(self, run: str, attempt: int, records: list[dict[str, Any]]) -> list[Exit]:
-        """Return the exits of these records of exits.ndjson, each with the component of its
-        process.
-        """
-        known = {}
-        for member in self.membership.members(run, attempt):
-            known[member.identity] = member.component
+    def _named(self, run: str, attempt: int, lines: Sequence[bytes]) -> Iterator[Exit]:
+        """Yield the exits in lines of exits.ndjson, each with the component of its process."""
+        members = self.membership.members(run, attempt)
+        known = {member.identity: member.component for member in members}
         component = self.trainer(self.get(run)).component
-        found = []
-        for record in records:
+        for line in lines:
+            record = json.loads(line)
             identity = Identity.from_dict(record["identity"])
             if identity in known:
                 name = known[identity]
             else:
                 name = component(record["cmdline"].split(), record["comm"])
-            found.append(read_exit(record, name))
-        return found
+            yield read_exit(record, name)
 
     def stop_requested(self, run: str, attempt: int) -> bool:
         """Return True if the agent is stopping this attempt or has stopped it."""
@@ -272,11 +259,7 @@ class Runs:
             runs = self.all()
             if any(run.live or self.membership.living(run.name) for run in runs):
                 self.membership.observe(self.table.snapshot(max_age=self._snapshot_age_s))
-            rows = []
-            for run in runs:
-                for one in self._settle(run):
-                    rows.append(one)
-            return rows
+            return [news for run in runs for news in self._settle(run)]
 
     def _find(self, directory: Path) -> None:
         """Read the run in this directory. An agent that died between making the directory and
@@ -300,38 +283,30 @@ class Runs:
             directory = self.attempt_directory(run.name, number)
             if number not in known and (attempt := read_attempt(directory)) is not None:
                 known[number] = attempt
-                if attempt.adopted:
-                    root = attempt.launcher
-                else:
-                    root = attempt.shim
-                self.membership.track(
-                    run.name,
-                    AttemptMembers(
-                        directory,
-                        number,
-                        root,
-                        self.trainer(run.spec).component,
-                        adopted=attempt.adopted,
-                    ),
+                members = AttemptMembers(
+                    directory,
+                    number,
+                    attempt.launcher if attempt.adopted else attempt.shim,
+                    self.trainer(run.spec).component,
+                    adopted=attempt.adopted,
                 )
+                self.membership.track(run.name, members)
                 if attempt.end is not None:
                     self.membership.end(run.name, number)
         run.attempts = [known[number] for number in sorted(known)]
 
-    def _settle(self, run: Run) -> list[Noticed]:
-        """Bring one run up to date, journal its news and return them."""
+    def _settle(self, run: Run) -> Iterator[Noticed]:
+        """Bring one run up to date, journal its news and yield them."""
         self._tell_registered(run)
         if any(attempt.state == "starting" for attempt in run.attempts):
             self._read_attempts(run)
-        noticed = []
         for attempt in run.attempts:
             if attempt.end is None:
                 self._decide(run, attempt)
             if attempt.state != "starting" and self._tell_started(run, attempt):
-                noticed.append((run.name, attempt.number, "attempt-started"))
-            if attempt.end is not None and self._tell_ended(run, attempt):
-                noticed.append((run.name, attempt.number, "attempt-ended"))
-        return noticed
+                yield run.name, attempt.number, "attempt-started"
+            if attempt.end is not None and self._tell_ended(run, attempt, attempt.end):
+                yield run.name, attempt.number, "attempt-ended"
 
     def _decide(self, run: Run, attempt: Attempt) -> None:
         """Give the attempt its end if it is over. The end is written to disk first, because a later
@@ -339,21 +314,14 @@ class Runs:
         """
         directory = self.attempt_directory(run.name, attempt.number)
         settled = self._settled(run.name, attempt)
-        living = []
-        for member in self.membership.members(run.name, attempt.number):
-            if member.alive:
-                living.append(member)
+        members = self.membership.members(run.name, attempt.number)
+        living = [member for member in members if member.alive]
         over = judge(directory, attempt, living, settled=settled)
         if over is None:
             return
         record = read_json(directory / "spec.json")
-        if record is None:
-            spec = run.spec
-        else:
-            spec = spec_from_dict(record["launch"])
-        own = None
-        if not attempt.adopted:
-            own = directory / "launcher.log"
+        spec = run.spec if record is None else spec_from_dict(record["launch"])
+        own = None if attempt.adopted else directory / "launcher.log"
         if own is None and (box := self.container_log(run, attempt)) is not None and box.trainers:
             if not box.finish(_LAST_WORDS_S):
                 # The end depends on the last output, and the other runs must not wait for it.
@@ -425,24 +393,16 @@ class Runs:
             self._told.tell(directory, run.name, attempt.number, "adopted", fields)
         return self._told.tell(directory, run.name, attempt.number, "attempt-started", fields)
 
-    def _tell_ended(self, run: Run, attempt: Attempt) -> bool:
+    def _tell_ended(self, run: Run, attempt: Attempt, end: End) -> bool:
         """Journal the end of the attempt. Return False if it was journalled before or the spool is
         full.
         """
-        end = attempt.end
-        fields = {}
-        if end is not None:
-            fields = {
-                "code": end.code,
-                "signal": end.signal,
-                "good": end.good,
-                "detail": end.detail,
-                "ended_t": end.t,
-            }
-        return self._told.tell(
-            self.attempt_directory(run.name, attempt.number),
-            run.name,
-            attempt.number,
-            "attempt-ended",
-            fields,
-        )
+        directory = self.attempt_directory(run.name, attempt.number)
+        fields = {
+            "code": end.code,
+            "signal": end.signal,
+            "good": end.good,
+            "detail": end.detail,
+            "ended_t": end.t,
+        }
+        return self._told.tell(directory, run.name, attempt.number, "attempt-ended", fields)

@@ -58,10 +58,7 @@ def _refusal(record: dict[str, Any], lock: int, window_s: float, grace_s: float)
         return "an agent is there already"
     now, boot = time.monotonic(), _boot_id()
     entries = json.loads(os.read(lock, 65536) or b"[]")
-    recent = []
-    for at, where in entries:
-        if where == boot and now - at < window_s:
-            recent.append(at)
+    recent = [at for at, where in entries if where == boot and now - at < window_s]
     if recent and now - max(recent) < grace_s:
         return "an agent was started a moment ago"
     if len(recent) >= LIMIT:

@@ -4,6 +4,7 @@ the last events of each kind, and errors.
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections import deque
 from collections.abc import Mapping
@@ -81,22 +82,13 @@ class RunLog:
     @property
     def events(self) -> list[LogEvent]:
         """Return the last events of each kind and side, in the order in which they were read."""
-        return [
-            event
-            for _, event in sorted(
-                (entry for kind in self._events.values() for entry in kind),
-                key=lambda entry: entry[0],
-            )
-        ]
+        entries = itertools.chain.from_iterable(self._events.values())
+        return [event for _, event in sorted(entries, key=lambda entry: entry[0])]
 
     @property
     def errors(self) -> list[LogEvent]:
         """Return the last lines of level error or worse that match no rule of the trainer."""
-        rows = []
-        for event in self.events:
-            if event.event.kind == "error":
-                rows.append(event)
-        return rows
+        return [event for event in self.events if event.event.kind == "error"]
 
     @property
     def last_read_t(self) -> float:
@@ -114,14 +106,11 @@ class RunLog:
                 durations=deque(side.durations, maxlen=_TYPICAL),
                 late=deque(side.late, maxlen=_TYPICAL),
             )
-        events = {}
-        for key, kept in self._events.items():
-            events[key] = deque(kept, maxlen=_PER_KIND)
-        steps = deque(self.steps, maxlen=_STEPS)
+        events = {key: deque(kept, maxlen=_PER_KIND) for key, kept in self._events.items()}
         return replace(
             self,
             sides=sides,
-            steps=steps,
+            steps=deque(self.steps, maxlen=_STEPS),
             skipped=dict(self.skipped),
             history=self.history.copy(),
             _events=events,
@@ -267,9 +256,7 @@ def _same(one: LogEvent, other: LogEvent) -> bool:
 
 def short(text: str) -> str:
     """Return the text, cut to 300 characters and "…" if it is longer."""
-    if len(text) <= _TEXT:
-        return text
-    return text[:_TEXT] + "…"
+    return text if len(text) <= _TEXT else text[:_TEXT] + "…"
 
 
 def monotonic_of(wall: float) -> float:
@@ -279,9 +266,7 @@ def monotonic_of(wall: float) -> float:
 
 def _mono(wall: float | None) -> float | None:
     """Return the monotonic second of a wall second. None stays None."""
-    if wall is None:
-        return None
-    return monotonic_of(wall)
+    return None if wall is None else monotonic_of(wall)
 
 
 def _wall(m: float) -> float:
@@ -315,10 +300,7 @@ def _event_as_dict(event: LogEvent) -> dict[str, Any]:
 def _event_from_dict(data: Mapping[str, Any]) -> LogEvent:
     """Return the event that `_event_as_dict` wrote."""
     inner = data["event"]
-    rest = {}
-    for key, value in data.items():
-        if key not in ("event", "t"):
-            rest[key] = value
+    rest = {key: value for key, value in data.items() if key not in ("event", "t")}
     return LogEvent(
         event=Event(inner["kind"], inner["side"], inner["values"], inner["step"]),
         m=monotonic_of(data["t"]),

@@ -91,23 +91,13 @@ class StepLog:
         self.metrics_place = {"inode": place["inode"], "offset": place["offset"] + whole}
         records = []
         for row in data[:whole].splitlines():
-            for record in self._reader.feed_metrics(row, attempt.number):
-                records.append(record)
-        return self._take(
-            [
-                r
-                for r in records
-                if r.get("log_t", attempt.started_t) >= attempt.started_t - _CLOCK_SLACK_S
-            ]
-        )
+            records += self._reader.feed_metrics(row, attempt.number)
+        since = attempt.started_t - _CLOCK_SLACK_S
+        return self._take([row for row in records if row.get("log_t", since) >= since])
 
     def known(self, attempt: int) -> list[dict[str, Any]]:
         """Return the records of `attempt` that are still remembered, in order."""
-        rows = []
-        for (number, _, _), record in self._recorded.items():
-            if number == attempt:
-                rows.append(record)
-        return rows
+        return [record for key, record in self._recorded.items() if key[0] == attempt]
 
     def flush(self) -> None:
         """Write the pending records. Raises SpoolFull and keeps them for the next call if there is
@@ -136,10 +126,7 @@ class StepLog:
 
     def _take(self, records: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Queue the records that are new and return them."""
-        fresh = []
-        for record in records:
-            if self._remember(record):
-                fresh.append(record)
+        fresh = [record for record in records if self._remember(record)]
         self._pending.extend(fresh)
         return fresh
 
@@ -148,10 +135,7 @@ class StepLog:
         numbers replaces the earlier one for readers.
         """
         key = (record["attempt"], record["side"], record["step"])
-        content = {}
-        for name, value in record.items():
-            if name not in ("t", "m", "b"):
-                content[name] = value
+        content = {name: value for name, value in record.items() if name not in ("t", "m", "b")}
         before = self._recorded.pop(key, None)
         if before is not None and content.items() <= before.items():
             self._recorded[key] = before

@@ -83,10 +83,9 @@ class StopReport:
                 f"{self.run} has ended and nothing of it is left ({count} "
                 f"process{'' if count == 1 else 'es'} signalled)"
             )
-        members = ", ".join(_name(member) for member in [*self.left, *self.holding])
         return (
-            f"of {self.run} there still live {members}; a process that survives KILL waits for "
-            "the kernel: release the pod if it stays"
+            f"of {self.run} there still live {_names([*self.left, *self.holding])}; a process that "
+            "survives KILL waits for the kernel: release the pod if it stays"
         )
 
 
@@ -113,18 +112,13 @@ class StopRun:
         if not living:
             return []
         policy = self._runs.trainer(self._run.spec).stop_policy
-        targets = living
-        if policy.target == "launcher" or not self._run.live:
-            launcher = None
-            if self._run.live:
-                launcher = self._launcher(living)
-            targets = [launcher] if launcher is not None else []
-        steps = []
-        for name, seconds in policy.signals:
-            if targets:
-                steps.append(StopStep(name, targets, seconds))
+        launcher = self._launcher(living) if self._run.live else None
+        targets = [launcher] if launcher is not None else []
+        if policy.target != "launcher" and self._run.live:
+            targets = living
+        signals = policy.signals if targets else ()
         return [
-            *steps,
+            *(StopStep(name, targets, seconds) for name, seconds in signals),
             StopStep("SIGTERM", living, ending.TERM_S),
             StopStep("SIGKILL", living, ending.KILL_S),
         ]
@@ -138,11 +132,7 @@ class StopRun:
         report's sentence, if something of the run is left.
         """
         attempt = self._run.attempt
-        report = StopReport(
-            run=self._run.name,
-            attempt=attempt.number if attempt is not None else 0,
-            started_t=time.time(),
-        )
+        report = StopReport(run=self._run.name, attempt=self._run.number, started_t=time.time())
         if attempt is not None and not self.done():
             record = _Record(
                 self._runs.attempt_directory(self._run.name, attempt.number) / "stop.json"
@@ -197,7 +187,7 @@ class StopRun:
                 deadline = min(deadline, time.monotonic() + _AFTER_LAUNCHER_S * self._scale)
         while (left := self._living()) and time.monotonic() < deadline:
             ending.wait_gone(
-                [member.identity for member in left],
+                _identities(left),
                 min(_LOOK_S, max(0.0, deadline - time.monotonic())),
             )
 
@@ -208,13 +198,12 @@ class StopRun:
         before: set[Identity] = set()
         for _ in range(_SWEEPS):
             living = self._living()
-            if {member.identity for member in living} <= before:
+            identities = _identities(living)
+            if before.issuperset(identities):
                 break  # nobody, or only those who survived KILL
-            before = {member.identity for member in living}
-            say("ending what is left: " + ", ".join(_name(member) for member in living))
-            sent, _left = ending.end(
-                [member.identity for member in living], scale=self._scale, say=say
-            )
+            before = set(identities)
+            say(f"ending what is left: {_names(living)}")
+            sent, _left = ending.end(identities, scale=self._scale, say=say)
             report.sent += sent
         report.left = self._living()
 
@@ -239,12 +228,8 @@ class StopRun:
 
     def _signal(self, name: str, targets: Sequence[Member], report: StopReport, say: Say) -> None:
         """Send a signal to the targets and note it in the report."""
-        sent = []
-        for member in targets:
-            if (result := ending.send(member.identity, name)) is not None:
-                sent.append(result)
-        report.sent += sent
-        say(f"sent {name} to " + ", ".join(_name(member) for member in targets))
+        report.sent += ending.send_all(_identities(targets), name)
+        say(f"sent {name} to {_names(targets)}")
 
     def _end_stopped(
         self, living: Sequence[Member], launcher: Member | None, report: StopReport, say: Say
@@ -254,10 +239,7 @@ class StopRun:
 
         Waking an engine instead would let the run train on while it is being stopped.
         """
-        stopped = []
-        for member in living:
-            if member.state in ("T", "t") and member is not launcher:
-                stopped.append(member)
+        stopped = [one for one in living if one.state in ("T", "t") and one is not launcher]
         if stopped:
             self._signal("SIGKILL", stopped, report, say)
 
@@ -298,11 +280,9 @@ class _Record:
     def __init__(self, path: Path) -> None:
         self._path = path
         found = read_json(path)
-        self._steps: list[dict[str, Any]]
+        self._steps: list[dict[str, Any]] = []
         if found is not None and not found["finished"]:
             self._steps = found["steps"]
-        else:
-            self._steps = []
 
     def waited(self, index: int) -> float | None:
         """Return the seconds since the signals of this step were sent, by this agent or an earlier
@@ -315,9 +295,7 @@ class _Record:
 
     def begin(self, index: int, name: str, targets: Sequence[Member]) -> None:
         """Write that the step with this index begins and which processes it signals."""
-        targeted = []
-        for member in targets:
-            targeted.append(member.identity.as_dict())
+        targeted = [member.identity.as_dict() for member in targets]
         self._steps.append(
             {"index": index, "signal": name, "targets": targeted, "sent": False, **stamp()}
         )
@@ -335,6 +313,16 @@ class _Record:
     def _write(self, *, finished: bool) -> None:
         """Write the file."""
         write_json(self._path, {"steps": self._steps, "finished": finished, **stamp()})
+
+
+def _identities(members: Sequence[Member]) -> list[Identity]:
+    """Return the identities of these members."""
+    return [member.identity for member in members]
+
+
+def _names(members: Sequence[Member]) -> str:
+    """Return the names of these members, for a sentence."""
+    return ", ".join(_name(member) for member in members)
 
 
 def _name(member: Member) -> str:

@@ -122,11 +122,8 @@ def own_path(runs: Runs, run: Run, path: Path) -> Path:
     layout = trainer.layout(run.spec)
     output_dir = layout.output_dir.resolve()
     places = [*own_directories(layout), *log_directories(trainer, run.spec)]
-    if (
-        source == output_dir
-        or source in output_dir.parents
-        or not any(place == source or place in source.parents for place in places)
-    ):
+    own = any(place == source or place in source.parents for place in places)
+    if not own or source == output_dir or source in output_dir.parents:
         raise Refused(
             f"{path} is not one of {run.name}'s own directories (it is really {source}); "
             "only those are moved."
