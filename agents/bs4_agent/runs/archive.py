@@ -12,7 +12,6 @@ from bs4_agent.digest import sha256
 from bs4_agent.errors import StepFailed
 from bs4_agent.paths import storage
 from bs4_agent.runs.files import sync_directory
-from bs4_agent.runs.model import Run
 from bs4_agent.runs.places import log_directories
 from bs4_agent.runs.registry import Runs
 from bs4_agent.trainers.base import LaunchSpec, Trainer
@@ -62,59 +61,25 @@ def archive_logs(runs: Runs, name: str) -> ArchiveResult:
     """
     run = runs.get(name)
     trainer = runs.trainer(run.spec)
-    archive = _Archive.of(trainer, run)
-    result = ArchiveResult(archive.directory)
+    output_dir = trainer.layout(run.spec).output_dir
+    result = ArchiveResult(storage(output_dir, name) / "logs" / f"attempt-{run.number}")
     for source in (*_logs(trainer, run.spec), *_configs(trainer, run.spec)):
         try:
-            wanted = archive.place(source)
+            wanted = result.directory / _place(source, output_dir.resolve())
             result = _keep(source, wanted, result, link=source.suffix not in _REWRITTEN)
         except FileNotFoundError:
             continue  # rotated away between the listing and the link
         except OSError as error:
             raise StepFailed(
                 f"{source} could not be archived ({error.strerror}); free some space in "
-                f"{archive.directory}, then try again."
+                f"{result.directory}, then try again."
             ) from error
     return result
 
 
-def archived(runs: Runs, name: str) -> bool:
-    """Return True if every existing log of the newest attempt is in the archive, so that
-    `archive_logs` has nothing to do.
-    """
-    run = runs.get(name)
-    trainer = runs.trainer(run.spec)
-    archive = _Archive.of(trainer, run)
-    return all(_find_same(log, archive.place(log)) for log in _logs(trainer, run.spec))
-
-
-@dataclass(frozen=True)
-class _Archive:
-    """The archive of one attempt: its directory, and the resolved output_dir of the run."""
-
-    directory: Path
-    output_dir: Path
-
-    @classmethod
-    def of(cls, trainer: Trainer, run: Run) -> _Archive:
-        """Return the archive of the run's newest attempt."""
-        output_dir = trainer.layout(run.spec).output_dir
-        directory = storage(output_dir, run.name) / "logs" / f"attempt-{run.number}"
-        return cls(directory, output_dir.resolve())
-
-    def place(self, source: Path) -> Path:
-        """Return the path of a log in the archive: its path below output_dir, or its whole path
-        below `elsewhere` if it lies elsewhere.
-        """
-        if self.output_dir in source.parents:
-            return self.directory / source.relative_to(self.output_dir)
-        return self.directory.joinpath("elsewhere", *source.parts[1:])
-
-
 def _configs(trainer: Trainer, spec: LaunchSpec) -> list[Path]:
     """Return the resolved configs of the attempt, sorted. The next start overwrites them."""
-    directory = trainer.layout(spec).run_dir.resolve() / "configs"
-    found = sorted(directory.rglob("*"))
+    found = sorted((trainer.layout(spec).run_dir.resolve() / "configs").rglob("*"))
     return [path for path in found if path.is_file() and not path.is_symlink()]
 
 
@@ -141,6 +106,15 @@ def _logs(trainer: Trainer, spec: LaunchSpec) -> Iterator[Path]:
         if path.is_file() and path not in seen:
             seen.add(path)
             yield path
+
+
+def _place(source: Path, output_dir: Path) -> Path:
+    """Return the relative path of a log in the archive: its path below output_dir, or its whole
+    path below `elsewhere` if it lies elsewhere.
+    """
+    if output_dir in source.parents:
+        return source.relative_to(output_dir)
+    return Path("elsewhere", *source.parts[1:])
 
 
 def _keep(source: Path, wanted: Path, result: ArchiveResult, *, link: bool = True) -> ArchiveResult:

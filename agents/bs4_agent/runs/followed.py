@@ -269,10 +269,8 @@ class Followed:
         if box.poll(ended=attempt.end is not None):
             self._busy_m = time.monotonic()
         if box.problem and box.problem != before:
-            self._runs.note_gap(
-                f"log/{self._run.name}/{BOX}",
-                {"generation": 0, "from": 0, "to": None, "reason": box.problem},
-            )
+            gap = Cursor(0, 0).gap(None, box.problem)
+            self._runs.note_gap(f"log/{self._run.name}/{BOX}", gap)
         return box
 
     def _add(self, name: str) -> Source:

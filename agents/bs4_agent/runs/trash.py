@@ -65,14 +65,6 @@ def trash(
     return target
 
 
-def trashed(runs: Runs, name: str, path: Path, stamp_as: str) -> bool:
-    """Return True if this move, of `path` under the key `stamp_as`, has been made."""
-    run = runs.get(name)
-    layout = runs.trainer(run.spec).layout(run.spec)
-    target = storage(layout.output_dir, name) / "trash" / stamp_as / below(path, layout.output_dir)
-    return os.path.lexists(target) and not os.path.lexists(path)
-
-
 def restore(trashed_path: Path) -> Path:
     """Move back what `trash` moved and return its original path. Raises Refused if something is at
     that path, or if the place of origin is not known or has become a link.

@@ -11,6 +11,7 @@ from typing import Any
 
 from bs4_agent.clock import boot_id
 from bs4_agent.runs.files import read_json, write_json
+from bs4_agent.streams.cursor import Cursor
 from bs4_agent.streams.generations import Generation, Watch, link_into, open_log, rotated
 
 #: Seconds for which a replaced file must be quiet before readers go on. Its writer may still hold
@@ -126,9 +127,7 @@ class Chain:
     def lose(self, generation: Generation, reason: str) -> None:
         """Note that the bytes of a generation cannot be read any more, and why."""
         generation.lost, self._must_save = reason, True
-        self.lost.append(
-            {"generation": generation.number, "from": 0, "to": generation.end, "reason": reason}
-        )
+        self.lost.append(Cursor(generation.number, 0).gap(generation.end, reason))
 
     def open(self, generation: Generation) -> int:
         """Return a file descriptor that the caller closes, or -1 if the file cannot be found."""
@@ -212,14 +211,7 @@ class Chain:
             reason = (
                 "written after the log had gone on in another file; it can be read from this place"
             )
-            self.lost.append(
-                {
-                    "generation": generation.number,
-                    "from": generation.end,
-                    "to": size,
-                    "reason": reason,
-                }
-            )
+            self.lost.append(Cursor(generation.number, generation.end).gap(size, reason))
             generation.end, self._must_save = size, True
         if now - finished_at > LATE_S:
             del self._finished_at[generation.number]

@@ -33,6 +33,10 @@ class Cursor:
             )
         return cls(int(match[1]), int(match[2]))
 
+    def gap(self, to: int | None, reason: str) -> dict[str, Any]:
+        """Return the `gap` of a Chunk for the bytes from here up to byte `to`; None is unknown."""
+        return {"generation": self.generation, "from": self.offset, "to": to, "reason": reason}
+
     def __str__(self) -> str:
         return f"{self.generation}:{self.offset}"
 

@@ -9,13 +9,15 @@ import os
 import re
 import stat
 import time
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from bs4_agent.clock import boot_id
 from bs4_agent.digest import sha256
-from bs4_agent.streams.trail import Trail
 
 #: Bytes at the start of a file that distinguish it from another file with its inode.
 FINGERPRINT_BYTES = 256
@@ -30,6 +32,49 @@ _ROTATED = re.compile(r"[._-][0-9][0-9._T:-]*")
 #: for a finished one.
 SAVED_PAIRS = 256
 SAVED_PAIRS_FINISHED = 16
+#: Pairs held for each file, 64 KiB. When they are used up, every second one is dropped and they
+#: come half as often: a week ends at one in 256 s.
+MAX_PAIRS = 4096
+
+
+class Trail:
+    """Pairs of wall second and size of one growing file, at most one pair a second.
+
+    With them a log can be searched by time even if its lines have none.
+    """
+
+    def __init__(self, saved: Sequence[Sequence[float]] = ()) -> None:
+        self._times = array("d", [pair[0] for pair in saved])
+        self._sizes = array("Q", [int(pair[1]) for pair in saved])
+        self._every = 1.0
+
+    def add(self, t: float, size: int) -> None:
+        """Note that the file had `size` bytes at wall second `t`, unless the last pair is too
+        recent.
+        """
+        # A wall clock that was set back would break the order, so such pairs are left out until it
+        # has caught up.
+        if self._times and t < self._times[-1] + self._every:
+            return
+        self._times.append(t)
+        self._sizes.append(size)
+        if len(self._times) >= MAX_PAIRS:
+            self._times, self._sizes = self._times[::2], self._sizes[::2]
+            self._every *= 2
+
+    def size_at(self, t: float) -> int | None:
+        """Return the last size that was noted at or before wall second `t`. None if the file was
+        not watched then.
+        """
+        index = bisect_right(self._times, t)
+        return self._sizes[index - 1] if index else None
+
+    def saved(self, limit: int) -> list[list[float]]:
+        """Return at most `limit` of the pairs, evenly spread."""
+        step = -(-len(self._times) // limit) or 1
+        return [
+            [round(self._times[i], 3), self._sizes[i]] for i in range(0, len(self._times), step)
+        ]
 
 
 @dataclass(kw_only=True)
@@ -95,15 +140,18 @@ class Generation:
         """Return a descriptor of exactly this file, or -1 if it is at none of its places: the
         agent's link, its path, and a rotated name beside it.
         """
-        for path in (self.link, self.path):
-            fd = self._open_if_same(path) if path else -1
-            if fd >= 0:
-                return fd
-        for path in rotated(self.path):
+        for path in self._places():
             fd = self._open_if_same(path)
             if fd >= 0:
                 return fd
         return -1
+
+    def _places(self) -> Iterator[str]:
+        """Yield the paths at which the file may be. The directory is listed only for the last."""
+        if self.link:
+            yield self.link
+        yield self.path
+        yield from rotated(self.path)
 
     def _open_if_same(self, path: str) -> int:
         """Return a descriptor of the file at `path` if it is this generation, or -1."""

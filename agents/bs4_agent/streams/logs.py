@@ -165,12 +165,7 @@ class LogStream:
         """Return the chunk at a cursor of the chain."""
         place = self._place(cursor)
         if place.generation < self._chain.first:
-            gap = {
-                "generation": place.generation,
-                "from": place.offset,
-                "to": None,
-                "reason": "too many files ago",
-            }
+            gap = place.gap(None, "too many files ago")
             return Chunk(str(place), str(Cursor(self._chain.first, 0)), gap=gap, more=True)
         while (generation := self._chain.get(place.generation)) is not None:
             chunk = self._read(generation, place, limit)
@@ -211,15 +206,12 @@ class LogStream:
         end = generation.end
         if end is not None and place.offset >= end:
             return None
-        gap = {
-            "generation": generation.number,
-            "from": place.offset,
-            "to": end,
-            "reason": generation.lost,
-        }
         following = Cursor(generation.number + 1, 0)
         return Chunk(
-            str(place), str(following), gap=gap, more=following.generation < self._chain.next
+            str(place),
+            str(following),
+            gap=place.gap(end, generation.lost),
+            more=following.generation < self._chain.next,
         )
 
     def _window(
@@ -265,12 +257,11 @@ class LogStream:
         whole = data.rfind(b"\n") + 1
         if whole:
             self._forget_tail(generation, place.offset + whole)
-            more = rest > 0 or (finished and whole < len(data)) or another
             return Chunk(
                 str(place),
                 str(Cursor(place.generation, place.offset + whole)),
                 data[:whole],
-                more=more,
+                more=rest > 0 or (finished and whole < len(data)) or another,
             )
         if data and (rest > 0 or finished):
             return Chunk(

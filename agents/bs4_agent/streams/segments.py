@@ -154,30 +154,16 @@ class SegmentStream:
         place = self._place(cursor, sizes)
         first, last = min(sizes), max(sizes)
         if place.generation < first:
-            gap = {
-                "generation": place.generation,
-                "from": place.offset,
-                "to": None,
-                "reason": "aged out before it was read",
-            }
+            gap = place.gap(None, "aged out before it was read")
             return Chunk(str(place), str(Cursor(first, 0)), gap=gap, more=True)
         while place.offset >= sizes[place.generation] and place.generation < last:
             place = Cursor(min(number for number in sizes if number > place.generation), 0)
         try:
             data = self._whole_lines(place, sizes[place.generation], limit)
         except FileNotFoundError:
-            gap = {
-                "generation": place.generation,
-                "from": place.offset,
-                "to": sizes[place.generation],
-                "reason": "the segment was removed",
-            }
-            return Chunk(
-                str(place),
-                str(Cursor(place.generation, sizes[place.generation])),
-                gap=gap,
-                more=place.generation < last,
-            )
+            end = Cursor(place.generation, sizes[place.generation])
+            gap = place.gap(end.offset, "the segment was removed")
+            return Chunk(str(place), str(end), gap=gap, more=place.generation < last)
         end = Cursor(place.generation, place.offset + len(data))
         return Chunk(str(place), str(end), data, more=end < Cursor(last, sizes[last]))
 
@@ -312,12 +298,7 @@ class SegmentStream:
         if whole < size:
             os.ftruncate(self._fd, whole)
             self._sizes[number] = whole
-            self.repaired = {
-                "generation": number,
-                "from": whole,
-                "to": size,
-                "reason": "a torn last record was cut off",
-            }
+            self.repaired = Cursor(number, whole).gap(size, "a torn last record was cut off")
         last = parse(self.last_line() or b"{}") or {}
         if self._sizes[number] and last.get("b") != boot_id():
             self._begin(number + 1)

@@ -43,26 +43,21 @@ class Stream(Protocol):
         """Return the function that reads the wall second of a line (without LF). It returns None
         for a line without a time. The property is None if lines are not understood at all.
         """
-        ...
 
     def read(self, cursor: str, limit: int) -> Chunk:
         """Return a chunk of about `limit` bytes from `cursor` on. `cursor` is a place, "start" or
         "end". It never waits. Raises BadCursor if there is no such place.
         """
-        ...
 
     def stat(self) -> dict[str, Any]:
         """Return `kind` ("log", "records" or "file"), `start` and `end` (cursors), `bytes`, and
         what the kind adds.
         """
-        ...
 
     def pieces(self) -> list[Piece]:
         """Return the files that can be read now, each with its size, oldest first."""
-        ...
 
     def place_at(self, t: float) -> str | None:
         """Return the cursor that was the end of the stream at wall second `t`. None if the stream
         does not note such times.
         """
-        ...

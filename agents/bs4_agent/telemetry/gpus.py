@@ -44,7 +44,6 @@ class GpuSource(Protocol):
     @property
     def call(self) -> str:
         """Return the name of the driver call that runs now, or "" between calls."""
-        ...
 
     def sample(self) -> dict[str, Any]:
         """Return the `gpus` value of a telemetry record. Its processes are not attributed yet
@@ -52,13 +51,11 @@ class GpuSource(Protocol):
 
         Never raises for what a driver does: state "absent" or "error" says it.
         """
-        ...
 
     def take_xids(self) -> list[dict[str, Any]]:
         """Return the Xid events `{"index", "xid", "t"}` since the last call, oldest first. May be
         called from any thread, and also while `sample` hangs.
         """
-        ...
 
     def close(self) -> None:
         """Release the driver."""

@@ -78,17 +78,6 @@ class Snapshot(dict[int, Proc]):
         proc = self.get(identity.pid)
         return proc if proc is not None and proc.identity == identity else None
 
-    def children(self, parent: Identity) -> list[Proc]:
-        """Return the direct children of a process, oldest first. Empty if the process is gone."""
-        if self.find(parent) is None:
-            return []
-        found = [
-            proc
-            for proc in self.values()
-            if proc.ppid == parent.pid and _can_be_child(proc, parent)
-        ]
-        return sorted(found, key=lambda proc: (proc.identity.start_ticks, proc.identity.pid))
-
     def descendants(self, root: Identity) -> list[Proc]:
         """Return all descendants of `root`, parents before children, without `root` itself. Empty
         if `root` is gone.
@@ -214,16 +203,9 @@ class ProcessTable:
                 self._full_pass()
             return self._latest
 
-    def refresh(self, only: Iterable[Identity] | None = None) -> Snapshot:
-        """Scan all processes again, or only these, and return the snapshot. With `only`, the rest
-        stays as it was, and new processes wait for the next full pass.
-        """
-        with self._lock:
-            if only is None:
-                self._full_pass()
-            else:
-                self._partial_pass(only)
-            return self._latest
+    def refresh(self) -> Snapshot:
+        """Scan all processes again and return the snapshot."""
+        return self.snapshot(max_age=float("-inf"))
 
     def holders(self, dev: Path | None = None, urgent: Collection[int] = ()) -> dict[int, set[int]]:
         """Return the pids of the latest snapshot that have a <dev>/nvidiaN open, each with its
@@ -298,24 +280,6 @@ class ProcessTable:
         self._full_m = now
         for pid in self._entries.keys() - alive:
             self._forget(self._entries.pop(pid), now)
-
-    def _partial_pass(self, only: Iterable[Identity]) -> None:
-        """Scan only these processes."""
-        now = time.monotonic()
-        found = Snapshot(self._latest)
-        found.m = now
-        for identity in only:
-            if found.find(identity) is None:
-                continue
-            raw = _read(f"/proc/{identity.pid}/stat", 2048)
-            proc = self._look(identity.pid, raw, now) if raw is not None else None
-            if proc is not None and proc.identity == identity:
-                found[identity.pid] = proc
-                continue
-            del found[identity.pid]
-            if proc is None and identity.pid in self._entries:
-                self._forget(self._entries.pop(identity.pid), now)
-        self._latest = found
 
     def _look(self, pid: int, raw: bytes, now: float) -> Proc | None:
         """Return the process in a stat line, or None for a kernel thread."""

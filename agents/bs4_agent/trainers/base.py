@@ -214,20 +214,17 @@ class Trainer(Protocol):
         """Return the command line that starts `spec`, with checkpointing on, as an argv. Raises
         BadConfig or NotApplicable.
         """
-        ...
 
     def environment(self, spec: LaunchSpec) -> Mapping[str, str]:
         """Return the environment variables, by name, that the config itself asks for. The spec's
         own additions win over them.
         """
-        ...
 
     def needs(self, spec: LaunchSpec) -> Mapping[str, Any]:
         """Return what the check before the start (`preflight.look.at_run`) must know of the
         settings, under its own keys, if they have other names than prime-rl's. Empty if the check
         finds them itself. `python` is the interpreter, if it is not the checkout's.
         """
-        ...
 
     def layout(self, spec: LaunchSpec) -> RunLayout:
         """Return the directories of the run."""
@@ -236,7 +233,6 @@ class Trainer(Protocol):
         """Return the logs that exist or will exist for the newest attempt. The launcher's own
         output is not among them, because the shim holds it.
         """
-        ...
 
     def parse_line(self, source: str, raw: bytes) -> LogLine:
         """Return the parts of one raw line of the log `source`. Never raises."""
@@ -249,57 +245,47 @@ class Trainer(Protocol):
         them. Events whose kind is in `passing` do not count. If "" is among the texts, any line may
         mean an event.
         """
-        ...
 
     def component(self, cmdline: Sequence[str], comm: str) -> str | None:
         """Return which component of the trainer a process is, or None. It is a name for the screen
         and never a proof: launcher, inference, engine, worker, orchestrator, trainer (torchrun),
         rank, env-server, router, tail, or uv (a `uv run` around one of them).
         """
-        ...
 
     def recognise(self, cmdline: Sequence[str], cwd: Path) -> LaunchSpec | None:
         """Return the spec of a launcher that a person started by hand, or None if the process is
         not a launcher of this trainer.
         """
-        ...
 
     def parts(self, spec: LaunchSpec) -> Sequence[PartRule]:
         """Return the parts of a checkpoint of this run."""
-        ...
 
     def checkpoints(self, spec: LaunchSpec) -> list[Checkpoint]:
         """Return every step that is found in any part, newest last."""
-        ...
 
     def resume_requested(self, spec: LaunchSpec) -> int | None:
         """Return the step that the command line and the config resume from, -1 for the latest step,
         or None to start afresh.
         """
-        ...
 
     def metrics_path(self, spec: LaunchSpec) -> Path | None:
         """Return the path of the run's own metrics file, or None if the generation writes none."""
-        ...
 
     def metrics_record(self, row: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return one row of the metrics file under the keys of a steps record (`side`, `step`,
         `log_t` and what the row has), or None if it has none of them.
         """
-        ...
 
     def inference_url(self, spec: LaunchSpec) -> str:
         """Return the base URL (no trailing slash, no /v1) of the engine's own API as seen on the
         pod. It is from the config or the generation's default, and "" if the engine has no known
         address.
         """
-        ...
 
     def serves(self, spec: LaunchSpec) -> frozenset[int]:
         """Return the ports on which clients may reach the inference server of this spec: its own
         and its router's, if it has one.
         """
-        ...
 
     def max_steps(self, spec: LaunchSpec) -> int | None:
         """Return the number of steps after which the run ends, or None if it is not set."""
@@ -308,4 +294,3 @@ class Trainer(Protocol):
         """Return True if the final lines are among the events: the orchestrator's and the
         trainer's. An exit code of 0 proves nothing.
         """
-        ...

@@ -264,5 +264,4 @@ def run_name(text: str) -> str:
     """Return `text` as a name that can be a file name everywhere (paths.safe_name). Other
     characters become `-`.
     """
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", text)[:100].lstrip("-.").rstrip("-")
-    return name or "run"
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", text)[:100].lstrip("-.").rstrip("-") or "run"

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
@@ -106,9 +105,8 @@ def parse(source: str, raw: bytes) -> LogLine:
         return known
     clock, file = headers.c10d_clock(text)
     margin = _MARGIN.match(text)
-    own = text if margin is None else text[margin.end() :]
     return LogLine(
-        text=own,
+        text=text if margin is None else text[margin.end() :],
         clock=clock,
         rank=rank,
         logger=_module(file),
@@ -271,8 +269,8 @@ def _iso(text: str) -> tuple[float | None, str | None]:
 class Clock:
     """Finds the dates of lines that carry only HH:MM:SS.
 
-    `anchor_wall` is a wall second near the first line, within half a day: the attempt's start, or
-    what `first_anchor` computes from a finished file's mtime. `tz` is the run's UTC offset in
+    `anchor_wall` is a wall second near the first line, within half a day, such as the attempt's
+    start. `tz` is the run's UTC offset in
     seconds; None takes this machine's at the anchor. The offset is taken once, so after a DST
     change times are off by that hour and the order stays.
     """
@@ -299,26 +297,6 @@ class Clock:
             self._last = max(wall, self._last)
         self._started = True
         return wall
-
-
-def first_anchor(clocks: Iterable[str], mtime: float, tz: int | None = None) -> float:
-    """Return the anchor for the first line of a finished file whose last line was written at wall
-    second `mtime`. The midnights between the `clocks` of its lines are counted.
-    """
-    offset = utc_offset(mtime) if tz is None else tz
-    counter: Clock | None = None
-    first = last = 0.0
-    for clock in clocks:
-        if counter is None:
-            # Any day may be the start, because only the distance between first and last line is
-            # needed.
-            counter = Clock(_nearest(seconds_of_day(clock) - offset, mtime), offset)
-            first = last = counter.resolve(clock)
-        else:
-            last = max(last, counter.resolve(clock))
-    if counter is None:
-        return mtime
-    return first - last + _nearest(last, mtime)
 
 
 def seconds_of_day(clock: str) -> int:

@@ -93,8 +93,7 @@ def _launcher(
     """Return the spec of a process that is a launcher itself. None for every other process, also
     for the `uv run` around a launcher.
     """
-    component = launcher.component(proc.cmdline, "")
-    if component != "launcher":
+    if launcher.component(proc.cmdline, "") != "launcher":
         # verl's driver and torchrun show their own argv. Ranks and forks below them are
         # distinguished by their parents.
         return _TRAINERS[VERL].recognise(proc.cmdline, proc.cwd)

@@ -86,15 +86,14 @@ class Verl:
         version, attempt = verl_settings.version(spec.cwd), self._next_attempt(spec)
         _refuse_resume(spec, version)
         # If a key is in both, the word wins, because Hydra refuses the same key twice.
-        words = []
-        for key, value in given.items():
-            if (word := verl_settings.word(key, value)) and not _said(word, spec.overrides):
-                words.append(word)
         # A key that the file adds and a word removes must not reach Hydra at all.
-        added = set()
-        for key in given:
-            if verl_settings.bare(key) != key:
-                added.add(f"~{verl_settings.bare(key)}")
+        words, added = [], set()
+        for key, value in given.items():
+            word, bare = verl_settings.word(key, value), verl_settings.bare(key)
+            if not _said(word, spec.overrides):
+                words.append(word)
+            if bare != key:
+                added.add(f"~{bare}")
         kept = [word for word in spec.overrides if word.partition("=")[0] not in added]
         words = verl_settings.without(words + kept, _OWNED)
         where = self.layout(spec)

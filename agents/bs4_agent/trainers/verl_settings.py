@@ -230,8 +230,7 @@ def loggers(known: Mapping[str, Any], version: tuple[int, int] | None) -> list[A
 
 def model(known: Mapping[str, Any]) -> str:
     """Return the name or path of the model, or "" if none is set."""
-    keys = ("actor_rollout_ref.model.path", "model.partial_pretrain", "model.path")
-    for key in keys:
+    for key in ("actor_rollout_ref.model.path", "model.partial_pretrain", "model.path"):
         if (value := text(known, key)) is not None:
             return value
     return ""
