@@ -69,17 +69,13 @@ class History:
         thirty.
         """
         if self._records is None:
-            self._records = [
-                record for side, steps in self._sides.items() for record in _records(side, steps)
-            ]
+            self._records = list(self._kept())
         return self._records
 
-
-def _records(side: str, steps: Mapping[int, _Row]) -> Iterator[dict[str, Any]]:
-    """Yield the kept steps of one side as records."""
-    for step, row in steps.items():
-        yield {
-            "side": side,
-            "step": step,
-            **{name: value for name, value in zip(FIELDS, row, strict=True) if value is not None},
-        }
+    def _kept(self) -> Iterator[dict[str, Any]]:
+        """Yield the kept steps of all sides as records."""
+        for side, steps in self._sides.items():
+            for step, row in steps.items():
+                fields = zip(FIELDS, row, strict=True)
+                values = {name: value for name, value in fields if value is not None}
+                yield {"side": side, "step": step, **values}

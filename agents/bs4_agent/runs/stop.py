@@ -155,26 +155,21 @@ class StopRun:
             living = self._living()
             if not living:
                 return
-            launcher = self._launcher(living)
-            if policy.target == "launcher" and launcher is None:
-                return  # it has ended; who is left does not answer to it any more
-            if policy.target == "launcher" and launcher is not None:
+            targets, launcher = living, None
+            if policy.target == "launcher":
+                launcher = self._launcher(living)
+                if launcher is None:
+                    return  # it has ended; who is left does not answer to it any more
                 targets = [launcher]
-            else:
-                targets = living
             waited = record.waited(index)
             if waited is None:
                 record.begin(index, name, targets)
                 self._signal(name, targets, report, say)
-                if policy.target == "launcher":
+                if launcher is not None:
                     self._end_stopped(living, launcher, report, say)
                 record.sent()
                 waited = 0.0
-            self._wait(
-                living,
-                launcher if policy.target == "launcher" else None,
-                max(0.0, seconds * self._scale - waited),
-            )
+            self._wait(living, launcher, max(0.0, seconds * self._scale - waited))
 
     def _wait(self, living: Sequence[Member], launcher: Member | None, seconds: float) -> None:
         """Wait until all have ended, at most `seconds`. If only the launcher was signalled, wait no

@@ -381,11 +381,17 @@ def sources_in(logs: Path) -> list[LogSource]:
 
 def attempts_in(logs: Path) -> dict[int, Path]:
     """Return the directories `logs/attempt_N` by number, lowest first."""
+    found = _attempts(logs)
+    return {number: found[number] for number in sorted(found) if found[number].is_dir()}
+
+
+def _attempts(logs: Path) -> dict[int, Path]:
+    """Return the paths `logs/attempt_N` by number."""
     found = {}
     for path in logs.glob("attempt_*"):
-        if (match := _ATTEMPT.fullmatch(path.name)) and path.is_dir():
-            found[int(match.group(1))] = path
-    return dict(sorted(found.items()))
+        if match := _ATTEMPT.fullmatch(path.name):
+            found[int(match[1])] = path
+    return found
 
 
 def _newest_attempt(logs: Path) -> Path:
@@ -399,8 +405,4 @@ def _newest_attempt(logs: Path) -> Path:
         and (logs / target).is_dir()
     ):
         return logs / target
-    numbers = []
-    for path in logs.glob("attempt_*"):
-        if match := _ATTEMPT.fullmatch(path.name):
-            numbers.append(int(match.group(1)))
-    return logs / f"attempt_{max(numbers, default=1)}"
+    return logs / f"attempt_{max(_attempts(logs), default=1)}"

@@ -38,11 +38,11 @@ _INTEGER = re.compile(r"[-+]?\d{1,18}")
 _FLOAT = re.compile(r"[-+]?(?:\d+\.\d*|\.\d+|\d+(?=[eE]))(?:[eE][-+]?\d+)?")
 
 
-def overrides(words: Sequence[str]) -> dict[str, Any]:
-    """Return `key=value` words as flat settings with plain values. A key that `~` removes is left
-    out, and so is a word that is no override.
+def overrides(words: Sequence[str], before: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return `key=value` words as flat settings with plain values, on top of the settings `before`.
+    A key that `~` removes is left out, and so is a word that is no override.
     """
-    found: dict[str, Any] = {}
+    found = dict(before or {})
     for word in words:
         match = _WORD.fullmatch(word)
         if match is None or (match["value"] is None and match["prefix"] != "~"):
@@ -254,29 +254,10 @@ def flat(spec: LaunchSpec, words: Sequence[str] = ()) -> dict[str, Any]:
     """Return every setting that is known of this run: the file's, then the spec's own words, then
     `words`, which are those of the real start.
     """
-    found = {}
-    for name, value in of_file(spec, watching=True).items():
-        found[bare(name)] = value
+    found = {bare(name): value for name, value in of_file(spec, watching=True).items()}
     if (steps := planned(spec, watching=True)) is not None:
         found[PLANNED] = steps
-    for said in (spec.overrides, words):
-        gone = set()
-        for word in said:
-            if (key := _taken_away(word)) is not None:
-                gone.add(key)
-        found = {
-            **{key: value for key, value in found.items() if key not in gone},
-            **overrides(said),
-        }
-    return found
-
-
-def _taken_away(word: str) -> str | None:
-    """Return the key that this word removes, or None."""
-    match = _WORD.fullmatch(word)
-    if match is not None and match["prefix"] == "~":
-        return match["key"]
-    return None
+    return overrides([*spec.overrides, *words], found)
 
 
 def recorded(run: Path) -> list[str]:
