@@ -169,10 +169,12 @@ def _ranges(
     """Yield each piece and the byte range of it that lies after `start`, or before it."""
     for piece in reversed(pieces) if backwards else pieces:
         begin, end = 0, piece.size
-        if piece.generation == start.generation:
-            begin, end = (0, min(end, start.offset)) if backwards else (start.offset, end)
-        elif (piece.generation > start.generation) is backwards:
-            continue
+        if piece.generation == start.generation and backwards:
+            end = min(end, start.offset)
+        elif piece.generation == start.generation:
+            begin = start.offset
+        elif (piece.generation > start.generation) == backwards:
+            continue  # it lies on the other side of `start`
         yield piece, begin, end
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from bs4_agent.foreign_json import recorded
 from bs4_agent.states import EventKind
@@ -25,6 +25,8 @@ _TYPES = {"": NUMBER, "i": r"-?\d{1,15}", "d": DURATION, "w": r"\S+", "t": r".+?
 _PLACEHOLDER = re.compile(r"<([a-z_0-9]+)(?::([idwt]))?>")
 _LONG = 9
 
+Placeholder = Literal["", "i", "d", "w", "t"]
+"""The type of a placeholder: a number, an integer, a duration, a word, or any text."""
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhd])")
 
