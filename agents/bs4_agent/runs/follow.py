@@ -15,8 +15,8 @@ from bs4_agent.runs.registry import Runs
 from bs4_agent.runs.runlog import RunLog
 from bs4_agent.streams.registry import Streams
 
-#: Seconds that one poll may take. With one poll every 0.2 s, a flood of lines costs a third of a
-#: core at most, and the rest is read later.
+#: Seconds that one poll may take. With the pause of 0.5 s after it, a flood of lines costs a sixth
+#: of a core at most, and the rest is read later.
 _BUDGET_S = 0.1
 #: Seconds between two polls while lines come, and while no log has brought any for some time. An
 #: idle wake-up costs as much as the poll.

@@ -6,10 +6,11 @@ an unlucky line. Inside the agent it would stop the sampler, the watcher and eve
 only ends this process, by the alarm that is set first of all.
 
 Standard input is one JSON object `{"op", "terms": [{"pattern", "ignore_case", "out"}], "floor",
-"levels", "ranges": [[generation, fd, from, to], ...], "backwards", "limit", "seconds", "room",
-"escapes"}`. A line is wanted if every term matches (and no term with `out` does) and its level, or
-that of the last line before it with a level, is not below `floor`. Standard output is `{"hits",
-"stretches", "next": [generation, offset] or null}`, or `{"error": why a pattern is invalid}`.
+"ranges": [[generation, fd, from, to], ...], "backwards", "limit", "seconds", "room", "escapes"}`. A
+line is wanted if every term matches (and no term with `out` does) and its level, or that of the
+last line before it with a level, is not below `floor`. Standard output is `{"hits", "next"}` or
+`{"stretches", "reached", "next"}`, or `{"error": why a pattern is invalid}`. `next` is [generation,
+offset], or null if everything was searched; `reached` is how far a count got.
 
 * `search`: hits are `[generation, offset, excerpt, bytes of the line before the match]`
 * `sift`: hits are `[generation, offset, text, bytes of the line]`, the text whole up to WHOLE bytes
