@@ -1,5 +1,5 @@
-"""Take on a run that someone started by hand: found by its processes, described by its trainer,
-owned by observation.
+"""Adopt a run that a person started by hand. Its processes are found in the process table, its
+trainer describes it, and from then on the agent observes it.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _KEPT = (
     "VERL_FILE_LOGGER_",
 )
 
-#: How long after its launcher's end an attempt may still count as live; verl's actors take up to
-#: ten seconds to go.
+#: Seconds after its launcher's end during which an attempt may still count as live. verl's actors
+#: take up to ten seconds to end.
 _JUDGED_S = 20.0
-#: What a shim is once it has started its launcher.
+#: The script that a shim runs once it has started its launcher.
 _SHIM = "bs4_agent/runs/reap.py"
 Row = tuple[int, int, Sequence[str], Path]
-#: (pid, parent, cmdline, cwd) of all processes, and how to read one's environment -> (launcher's
-#: pid, spec) of each run among them.
+#: A function that gets (pid, parent, cmdline, cwd) of all processes, and a function that reads a
+#: process's environment. It returns the launcher's pid and the spec of each run among them.
 Recognise = Callable[
     [Sequence[Row], "Callable[[int], Mapping[str, str]] | None"], "list[tuple[int, LaunchSpec]]"
 ]
@@ -51,8 +51,10 @@ Recognise = Callable[
 
 @dataclass(frozen=True)
 class Candidate:
-    """A launcher that is nobody's yet. `root`: the launcher's process, or the `uv run` around it;
-    `started_t`: wall seconds.
+    """A launcher process that could be adopted because it belongs to no run of this agent.
+
+    `root` is the launcher's process, or the `uv run` process around it. `started_t` is the wall
+    second at which it started.
     """
 
     root: Identity
@@ -60,28 +62,27 @@ class Candidate:
     cmdline: Sequence[str]
     started_t: float
     inner: int = 0
-    """Its pid in its container, by which logs and pid files there call it; 0 outside of one."""
+    """Its pid in its container, which logs and pid files there use, or 0 outside a container."""
     problem: str = ""
-    """Why it cannot be adopted."""
+    """The reason why it cannot be adopted, or ""."""
 
 
 def candidates(
     runs: Runs, snapshot: Snapshot, *, recognise: Recognise = registry.recognise_tree
 ) -> list[Candidate]:
-    """Every launcher of our user that belongs to no run of ours, oldest first. Directories are
-    those of the process, never assumed; of one in a container they are given as they lie on this
-    side.
+    """Return every launcher of this agent's user that belongs to no run yet, oldest first.
+
+    Directories are read from the process and never assumed. For a launcher in a container they are
+    the directories on the host.
     """
     runs.membership.observe(snapshot)  # else what was started since the last look is nobody's yet
     inside.claim(runs, snapshot)
-    visible = []
-    for proc in snapshot.values():
-        if not proc.ended and proc.uid == runs.scope.uid:
-            visible.append(proc)
-    table = []
-    for proc in visible:
-        if (cwd := _cwd(proc)) is not None:
-            table.append((proc.identity.pid, proc.ppid, proc.cmdline, cwd))
+    rows: dict[int, Row] = {}
+    for pid, proc in snapshot.items():
+        ours = not proc.ended and proc.uid == runs.scope.uid
+        if ours and (cwd := _cwd(proc)) is not None:
+            rows[pid] = (pid, proc.ppid, proc.cmdline, cwd)
+    table = list(rows.values())
     found = []
     for pid, spec in recognise(table, _environment):
         root = _with_uv_around(runs, snapshot, snapshot[pid], spec)
@@ -90,16 +91,16 @@ def candidates(
         )
         if not known and not _below_a_shim(snapshot, root):
             candidate = Candidate(root.identity, spec, snapshot[pid].cmdline, root.started_t)
-            found.append(
-                _from_here(candidate, next(row for row in table if row[0] == pid), table, recognise)
-            )
+            found.append(_from_here(candidate, rows[pid], table, recognise))
     found += _others(runs, snapshot)
     return sorted(found, key=lambda candidate: candidate.started_t)
 
 
 def _others(runs: Runs, snapshot: Snapshot) -> list[Candidate]:
-    """Containers mostly run as root. A driver in one of another user than ours cannot be adopted,
-    and a person should know why.
+    """Return the verl drivers in containers that run as another user than the agent. Containers
+    mostly run as root.
+
+    Such a driver cannot be adopted. Its `problem` tells a person why.
     """
     found: list[Candidate] = []
     for pid, proc in snapshot.items():
@@ -125,61 +126,51 @@ def _others(runs: Runs, snapshot: Snapshot) -> list[Candidate]:
 
 
 def too_early(runs: Runs, candidate: Candidate) -> bool:
-    """Whether the candidate goes on with a run whose last attempt has lost its launcher and is not
-    judged to be over yet. Who starts a run again at once would otherwise be given another name,
-    because that one still counts as live.
+    """Return True if the candidate restarts a run whose last attempt has lost its launcher and is
+    not judged yet.
+
+    Adopting it now would give it another name, because that attempt still counts as live. Adopt it
+    later instead. Returns False once the candidate is older than 20 s.
     """
     if time.time() - candidate.started_t > _JUDGED_S:
         return False  # what is left of that attempt goes on working: two runs they are
-    again = []
     for run in runs.all():
-        if run.live and _same(runs, run, candidate.spec):
-            again.append(run)
-    for run in again:
-        if (
-            run.attempt is not None
-            and run.attempt.launcher is not None
-            and not run.attempt.launcher.alive()
-        ):
+        launcher = run.attempt.launcher if run.attempt is not None else None
+        gone = launcher is not None and not launcher.alive()
+        if run.live and gone and _same(runs, run, candidate.spec):
             return True
     return False
 
 
 def adopt(runs: Runs, candidate: Candidate, name: str = "") -> Run:
-    """Watch the candidate as run `name`; its processes are those seen below its root while that
-    lives.
+    """Watch the candidate as run `name` and return the run. Its processes are all those seen below
+    its root while the root lives.
 
-    Without a name, or with the one that the trainer knows it by, it is the next attempt of the run
-    that has its directory, and else a run of its own, with a number where another run has that
-    name. Raises RunExists when a live run, or one in another directory, has the given name,
-    NotApplicable when the process has ended or is known already, or lives in a container that hides
-    its files.
+    Without a name, or with the trainer's own name for it, the candidate becomes the next attempt of
+    the run that has its directory. If there is no such run, it becomes a new run, with a number
+    behind the name if another run has that name.
+
+    Raises RunExists if a live run, or a run in another directory, has the given name. Raises
+    NotApplicable if the process has ended, is known already, or lives in a container that hides its
+    files.
     """
     if candidate.problem:
         raise NotApplicable(candidate.problem)
-    before = {}
-    for run in runs.all():
-        if _same(runs, run, candidate.spec):
-            before[run.name] = run
+    before = {run.name: run for run in runs.all() if _same(runs, run, candidate.spec)}
     if name and name != candidate.spec.run:
         name = safe_name(name, "run")
     else:
         name = _next_of(before.values(), safe_name(candidate.spec.run, "run")) or _free_name(
             runs, candidate.spec
         )
-    kept = _kept_environment(candidate.root.pid)
     spec = replace(
         candidate.spec,
         run=name,
         trainer_name=candidate.spec.trainer_name or candidate.spec.run,
-        env=kept,
+        env=_kept_environment(candidate.root.pid),
     )
     with runs.launch_lock(name):
-        known = None
-        for run in runs.all():
-            if run.name == name:
-                known = run
-                break
+        known = runs.find(name)
         if known is not None and known.live:
             raise RunExists(
                 f"{name} is the name of a run that is live; adopt pid {candidate.root.pid} "
@@ -220,8 +211,8 @@ def adopt(runs: Runs, candidate: Candidate, name: str = "") -> Run:
 def _from_here(
     candidate: Candidate, launcher: Row, table: Sequence[Row], recognise: Recognise
 ) -> Candidate:
-    """The candidate with the paths that it has on this side; itself, where it sees the files as we
-    do.
+    """Return the candidate with its paths as they are on the host. A candidate that sees the same
+    files as the agent is returned unchanged. `problem` is set if a path is not visible on the host.
     """
     pid, _, _, cwd = launcher
     try:
@@ -243,7 +234,8 @@ def _from_here(
                     f"DIR:{path}`) to have the run watched."
                 ),
             )
-    # Its own words are enough, unless it hides them behind a title and only its children tell.
+    # The launcher's own words are enough, unless it hides them behind a title. Then its children
+    # show them.
     for rows in ([launcher], [row for row in table if processes.share_files(pid, row[0])]):
         translated = []
         for one, parent, words, where in rows:
@@ -258,8 +250,8 @@ def _from_here(
 
 
 def _same(runs: Runs, run: Run, spec: LaunchSpec) -> bool:
-    """Whether `spec` is another start of `run`: the same program in the same run directory,
-    whatever either is called.
+    """Return True if `spec` is another start of `run`: the same trainer and component in the same
+    run directory, whatever their names are.
     """
     if (run.spec.trainer, run.spec.component) != (spec.trainer, spec.component):
         return False
@@ -268,9 +260,11 @@ def _same(runs: Runs, run: Run, spec: LaunchSpec) -> bool:
 
 
 def _next_of(before: Iterable[Run], wanted: str) -> str | None:
-    """The name of the run that goes on, None where there is none that has ended. Of several that
-    had the directory, the one that the trainer itself calls so, else the newest: a run that was
-    taken for another one once must not stay two for ever.
+    """Return the name of the ended run that this start continues, or None if all runs of `before`
+    are live or there are none.
+
+    Of several runs that had the directory, prefer the one with the trainer's own name `wanted`,
+    then the newest. So a run that was once mistaken for another does not stay two runs for ever.
     """
     ended = [run for run in before if not run.live]
     ended.sort(
@@ -285,8 +279,8 @@ def _next_of(before: Iterable[Run], wanted: str) -> str | None:
 
 
 def _in_the_same_place(runs: Runs, spec: LaunchSpec, known: Run) -> LaunchSpec:
-    """`spec` by the directories that the run is known by: what was moved aside and archived lies
-    beside those.
+    """Return `spec` with the directories by which the run is known, because its trash and archive
+    lie beside those. Returns `spec` unchanged if that would make it another run.
     """
     moved = replace(
         spec,
@@ -299,17 +293,17 @@ def _in_the_same_place(runs: Runs, spec: LaunchSpec, known: Run) -> LaunchSpec:
 
 
 def _free_name(runs: Runs, spec: LaunchSpec) -> str:
-    """The run's own name, with a number where another run has it already."""
+    """Return the run's own name, with the first free number behind it if another run has it."""
     wanted = safe_name(spec.run, "run")
     taken = {run.name for run in runs.all()} | set(runs.unreadable)
-    return next(
-        name
-        for number in count(1)
-        if (name := wanted if number == 1 else f"{wanted}-{number}") not in taken
-    )
+    if wanted not in taken:
+        return wanted
+    numbered = (f"{wanted}-{number}" for number in count(2))
+    return next(name for name in numbered if name not in taken)
 
 
 def _with_uv_around(runs: Runs, snapshot: Snapshot, launcher: Proc, spec: LaunchSpec) -> Proc:
+    """Return the `uv run` process around the launcher, or the launcher itself if there is none."""
     parent = snapshot.get(launcher.ppid)
     if parent is not None and runs.trainer(spec).component(parent.cmdline, parent.comm) == "uv":
         return parent
@@ -317,8 +311,8 @@ def _with_uv_around(runs: Runs, snapshot: Snapshot, launcher: Proc, spec: Launch
 
 
 def _below_a_shim(snapshot: Snapshot, proc: Proc) -> bool:
-    """An attempt of ours whose shim has just started it, before anybody noted its processes: no run
-    of somebody else's.
+    """Return True if the process descends from a shim of this agent. Its attempt was just started
+    and its processes are not recorded yet.
     """
     while (parent := snapshot.get(proc.ppid)) is not None and parent is not proc:
         if any("bs4_agent.shim" in word or word.endswith(_SHIM) for word in parent.cmdline):
@@ -328,6 +322,9 @@ def _below_a_shim(snapshot: Snapshot, proc: Proc) -> bool:
 
 
 def _cwd(proc: Proc) -> Path | None:
+    """Return the working directory of a process, or None if the process has ended or forbids
+    inspection.
+    """
     try:
         return Path(f"/proc/{proc.identity.pid}/cwd").readlink()
     except OSError:
@@ -335,18 +332,14 @@ def _cwd(proc: Proc) -> Path | None:
 
 
 def _kept_environment(pid: int) -> Mapping[str, str]:
-    """What a relaunch needs of the environment that a person set: which GPUs, which caches. Never
-    anything that may be a secret.
+    """Return the environment variables of a process that a relaunch needs, for example which GPUs
+    and which caches a person has set. Names that may hold a secret are left out.
     """
     kept = {}
-    for k, v in _environment(pid).items():
-        if k.startswith(_KEPT):
-            kept[k] = v
-    kept = {
-        k: v
-        for k, v in kept.items()
-        if not any(word in k for word in ("KEY", "TOKEN", "SECRET", "PASS"))
-    }
+    for name, value in _environment(pid).items():
+        secret = any(word in name for word in ("KEY", "TOKEN", "SECRET", "PASS"))
+        if name.startswith(_KEPT) and not secret:
+            kept[name] = value
     view = processes.View.of(pid)
     if view is None:
         return kept
@@ -354,11 +347,10 @@ def _kept_environment(pid: int) -> Mapping[str, str]:
 
 
 def _environment(pid: int) -> Mapping[str, str]:
+    """Return the environment variables of a process by name. Empty if they cannot be read."""
     try:
         raw = Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:
         return {}
-    words = []
-    for word in raw.decode("utf-8", "replace").split("\0"):
-        words.append(word.partition("="))
-    return {name: value for name, _, value in words}
+    words = raw.decode("utf-8", "replace").split("\0")
+    return {word.partition("=")[0]: word.partition("=")[2] for word in words}

@@ -1,7 +1,8 @@
-"""The shim's eye on the agent: notices that it died and asks for a new one, which must not become
-part of the run.
+"""The shim's check that the agent lives. If the agent has died, the shim starts a new one outside
+the run's process tree.
 
-Part of the program that stays (see reaper.py): imports nothing that costs memory.
+This is part of the process that stays resident (see reaper.py), so it imports nothing that costs
+memory.
 """
 
 # ruff: noqa: PTH100, PTH116  (pathlib costs 1.3 MB here)
@@ -16,8 +17,8 @@ from bs4_agent.runs.descent import Process
 
 Note = Callable[[str], None]
 
-#: While the agent is dead the helper is asked again after this many looks' time; how often it may
-#: really start one is for revive.py to say.
+#: While the agent is dead, the helper is called again after this many checks. revive.py decides how
+#: often it may really start an agent.
 _ASK_AGAIN = 6
 
 _CLONE_PARENT = 0x8000
@@ -26,8 +27,11 @@ _SYS_CLONE = {"x86_64": 56, "aarch64": 220}
 
 
 class AgentWatch:
-    """The agent that should live beside this run: seen by its record, and revived by a helper that
-    is no descendant of ours.
+    """Checks that the agent beside this run lives, by its record `agent.json`, and starts a new one
+    if it has died.
+
+    `directory` is the attempt's directory, `home` the agent's. `every_s` is the number of seconds
+    between two checks. The helper that starts the agent is not a descendant of this process.
     """
 
     def __init__(self, directory: str, home: str, every_s: float) -> None:
@@ -35,20 +39,26 @@ class AgentWatch:
         self.record = f"{home}/agent.json"
         self.every_s = every_s
         self.look_at = 0.0
-        """Monotonic second of the next look."""
+        """The monotonic second of the next check."""
         self._version: tuple[int, int] | None = None
         self._pid = self._ticks = 0
         self._stopped = False
         self._ask_at = 0.0
 
     def look(self, now: float, note: Note) -> None:
+        """Check the agent if a check is due at monotonic second `now`, and ask for a new one if it
+        is dead.
+
+        Does nothing if the agent was stopped on purpose or never started. `note` gets a sentence
+        for the log when something was done.
+        """
         if now < self.look_at:
             return
         self.look_at = now + self.every_s
         try:
             found = os.stat(self.record)
         except OSError:
-            # no agent was ever started here, or its home is gone: nothing that could be revived
+            # No agent was ever started here, or its home is gone, so there is nothing to revive.
             return
         if self._version != (found.st_ino, found.st_mtime_ns):
             self._read()
@@ -61,12 +71,13 @@ class AgentWatch:
         revive(self.directory, note)
 
     def _alive(self) -> bool:
+        """Return True if the agent's process lives and is no zombie."""
         process = Process.of(self._pid)
         return process is not None and process.ticks == self._ticks and process.state not in "ZX"
 
     def _read(self) -> None:
-        """Let a child parse the record: json would stay in our memory for the days that the run
-        lasts.
+        """Read the agent's record in a child process. Importing json here would keep its memory for
+        the days that the run lasts.
         """
         reader, writer = os.pipe()
         child = os.fork()
@@ -96,8 +107,10 @@ class AgentWatch:
 
 
 def revive(directory: str, note: Note) -> None:
-    """Start runs/revive.py as a child of *our parent*: below us the new agent would count as part
-    of the run, and be stopped with it.
+    """Start runs/revive.py as a child of this process's parent. As a child of this process, the new
+    agent would count as part of the run and be stopped with it.
+
+    `directory` is the attempt's directory. `note` gets a sentence if the start fails.
     """
     import ctypes
 

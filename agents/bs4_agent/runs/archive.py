@@ -1,10 +1,11 @@
-"""The logs of a run's last attempt, kept where no trainer deletes them."""
+"""Keep the logs of a run's last attempt in a directory that no trainer deletes."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 
 from bs4_agent.digest import sha256
@@ -19,15 +20,17 @@ from bs4_agent.trainers.base import LaunchSpec, Trainer
 #: not a directory of logs.
 _MAX_FILES = 20_000
 _BLOCK = 1 << 20
-#: Written in place by the next start: a hard link would show the new content.
+#: The next start rewrites these files in place, so a hard link would show the new content.
 _REWRITTEN = (".json", ".toml")
 
 
 @dataclass(frozen=True)
 class ArchiveResult:
-    """`directory` holds the logs, laid out as in output_dir. `linked` cost no space; `copied`
-    (bytes: `copied_bytes`) lie on another filesystem or on one without hard links, and were
-    compared by hash; `kept` were archived before.
+    """The result of archiving logs. `directory` holds the logs in the layout of output_dir.
+
+    `linked` files are hard links and cost no space. `copied` files, with `copied_bytes` bytes, lie
+    on another filesystem or on one without hard links, and were compared by hash. `kept` files were
+    archived before.
     """
 
     directory: Path
@@ -38,74 +41,51 @@ class ArchiveResult:
 
     @property
     def sentence(self) -> str:
-        count = self.linked + self.copied + self.kept
-        if count:
-            return f"{count} log files are archived in {self.directory}"
+        """Return a sentence, without a full stop, that says how many log files are archived in
+        which directory.
+        """
+        files = self.linked + self.copied + self.kept
+        if files:
+            return f"{files} log files are archived in {self.directory}"
         return "there are no logs to archive"
 
 
 def archive_logs(runs: Runs, name: str) -> ArchiveResult:
-    """Put every log of the newest attempt into `<storage>/logs/attempt-N/`. Idempotent; the
-    originals stay. StepFailed: one cannot be kept.
+    """Put every log of the newest attempt into `<storage>/logs/attempt-N/` and return what was
+    done. Repeating it is harmless, and the originals stay. Raises StepFailed if a log cannot be
+    kept.
 
     A hard link survives what trainers do to old logs: unlink and rename. It does not survive
-    truncation in place, which 2026-01 does only with --no-clean. launcher.log is not among them: it
-    lies in the attempt's own directory and nobody deletes it there.
+    truncation in place, which 2026-01 does only with --no-clean. launcher.log is not archived,
+    because it lies in the attempt's own directory and nobody deletes it there.
     """
     run = runs.get(name)
-    number = 0
-    if run.attempt is not None:
-        number = run.attempt.number
     trainer = runs.trainer(run.spec)
     output_dir = trainer.layout(run.spec).output_dir
-    target = storage(output_dir, name) / "logs" / f"attempt-{number}"
-    result = ArchiveResult(target)
+    result = ArchiveResult(storage(output_dir, name) / "logs" / f"attempt-{run.number}")
     for source in (*_logs(trainer, run.spec), *_configs(trainer, run.spec)):
         try:
-            result = _keep(
-                source,
-                target / _place(source, output_dir.resolve()),
-                result,
-                link=source.suffix not in _REWRITTEN,
-            )
+            wanted = result.directory / _place(source, output_dir.resolve())
+            result = _keep(source, wanted, result, link=source.suffix not in _REWRITTEN)
         except FileNotFoundError:
             continue  # rotated away between the listing and the link
         except OSError as error:
             raise StepFailed(
                 f"{source} could not be archived ({error.strerror}); free some space in "
-                f"{target}, then try again."
+                f"{result.directory}, then try again."
             ) from error
     return result
 
 
-def archived(runs: Runs, name: str) -> bool:
-    """Whether every log that exists is in the archive: the `done?` of archive_logs."""
-    run = runs.get(name)
-    number = 0
-    if run.attempt is not None:
-        number = run.attempt.number
-    trainer = runs.trainer(run.spec)
-    output_dir = trainer.layout(run.spec).output_dir
-    target = storage(output_dir, name) / "logs" / f"attempt-{number}"
-    for source in _logs(trainer, run.spec):
-        if not (_find_same(source, target / _place(source, output_dir.resolve())) is not None):
-            return False
-    return True
-
-
 def _configs(trainer: Trainer, spec: LaunchSpec) -> list[Path]:
-    """The resolved configs of the attempt: the next start writes its own in their place."""
-    directory = trainer.layout(spec).run_dir.resolve() / "configs"
-    rows = []
-    for path in sorted(directory.rglob("*")):
-        if path.is_file() and not path.is_symlink():
-            rows.append(path)
-    return rows
+    """Return the resolved configs of the attempt, sorted. The next start overwrites them."""
+    found = sorted((trainer.layout(spec).run_dir.resolve() / "configs").rglob("*"))
+    return [path for path in found if path.is_file() and not path.is_symlink()]
 
 
 def _logs(trainer: Trainer, spec: LaunchSpec) -> Iterator[Path]:
-    """Every regular file in the run's log directories, and logs that lie elsewhere; links are not
-    followed.
+    """Yield every regular file in the run's log directories, then the logs that lie elsewhere.
+    Links are not followed, and 20,000 files are the most.
     """
     seen: set[Path] = set()
     for directory in log_directories(trainer, spec):
@@ -129,8 +109,8 @@ def _logs(trainer: Trainer, spec: LaunchSpec) -> Iterator[Path]:
 
 
 def _place(source: Path, output_dir: Path) -> Path:
-    """Where a log goes below the archive: as below output_dir, or by its whole path when it lies
-    elsewhere.
+    """Return the relative path of a log in the archive: its path below output_dir, or its whole
+    path below `elsewhere` if it lies elsewhere.
     """
     if output_dir in source.parents:
         return source.relative_to(output_dir)
@@ -138,28 +118,20 @@ def _place(source: Path, output_dir: Path) -> Path:
 
 
 def _keep(source: Path, wanted: Path, result: ArchiveResult, *, link: bool = True) -> ArchiveResult:
-    counts = {
-        "linked": result.linked,
-        "copied": result.copied,
-        "copied_bytes": result.copied_bytes,
-        "kept": result.kept,
-    }
+    """Archive one file and return `result` with its counts increased. `link` allows a hard link."""
     if _find_same(source, wanted) is not None:
-        counts["kept"] += 1
-        return ArchiveResult(result.directory, **counts)
+        return replace(result, kept=result.kept + 1)
     wanted.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     target = _free_name(wanted)
     if link and _linked(source, target):
-        counts["linked"] += 1
-    else:
-        counts["copied_bytes"] += _copy(source, target)
-        counts["copied"] += 1
-    return ArchiveResult(result.directory, **counts)
+        return replace(result, linked=result.linked + 1)
+    size = result.copied_bytes + _copy(source, target)
+    return replace(result, copied=result.copied + 1, copied_bytes=size)
 
 
 def _linked(source: Path, target: Path) -> bool:
-    """Whether a hard link could be made: not to another device, where the filesystem has none, or
-    to others' files.
+    """Make a hard link and return True, or return False if none can be made. None can be made on
+    another device, on a filesystem without hard links, and to other users' files.
     """
     try:
         os.link(source, target, follow_symlinks=False)
@@ -169,7 +141,9 @@ def _linked(source: Path, target: Path) -> bool:
 
 
 def _find_same(source: Path, wanted: Path) -> Path | None:
-    """The archived file with this content, under `wanted` or one of its numbered names."""
+    """Return the archived file with the content of `source`, under `wanted` or one of its numbered
+    names. None if there is none, or if `source` is gone.
+    """
     try:
         original = source.stat()
     except FileNotFoundError:
@@ -189,23 +163,24 @@ def _find_same(source: Path, wanted: Path) -> Path | None:
 
 
 def _free_name(wanted: Path) -> Path:
+    """Return the first name of `_names` that no file has."""
     return next(name for name in _names(wanted) if not name.exists())
 
 
 def _names(wanted: Path) -> Iterator[Path]:
-    """trainer.stdout, trainer.stdout.2, ...: a trainer that is restarted within an attempt begins
-    its log again.
+    """Yield names without end: trainer.stdout, trainer.stdout.2, and so on. A trainer that is
+    restarted within an attempt begins its log again, and each of its logs gets a name.
     """
     yield wanted
-    number = 2
-    while True:
+    for number in count(2):
         yield wanted.with_name(f"{wanted.name}.{number}")
-        number += 1
 
 
 def _copy(source: Path, target: Path) -> int:
-    """Copy, make durable, read back and compare; returns the bytes. A log that grows meanwhile is
-    kept up to where it was.
+    """Copy a file, sync it to disk, read it back and compare. Return its size in bytes.
+
+    A log that grows meanwhile is kept up to the size that was copied. Raises StepFailed if the
+    copied part itself changed.
     """
     # half a megabyte (it brings bz2 and lzma) that an agent which only watches never needs
     import shutil
@@ -227,7 +202,7 @@ def _copy(source: Path, target: Path) -> int:
 
 
 def _digest(path: Path, size: int) -> str:
-    """SHA-256 of the first `size` bytes."""
+    """Return the SHA-256 of the first `size` bytes, in hexadecimal digits."""
     digest = sha256()
     with open(path, "rb") as handle:
         while size > 0 and (block := handle.read(min(_BLOCK, size))):

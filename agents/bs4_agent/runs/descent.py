@@ -1,7 +1,7 @@
-"""Who descends from a process: the scan that the shim repeats each second.
+"""Find all descendants of a process. The shim repeats this scan each second.
 
-Part of the program that stays (see reaper.py): imports nothing that costs memory, and nothing from
-the rest of this package.
+This is part of the process that stays resident (see reaper.py), so it imports nothing that costs
+memory and nothing from the rest of this package.
 """
 
 # ruff: noqa: PTH208  (pathlib costs 1.3 MB here)
@@ -14,7 +14,7 @@ _MAX_TITLE = 300
 
 
 def read(path: str) -> str | None:
-    """A small file as text, None when it cannot be read."""
+    """Return the content of a small file as text, or None if it cannot be read."""
     try:
         with open(path, encoding="utf-8", errors="replace") as handle:
             return handle.read()
@@ -23,23 +23,21 @@ def read(path: str) -> str | None:
 
 
 class Process:
-    """What the kernel says about one process: state, parent, start ticks, short name, command
-    line.
+    """What the kernel says about one process.
+
+    `state` is the letter of /proc/PID/stat, `ticks` the start time in clock ticks since boot,
+    `comm` the short name, and `title` the first 300 characters of the command line.
     """
 
     __slots__ = ("comm", "parent", "state", "ticks", "title")
 
     def __init__(self, state: str, parent: int, ticks: int, comm: str, title: str) -> None:
-        self.state, self.parent, self.ticks, self.comm, self.title = (
-            state,
-            parent,
-            ticks,
-            comm,
-            title,
-        )
+        self.state, self.parent, self.ticks = state, parent, ticks
+        self.comm, self.title = comm, title
 
     @classmethod
     def of(cls, pid: int) -> Process | None:
+        """Return the process with this pid, or None if it cannot be read."""
         stat = read(f"/proc/{pid}/stat")
         if not stat or ")" not in stat:
             return None
@@ -52,8 +50,10 @@ class Process:
 
 
 class Descendants:
-    """Everyone below us. Nobody can become a descendant later in life, so a process is judged once,
-    when it is first seen.
+    """All descendants of process `root`, by pid in `known`.
+
+    A process cannot become a descendant later in its life. So each process is judged once, when it
+    is first seen.
     """
 
     def __init__(self, root: int) -> None:
@@ -63,13 +63,12 @@ class Descendants:
         self._young: set[int] = set()
 
     def scan(self, *, everything: bool) -> bool:
-        """Look at the process list; True when the set or a title in it changed. `everything` judges
-        all again, in case a pid was reused.
+        """Read the process list and update `known`. Return True if the set of descendants or the
+        title of a descendant changed.
+
+        `everything` judges all processes again, in case a pid was reused.
         """
-        pids = set()
-        for name in os.listdir("/proc"):
-            if name.isdigit():
-                pids.add(int(name))
+        pids = {int(name) for name in os.listdir("/proc") if name.isdigit()}
         changed = self._forget(pids)
         if everything:
             self._others.clear()
@@ -79,6 +78,7 @@ class Descendants:
         return self._judge(pids - self._others - self.known.keys()) or changed
 
     def _forget(self, pids: set[int]) -> bool:
+        """Forget the pids that are gone. Return True if a descendant was among them."""
         gone = self.known.keys() - pids
         for pid in gone:
             del self.known[pid]
@@ -87,6 +87,7 @@ class Descendants:
         return bool(gone)
 
     def _refresh(self, pids: set[int]) -> bool:
+        """Read these descendants again. Return True if one was replaced or its title changed."""
         changed = False
         for pid in pids & self.known.keys():
             now, before = Process.of(pid), self.known[pid]
@@ -102,8 +103,8 @@ class Descendants:
         return changed
 
     def _is_child(self, process: Process) -> bool:
-        """Of one of ours, and not of a stranger who has got the pid of one that has died since the
-        last look.
+        """Return True if the process is a child of a known descendant. A stranger that has got the
+        pid of a descendant that died since the last scan does not count as its parent.
         """
         parent = self.known.get(process.parent)
         if parent is None or process.ticks < parent.ticks:
@@ -114,6 +115,9 @@ class Descendants:
         return now is not None and now.ticks == parent.ticks
 
     def _judge(self, pids: set[int]) -> bool:
+        """Add those of `pids` that descend from the root. Return True if the number of descendants
+        changed.
+        """
         found = {
             pid: process for pid in pids - {self.root} if (process := Process.of(pid)) is not None
         }
@@ -129,8 +133,8 @@ class Descendants:
                 self.known[pid] = found.pop(pid)
                 self._young.add(pid)
             growing = bool(ours)
-        # Whose parent is unknown (it died between two reads) is judged again next time, by the
-        # parent it has then.
+        # A process whose parent is unknown (it died between two reads) is judged again next time,
+        # by the parent that it has then.
         strangers = self._others | found.keys() | {0}
         self._others |= {pid for pid, process in found.items() if process.parent in strangers}
         return len(self.known) != before

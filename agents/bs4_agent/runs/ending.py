@@ -1,5 +1,5 @@
-"""End processes, each held by its identity, and wait for their end on the kernel's word instead of
-a clock's.
+"""End processes. Each is held by its identity, and the wait for its end is the kernel's notice on a
+pidfd and not a sleep.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 from bs4_agent.identity import Identity, stat_fields
 
-#: After TERM; vLLM and torchrun need up to 5 s to tear down their children.
+#: Seconds to wait after SIGTERM. vLLM and torchrun need up to 5 s to end their children.
 TERM_S = 10.0
-#: After KILL only the kernel is left to wait for: a process in uninterruptible sleep (a hung
-#: driver, NFS) may never go.
+#: Seconds to wait after SIGKILL, for the kernel only. A process in uninterruptible sleep (a hung
+#: driver, NFS) may never end.
 KILL_S = 10.0
 
 Say = Callable[[str], None]
@@ -25,7 +25,9 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Sent:
-    """A signal that was sent, or why it was not (`refused`)."""
+    """A signal that was sent to a process at wall second `t`. `refused` says why it was not sent,
+    and is "" if it was.
+    """
 
     signal: str
     identity: Identity
@@ -34,8 +36,11 @@ class Sent:
 
 
 def send(identity: Identity, name: str) -> Sent | None:
-    """Signal one process; None when it has gone. A stopped one is continued after anything but
-    KILL: it would not hear it otherwise.
+    """Send the signal with this name to one process and return what was sent. None if the process
+    is gone.
+
+    A stopped process is continued afterwards, unless the signal is SIGKILL, because it could not
+    handle the signal otherwise.
     """
     try:
         if not identity.send(signal.Signals[name]):
@@ -47,8 +52,18 @@ def send(identity: Identity, name: str) -> Sent | None:
     return Sent(name, identity, time.time())
 
 
+def send_all(identities: Sequence[Identity], name: str) -> list[Sent]:
+    """Send the signal with this name to each process and return what was sent, without the
+    processes that are gone.
+    """
+    results = [send(identity, name) for identity in identities]
+    return [result for result in results if result is not None]
+
+
 def wait_gone(identities: Collection[Identity], seconds: float) -> set[Identity]:
-    """Wait until all have ended, at most `seconds`; returns those that live on."""
+    """Wait until all of these processes have ended, at most `seconds`. Return those that still
+    live.
+    """
     deadline = time.monotonic() + seconds
     with ExitStack() as held:
         watched: dict[int, Identity] = {}
@@ -73,17 +88,15 @@ def wait_gone(identities: Collection[Identity], seconds: float) -> set[Identity]
 def end(
     targets: Sequence[Identity], *, scale: float = 1.0, say: Say = lambda text: None
 ) -> tuple[list[Sent], set[Identity]]:
-    """TERM, ten seconds, KILL. Returns what was sent and who still lives. `scale` shortens the
-    waits in tests.
+    """Send SIGTERM, wait ten seconds, and send SIGKILL to those that are left. Return the signals
+    that were sent and the processes that still live.
+
+    `scale` multiplies the waits; tests shorten them with it. `say` gets a sentence for each signal.
     """
     sent: list[Sent] = []
     left = set(targets)
     for name, seconds in (("SIGTERM", TERM_S), ("SIGKILL", KILL_S)):
-        now = [
-            result
-            for identity in sorted(left, key=lambda one: one.pid)
-            if (result := send(identity, name)) is not None
-        ]
+        now = send_all(sorted(left, key=lambda one: one.pid), name)
         if now:
             say(f"sent {name} to " + ", ".join(str(one.identity.pid) for one in now))
         sent += now
@@ -94,7 +107,7 @@ def end(
 
 
 def _hold(identity: Identity) -> int | None:
-    """A pidfd of this very process, None when it has ended."""
+    """Return a pidfd of exactly this process, or None if it has ended."""
     try:
         fd = os.pidfd_open(identity.pid)
     except ProcessLookupError:
@@ -106,5 +119,6 @@ def _hold(identity: Identity) -> int | None:
 
 
 def _stopped(identity: Identity) -> bool:
+    """Return True if the process is stopped, by a signal or by a tracer."""
     fields = stat_fields(identity.pid)
     return fields is not None and fields[0] in ("T", "t")

@@ -1,4 +1,4 @@
-"""Small files that must be whole or absent, and looks at directories that may vanish."""
+"""Read and write small files that must be whole or absent, and list directories that may vanish."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-#: Entries of one directory that are looked at: more than a run makes, few enough for a look every
-#: few seconds.
+#: The most entries of one directory that are listed: more than a run makes, and few enough to list
+#: them every few seconds.
 LISTED_MOST = 2000
 
 
 def write_json(path: Path, value: Mapping[str, Any], *, durable: bool = True) -> None:
-    """Replace `path` in one rename, mode 0600. `durable`: also survive a power cut (an fsync of the
-    file and of its directory).
+    """Replace `path` by one rename, with mode 0600, so that it is whole or unchanged. `durable`
+    also makes it survive a power cut, by an fsync of the file and of its directory. Raises OSError.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -36,6 +36,7 @@ def write_json(path: Path, value: Mapping[str, Any], *, durable: bool = True) ->
 
 
 def sync_directory(path: Path) -> None:
+    """Sync a directory to disk, so that a rename or a new file in it survives a power cut."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(fd)
@@ -44,8 +45,8 @@ def sync_directory(path: Path) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """The object in `path`, or None when there is no such file. A file of ours that is no JSON
-    object is an error, not an absence.
+    """Return the JSON object in `path`, or None if there is no such file. Raises ValueError if the
+    file holds anything else.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -53,14 +54,16 @@ def read_json(path: Path) -> dict[str, Any] | None:
         return None
     value = json.loads(text)
     if not isinstance(value, dict):
-        # Wrong content, not a wrong argument.
+        # The content is wrong, not an argument.
         raise ValueError(f"{path} is not a JSON object; move it aside.")  # noqa: TRY004
     return value
 
 
 def read_passing(path: Path) -> dict[str, Any] | None:
-    """As `read_json`, for what was not written durably: a power cut may leave it empty, and what it
-    told of has ended then anyway.
+    """Return the JSON object in `path`, or None if there is no such file or its content is damaged.
+
+    Use it for files that were not written durably. A power cut may leave such a file empty, and the
+    processes that it describes have then ended anyway.
     """
     try:
         return read_json(path)
@@ -69,19 +72,18 @@ def read_passing(path: Path) -> dict[str, Any] | None:
 
 
 def listed(directory: Path) -> list[Path]:
-    """What lies in a directory, LISTED_MOST at most; nothing where it cannot be read."""
+    """Return the paths of a directory's entries, LISTED_MOST at most. Empty if the directory cannot
+    be read.
+    """
     try:
         with os.scandir(directory) as entries:
-            found = []
-            for entry in itertools.islice(entries, LISTED_MOST):
-                found.append(directory / entry.name)
-            return found
+            return [directory / entry.name for entry in itertools.islice(entries, LISTED_MOST)]
     except OSError:
         return []
 
 
 def mtime(path: Path) -> float | None:
-    """Wall second of the last change; None where there is nothing to look at."""
+    """Return the wall second of the file's last change, or None if it cannot be read."""
     try:
         return path.stat().st_mtime
     except OSError:

@@ -1,5 +1,5 @@
-"""The logs of all runs as streams, and what is made of their lines: step records, events for the
-detectors, lines for the signatures.
+"""Follow the logs of all runs: make them streams, and turn their lines into step records, events
+for the detectors and input for the signatures.
 """
 
 from __future__ import annotations
@@ -15,20 +15,19 @@ from bs4_agent.runs.registry import Runs
 from bs4_agent.runs.runlog import RunLog
 from bs4_agent.streams.registry import Streams
 
-#: Of each poll: with one every 0.2 s a flood of lines costs a third of a core at most, and the rest
-#: of it is read later.
+#: Seconds that one poll may take. With the pause of 0.5 s after it, a flood of lines costs a sixth
+#: of a core at most, and the rest is read later.
 _BUDGET_S = 0.1
-#: Seconds between two polls while lines come, and while no log has brought one for a while: an idle
-#: wake-up costs as much as the look.
+#: Seconds between two polls while lines come, and while no log has brought any for some time. An
+#: idle wake-up costs as much as the poll.
 _BUSY_PAUSE_S, _QUIET_PAUSE_S = 0.5, 0.8
 
 
 class RunFollower:
-    """Call `poll` several times a second. Makes `log/<run>/<source>` and `steps/<run>` readable for
-    every run, ended ones too.
+    """Follows the logs of every run, ended ones too. Call `poll` several times a second.
 
-    Where it is in each log is kept on disk: after a restart it goes on there, and no step is
-    recorded twice.
+    The streams `log/<run>/<source>` and `steps/<run>` become readable. The place in each log is
+    kept on disk, so a restarted agent continues there and records no step twice.
     """
 
     def __init__(
@@ -39,8 +38,10 @@ class RunFollower:
         on_line: OnLine | None = None,
         on_fault: Callable[[str], None] | None = None,
     ) -> None:
-        """`on_fault` is called with a sentence when one run cannot be followed for a reason that
-        nobody foresaw.
+        """Follow the runs of `runs` and add their streams to `streams`.
+
+        `on_line` is called for every line. `on_fault` is called with a sentence if one run cannot
+        be followed for an unforeseen reason.
         """
         self.on_line = on_line
         self.on_fault = on_fault
@@ -52,17 +53,17 @@ class RunFollower:
 
     @property
     def pause_s(self) -> float:
-        """Seconds until the next poll is due."""
+        """Return the number of seconds until the next poll is due."""
         if all(followed.quiet for followed in self._followed.copy().values()):
             return _QUIET_PAUSE_S
         return _BUSY_PAUSE_S
 
     def poll(self) -> None:
-        """Read what is new. SpoolFull when a step could not be recorded; it is kept and recorded by
-        a later poll.
+        """Read new lines of all runs. Raises SpoolFull if a step could not be recorded; it is kept
+        and a later poll records it.
 
-        A run that cannot be read stops no other run: it is reported once for each reason and read
-        again by the next poll.
+        A run that cannot be read stops no other run. It is reported once for each reason, and the
+        next poll reads it again.
         """
         deadline = time.monotonic() + _BUDGET_S
         with self._lock:
@@ -74,10 +75,11 @@ class RunFollower:
                 except SpoolFull:
                     raise
                 except Exception as error:  # noqa: BLE001
-                    # Whatever one run holds must not stop the others; it is journalled.
+                    # An error in one run must not stop the others. It is journalled.
                     self._report(run.name, error)
 
     def _report(self, run: str, error: Exception) -> None:
+        """Report a fault of one run, unless the same sentence was its last one."""
         sentence = f"{run} cannot be followed: {type(error).__name__}: {error}"[:500]
         if self._faults.get(run) == sentence:
             return
@@ -87,8 +89,8 @@ class RunFollower:
             self.on_fault(sentence)
 
     def recent(self, run: str, attempt: int | None = None) -> RunLog:
-        """What the logs of `attempt` (the newest) have said; an empty log where nothing was read of
-        it. A copy that does not change.
+        """Return a copy of what the logs of `attempt` have said so far. None means the newest
+        attempt. The copy is empty if nothing was read of that attempt.
         """
         with self._lock:
             followed = self._followed.get(run)
@@ -97,7 +99,7 @@ class RunFollower:
             return followed.log.copy()
 
     def close(self) -> None:
-        """Write down where we are."""
+        """Save the place in every log to disk."""
         with self._lock:
             for followed in self._followed.values():
                 followed.save(now=True)

@@ -1,4 +1,4 @@
-"""One run that is followed: its log streams, where we are in each, and what its lines turn into."""
+"""Follow one run: its log streams, the place in each, and what their lines turn into."""
 
 from __future__ import annotations
 
@@ -25,44 +25,48 @@ from bs4_agent.trainers.base import Event, LogLine, LogSource
 from bs4_agent.trainers.lines import Clock
 
 _CHUNK = 256 * 1024
-#: Seconds between two looks at which logs there are: environments and attempt directories appear
-#: within seconds of a start.
+#: Seconds between two searches for logs. Environments and attempt directories appear within seconds
+#: of a start.
 _SOURCES_S = 1.0
-#: The state is saved this often while lines come. What is read again after a kill -9 is recognised:
-#: see StepLog.
+#: Seconds between two saves while lines come. Lines that are read again after a kill -9 are
+#: recognised; see StepLog.
 _SAVE_S = 15.0
-#: A longer backlog is only counted, not understood, down to its last bytes: an inference log has
-#: gigabytes when a run is adopted late.
+#: Bytes of backlog that are parsed. Of a longer backlog only the last part is parsed, and the rest
+#: is counted. An inference log has gigabytes when a run is adopted late.
 _BACKLOG = {"trainer": 64 << 20, "orchestrator": 64 << 20}
 _OTHER_BACKLOG = 8 << 20
-#: A log that was read this recently is live: what it brings now was written just now.
+#: A log that was read to its end within so many seconds is live: lines that come now were written
+#: just now.
 _LIVE_S = 30.0
-#: Logs that have been quiet for so long are looked at less often: five sources five times a second
-#: are 0.1 % of a core.
+#: After so many seconds without much news, logs are polled less often. Five sources five times a
+#: second are 0.1 % of a core.
 _QUIET_AFTER_S, _QUIET_EVERY_S = 10.0, 0.75
-#: Bytes of one poll: less is little.
+#: A poll that brings at most so many bytes has brought little.
 _LITTLE = 16 << 10
-#: After an attempt's end its logs are read until they have brought nothing for this long: a
+#: Seconds without news, after an attempt's end, after which its logs are not read any more. A
 #: replaced file is held back for a second.
 _REST_S = 5.0
-#: Clocks of files and of attempts agree to within this.
+#: Seconds by which the clocks of files and of attempts may differ.
 _BEFORE_S = 0.5
-#: An attempt that we start is known within 0.2 s of its first file, one that a person starts by
-#: hand within 10 s.
+#: Seconds within which a new file's attempt becomes known: 0.2 s if the agent starts it, 10 s if a
+#: person does.
 _ATTEMPT_KNOWN_S = 15.0
 _STEP_SOURCES = ("trainer", "orchestrator", "metrics")
-#: The log of what a container prints, unless that is the trainer's own.
+#: The source name of a container's output, unless that output is the trainer's own log.
 BOX = "container"
 _LOUD = frozenset({"ERROR", "CRITICAL"})
 
-#: (run, attempt, trainer id, source, line, its place as evidence)
+#: A function that gets run, attempt, trainer id, source, line, and the line's place as evidence.
 OnLine = Callable[[str, int, str, str, LogLine, Mapping[str, Any]], None]
 
 
 @dataclass(kw_only=True)
 class Source:
-    """One log: its stream, the cursor up to which it was read, how many lines of that file lie
-    before it, and when that was.
+    """One log of a run.
+
+    `cursor` is the place up to which the stream was read, and `line` counts the lines of that file
+    before it. `read_t` is the wall second of the last reading, or None, and `read_m` the monotonic
+    second.
     """
 
     name: str
@@ -75,20 +79,23 @@ class Source:
 
     @property
     def place(self) -> Cursor:
+        """Return `cursor` as a Cursor."""
         if self.cursor == START:
             return Cursor(0, 0)
         return Cursor.parse(self.cursor)
 
     def file_of(self, generation: int) -> tuple[float, str]:
-        """(wall second at which it was first seen, path) of one file of the chain."""
+        """Return the wall second at which the file of this generation was first seen, and its path.
+        Returns (0.0, "") for an unknown generation.
+        """
         for described in self.stream.stat()["generations"]:
             if described["generation"] == generation:
                 return described["first_seen"], described["path"]
         return 0.0, ""
 
     def backlog(self) -> int:
-        """Bytes of the newest file that were not read yet; of an older one that we are still in,
-        all of the newest.
+        """Return the number of bytes of the newest file that were not read yet. If an older file is
+        still being read, that is all of the newest file.
         """
         end, here = Cursor.parse(self.stream.stat()["end"]), self.place
         if here.generation == end.generation:
@@ -96,14 +103,19 @@ class Source:
         return end.offset
 
     def clock(self, attempt: int, started_t: float) -> Clock:
-        """Dates the lines of one attempt, from where we began to read it."""
+        """Return the clock that dates the lines of one attempt. It begins at the start of the
+        attempt or at the last reading, whichever is later.
+        """
         if attempt not in self.clocks:
             self.clocks[attempt] = Clock(max(started_t, self.read_t or 0.0))
         return self.clocks[attempt]
 
 
 class Followed:
-    """Not thread-safe: RunFollower holds the lock."""
+    """One run whose logs are followed. `log` holds what its newest attempt has said.
+
+    Not thread-safe: RunFollower holds the lock.
+    """
 
     def __init__(self, streams: Streams, runs: Runs, run: Run) -> None:
         self._streams, self._runs, self._run = streams, runs, run
@@ -118,10 +130,9 @@ class Followed:
         self._path = runs.home.run(run.name) / "followed.json"
         saved = read_passing(self._path) or {"log": None, "sources": {}, "metrics": None}
         self._saved_sources: dict[str, Any] = saved["sources"]
+        self.log = RunLog(run=run.name, attempt=0)
         if saved["log"]:
             self.log = RunLog.from_dict(saved["log"])
-        else:
-            self.log = RunLog(run=run.name, attempt=0)
         self._steps = StepLog(
             streams, runs.home.state / "steps" / run.name, self._trainer, run.name, saved["metrics"]
         )
@@ -134,14 +145,15 @@ class Followed:
 
     @property
     def quiet(self) -> bool:
-        """Whether the logs have brought little for a while: a step line now and then, a health
-        check.
+        """Return True if the logs have brought little for ten seconds, such as a step line now and
+        then.
         """
         return time.monotonic() - self._busy_logs_m > _QUIET_AFTER_S
 
     def poll(self, deadline: float, on_line: OnLine | None) -> None:
-        """Read what is new, until monotonic second `deadline`. SpoolFull when steps could not be
-        recorded: nothing more is read then.
+        """Read new lines, at most until monotonic second `deadline`, and call `on_line` for each.
+
+        Raises SpoolFull if steps could not be recorded. Nothing more is read in that case.
         """
         attempt = self._run.attempt
         if attempt is None:
@@ -175,7 +187,9 @@ class Followed:
         self.save(now=self._at_rest)
 
     def save(self, *, now: bool = False) -> None:
-        """Where we are, every few seconds or now; only once everything up to there is recorded."""
+        """Save the place in each log, at most every 15 s unless `now`. Does nothing while a step up
+        to that place is not recorded yet.
+        """
         moment = time.monotonic()
         if (
             not self._changed
@@ -198,6 +212,7 @@ class Followed:
         self._changed, self._saved_m = False, moment
 
     def _begin(self, attempt: Attempt) -> None:
+        """Start with an empty log for a new attempt."""
         self._trainer = self._runs.trainer(self._run.spec)
         self.log = RunLog(run=self._run.name, attempt=attempt.number)
         self._steps.anchor(attempt.number, attempt.started_t)
@@ -205,7 +220,7 @@ class Followed:
         self._busy_m = self._busy_logs_m = time.monotonic()
 
     def _expect(self, attempt: Attempt) -> None:
-        """Every log that this attempt has or will have becomes a stream."""
+        """Make a stream of every log that this attempt has or will have."""
         self._metrics = self._trainer.metrics_path(self._run.spec)
         own = self._runs.attempt_directory(self._run.name, attempt.number)
         for found in self._logs(attempt):
@@ -214,28 +229,31 @@ class Followed:
                 source.stream.follow(found.path, attempt.number)
 
     def _logs(self, attempt: Attempt) -> list[LogSource]:
-        logs = self._trainer.log_sources(self._run.spec)
-        # Apart from the launcher a component writes to its standard output only: that is its log.
-        if self._run.spec.component in ("rl", "sft"):
-            name = self._trainer.layout(self._run.spec).own_log
-        else:
-            name = self._run.spec.component
+        """Return the logs of this attempt with their paths: the trainer's, the launcher's output
+        and the container's output.
+        """
+        spec = self._run.spec
+        logs = self._trainer.log_sources(spec)
+        # A component that is no launcher writes only to its standard output, so that is its log.
+        name = spec.component
+        if name in ("rl", "sft"):
+            name = self._trainer.layout(spec).own_log
         own: Path | None = (
             self._runs.attempt_directory(self._run.name, attempt.number) / "launcher.log"
         )
         if attempt.adopted:
             own = _standard_output(attempt.launcher)
-        if own is None:
-            found = logs
-        else:
-            found = [LogSource(name, own), *logs]
-        if (box := self._of_container(attempt)) is None:
-            return found
-        return [*found, LogSource(name if box.trainers else BOX, box.path)]
+        if own is not None:
+            logs = [LogSource(name, own), *logs]
+        if (box := self._of_container(attempt)) is not None:
+            logs = [*logs, LogSource(name if box.trainers else BOX, box.path)]
+        return logs
 
     def _of_container(self, attempt: Attempt) -> ContainerLog | None:
-        """What its container prints, asked for here. It is the trainer's own log where a trainer
-        that was adopted prints there.
+        """Return the log of what the attempt's container prints, after reading what is new from
+        Docker. None if there is no container.
+
+        It is the trainer's own log if an adopted trainer prints to the container's standard output.
         """
         box = self._runs.container_log(self._run, attempt)
         if box is None:
@@ -251,13 +269,12 @@ class Followed:
         if box.poll(ended=attempt.end is not None):
             self._busy_m = time.monotonic()
         if box.problem and box.problem != before:
-            self._runs.note_gap(
-                f"log/{self._run.name}/{BOX}",
-                {"generation": 0, "from": 0, "to": None, "reason": box.problem},
-            )
+            gap = Cursor(0, 0).gap(None, box.problem)
+            self._runs.note_gap(f"log/{self._run.name}/{BOX}", gap)
         return box
 
     def _add(self, name: str) -> Source:
+        """Make the stream of one log and return its source. It continues at the saved place."""
         run = self._run
         kept = (
             storage(self._trainer.layout(run.spec).output_dir, run.name)
@@ -281,12 +298,12 @@ class Followed:
         return source
 
     def _read_all(self, deadline: float, on_line: OnLine | None) -> bool:
-        """A chunk of every source in turn, until there is nothing more or the time is up; whether
-        there was anything.
+        """Read the sources in turn, a chunk each, until nothing is left or the time is up. Return
+        True if there was anything.
         """
         for source in self._sources.values():
             if source.stream.poll():
-                # it was we who saw the news that others wait for
+                # This poll has seen the news for which others wait.
                 self._streams.notify(source.stream.name)
         waiting = [source for source in self._sources.values() if self._read(source, on_line)]
         news = bool(waiting)
@@ -295,7 +312,7 @@ class Followed:
         return news
 
     def _read(self, source: Source, on_line: OnLine | None) -> bool:
-        """One chunk; whether there was one."""
+        """Read one chunk of a source. Return True if there was one."""
         chunk = source.stream.read(source.cursor, _CHUNK)
         live = time.monotonic() - source.read_m < _LIVE_S and not chunk.more
         if not chunk.more:
@@ -324,8 +341,9 @@ class Followed:
     def _take(
         self, source: Source, chunk: Chunk, start: Cursor, live: bool, on_line: OnLine | None
     ) -> Exception | None:
-        """Read the lines of a chunk. Returns the first error, to be raised once the chunk is behind
-        us: a line that cannot be read must not be read for ever.
+        """Read the lines of a chunk and return the first error, or None. The caller raises the
+        error once the cursor is behind the chunk, so that a line that cannot be read is not read
+        for ever.
         """
         failure: Exception | None = None
         first_seen, path = source.file_of(start.generation)
@@ -347,14 +365,17 @@ class Followed:
             try:
                 self._line(source, attempt, raw, place, live, on_line)
             except Exception as error:  # noqa: BLE001
-                # RunFollower journals what one line does to us.
+                # RunFollower journals the error of one line.
                 failure = failure or error
         return failure
 
     def _attempt_at(self, first_seen: float) -> Attempt | None:
-        """Whose file it is that appeared then: the last attempt that had been started. A path alone
-        does not tell: 2026-01 uses the same ones in every attempt, and a stream that knows the path
-        sees the new file before we know of the new attempt.
+        """Return the attempt whose file was first seen at that wall second: the last one that had
+        started by then. None if there is none.
+
+        A path alone does not identify the attempt. 2026-01 uses the same paths in every attempt,
+        and a stream that knows the path sees the new file before the agent knows of the new
+        attempt.
         """
         started = [
             attempt for attempt in self._run.attempts if attempt.started_t <= first_seen + _BEFORE_S
@@ -362,19 +383,15 @@ class Followed:
         return max(started, key=lambda attempt: attempt.number, default=None)
 
     def _too_early(self, source: Source, start: Cursor) -> bool:
-        """Whether the file appeared after the last known attempt had ended: its own attempt will be
-        known in a moment.
+        """Return True if the file appeared after the end of the last known attempt, and its own
+        attempt will be known in a moment.
         """
         first_seen, _ = source.file_of(start.generation)
         attempt = self._attempt_at(first_seen)
-        ended = None
-        if attempt is not None and attempt.end is not None:
-            ended = attempt.end.t
-        return (
-            ended is not None
-            and first_seen > ended + _BEFORE_S
-            and time.time() - first_seen < _ATTEMPT_KNOWN_S
-        )
+        if attempt is None or attempt.end is None:
+            return False
+        after = first_seen > attempt.end.t + _BEFORE_S
+        return after and time.time() - first_seen < _ATTEMPT_KNOWN_S
 
     def _line(
         self,
@@ -385,6 +402,7 @@ class Followed:
         live: bool,
         on_line: OnLine | None,
     ) -> None:
+        """Pass one line to `on_line`, to the step log and to the events of the attempt."""
         line = self._trainer.parse_line(source.name, raw)
         text = short(line.text)
         if on_line is not None:
@@ -402,20 +420,18 @@ class Followed:
             ):
                 self.log.record(record)
         event = self._trainer.event(source.name, line)
-        # The launcher shows what other logs hold too (`tail -F`): of its output only its own words
-        # count.
+        # The launcher also shows what other logs hold (`tail -F`). Of its output only its own
+        # messages count.
         if event is None or (source.name == "launcher" and event.side != "launcher"):
-            event = None
-            if line.level in _LOUD:
-                event = Event("error", source.name)
+            event = Event("error", source.name) if line.level in _LOUD else None
         moment = _moment(source, attempt, line, live)
         if event is not None and attempt.number == self.log.attempt:
             self.log.add(LogEvent(event=event, m=moment, text=text, **place))
 
 
 def _moment(source: Source, attempt: Attempt, line: LogLine, live: bool) -> float:
-    """Monotonic second of a line: now for one that was just written, its own time for one that is
-    read late.
+    """Return the monotonic second of a line: now if it was just written, its own time if it is read
+    late.
     """
     now = time.monotonic()
     wall = line.timestamp
@@ -432,8 +448,8 @@ def _moment(source: Source, attempt: Attempt, line: LogLine, live: bool) -> floa
 
 
 def _lines(data: bytes, offset: int) -> Iterator[tuple[int, bytes]]:
-    """(offset of its first byte, line with its LF) of each line. Only LF ends a line: a progress
-    bar's CR does not.
+    """Yield each line with its LF, and the offset of its first byte. Only LF ends a line; the CR of
+    a progress bar does not.
     """
     begin = 0
     while begin < len(data):
@@ -443,9 +459,10 @@ def _lines(data: bytes, offset: int) -> Iterator[tuple[int, bytes]]:
 
 
 def _is_of(path: Path, attempt: Attempt) -> bool:
-    """Whether the file that lies there now is this attempt's: an earlier one's is there until the
-    launcher has cleaned up, and a later one's (started by hand, say, and not adopted yet) from the
-    moment it begins.
+    """Return True if the file that is at `path` now belongs to this attempt.
+
+    A file of an earlier attempt stays until the launcher has cleaned up. A file of a later attempt,
+    for example one that was started by hand and is not adopted yet, is there once it begins.
     """
     try:
         changed = path.stat().st_mtime
@@ -457,8 +474,8 @@ def _is_of(path: Path, attempt: Attempt) -> bool:
 
 
 def _standard_output(root: Identity | None) -> Path | None:
-    """The file that a launcher started by hand writes to (`nohup ... > train.log`), None for a
-    terminal or a pipe.
+    """Return the file to which a launcher that was started by hand writes (`nohup ... >
+    train.log`). None for a terminal, a pipe or a launcher that has ended.
     """
     if root is None or not root.alive():
         return None

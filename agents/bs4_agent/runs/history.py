@@ -1,17 +1,15 @@
-"""The numbers of the last steps of an attempt, as far back as a plateau of rewards has to be looked
-for.
-"""
+"""Keep the numbers of an attempt's last steps, enough of them to detect a plateau of rewards."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-#: Steps kept per side. The longest question is "no better reward for 300 steps"; it needs a stretch
-#: before those to compare with.
+#: Steps kept for each side. The longest condition is "no better reward for 300 steps", which needs
+#: some steps before those to compare with.
 KEPT = 340
-#: What a record keeps, in this order; a tuple takes 150 bytes where a dictionary takes 600, and
-#: there are 2 x KEPT of them in a run.
+#: The fields that are kept of a record, in this order. A tuple takes 150 bytes, a dictionary 600,
+#: and a run has 2 x KEPT of them.
 FIELDS = (
     "m",
     "time_s",
@@ -37,8 +35,8 @@ _Row = tuple[Any, ...]
 
 
 class History:
-    """`add` takes records of steps/<run>; a later record of the same step replaces the earlier
-    one.
+    """The numbers of the last KEPT steps of each side of an attempt. A later record of the same
+    step replaces the earlier one.
     """
 
     def __init__(self) -> None:
@@ -46,41 +44,38 @@ class History:
         self._records: Sequence[Mapping[str, Any]] | None = None
 
     def add(self, record: Mapping[str, Any], m: float | None) -> None:
-        """`m`: the monotonic second at which the step was finished, None where it is not known (a
-        replaced record keeps its own).
+        """Add a record of steps/<run>. `m` is the monotonic second at which the step finished, or
+        None if it is not known. A record that replaces another one without `m` keeps the earlier
+        time.
         """
         steps = self._sides.setdefault(record["side"], {})
         before = steps.get(record["step"])
-        if m is not None or before is None:
-            when = m
-        else:
-            when = before[0]
+        when = m if m is not None or before is None else before[0]
         steps[record["step"]] = (when, *(record.get(name) for name in FIELDS[1:]))
         if len(steps) > KEPT:
             del steps[next(iter(steps))]
         self._records = None
 
     def copy(self) -> History:
+        """Return a copy that later calls of `add` do not change."""
         same = History()
         same._sides = {side: dict(steps) for side, steps in self._sides.items()}
         same._records = self.records()
         return same
 
     def records(self) -> Sequence[Mapping[str, Any]]:
-        """Of both sides, each in order of its steps. Made once a step: a look comes every two
-        seconds, a step every thirty.
+        """Return the records of all sides, each side in the order of its steps. The list is cached
+        until the next `add`, because detectors poll every two seconds and a step takes about
+        thirty.
         """
         if self._records is None:
-            self._records = [
-                record for side, steps in self._sides.items() for record in _records(side, steps)
-            ]
+            self._records = list(self._kept())
         return self._records
 
-
-def _records(side: str, steps: Mapping[int, _Row]) -> Iterator[dict[str, Any]]:
-    for step, row in steps.items():
-        yield {
-            "side": side,
-            "step": step,
-            **{name: value for name, value in zip(FIELDS, row, strict=True) if value is not None},
-        }
+    def _kept(self) -> Iterator[dict[str, Any]]:
+        """Yield the kept steps of all sides as records."""
+        for side, steps in self._sides.items():
+            for step, row in steps.items():
+                fields = zip(FIELDS, row, strict=True)
+                values = {name: value for name, value in fields if value is not None}
+                yield {"side": side, "step": step, **values}

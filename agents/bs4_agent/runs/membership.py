@@ -1,13 +1,14 @@
-"""Who belongs to a run, proved by descent and remembered, so that the proof outlives the shim, the
-launcher and the agent.
+"""Which processes belong to a run. Membership is proved by descent and remembered, so that the
+proof outlives the shim, the launcher and the agent.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,19 +20,19 @@ from bs4_agent.runs.files import read_passing, write_json
 from bs4_agent.runs.model import Member
 from bs4_agent.telemetry.processes import Proc, Snapshot
 
-#: Ended members kept per attempt, newest last, for "was there ever an engine"; environments that
-#: fork by the thousand must not fill memory.
+#: Ended members kept for each attempt, newest last, to know if there ever was an engine.
+#: Environments that fork by the thousand must not fill memory.
 _PAST = 256
-#: members.json is written at most this often, and only after a change.
+#: Seconds between two writes of members.json, which is written only after a change.
 _SAVE_S = 1.0
-#: Several questions of one look share one pass over the members. Whoever acts compares the identity
-#: again at that very moment.
+#: Seconds during which several reads share one pass over the members. Code that acts compares the
+#: identity again at that moment.
 _FRESH_S = 0.2
-#: Of a command line, what is kept: enough for a title and a person, without 30 kB of JSON arguments
-#: per process.
+#: How many words of a command line are kept, and how many characters of each: enough for a title
+#: and a person, without 30 kB of JSON arguments for each process.
 _WORDS, _WORD = 16, 256
 
-#: Who of a container was started for an attempt: see inside.py.
+#: The file that names the container's processes that belong to an attempt; see inside.py.
 INSIDE = "inside.json"
 
 Component = Callable[[Sequence[str], str], "str | None"]
@@ -39,7 +40,7 @@ Component = Callable[[Sequence[str], str], "str | None"]
 
 @dataclass(frozen=True)
 class Known:
-    """A member that lived when it was last looked at."""
+    """A member of an attempt that lived at the last scan."""
 
     identity: Identity
     cmdline: Sequence[str]
@@ -47,12 +48,14 @@ class Known:
     component: str | None
     state: str
     exposed: Sequence[Exposed] = ()
-    """What it ever showed: a program that blanks its title has shown it all the same."""
+    """Every credential that its command line ever showed, even if its title is blank now."""
 
 
 class AttemptMembers:
-    """The members of one attempt. `root`: the shim, which is no member, or, of an adopted run, the
-    process that was found, which is one.
+    """The processes of one attempt: the living in `alive`, the last 256 ended ones in `past`.
+
+    `root` is the shim, which is no member. For an adopted run it is the process that was found,
+    which is a member. `component(cmdline, comm)` names a process's part in the trainer.
     """
 
     def __init__(
@@ -77,24 +80,26 @@ class AttemptMembers:
 
     @property
     def proof(self) -> str:
+        """Return how membership is proved: "descent" from a shim, or "observed" for an adopted run
+        or a run in a container.
+        """
         if self.adopted or self._inside:
             return "observed"
         return "descent"
 
     def observe(self, snapshot: Snapshot, ours: Collection[Identity] = ()) -> None:
-        """Take in what now descends from the root or from anyone already known. `ours`: this agent
-        itself, which is never a member.
+        """Add the processes that now descend from the root or from a known member, and note which
+        members have ended. `ours` are the agent's own processes, which are never members.
         """
-        roots = [*self.alive, *([self.root] if self.root is not None else [])]
+        roots = list(self.alive)
+        if self.root is not None:
+            roots.append(self.root)
         found = {
             proc.identity: proc
             for proc in snapshot.descendants_of(roots)
             if proc.identity not in ours
         }
-        for identity in [
-            *self.alive,
-            *([self.root] if self.adopted and self.root is not None else []),
-        ]:
+        for identity in roots if self.adopted else self.alive:
             if (proc := snapshot.find(identity)) is not None:
                 found[identity] = proc
         for identity, proc in found.items():
@@ -105,14 +110,22 @@ class AttemptMembers:
         self.save()
 
     def members(self) -> list[Member]:
-        """Ended ones first, then the living, each in the order in which they were first seen."""
-        past = []
-        for known in self.past.values():
-            past.append(self._member(known, alive=False))
+        """Return the ended members, then the living ones, each in the order in which they were
+        first seen.
+        """
+        past = [self._member(known, alive=False) for known in self.past.values()]
         return past + [self._member(known, alive=True) for known in self.alive.values()]
 
+    def knows(self, identity: Identity) -> bool:
+        """Return True if the process is or was a member, or is the root of an adopted attempt."""
+        if identity in self.alive or identity in self.past:
+            return True
+        return self.adopted and identity == self.root
+
     def refresh(self) -> None:
-        """Bury who has ended since the last snapshot; what is known is at most 0.2 s old then."""
+        """Note which members have ended since the last snapshot. Does nothing within 0.2 s of the
+        last refresh.
+        """
         now = time.monotonic()
         if now - self._refreshed_m < _FRESH_S:
             return
@@ -121,6 +134,7 @@ class AttemptMembers:
             self._bury(identity)
 
     def _member(self, known: Known, *, alive: bool) -> Member:
+        """Return the member record of a known process."""
         return Member(
             identity=known.identity,
             component=known.component,
@@ -133,14 +147,15 @@ class AttemptMembers:
         )
 
     def _remember(self, identity: Identity, proc: Proc) -> None:
+        """Add a living process, or update the one that is known."""
         before = self.alive.get(identity)
         cmdline = _short(proc.cmdline)
         if before is not None and before.cmdline == cmdline and before.comm == proc.comm:
             if before.state != proc.state:
                 self.alive[identity] = replace(before, state=proc.state)
             return
-        # A process that blanks its title keeps the name it was known by: setproctitle's first step
-        # is an empty command line.
+        # A process that blanks its title keeps the component that was known, because setproctitle
+        # begins with an empty command line.
         component = self._component(cmdline, proc.comm) or (
             before.component if before is not None else None
         )
@@ -151,13 +166,16 @@ class AttemptMembers:
         self._changed = True
 
     def _bury(self, identity: Identity) -> None:
+        """Move a member from the living to the ended, and forget one of the ended if there are too
+        many.
+        """
         self.past[identity] = self.alive.pop(identity)
         while len(self.past) > _PAST:
             del self.past[self._forgettable()]
         self._changed = True
 
     def _forgettable(self) -> Identity:
-        """Return whom of the ended to forget first: the oldest that is no component of the trainer.
+        """Return the ended member to forget first: the oldest that is no component of the trainer.
 
         A run that starts a program for each rollout must not lose the record of its engine.
         """
@@ -165,8 +183,8 @@ class AttemptMembers:
         return next(nameless, next(iter(self.past)))
 
     def save(self, *, at_once: bool = False) -> None:
-        """Write members.json when something changed, and not within a second of the last time
-        unless `at_once`.
+        """Write members.json if something changed. Within a second of the last write only `at_once`
+        writes again.
         """
         now = time.monotonic()
         if not self._changed or (now - self._saved_m < _SAVE_S and not at_once):
@@ -175,14 +193,14 @@ class AttemptMembers:
         for group, alive in ((self.past, False), (self.alive, True)):
             for known in group.values():
                 members.append({**_as_dict(known), "alive": alive})
-        # Not durable: after a power cut nobody of them lives, and an fsync a second would cost the
-        # run's own disk.
+        # Not durable: none of these processes survives a power cut, and an fsync every second would
+        # load the run's own disk.
         write_json(self.directory / "members.json", {"members": members, **stamp()}, durable=False)
         self._changed, self._saved_m = False, now
 
     def recall(self) -> None:
-        """Learn from disk: what this agent's predecessors saw, what the shim itself saw while there
-        was no agent, and which process of a container was found to be the attempt's own.
+        """Read the members from disk: those that an earlier agent saw, those that the shim saw
+        while there was no agent, and the container process that was found to be the attempt's own.
         """
         self._inside = self._inside or (self.directory / INSIDE).exists()
         for name in ("members.json", "descendants.json", INSIDE):
@@ -198,10 +216,10 @@ class AttemptMembers:
 
 
 class Membership:
-    """All runs' members. Thread-safe.
+    """The members of all runs. Thread-safe.
 
-    Processes are only ever added by descent: a stranger with the same command line, title, session
-    or environment has no way in.
+    A process becomes a member only by descent. A stranger with the same command line, title,
+    session or environment cannot become one.
     """
 
     def __init__(self) -> None:
@@ -216,28 +234,30 @@ class Membership:
             self._attempts.setdefault(run, {}).setdefault(attempt.number, attempt)
 
     def end(self, run: str, attempt: int) -> None:
-        """From now on the living of this attempt are leftovers, for our successors too: they must
-        not depend on a second's luck.
+        """Record that an attempt has ended, so that its living processes are leftovers. Its members
+        are saved at once, so that a later agent knows the same leftovers.
         """
         with self._lock:
             self._ended.add((run, attempt))
             self._attempts[run][attempt].save(at_once=True)
 
     def recall(self, run: str, attempt: int) -> None:
-        """Read again what the shim wrote down."""
+        """Read again what the shim has written about an attempt."""
         with self._lock:
             self._attempts[run][attempt].recall()
 
     def observe(self, snapshot: Snapshot) -> None:
+        """Add the processes of a snapshot that belong to attempts, and note which members have
+        ended.
+        """
         with self._lock:
-            for run, attempts in self._attempts.items():
-                for number, attempt in attempts.items():
-                    if attempt.alive or (run, number) not in self._ended:
-                        attempt.observe(snapshot, self._self)
+            for run, number, attempt in self._all():
+                if attempt.alive or (run, number) not in self._ended:
+                    attempt.observe(snapshot, self._self)
 
     def members(self, run: str, attempt: int | None = None) -> list[Member]:
-        """Of one attempt, or of the whole run: every attempt's living, and the newest one's ended
-        too.
+        """Return the members of one attempt. Without `attempt`, return the living ones of every
+        attempt of the run and the ended ones of its newest attempt. Empty if nothing is known.
         """
         with self._lock:
             attempts = self._attempts.get(run, {})
@@ -248,58 +268,58 @@ class Membership:
                     return attempts[attempt].members()
                 return []
             newest = max(attempts, default=0)
-            rows = []
-            for number in sorted(attempts):
-                for m in attempts[number].members():
-                    if m.alive or number == newest:
-                        rows.append(m)
-            return rows
+            members = itertools.chain.from_iterable(
+                attempts[number].members() for number in sorted(attempts)
+            )
+            return [member for member in members if member.alive or member.attempt == newest]
 
     def living(self, run: str) -> list[Member]:
-        rows = []
-        for member in self.members(run):
-            if member.alive:
-                rows.append(member)
-        return rows
+        """Return the living members of every attempt of the run."""
+        return [member for member in self.members(run) if member.alive]
 
     def knows(self, identity: Identity) -> bool:
-        """Whether this process belongs or belonged to any attempt, as member or as the root of an
-        adopted one.
+        """Return True if this process belongs or belonged to any attempt, as a member or as the
+        root of an adopted attempt.
         """
         with self._lock:
-            attempts = []
-            for of_run in self._attempts.values():
-                for attempt in of_run.values():
-                    attempts.append(attempt)
-            for a in attempts:
-                if identity in a.alive or identity in a.past or (a.adopted and identity == a.root):
-                    return True
-            return False
+            return any(attempt.knows(identity) for _, _, attempt in self._all())
 
     def owner_of(self, identity: Identity) -> tuple[str, str | None] | None:
-        """(run, component) of a process of an attempt that has not ended."""
+        """Return the run and the component of a process of an attempt that has not ended. None if
+        it is no such process.
+        """
         return self._find(identity, ended=False)
 
     def dead_run_holder(self, identity: Identity) -> tuple[str, str | None] | None:
-        """(run, component) of a process that provably belonged to an attempt of ours that *has*
-        ended: a leftover.
+        """Return the run and the component of a leftover: a living process that provably belonged
+        to an attempt that has ended. None if it is no leftover.
         """
         return self._find(identity, ended=True)
 
     def _find(self, identity: Identity, *, ended: bool) -> tuple[str, str | None] | None:
+        """Return the run and the component of a living member of an attempt that has ended, or,
+        with `ended=False`, has not. None if there is none.
+        """
         with self._lock:
-            for run, attempts in self._attempts.items():
-                for number, attempt in attempts.items():
-                    if identity in attempt.alive and ((run, number) in self._ended) is ended:
-                        return run, attempt.alive[identity].component
+            for run, number, attempt in self._all():
+                if identity in attempt.alive and ((run, number) in self._ended) is ended:
+                    return run, attempt.alive[identity].component
         return None
+
+    def _all(self) -> Iterator[tuple[str, int, AttemptMembers]]:
+        """Yield every attempt with its run and its number. The lock must be held."""
+        for run, attempts in self._attempts.items():
+            for number, attempt in attempts.items():
+                yield run, number, attempt
 
 
 def _short(cmdline: Iterable[str]) -> tuple[str, ...]:
+    """Return the first 16 words of a command line, each cut to 256 characters."""
     return tuple(word[:_WORD] for word in list(cmdline)[:_WORDS])
 
 
 def _as_dict(known: Known) -> dict[str, Any]:
+    """Return a known process in the form of members.json."""
     return {
         "identity": known.identity.as_dict(),
         "cmdline": list(known.cmdline),
@@ -310,30 +330,24 @@ def _as_dict(known: Known) -> dict[str, Any]:
 
 
 def _from_dict(entry: dict[str, Any], component: Component) -> Known:
-    """A line of members.json, or of descendants.json, where the shim knows the command line only as
-    one string and no components.
+    """Return the process in an entry of members.json or of descendants.json. The shim, which writes
+    the latter, has the command line as one string and knows no components.
     """
-    if isinstance(entry["cmdline"], list):
-        cmdline = entry["cmdline"]
-    else:
-        cmdline = entry["cmdline"].split()
-    if "component" in entry:
-        name = entry["component"]
-    else:
-        name = component(cmdline, entry["comm"])
+    cmdline, comm = entry["cmdline"], entry["comm"]
+    if not isinstance(cmdline, list):
+        cmdline = cmdline.split()
+    name = entry["component"] if "component" in entry else component(cmdline, comm)
     if "exposed" in entry:
-        exposed = []
-        for kind, option in entry["exposed"]:
-            exposed.append(Exposed(kind, option))
+        exposed = [Exposed(kind, option) for kind, option in entry["exposed"]]
     else:
         exposed = exposures(cmdline)
     identity = Identity.from_dict(entry["identity"])
-    return Known(identity, tuple(cmdline), entry["comm"], name, "", exposed)
+    return Known(identity, tuple(cmdline), comm, name, "", exposed)
 
 
 def _own_chain() -> set[Identity]:
-    """This process and its ancestors: a run that was started by whatever started us does not own
-    us.
+    """Return this process and its ancestors. A run that was started by an ancestor of the agent
+    does not own the agent.
     """
     chain: set[Identity] = set()
     pid = os.getpid()

@@ -1,4 +1,4 @@
-"""Runs and attempts as data."""
+"""Data classes of runs and their attempts."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from bs4_agent.trainers.base import LaunchSpec
 
 @dataclass(frozen=True, kw_only=True)
 class Member:
-    """A process that is or was of a run.
+    """A process that is or was part of a run.
 
-    `proof`: "descent" (descendant of the shim), "observed" (seen in an adopted root's tree), never
-    anything weaker. `state` is the letter of /proc/PID/stat when it was last seen; `attempt` is the
-    one it belongs to, which for a leftover is not the run's newest.
+    `proof` is "descent" (a descendant of the shim) or "observed" (seen in the tree of an adopted
+    root), and never anything weaker. `state` is the letter of /proc/PID/stat when the process was
+    last seen. `attempt` is the attempt that it belongs to, which for a leftover is not the run's
+    newest.
     """
 
     identity: Identity
@@ -28,14 +29,16 @@ class Member:
     attempt: int = 0
     state: str = ""
     exposed: Sequence[Exposed] | None = None
-    """The credentials that its whole command line showed, of which `cmdline` is the beginning;
-    None where the whole was not looked at.
+    """The credentials that its whole command line showed (`cmdline` is only the beginning). None if
+    the whole command line was not read.
     """
 
 
 @dataclass(frozen=True)
 class Exit:
-    """How one process of an attempt ended; exactly one of `code` and `signal` is set."""
+    """How one process of an attempt ended. Exactly one of `code` and `signal` is set. `t` is the
+    wall second, `m` the monotonic one.
+    """
 
     identity: Identity
     component: str | None
@@ -47,8 +50,8 @@ class Exit:
 
 @dataclass(frozen=True)
 class End:
-    """How an attempt ended. `good` needs both final lines; a launcher's exit code 0 alone is not
-    good.
+    """How an attempt ended, at wall second `t`. `good` is True if the final lines of the logs are
+    there. An exit code of 0 alone is not good, except for an evaluation.
     """
 
     code: int | None
@@ -60,13 +63,18 @@ class End:
 
 @dataclass(kw_only=True)
 class Attempt:
-    """One process life of a run.
+    """One life of a run's processes.
 
-    `state`: starting; running (also when only the launcher has ended and trainer or orchestrator go
-    on); ended (processes that do no training, an orphaned engine say, may be left: they are members
-    that are alive); lost (the shim is gone and left no end). `key` is the action that started it.
-    `adopted` attempts have no shim: `launcher` is the root that was found running. `ran`: whether
-    the launcher's program was ever executed.
+    `state` is one of these:
+    - starting
+    - running, also if only the launcher has ended and the trainer or the orchestrator goes on
+    - ended; processes that do no training may be left, for example an orphaned engine, and are then
+      members that are alive
+    - lost: the shim is gone and left no record of the end
+
+    `key` is the action that started the attempt. An `adopted` attempt has no shim, and its
+    `launcher` is the root process that was found running. `ran` is True if the launcher's program
+    was ever executed.
     """
 
     number: int
@@ -85,7 +93,9 @@ class Attempt:
 
 @dataclass
 class Run:
-    """A run the agent knows. `adopted`: its newest attempt was started by hand and has no shim."""
+    """A run that the agent knows. `adopted` is True if its newest attempt was started by hand and
+    has no shim. `modes` maps a playbook to its mode.
+    """
 
     name: str
     spec: LaunchSpec
@@ -95,11 +105,16 @@ class Run:
 
     @property
     def attempt(self) -> Attempt | None:
-        if self.attempts:
-            return self.attempts[-1]
-        return None
+        """Return the newest attempt, or None if there is none."""
+        return self.attempts[-1] if self.attempts else None
+
+    @property
+    def number(self) -> int:
+        """Return the number of the newest attempt, or 0 if there is none."""
+        return self.attempts[-1].number if self.attempts else 0
 
     @property
     def live(self) -> bool:
+        """Return True if the newest attempt is starting or running."""
         attempt = self.attempt
         return attempt is not None and attempt.state in ("starting", "running")

@@ -1,5 +1,5 @@
-"""Whether an attempt is over and how it ended: well or not is read from both final lines, never
-from an exit code.
+"""Decide if an attempt is over and how it ended. Final log lines decide if it ended well; an exit
+code decides that for evaluations only.
 """
 
 from __future__ import annotations
@@ -15,18 +15,21 @@ from bs4_agent.runs.files import read_json
 from bs4_agent.runs.model import Attempt, End, Member
 from bs4_agent.states import RunState
 from bs4_agent.trainers.base import Event, LaunchSpec, LogSource, Trainer
+from bs4_agent.trainers.grammar import finished_sides
 
-#: While one of these lives, training goes on, with or without its launcher.
+#: Training goes on while one of these components lives, with or without its launcher.
 TRAINING = frozenset({"launcher", "trainer", "rank"})
 
-#: The final lines are among the last; 64 KiB is some 400 lines of a log.
+#: Bytes at a log's end in which its final lines are: some 400 lines.
 _TAIL = 64 * 1024
 _SIDES = ("trainer", "orchestrator")
 
 
 @dataclass(frozen=True)
 class Over:
-    """An attempt that is over. `state`: ended or lost. `note` says what an exit code cannot."""
+    """The decision that an attempt is over. `state` is "ended" or "lost". `code` and `signal` are
+    the launcher's, `t` is the wall second. `note` says what an exit code cannot.
+    """
 
     state: RunState
     code: int | None
@@ -38,14 +41,16 @@ class Over:
 def judge(
     directory: Path, attempt: Attempt, living: Sequence[Member], *, settled: bool
 ) -> Over | None:
-    """None while the attempt may go on. `settled`: the launcher has been gone for so long that its
-    children had the time to follow.
+    """Return how the attempt ended, or None while it may go on.
+
+    `directory` is the attempt's directory and `living` its living members. `settled` means that the
+    launcher has been gone for so long that its children had the time to follow.
     """
     if attempt.launcher is not None and attempt.launcher.alive():
         return None
     training = any(member.component in TRAINING for member in living)
-    # Of a run in a container the shim has only Docker's client, which may end before what it has
-    # started.
+    # For a run in a container, the shim has only Docker's client, which may end before the
+    # processes that it has started.
     if (end := read_json(directory / "end.json")) is not None and not training:
         return Over(
             "ended",
@@ -61,7 +66,8 @@ def judge(
         return Over(
             "lost", None, None, stamp()["t"], "the shim ended before the launcher's program ran"
         )
-    if training or ((living or shim_lives) and not settled):
+    may_follow = bool(living or shim_lives) and not settled
+    if training or may_follow:
         return None
     if (end := read_json(directory / "launcher_end.json")) is not None:
         return Over("ended", end["code"], end["signal"], end["t"])
@@ -82,8 +88,11 @@ def compose_end(
     left: Sequence[Member],
     output: Path | None = None,
 ) -> End:
-    """The end of `attempt`, from the launcher's exit, the logs as they lie there now, and who is
-    left. `output`: where its own output is kept, for a trainer that prints its last words there.
+    """Return the end of `attempt`, from the launcher's exit (`over`), the logs as they are now, and
+    the members that are left.
+
+    `output` is the file with the launcher's own output, for a trainer that prints its final lines
+    there.
     """
     words = [over.note or _how(over.code, over.signal)]
     good = False
@@ -99,7 +108,7 @@ def compose_end(
             )
     elif spec.component == "sft":
         last = final_events(trainer, spec, attempt.started_t, output)
-        good = any(event.kind == "finished" and event.side == "trainer" for event in last)
+        good = "trainer" in finished_sides(last)
         words.append("its final line was written" if good else "its final line is not there")
     elif spec.component == "eval":
         good = over.code == 0
@@ -117,14 +126,14 @@ def compose_end(
 def final_events(
     trainer: Trainer, spec: LaunchSpec, since_t: float, output: Path | None = None
 ) -> list[Event]:
-    """What the last lines of both sides' logs say, of files written since wall second `since_t`:
-    not an earlier attempt's.
+    """Return the events in the last 64 KiB of both sides' logs. Files that were not written since
+    wall second `since_t` belong to an earlier attempt and are skipped. `output` is one more log.
     """
     events = []
-    own = []
+    logs = trainer.log_sources(spec)
     if output is not None:
-        own = [LogSource(trainer.layout(spec).own_log, output)]
-    for source in (*trainer.log_sources(spec), *own):
+        logs = [*logs, LogSource(trainer.layout(spec).own_log, output)]
+    for source in logs:
         if source.source in _SIDES:
             for raw in _last_lines(source.path, since_t):
                 if (
@@ -135,6 +144,9 @@ def final_events(
 
 
 def _last_lines(path: Path, since_t: float) -> list[bytes]:
+    """Return the last lines of a log as bytes. Empty if there is no such file or it was not written
+    since wall second `since_t`.
+    """
     try:
         with path.open("rb") as handle:
             found = os.fstat(handle.fileno())
@@ -147,6 +159,7 @@ def _last_lines(path: Path, since_t: float) -> list[bytes]:
 
 
 def _how(code: int | None, signum: int | None) -> str:
+    """Return a phrase that says how the launcher ended."""
     if signum is not None:
         return f"the launcher was ended by {_signal_name(signum)}"
     if code is not None:
@@ -155,6 +168,7 @@ def _how(code: int | None, signum: int | None) -> str:
 
 
 def _signal_name(signum: int) -> str:
+    """Return the name of a signal, for example SIGKILL. A real-time signal has a number only."""
     try:
         return signal.Signals(signum).name
     except ValueError:
@@ -162,6 +176,7 @@ def _signal_name(signum: int) -> str:
 
 
 def _name(member: Member) -> str:
+    """Return the file name of the member's program."""
     if member.cmdline:
         return Path(member.cmdline[0]).name
     return "a process"

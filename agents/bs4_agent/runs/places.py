@@ -1,7 +1,8 @@
-"""Where a run may be touched: the directories that are its own, with every link resolved."""
+"""The directories that belong to a run, with every link resolved. Only these may be moved."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def own_directories(layout: RunLayout) -> list[Path]:
-    """The directories that hold only this run's files, resolved, none inside another.
+    """Return the directories that hold only this run's files, resolved. None is inside another.
 
-    `output_dir` is not one: under the current generation other runs lie in it.
+    `output_dir` is not among them: under the current generation other runs lie in it.
     """
     named = [
         layout.run_dir,
@@ -26,55 +27,46 @@ def own_directories(layout: RunLayout) -> list[Path]:
         layout.weights,
         *layout.wiped,
     ]
-    found = []
-    for path in named:
-        if path is not None and path != layout.output_dir:
-            found.append(path.resolve())
-    rows = []
-    for path in dict.fromkeys(found):
-        if not any(other in path.parents for other in found):
-            rows.append(path)
-    return rows
+    return _outermost(
+        path.resolve() for path in named if path is not None and path != layout.output_dir
+    )
 
 
 def log_directories(trainer: Trainer, spec: LaunchSpec) -> list[Path]:
-    """The directories of the run's logs, resolved, none inside another, and never output_dir itself
-    or one that holds its checkpoints (a log may lie beside them): whoever archives logs must not
-    keep every checkpoint.
+    """Return the directories of the run's logs, resolved. None is inside another.
+
+    `output_dir` itself and directories that hold the run's checkpoints are left out, even if a log
+    lies there. Otherwise archiving the logs would archive every checkpoint.
     """
     layout = trainer.layout(spec)
-    output_dir = layout.output_dir.resolve()
-    # A component may keep a second log of its own beside the launcher's redirect (2026-01:
-    # run_default/logs).
+    # A component may write a second log beside the launcher's redirect (2026-01: run_default/logs).
     found = [source.path.parent.resolve() for source in trainer.log_sources(spec)] + [
         layout.run_dir.resolve() / "logs"
     ]
-    held = []
-    for root in (layout.trainer_checkpoints, layout.orchestrator_checkpoints):
-        for place in (root.resolve(), *root.resolve().parents):
-            held.append(place)
-    found = [
-        path
-        for path in dict.fromkeys(found)
-        if path != output_dir and path not in output_dir.parents and path not in held
-    ]
-    rows = []
-    for path in found:
-        if not any(other in path.parents for other in found):
-            rows.append(path)
-    return rows
+    held: set[Path] = set()
+    for root in (layout.output_dir, layout.trainer_checkpoints, layout.orchestrator_checkpoints):
+        held.update((root.resolve(), *root.resolve().parents))
+    return _outermost(path for path in found if path not in held)
+
+
+def _outermost(paths: Iterable[Path]) -> list[Path]:
+    """Return each of these directories once, without those that are inside another."""
+    found = dict.fromkeys(paths)
+    return [path for path in found if found.keys().isdisjoint(path.parents)]
 
 
 def same_run(one: RunLayout, other: RunLayout) -> bool:
-    """Whether two starts of one trainer are attempts of one run: the directory that makes a run,
-    every link resolved, is the same. The directory above it says nothing: several runs lie in one,
-    and who starts a run again by hand may name it by another one.
+    """Return True if two starts of one trainer are attempts of one run: their run directory, with
+    every link resolved, is the same.
+
+    The directory above it says nothing, because several runs lie in one, and a person who starts a
+    run again by hand may give that directory another name.
     """
     return (one.told or one.run_dir).resolve() == (other.told or other.run_dir).resolve()
 
 
 def overlapping(one: RunLayout, other: RunLayout) -> Path | None:
-    """A directory that two runs would both write to, or None."""
+    """Return a directory to which two runs would both write, or None if there is none."""
     for mine in own_directories(one):
         for theirs in own_directories(other):
             if mine == theirs or mine in theirs.parents or theirs in mine.parents:
@@ -83,9 +75,11 @@ def overlapping(one: RunLayout, other: RunLayout) -> Path | None:
 
 
 def refuse_beside(runs: Runs, spec: LaunchSpec) -> None:
-    """Refused while another run lives that writes to a directory of `spec`'s: what lies there may
-    be what it just saved. An engine or an evaluation that was started apart writes logs only, and
-    belongs beside a run.
+    """Raise Refused if another live run writes to a directory of `spec`, because the files there
+    may be what it just saved.
+
+    An engine or an evaluation that was started separately writes only logs, so it may run beside
+    another run.
     """
     mine = runs.trainer(spec).layout(spec)
     for other in runs.all():

@@ -1,5 +1,6 @@
-"""The script that a shim becomes: `reap.py ATTEMPT_DIR LAUNCHER_PID AGENT_HOME CHECK_S`; AGENT_HOME
-"" = no agent is to be revived.
+"""The script that a shim becomes: `reap.py ATTEMPT_DIR LAUNCHER_PID AGENT_HOME CHECK_S`. CHECK_S is
+the number of seconds between two checks of the agent. An empty AGENT_HOME means that no agent is
+revived.
 """
 
 import os

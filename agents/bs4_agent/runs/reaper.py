@@ -1,13 +1,16 @@
-"""The part of the shim that stays: collects every process of an attempt until none is left.
+"""The part of the shim that stays resident. It collects every process of an attempt until none is
+left.
 
-It lives as long as the run, beside a trainer that needs the memory. The interpreter alone is 8.5
-MB; json would add 1.2, the enums of the signal module 0.5, dataclasses and pathlib 2.5, and
-compiling this very text instead of loading it 1.0: hence reap.py, `_signal`, and JSON that is
-written by hand below and read by a child that imports json and exits.
+It lives as long as the run, beside a trainer that needs the memory. The interpreter alone takes 8.5
+MB. json would add 1.2, the enums of the signal module 0.5, dataclasses and pathlib 2.5, and
+compiling this file instead of loading it 1.0. Hence reap.py, `_signal`, JSON that is written by
+hand below, and JSON that is read by a child which imports json and exits.
 
-Files, in the attempt's directory: `descendants.json` (who lives below us, so that descent stays
-provable when we are killed), `exits.ndjson` (everyone we reaped), `launcher_end.json` (the launcher
-is gone, others live), `end.json` (nobody is left; we end too).
+It writes these files in the attempt's directory:
+- `descendants.json`: the living descendants, so that descent stays provable if the shim is killed
+- `exits.ndjson`: every process that was reaped
+- `launcher_end.json`: the launcher is gone and others live
+- `end.json`: nobody is left, and the shim ends too
 """
 
 # ruff: noqa: PTH110, PTH116, PTH208  (pathlib costs 1.3 MB here)
@@ -22,11 +25,11 @@ from bs4_agent.runs.agent_watch import AgentWatch
 from bs4_agent.runs.descent import Descendants, Process, read
 
 _SCAN_S = 1.0
-#: Known descendants are read again this often: exec and setproctitle change a command line without
-#: changing the process.
+#: Seconds between two reads of known descendants. exec and setproctitle change a command line
+#: without changing the process.
 _REFRESH_S = 10.0
-#: An environment that runs sandboxed code leaves thousands of orphans an hour; their exits are a
-#: help, not a duty.
+#: Bytes of exits.ndjson. An environment that runs sandboxed code leaves thousands of orphans an
+#: hour, and their exits are helpful but not needed.
 _MAX_EXITS = 4 << 20
 _MAX_NOTES = 50
 
@@ -42,6 +45,12 @@ _SYNCHRONOUS = {
 
 
 class Reaper:
+    """Collects the processes of one attempt and writes down who lived and how each ended.
+
+    `directory` is the attempt's directory, `launcher` the launcher's pid. `agent` is the check of
+    the agent, or None.
+    """
+
     def __init__(self, directory: str, launcher: int, agent: AgentWatch | None) -> None:
         self.directory = directory
         self.launcher = launcher
@@ -56,11 +65,13 @@ class Reaper:
         self._notes = 0
 
     def run(self) -> None:
+        """Collect processes until no descendant is left and everything about them is on disk."""
         signals = signal.valid_signals() - _SYNCHRONOUS
         signal.pthread_sigmask(signal.SIG_BLOCK, signals)
         for name in os.listdir("/proc/self/fd"):
             if int(name) > 2 and os.path.exists(f"/proc/self/fd/{name}"):
-                # the lock came through exec; it ends with us, not with an agent that we revive
+                # The lock came through exec. It must end with this process and not with an agent
+                # that it revives.
                 os.set_inheritable(int(name), False)
         scan_at = refresh_at = 0.0
         while not self._finished():
@@ -69,8 +80,6 @@ class Reaper:
                 everything = now >= refresh_at
                 if everything:
                     refresh_at = now + _REFRESH_S
-                else:
-                    refresh_at = refresh_at
                 scan_at = now + _SCAN_S
                 if self.descendants.scan(everything=everything):
                     self._remember()
@@ -87,10 +96,13 @@ class Reaper:
                 )
 
     def stamp(self) -> dict[str, object]:
+        """Return the present moment: wall second `t`, monotonic second `m` and boot id `b`."""
         return {"t": round(time.time(), 3), "m": round(time.monotonic(), 3), "b": self.boot}
 
     def note(self, text: str) -> None:
-        """One line in shim.log (our standard error); a full disk must not end the run's reaper."""
+        """Write one line to shim.log, which is standard error. A full disk is ignored, because it
+        must not end the reaper. At most 50 lines are written.
+        """
         self._notes += 1
         if self._notes <= _MAX_NOTES:
             try:
@@ -104,7 +116,9 @@ class Reaper:
                 self._notes -= 1
 
     def _finished(self) -> bool:
-        """Collect the dead. True once nobody is left and everything about them is on disk."""
+        """Collect the ended processes. Return True once nobody is left and everything about them is
+        on disk.
+        """
         while True:
             try:
                 ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -120,20 +134,19 @@ class Reaper:
         return not self._unwritten
 
     def _collect(self, pid: int, status: int, exited: bool) -> None:
-        # WNOWAIT above kept the zombie: its start ticks can still be read, so the record names one
-        # process and no other.
-        process, remembered = Process.of(pid), self.descendants.known.pop(pid, None)
+        """Reap one ended process and queue its record. `exited` says that `status` is an exit code
+        and not a signal.
+        """
+        # WNOWAIT above kept the zombie. Its start ticks can still be read, so the record names
+        # exactly one process.
+        process = Process.of(pid) or Process("", 0, 0, "", "")
+        remembered = self.descendants.known.pop(pid, None)
         os.waitid(os.P_PID, pid, os.WEXITED)
-        outcome = {"code": status if exited else None, "signal": None if exited else status}
+        outcome = {"code": None, "signal": None, "code" if exited else "signal": status}
         record = {
-            "identity": {
-                "pid": pid,
-                "start_ticks": process.ticks if process else 0,
-                "boot_id": self.boot,
-                "pidns": self.pidns,
-            },
+            "identity": self._identity(pid, process),
             **outcome,
-            "comm": process.comm if process else "",
+            "comm": process.comm,
             "cmdline": remembered.title if remembered else "",
             **self.stamp(),
         }
@@ -143,15 +156,16 @@ class Reaper:
         if self._exits_written < _MAX_EXITS or pid == self.launcher:
             self._exits.append(encode(record))
 
+    def _identity(self, pid: int, process: Process) -> dict[str, object]:
+        """Return the identity of a process in the form of `identity.Identity`."""
+        ticks = process.ticks
+        return {"pid": pid, "start_ticks": ticks, "boot_id": self.boot, "pidns": self.pidns}
+
     def _remember(self) -> None:
+        """Queue descendants.json with the living descendants."""
         members = [
             {
-                "identity": {
-                    "pid": pid,
-                    "start_ticks": process.ticks,
-                    "boot_id": self.boot,
-                    "pidns": self.pidns,
-                },
+                "identity": self._identity(pid, process),
                 "comm": process.comm,
                 "cmdline": process.title,
             }
@@ -165,7 +179,7 @@ class Reaper:
         """
         try:
             if self._exits:
-                lines = "".join(line + "\n" for line in self._exits).encode()
+                lines = "\n".join([*self._exits, ""]).encode()
                 _append(f"{self.directory}/exits.ndjson", lines)
                 self._exits_written += len(lines)
                 self._exits.clear()
@@ -182,6 +196,7 @@ class Reaper:
 
 
 def _append(path: str, data: bytes) -> None:
+    """Append to a file, all or nothing. Raises OSError."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         size = os.fstat(fd).st_size
@@ -193,6 +208,7 @@ def _append(path: str, data: bytes) -> None:
 
 
 def _replace(path: str, text: str, *, durable: bool) -> None:
+    """Replace a file by one rename. `durable` syncs it to disk first. Raises OSError."""
     fd = os.open(path + ".tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
         data = text.encode("ascii")
@@ -206,13 +222,13 @@ def _replace(path: str, text: str, *, durable: bool) -> None:
 
 
 def encode(value: object) -> str:
-    """JSON, ASCII only, of what the records below hold."""
+    """Return the value as JSON in ASCII. Supported are None, numbers, text, lists, tuples and
+    dictionaries.
+    """
     if value is None:
         return "null"
     if isinstance(value, bool):
-        if value:
-            return "true"
-        return "false"
+        return "true" if value else "false"
     if isinstance(value, dict):
         return (
             "{"
@@ -227,6 +243,7 @@ def encode(value: object) -> str:
 
 
 def _escaped(character: str) -> str:
+    """Return one character as it is written inside a JSON string."""
     code = ord(character)
     if 32 <= code < 127 and character not in '"\\':
         return character

@@ -1,5 +1,5 @@
-"""What the files of a run say: run.json, and spec.json, shim.json and outcome.json of an
-attempt.
+"""Read and write the records of a run: run.json, and spec.json, shim.json, exits.ndjson and
+outcome.json of an attempt.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from typing import Any
 from bs4_agent.identity import Identity
 from bs4_agent.runs.files import read_json
 from bs4_agent.runs.model import Attempt, End, Exit
+from bs4_agent.states import RunState
 from bs4_agent.trainers.base import LaunchSpec
 
 
 def spec_as_dict(spec: LaunchSpec) -> dict[str, Any]:
+    """Return the launch spec in the form of run.json and spec.json."""
     return {
         "run": spec.run,
         "trainer": spec.trainer,
@@ -36,6 +38,9 @@ def spec_as_dict(spec: LaunchSpec) -> dict[str, Any]:
 
 
 def spec_from_dict(data: Mapping[str, Any]) -> LaunchSpec:
+    """Return the launch spec that `spec_as_dict` wrote. Fields that older agents did not write get
+    their defaults.
+    """
     return LaunchSpec(
         run=data["run"],
         trainer=data["trainer"],
@@ -54,22 +59,25 @@ def spec_from_dict(data: Mapping[str, Any]) -> LaunchSpec:
 
 
 def end_as_dict(state: str, end: End) -> dict[str, Any]:
+    """Return the content of outcome.json: the end of an attempt, and `state` "ended" or "lost"."""
     return {"state": state, **asdict(end)}
 
 
 def attempt_numbers(directory: Path) -> list[int]:
-    """The attempts that a run's directory holds, oldest first, with or without content."""
+    """Return the numbers of the attempts in a run's directory, lowest first. Empty attempt
+    directories count too.
+    """
     try:
-        names = []
-        for entry in (directory / "attempts").iterdir():
-            names.append(entry.name)
+        names = [entry.name for entry in (directory / "attempts").iterdir()]
     except FileNotFoundError:
         return []
     return sorted(int(name) for name in names if name.isdigit())
 
 
 def shim_holds(directory: Path) -> bool:
-    """Whether a shim works on this attempt now: it holds the lock for as long as it lives."""
+    """Return True if a shim works on this attempt now. A shim holds the attempt's lock as long as
+    it lives.
+    """
     try:
         fd = os.open(directory / "shim.lock", os.O_RDWR)
     except FileNotFoundError:
@@ -84,41 +92,43 @@ def shim_holds(directory: Path) -> bool:
 
 
 def read_attempt(directory: Path) -> Attempt | None:
-    """The attempt in `directory` as its files tell it; None while nothing was started there.
+    """Return the attempt in `directory` as its files describe it, or None while nothing was started
+    there.
 
-    `state` is "ended" or "lost" only where outcome.json says so: whether a process lives is not for
-    files to say.
+    `state` is "ended" or "lost" only if outcome.json says so. Files cannot say that a process
+    lives.
     """
     spec = read_json(directory / "spec.json")
     if spec is None:
         return None
-    started = spec if spec.get("adopted") else read_json(directory / "shim.json")
+    adopted = bool(spec.get("adopted"))
+    started = spec if adopted else read_json(directory / "shim.json")
     if started is None:
         return None
-    outcome = read_json(directory / "outcome.json")
-    executed = bool(spec.get("adopted")) or "exec_t" in started
+    executed = adopted or "exec_t" in started
+    state: RunState = "running" if executed else "starting"
+    end = None
+    if (outcome := read_json(directory / "outcome.json")) is not None:
+        state = outcome["state"]
+        end = End(*(outcome[name] for name in ("code", "signal", "t", "good", "detail")))
     return Attempt(
         number=int(directory.name),
-        state=outcome["state"] if outcome else "running" if executed else "starting",
+        state=state,
         shim=_identity(started.get("shim")),
         launcher=_identity(started.get("launcher")),
         started_t=started["t"],
         started_m=started["m"],
         resume=spec["launch"]["resume"],
         argv=tuple(spec["argv"]),
-        end=None
-        if outcome is None
-        else End(
-            outcome["code"], outcome["signal"], outcome["t"], outcome["good"], outcome["detail"]
-        ),
+        end=end,
         key=spec.get("key", ""),
-        adopted=bool(spec.get("adopted")),
+        adopted=adopted,
         ran=executed,
     )
 
 
 def read_exit(line: Mapping[str, Any], component: str | None) -> Exit:
-    """One line of exits.ndjson."""
+    """Return the exit that one line of exits.ndjson describes."""
     return Exit(
         Identity.from_dict(line["identity"]),
         component,
@@ -130,6 +140,7 @@ def read_exit(line: Mapping[str, Any], component: str | None) -> Exit:
 
 
 def _identity(data: dict[str, Any] | None) -> Identity | None:
+    """Return the identity in a record, or None."""
     if data is None:
         return None
     return Identity.from_dict(data)

@@ -1,5 +1,5 @@
-"""The runs of a pod, as found on disk and as they live: one object that says what runs, what ended,
-and tells the journal once.
+"""The runs of a pod, as found on disk and among the processes. The registry says what runs and what
+has ended, and journals each change once.
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from bs4_agent.identity import Identity
 from bs4_agent.paths import Home, safe_name
 from bs4_agent.runs.files import read_json, write_json
 from bs4_agent.runs.membership import AttemptMembers, Membership
-from bs4_agent.runs.model import Attempt, Exit, Member, Run
+from bs4_agent.runs.model import Attempt, End, Exit, Member, Run
 from bs4_agent.runs.outcome import compose_end, judge
 from bs4_agent.runs.records import (
     attempt_numbers,
@@ -36,25 +36,25 @@ from bs4_agent.trainers import registry as registered_trainers
 from bs4_agent.trainers.base import LaunchSpec, Trainer
 from bs4_agent.trainers.settings import BadConfig
 
-#: A launcher that has ended is followed by its children within seconds, or not at all; only then is
-#: it said what is left.
+#: Seconds after a launcher's end until its children count as left over. They follow it within
+#: seconds, or not at all.
 _SETTLE_S = 5.0
-#: Seconds that one look at all runs waits for Docker to tell what a container printed last; the
-#: rest is waited for between looks.
+#: Seconds that one poll waits for Docker to return a container's last output. The rest is waited
+#: for between polls.
 _LAST_WORDS_S = 0.3
-#: Shares the sampler's pass over /proc when there was one within the last second. The sampler makes
-#: a pass over all processes every 3 s; looking more often than it would make another one.
+#: Age in seconds up to which the sampler's pass over /proc is used. The sampler makes one every 3
+#: s, and polling with a lower age would make another one.
 _SNAPSHOT_AGE_S = 2.9
 
-#: What `poll` noticed: (run, attempt, event), as journalled.
+#: News of a poll: (run, attempt, event), as journalled.
 Noticed = tuple[str, int, str]
 
 
 class Runs:
-    """All runs. Thread-safe. Call `poll` about once a second.
+    """All runs of a pod. Thread-safe. Call `poll` about once a second.
 
-    `agent_restart`: argv with which a shim may start this agent again, None = not at all.
-    `trainers`: trainer id -> Trainer; default: the registered ones.
+    `agent_restart` is the argv with which a shim may start this agent again; None means not at all.
+    `trainers` returns the trainer of an id; the default is the registered trainers.
     """
 
     def __init__(
@@ -87,8 +87,8 @@ class Runs:
         self._launch_locks: dict[str, threading.Lock] = {}
         self._container_logs: dict[tuple[str, int], ContainerLog] = {}
         self.unreadable: dict[str, str] = {}
-        """Runs whose files cannot be understood (a newer agent's, a damaged disk's) -> why. They
-        are left alone and stop nobody else.
+        """Runs whose files cannot be understood (written by a newer agent, or damaged), and the
+        reason. They are left alone and stop no other run.
         """
         for directory in sorted(home.runs.iterdir()) if home.runs.exists() else []:
             try:
@@ -98,11 +98,19 @@ class Runs:
                 self.unreadable[directory.name] = f"{type(error).__name__}: {error}"
 
     def all(self) -> list[Run]:
+        """Return all runs that could be read."""
         with self._lock:
             return list(self._runs.values())
 
+    def find(self, name: str) -> Run | None:
+        """Return the run with this name, or None if there is none that can be read."""
+        with self._lock:
+            return self._runs.get(name)
+
     def get(self, name: str) -> Run:
-        """UnknownRun when there is no such run; the message says which one may have been meant."""
+        """Return the run with this name. Raises UnknownRun; its message names the run that may have
+        been meant.
+        """
         with self._lock:
             if name in self._runs:
                 return self._runs[name]
@@ -115,17 +123,17 @@ class Runs:
 
             near = difflib.get_close_matches(name, self._runs, n=1)
             known = ", ".join(sorted(self._runs)) or "none yet"
-        if near:
-            hint = f"did you mean {near[0]!r}?"
-        else:
-            hint = f"its runs are: {known}."
+        hint = f"did you mean {near[0]!r}?" if near else f"its runs are: {known}."
         raise UnknownRun(f"This pod has no run {name!r}; {hint}")
 
     def trainer(self, of: LaunchSpec | Run) -> Trainer:
+        """Return the trainer of a launch spec or of a run."""
         return self._trainers(of.spec.trainer if isinstance(of, Run) else of.trainer)
 
     def register(self, spec: LaunchSpec, *, adopted: bool = False) -> Run:
-        """Make the run known, or give a known one the spec of its next attempt."""
+        """Make the run known and return it. A known run gets `spec` as the spec of its next
+        attempt.
+        """
         directory = self.home.run(spec.run)
         with self._lock:
             run = self._runs.get(spec.run)
@@ -142,54 +150,50 @@ class Runs:
             return run
 
     def attempt_directory(self, run: str, number: int) -> Path:
+        """Return the directory of one attempt."""
         return self.home.attempt(run, number)
 
     def launch_lock(self, run: str) -> threading.Lock:
-        """Held while an attempt of `run` is being made: two callers within this agent must not both
-        do it.
+        """Return the lock to hold while an attempt of `run` is made. Two callers in this agent must
+        not both make one.
         """
         with self._lock:
             return self._launch_locks.setdefault(safe_name(run, "run"), threading.Lock())
 
     def reload(self, name: str) -> Run:
-        """Read the run's attempts from disk again, after one was made."""
+        """Read the run's attempts from disk again, after one was made, and return the run. Raises
+        UnknownRun.
+        """
         with self._lock:
             run = self.get(name)
             self._read_attempts(run)
             return run
 
     def launched(self, run: str, key: str) -> Attempt | None:
-        """The attempt that action `key` started; None when there is none that came to run: the
-        `done?` of a launch.
+        """Return the attempt that action `key` started, or None if it started none whose program
+        ran. An action of a launch is done once this is not None.
         """
         with self._lock:
-            attempts = []
-            if run in self._runs:
-                attempts = self.reload(run).attempts
-            for a in reversed(attempts):
-                if a.key == key and a.ran:
-                    return a
-            return None
+            if run not in self._runs:
+                return None
+            attempts = reversed(self.reload(run).attempts)
+            return next((one for one in attempts if one.key == key and one.ran), None)
 
     def members(self, run: str) -> list[Member]:
-        """Everyone alive of any attempt, and the newest attempt's ended ones."""
+        """Return the living members of every attempt, and the ended ones of the newest attempt.
+        Raises UnknownRun.
+        """
         return self.membership.members(self.get(run).name)
 
     def leftovers(self, run: str) -> list[Member]:
-        """The living of attempts that have ended."""
-        ended = set()
-        for attempt in self.get(run).attempts:
-            if attempt.end is not None:
-                ended.add(attempt.number)
-        rows = []
-        for member in self.membership.living(run):
-            if member.attempt in ended:
-                rows.append(member)
-        return rows
+        """Return the living members of attempts that have ended. Raises UnknownRun."""
+        attempts = self.get(run).attempts
+        ended = {attempt.number for attempt in attempts if attempt.end is not None}
+        return [member for member in self.membership.living(run) if member.attempt in ended]
 
     def exits(self, run: str, attempt: int) -> list[Exit]:
-        """Who of an attempt has ended how, as far as the shim reaped them: the launcher and every
-        orphan.
+        """Return how the processes of an attempt ended, as far as the shim reaped them: the
+        launcher and every orphan. Empty if the shim has written nothing.
         """
         with self._lock:
             size, exits = self._exits.get((run, attempt), (0, []))
@@ -201,34 +205,31 @@ class Runs:
                 return []
             whole = data[: data.rfind(b"\n") + 1]
             if whole:
-                exits = exits + self._named(
-                    run, attempt, [json.loads(line) for line in whole.splitlines()]
-                )
+                exits = [*exits, *self._named(run, attempt, whole.splitlines())]
                 self._exits[run, attempt] = (size + len(whole), exits)
             return exits
 
-    def _named(self, run: str, attempt: int, records: list[dict[str, Any]]) -> list[Exit]:
-        known = {}
-        for member in self.membership.members(run, attempt):
-            known[member.identity] = member.component
+    def _named(self, run: str, attempt: int, lines: Sequence[bytes]) -> Iterator[Exit]:
+        """Yield the exits in lines of exits.ndjson, each with the component of its process."""
+        members = self.membership.members(run, attempt)
+        known = {member.identity: member.component for member in members}
         component = self.trainer(self.get(run)).component
-        found = []
-        for record in records:
+        for line in lines:
+            record = json.loads(line)
             identity = Identity.from_dict(record["identity"])
             if identity in known:
                 name = known[identity]
             else:
                 name = component(record["cmdline"].split(), record["comm"])
-            found.append(read_exit(record, name))
-        return found
+            yield read_exit(record, name)
 
     def stop_requested(self, run: str, attempt: int) -> bool:
-        """Whether a stop of ours is under way for this attempt, or ended it."""
+        """Return True if the agent is stopping this attempt or has stopped it."""
         return (self.attempt_directory(run, attempt) / "stop.json").exists()
 
     def container_log(self, run: Run, attempt: Attempt) -> ContainerLog | None:
-        """What the container of an attempt prints; None of one on the machine itself, and where the
-        container's name cannot be told.
+        """Return the log of what the container of an attempt prints. None if the run is in no
+        container, or if the container's name is not known.
         """
         if run.spec.container in ("", processes.UNNAMED):
             return None
@@ -242,39 +243,39 @@ class Runs:
             return self._container_logs[key]
 
     def note_gap(self, stream: str, gap: dict[str, Any]) -> None:
-        """Bytes of a log that were lost (`{"generation", "from", "to", "reason"}`), for the
-        journal: now, or when it has room again.
+        """Journal that bytes of a log stream were lost. `gap` is `{"generation", "from", "to",
+        "reason"}`. If the journal is full, a later poll writes it.
         """
         with self._lock:
             self._gaps.append({"stream": stream, **gap})
             self._tell_gaps()
 
     def poll(self) -> list[Noticed]:
-        """Look at the processes and files of all runs, and tell the journal what it does not know
-        yet.
+        """Check the processes and files of all runs, and journal what is new. Return the news as
+        (run, attempt, event).
         """
         with self._lock:
             self._tell_gaps()
             runs = self.all()
             if any(run.live or self.membership.living(run.name) for run in runs):
                 self.membership.observe(self.table.snapshot(max_age=self._snapshot_age_s))
-            rows = []
-            for run in runs:
-                for one in self._settle(run):
-                    rows.append(one)
-            return rows
+            return [news for run in runs for news in self._settle(run)]
 
     def _find(self, directory: Path) -> None:
+        """Read the run in this directory. An agent that died between making the directory and
+        writing the record has started nothing there.
+        """
         record = read_json(directory / "run.json")
         if record is None:
-            # we died between making the directory and writing the record: nothing was started
+            # An agent died between making the directory and writing the record, so nothing was
+            # started.
             return
         spec = spec_from_dict(record["spec"])
         self._runs[spec.run] = run = Run(spec.run, spec, record["adopted"])
         self._read_attempts(run)
 
     def _read_attempts(self, run: Run) -> None:
-        """Bring `run.attempts` up to date with the disk; only what is about to start can have
+        """Bring `run.attempts` up to date with the disk. Only attempts that are starting can have
         changed there.
         """
         known = {attempt.number: attempt for attempt in run.attempts if attempt.state != "starting"}
@@ -282,62 +283,48 @@ class Runs:
             directory = self.attempt_directory(run.name, number)
             if number not in known and (attempt := read_attempt(directory)) is not None:
                 known[number] = attempt
-                if attempt.adopted:
-                    root = attempt.launcher
-                else:
-                    root = attempt.shim
-                self.membership.track(
-                    run.name,
-                    AttemptMembers(
-                        directory,
-                        number,
-                        root,
-                        self.trainer(run.spec).component,
-                        adopted=attempt.adopted,
-                    ),
+                members = AttemptMembers(
+                    directory,
+                    number,
+                    attempt.launcher if attempt.adopted else attempt.shim,
+                    self.trainer(run.spec).component,
+                    adopted=attempt.adopted,
                 )
+                self.membership.track(run.name, members)
                 if attempt.end is not None:
                     self.membership.end(run.name, number)
         run.attempts = [known[number] for number in sorted(known)]
 
-    def _settle(self, run: Run) -> list[Noticed]:
+    def _settle(self, run: Run) -> Iterator[Noticed]:
+        """Bring one run up to date, journal its news and yield them."""
         self._tell_registered(run)
         if any(attempt.state == "starting" for attempt in run.attempts):
             self._read_attempts(run)
-        noticed = []
         for attempt in run.attempts:
             if attempt.end is None:
                 self._decide(run, attempt)
             if attempt.state != "starting" and self._tell_started(run, attempt):
-                noticed.append((run.name, attempt.number, "attempt-started"))
-            if attempt.end is not None and self._tell_ended(run, attempt):
-                noticed.append((run.name, attempt.number, "attempt-ended"))
-        return noticed
+                yield run.name, attempt.number, "attempt-started"
+            if attempt.end is not None and self._tell_ended(run, attempt, attempt.end):
+                yield run.name, attempt.number, "attempt-ended"
 
     def _decide(self, run: Run, attempt: Attempt) -> None:
-        """Give the attempt its end when it is over, on disk first: who comes after us must not
-        judge by logs that have changed.
+        """Give the attempt its end if it is over. The end is written to disk first, because a later
+        agent must not judge again by logs that have changed.
         """
         directory = self.attempt_directory(run.name, attempt.number)
         settled = self._settled(run.name, attempt)
-        living = []
-        for member in self.membership.members(run.name, attempt.number):
-            if member.alive:
-                living.append(member)
+        members = self.membership.members(run.name, attempt.number)
+        living = [member for member in members if member.alive]
         over = judge(directory, attempt, living, settled=settled)
         if over is None:
             return
         record = read_json(directory / "spec.json")
-        if record is None:
-            spec = run.spec
-        else:
-            spec = spec_from_dict(record["launch"])
-        own = None
-        if not attempt.adopted:
-            own = directory / "launcher.log"
+        spec = run.spec if record is None else spec_from_dict(record["launch"])
+        own = None if attempt.adopted else directory / "launcher.log"
         if own is None and (box := self.container_log(run, attempt)) is not None and box.trainers:
             if not box.finish(_LAST_WORDS_S):
-                # it is judged by its last words, for which the other runs are not kept waiting
+                # The end depends on the last output, and the other runs must not wait for it.
                 return
             own = box.path
         end = compose_end(self.trainer(spec), spec, attempt, over, living, own)
@@ -346,17 +333,19 @@ class Runs:
         self.membership.end(run.name, attempt.number)
 
     def _settled(self, run: str, attempt: Attempt) -> bool:
+        """Return True if the launcher has been gone for `settle_s` seconds."""
         if attempt.launcher is not None and attempt.launcher.alive():
             return False
         if (run, attempt.number) not in self._launcher_gone_m:
             self._launcher_gone_m[run, attempt.number] = time.monotonic()
-            # Who was born since the last snapshot, and who was seen by the shim only: judged is by
-            # all that can be known now.
+            # The end must be decided with all processes that can be known now: those that were born
+            # since the last snapshot, and those that only the shim saw.
             self.membership.observe(self.table.snapshot(max_age=0.0))
             self.membership.recall(run, attempt.number)
         return time.monotonic() - self._launcher_gone_m[run, attempt.number] >= self._settle_s
 
     def _tell_gaps(self) -> None:
+        """Journal the waiting gaps. Those that a full spool refuses stay."""
         try:
             while self._gaps:
                 self._journal.append("gap", **self._gaps[0])
@@ -365,6 +354,7 @@ class Runs:
             return
 
     def _tell_registered(self, run: Run) -> None:
+        """Journal the registration of the run, unless it is journalled already."""
         directory, spec = self.home.run(run.name), run.spec
         if self._told.told(directory, "registered"):
             return
@@ -382,6 +372,9 @@ class Runs:
         self._told.tell(directory, run.name, 0, "registered", fields)
 
     def _tell_started(self, run: Run, attempt: Attempt) -> bool:
+        """Journal the start of the attempt. Return False if it was journalled before or the spool
+        is full.
+        """
         directory = self.attempt_directory(run.name, attempt.number)
         if self._told.told(directory, "attempt-started"):
             return False
@@ -400,21 +393,16 @@ class Runs:
             self._told.tell(directory, run.name, attempt.number, "adopted", fields)
         return self._told.tell(directory, run.name, attempt.number, "attempt-started", fields)
 
-    def _tell_ended(self, run: Run, attempt: Attempt) -> bool:
-        end = attempt.end
-        fields = {}
-        if end is not None:
-            fields = {
-                "code": end.code,
-                "signal": end.signal,
-                "good": end.good,
-                "detail": end.detail,
-                "ended_t": end.t,
-            }
-        return self._told.tell(
-            self.attempt_directory(run.name, attempt.number),
-            run.name,
-            attempt.number,
-            "attempt-ended",
-            fields,
-        )
+    def _tell_ended(self, run: Run, attempt: Attempt, end: End) -> bool:
+        """Journal the end of the attempt. Return False if it was journalled before or the spool is
+        full.
+        """
+        directory = self.attempt_directory(run.name, attempt.number)
+        fields = {
+            "code": end.code,
+            "signal": end.signal,
+            "good": end.good,
+            "detail": end.detail,
+            "ended_t": end.t,
+        }
+        return self._told.tell(directory, run.name, attempt.number, "attempt-ended", fields)

@@ -1,10 +1,10 @@
-"""Start a new agent in the place of a dead one, at most three times an hour. Run as a script by the
-shim, outside the run's process tree.
+"""Start a new agent in place of a dead one, at most three times an hour. The shim runs this file as
+a script, outside the run's process tree.
 
-Becomes the agent through exec, by the command in HOME/agent.json (`restart`, which the newest agent
-wrote) or else by the one in the attempt's spec.json (`agent_restart`). What it may do is written in
-HOME/agent-restarts.json, under a lock, so that the shims of several runs share one budget and never
-start two.
+The script becomes the agent through exec. The command is `restart` in HOME/agent.json, which the
+newest agent wrote, or else `agent_restart` in the attempt's spec.json. The starts are recorded in
+HOME/agent-restarts.json under a lock, so that the shims of several runs share one limit and never
+start two agents.
 """
 
 from __future__ import annotations
@@ -19,11 +19,14 @@ from typing import Any
 
 LIMIT = 3
 WINDOW_S = 3600.0
-#: A new agent gets this long to write its record before anyone calls it dead.
+#: Seconds that a new agent has to write its record before it counts as dead.
 GRACE_S = 20.0
 
 
 def main(directory: str) -> int:
+    """Become a new agent for the attempt in `directory`, or print why none may start and return 1.
+    Returns 127 if the start itself fails.
+    """
     with open(f"{directory}/spec.json", encoding="utf-8") as handle:
         spec = json.load(handle)
     timing = spec.get("agent_restart_timing") or {}
@@ -46,17 +49,16 @@ def main(directory: str) -> int:
 
 
 def _refusal(record: dict[str, Any], lock: int, window_s: float, grace_s: float) -> str:
-    """Why no agent may be started now; "" after the start has been entered."""
+    """Return why no agent may be started now. Return "" if one may, after the start has been
+    recorded.
+    """
     if record.get("event") == "stopped":
         return "the agent was stopped on purpose; attach the console to start one"
     if _alive(record.get("identity", record)):
         return "an agent is there already"
     now, boot = time.monotonic(), _boot_id()
     entries = json.loads(os.read(lock, 65536) or b"[]")
-    recent = []
-    for at, where in entries:
-        if where == boot and now - at < window_s:
-            recent.append(at)
+    recent = [at for at, where in entries if where == boot and now - at < window_s]
     if recent and now - max(recent) < grace_s:
         return "an agent was started a moment ago"
     if len(recent) >= LIMIT:
@@ -71,6 +73,7 @@ def _refusal(record: dict[str, Any], lock: int, window_s: float, grace_s: float)
 
 
 def _alive(identity: dict[str, Any]) -> bool:
+    """Return True if the process with this identity lives and is no zombie."""
     try:
         with open(f"/proc/{int(identity['pid'])}/stat", "rb") as handle:
             raw = handle.read()
@@ -82,11 +85,15 @@ def _alive(identity: dict[str, Any]) -> bool:
 
 
 def _boot_id() -> str:
+    """Return the kernel's id of this boot."""
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as handle:
         return handle.read().strip()
 
 
 def _become(argv: list[str], home: str) -> None:
+    """Replace this process by the agent, with default signal handling, only standard descriptors
+    open, and its output in agent.log.
+    """
     os.setsid()
     log = os.open(f"{home}/agent.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for target in (1, 2):

@@ -1,9 +1,10 @@
-"""What the logs of one attempt have said so far, as far as detectors ask for it: steps per side,
-the last events of each kind, errors.
+"""What the logs of one attempt have said so far, as far as detectors need it: steps of each side,
+the last events of each kind, and errors.
 """
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections import deque
 from collections.abc import Mapping
@@ -15,23 +16,26 @@ from bs4_agent.runs.history import History
 from bs4_agent.trainers.base import Event
 from bs4_agent.trainers.steps import EVAL
 
-#: Kept of each kind and side: heartbeats come every 10 s and must not push out the one barrier or
-#: the resume line of the start.
+#: Events kept of each kind and side. Heartbeats come every 10 s and must not displace the one
+#: barrier or the resume line of the start.
 _PER_KIND = 40
 _STEPS = 256
-#: Steps whose durations make "the usual step": enough to be calm, few enough to follow a change of
-#: the batch size.
+#: Steps whose durations make the usual duration: enough to be steady, few enough to follow a change
+#: of the batch size.
 _TYPICAL = 20
-#: A step that is further than this from the last one is believed once a second line agrees with it:
-#: anything can print a line that looks like a step's.
+#: A step further than this from the last one counts only once a second line agrees with it, because
+#: any program can print a line that looks like a step's.
 _FAR = 1000
 _TEXT = 300
 
 
 @dataclass(kw_only=True)
 class SideLog:
-    """Progress of one side. `last_step_m`/`_t`: when its line was read, or, where the line was read
-    late, when it says it was written.
+    """Progress of one side of a run.
+
+    `last_step_m` and `last_step_t` are the monotonic and the wall second at which the last step's
+    line was read. If the line was read late, they are the time that it carries. `durations` are the
+    seconds of the last steps.
     """
 
     last_step: int | None = None
@@ -40,13 +44,13 @@ class SideLog:
     steps: int = 0
     durations: deque[float] = field(default_factory=lambda: deque(maxlen=_TYPICAL))
     late: deque[int] = field(default_factory=lambda: deque(maxlen=_TYPICAL))
-    """The last steps that were told, where lines come out of order."""
+    """The last steps whose lines were read, for logs whose lines come out of order."""
     doubted: int | None = None
-    """A step far from the last one, which no second line has agreed with yet."""
+    """A step far from the last one, with which no second line has agreed yet."""
 
     def believes(self, step: int) -> bool:
-        """Return whether `step` can be where this side is: near the last step, or near the step
-        that was doubted before.
+        """Return True if this side can be at `step`: it is near the last step, or near a step that
+        was doubted before.
         """
         if self.last_step is None or abs(step - self.last_step) <= _FAR:
             self.doubted = None
@@ -61,8 +65,8 @@ class SideLog:
 
 @dataclass(kw_only=True)
 class RunLog:
-    """`steps`: the last records of steps/<run>. `skipped`: bytes per source that were passed over
-    because the backlog was too long.
+    """What was read of one attempt's logs. `steps` are the last records of steps/<run>. `skipped`
+    counts the bytes of each source that were not read because the backlog was too long.
     """
 
     run: str
@@ -77,33 +81,24 @@ class RunLog:
 
     @property
     def events(self) -> list[LogEvent]:
-        """The last events of each kind and side, in the order in which they were read."""
-        return [
-            event
-            for _, event in sorted(
-                (entry for kind in self._events.values() for entry in kind),
-                key=lambda entry: entry[0],
-            )
-        ]
+        """Return the last events of each kind and side, in the order in which they were read."""
+        entries = itertools.chain.from_iterable(self._events.values())
+        return [event for _, event in sorted(entries, key=lambda entry: entry[0])]
 
     @property
     def errors(self) -> list[LogEvent]:
-        """The last lines of level error or worse that no rule of the trainer knows."""
-        rows = []
-        for event in self.events:
-            if event.event.kind == "error":
-                rows.append(event)
-        return rows
+        """Return the last lines of level error or worse that match no rule of the trainer."""
+        return [event for event in self.events if event.event.kind == "error"]
 
     @property
     def last_read_t(self) -> float:
-        """Wall second of the last line that was read, now where there was none."""
+        """Return the wall second at which the last line was read, or now if none was read."""
         if self.last_activity_m is None:
             return time.time()
         return _wall(self.last_activity_m)
 
     def copy(self) -> RunLog:
-        """As it is now; what is read later does not change it."""
+        """Return a copy that later lines do not change."""
         sides = {}
         for name, side in self.sides.items():
             sides[name] = replace(
@@ -111,22 +106,19 @@ class RunLog:
                 durations=deque(side.durations, maxlen=_TYPICAL),
                 late=deque(side.late, maxlen=_TYPICAL),
             )
-        events = {}
-        for key, kept in self._events.items():
-            events[key] = deque(kept, maxlen=_PER_KIND)
-        steps = deque(self.steps, maxlen=_STEPS)
+        events = {key: deque(kept, maxlen=_PER_KIND) for key, kept in self._events.items()}
         return replace(
             self,
             sides=sides,
-            steps=steps,
+            steps=deque(self.steps, maxlen=_STEPS),
             skipped=dict(self.skipped),
             history=self.history.copy(),
             _events=events,
         )
 
     def record(self, record: dict[str, Any]) -> None:
-        """A record of steps/<run>; a later one of the same step takes the place of the earlier.
-        Points of validations are no steps.
+        """Add a record of steps/<run>. A later record of the same step replaces the earlier one.
+        Points of validations are ignored, because they are no steps.
         """
         if record["side"].startswith(EVAL):
             return
@@ -139,8 +131,8 @@ class RunLog:
         self.history.add(record, self._finished_m(record))
 
     def _finished_m(self, record: Mapping[str, Any]) -> float | None:
-        """Monotonic second of the record's line; unknown for a row of the metrics file that came
-        before the line.
+        """Return the monotonic second of the record's line. None for a row of the metrics file that
+        came before the line.
         """
         side = self.sides.get(record["side"])
         if side is not None and side.last_step == record["step"]:
@@ -150,22 +142,28 @@ class RunLog:
         return None
 
     def side(self, name: str) -> Side:
+        """Return the progress of one side: its last step, the monotonic second of that step, and
+        the number of steps.
+        """
         found = self.sides.get(name, SideLog())
         return Side(found.last_step, found.last_step_m, found.steps)
 
     def median_step_s(self) -> float | None:
-        """How long a step usually takes, seconds; the trainer's word first. None before a step has
-        told its time.
+        """Return the usual duration of a step in seconds, from the trainer's steps or else from the
+        orchestrator's. None before any step had a duration.
         """
         for name in ("trainer", "orchestrator"):
             if name in self.sides and self.sides[name].durations:
-                # Not statistics.median: that module brings fractions, decimal and random along, 3
-                # MB.
+                # statistics.median is not used, because its module loads fractions, decimal and
+                # random: 3 MB.
                 ordered = sorted(self.sides[name].durations)
                 return ordered[len(ordered) // 2]
         return None
 
     def add(self, event: LogEvent) -> None:
+        """Add an event. A third heartbeat in a row with the same values replaces the second one, so
+        the first and the last of them stay.
+        """
         kept = self._events.setdefault(
             (event.event.kind, event.event.side), deque(maxlen=_PER_KIND)
         )
@@ -176,13 +174,15 @@ class RunLog:
             and _same(kept[-1][1], event)
             and _same(kept[-2][1], event)
         ):
-            # since when nothing changed, and until when it was said: the ones between say nothing
+            # The first and the last of equal heartbeats show how long nothing has changed. Those
+            # between add nothing.
             kept.pop()
         kept.append((self._count, event))
         if event.event.kind == "step" and event.event.step is not None:
             self._progress(event)
 
     def _progress(self, event: LogEvent) -> None:
+        """Count a step event of one side."""
         side = self.sides.setdefault(event.event.side, SideLog())
         step = event.event.step
         if step is None or side.last_step == step or step in side.late:
@@ -194,7 +194,7 @@ class RunLog:
         unordered = bool(event.event.values.get("unordered"))
         if unordered:
             side.late.append(step)
-        # A line that comes late is a step more, and never the newest one.
+        # A late line counts as one more step, and never as the newest one.
         if not unordered or side.last_step is None or step > side.last_step:
             side.last_step, side.last_step_m = step, event.m
             side.last_step_t = _wall(event.m)
@@ -204,8 +204,8 @@ class RunLog:
             side.durations.append(float(duration))
 
     def as_dict(self) -> dict[str, Any]:
-        """For the agent that comes after us. Times are wall times: its monotonic clock may be
-        another boot's.
+        """Return the log in a form that `from_dict` of a later agent reads. Times are wall seconds,
+        because the monotonic clock of that agent may be of another boot.
         """
         sides = {}
         for name, s in self.sides.items():
@@ -229,6 +229,7 @@ class RunLog:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> RunLog:
+        """Return the log that `as_dict` wrote."""
         log = cls(run=data["run"], attempt=data["attempt"])
         for event in data["events"]:
             log.add(_event_from_dict(event))
@@ -249,33 +250,33 @@ class RunLog:
 
 
 def _same(one: LogEvent, other: LogEvent) -> bool:
+    """Return True if two events have the same values."""
     return one.event.values == other.event.values
 
 
 def short(text: str) -> str:
-    if len(text) <= _TEXT:
-        return text
-    return text[:_TEXT] + "…"
+    """Return the text, cut to 300 characters and "…" if it is longer."""
+    return text if len(text) <= _TEXT else text[:_TEXT] + "…"
 
 
 def monotonic_of(wall: float) -> float:
-    """The monotonic second of this boot at wall second `wall`; never in the future."""
+    """Return the monotonic second of this boot at wall second `wall`. It is never in the future."""
     return time.monotonic() - max(0.0, time.time() - wall)
 
 
 def _mono(wall: float | None) -> float | None:
-    if wall is None:
-        return None
-    return monotonic_of(wall)
+    """Return the monotonic second of a wall second. None stays None."""
+    return None if wall is None else monotonic_of(wall)
 
 
 def _wall(m: float) -> float:
+    """Return the wall second of a monotonic second of this boot."""
     return round(time.time() - (time.monotonic() - m), 3)
 
 
 def _event_as_dict(event: LogEvent) -> dict[str, Any]:
-    """Field by field: dataclasses.asdict copies every value deeply, which was a fifth of the
-    follower's work.
+    """Return an event in a form that `_event_from_dict` reads. dataclasses.asdict would copy every
+    value deeply, which was a fifth of the follower's work.
     """
     inner = event.event
     return {
@@ -297,11 +298,9 @@ def _event_as_dict(event: LogEvent) -> dict[str, Any]:
 
 
 def _event_from_dict(data: Mapping[str, Any]) -> LogEvent:
+    """Return the event that `_event_as_dict` wrote."""
     inner = data["event"]
-    rest = {}
-    for key, value in data.items():
-        if key not in ("event", "t"):
-            rest[key] = value
+    rest = {key: value for key, value in data.items() if key not in ("event", "t")}
     return LogEvent(
         event=Event(inner["kind"], inner["side"], inner["values"], inner["step"]),
         m=monotonic_of(data["t"]),

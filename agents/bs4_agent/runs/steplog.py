@@ -1,5 +1,5 @@
-"""`steps/<run>`: each step of each side once, from log lines and from the trainer's own metrics
-file, whatever was read twice.
+"""The record stream `steps/<run>`: each step of each side once, from log lines and from the
+trainer's metrics file, even if those are read twice.
 """
 
 from __future__ import annotations
@@ -16,21 +16,24 @@ from bs4_agent.streams.segments import RecordNotJson, RecordTooLarge, SegmentStr
 from bs4_agent.trainers.base import Trainer
 from bs4_agent.trainers.steps import StepReader
 
-#: 350 bytes a record: 45,000 steps of both sides.
+#: Bytes of the stream. At 350 bytes a record, that is 45,000 steps of both sides.
 _CAP = 32 << 20
-#: Records remembered to recognise what is read a second time; after a kill -9 at most the last
-#: seconds are.
+#: Records that are remembered, to recognise those that are read a second time. After a kill -9 at
+#: most the last seconds are.
 _REMEMBERED = 1024
 _METRICS_CHUNK = 1 << 20
-#: A row may carry the time at which its step began.
+#: A row may carry the time at which its step began, so it may be this many seconds older than its
+#: attempt.
 _CLOCK_SLACK_S = 5.0
 
 _Key = tuple[int, str, int]
 
 
 class StepLog:
-    """`metrics_place`: {"inode", "offset"} up to which the metrics file was read, None before that.
-    `append` order is that of the lines.
+    """The writer of one run's step records. Records are written in the order of their lines.
+
+    `metrics_place` is `{"inode", "offset"}` up to which the metrics file was read, or None before
+    that.
     """
 
     def __init__(
@@ -53,16 +56,25 @@ class StepLog:
         streams.add(f"steps/{run}", self._stream)
 
     def anchor(self, attempt: int, wall: float) -> None:
+        """Tell the reader when an attempt began. Wall second `wall` is within half a day of its
+        first line, so that lines with only a time of day can be dated.
+        """
         self._reader.anchor(attempt, wall)
 
     def feed(
         self, source: str, raw: bytes, cursor: str, attempt: int, near: float | None
     ) -> list[dict[str, Any]]:
-        """One line of a log; returns the records that are new. They are written by `flush`."""
+        """Read one line of a log and return the records that are new. `flush` writes them.
+
+        `cursor` is the line's place in its stream. `near` is the wall second at which it was
+        written, or None if it is read late.
+        """
         return self._take(self._reader.feed(source, raw, cursor, attempt, near=near))
 
     def feed_metrics(self, path: Path, attempt: Attempt) -> list[dict[str, Any]]:
-        """What the trainer's metrics file has gained. Rows of earlier attempts are passed over."""
+        """Read what the trainer's metrics file has gained and return the records that are new. Rows
+        of earlier attempts are skipped.
+        """
         try:
             found = path.stat()
         except FileNotFoundError:
@@ -79,29 +91,20 @@ class StepLog:
         self.metrics_place = {"inode": place["inode"], "offset": place["offset"] + whole}
         records = []
         for row in data[:whole].splitlines():
-            for record in self._reader.feed_metrics(row, attempt.number):
-                records.append(record)
-        return self._take(
-            [
-                r
-                for r in records
-                if r.get("log_t", attempt.started_t) >= attempt.started_t - _CLOCK_SLACK_S
-            ]
-        )
+            records += self._reader.feed_metrics(row, attempt.number)
+        since = attempt.started_t - _CLOCK_SLACK_S
+        return self._take([row for row in records if row.get("log_t", since) >= since])
 
     def known(self, attempt: int) -> list[dict[str, Any]]:
-        """What was recorded of `attempt` and is still remembered, in order."""
-        rows = []
-        for (number, _, _), record in self._recorded.items():
-            if number == attempt:
-                rows.append(record)
-        return rows
+        """Return the records of `attempt` that are still remembered, in order."""
+        return [record for key, record in self._recorded.items() if key[0] == attempt]
 
     def flush(self) -> None:
-        """Write what is pending. SpoolFull leaves it for the next call.
+        """Write the pending records. Raises SpoolFull and keeps them for the next call if there is
+        no room.
 
-        A record that can never be written is dropped. RecordTooLarge or RecordNotJson says so of
-        the first one, once all others are written.
+        A record that can never be written is dropped. RecordTooLarge or RecordNotJson is raised for
+        the first of them, once all others are written.
         """
         refused: RecordTooLarge | RecordNotJson | None = None
         while self._pending:
@@ -118,25 +121,21 @@ class StepLog:
 
     @property
     def written(self) -> bool:
+        """Return True if no record is pending."""
         return not self._pending
 
     def _take(self, records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        fresh = []
-        for record in records:
-            if self._remember(record):
-                fresh.append(record)
+        """Queue the records that are new and return them."""
+        fresh = [record for record in records if self._remember(record)]
         self._pending.extend(fresh)
         return fresh
 
     def _remember(self, record: dict[str, Any]) -> bool:
-        """False for what was recorded before. A record with other numbers, or more of them,
-        replaces the earlier one for its readers.
+        """Remember a record. Return False if it was recorded before. A record with other or more
+        numbers replaces the earlier one for readers.
         """
         key = (record["attempt"], record["side"], record["step"])
-        content = {}
-        for name, value in record.items():
-            if name not in ("t", "m", "b"):
-                content[name] = value
+        content = {name: value for name, value in record.items() if name not in ("t", "m", "b")}
         before = self._recorded.pop(key, None)
         if before is not None and content.items() <= before.items():
             self._recorded[key] = before

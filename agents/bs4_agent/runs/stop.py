@@ -1,9 +1,9 @@
-"""Stop a run: by its generation's own rules first, then whatever is left of it by descent, then
-proof that nothing holds a GPU.
+"""Stop a run: first by the rules of its trainer's generation, then end every process that is left
+by descent, and at last prove that nothing holds a GPU.
 
 Every signal is written to the attempt's stop.json before it is sent. An agent that dies in the
-middle and comes back does not send it again (a second SIGINT breaks off the launcher's own cleaning
-up) but waits for the rest of the time that it had.
+middle and comes back does not send it again, because a second SIGINT breaks off the launcher's own
+cleaning up. It waits for the rest of the time.
 """
 
 from __future__ import annotations
@@ -23,15 +23,17 @@ from bs4_agent.runs.files import read_json, write_json
 from bs4_agent.runs.model import Attempt, Member
 from bs4_agent.runs.registry import Runs
 
-#: After the launcher itself has ended, for children that it told to go and did not wait for.
+#: Seconds to wait after the launcher's end for children that it signalled and did not wait for.
 _AFTER_LAUNCHER_S = 5.0
-#: The driver frees memory within a second of its holder's end.
+#: Seconds to wait until no process holds a GPU. The driver frees memory within a second of its
+#: holder's end.
 _GPU_FREE_S = 30.0
-#: Processes that were forked while the others were being ended are found by looking again; a tree
-#: that keeps forking is not ours to win.
+#: Processes that were forked while the others were being ended are found by scanning again. A tree
+#: that keeps forking cannot be ended in this way.
 _SWEEPS = 5
 _LOOK_S = 0.5
-#: The shim needs milliseconds for its last record, on a machine that is short of cores seconds.
+#: Seconds to wait for the shim's last record, and between two polls. The shim needs milliseconds,
+#: and seconds on a machine that is short of cores.
 _END_S, _END_LOOK_S = 10.0, 0.05
 
 GpuHolders = Callable[[str], Sequence[Member]]
@@ -39,7 +41,7 @@ GpuHolders = Callable[[str], Sequence[Member]]
 
 @dataclass(frozen=True)
 class StopStep:
-    """One step of a stop: `signal` to `targets`, then up to `seconds` for them to end."""
+    """One step of a stop: send `signal` to `targets`, then wait up to `seconds` for them to end."""
 
     signal: str
     targets: Sequence[Member]
@@ -47,7 +49,7 @@ class StopStep:
 
     @property
     def command(self) -> str:
-        """As a person would type it."""
+        """Return the step as a `kill` command that a person would type."""
         return f"kill -{self.signal.removeprefix('SIG')} " + " ".join(
             str(member.identity.pid) for member in self.targets
         )
@@ -55,8 +57,8 @@ class StopStep:
 
 @dataclass(kw_only=True)
 class StopReport:
-    """What a stop did. `left`: members that still live; `holding`: members that still hold a GPU.
-    Both empty = it worked.
+    """What a stop did. `left` are members that still live, `holding` are members that still hold a
+    GPU. The stop worked if both are empty.
     """
 
     run: str
@@ -69,26 +71,29 @@ class StopReport:
 
     @property
     def ok(self) -> bool:
+        """Return True if no member lives and none holds a GPU."""
         return not self.left and not self.holding
 
     @property
     def sentence(self) -> str:
+        """Return a sentence, without a full stop, that says how the stop ended."""
         if self.ok:
             count = len({one.identity for one in self.sent if not one.refused})
             return (
                 f"{self.run} has ended and nothing of it is left ({count} "
                 f"process{'' if count == 1 else 'es'} signalled)"
             )
-        members = ", ".join(_name(member) for member in [*self.left, *self.holding])
         return (
-            f"of {self.run} there still live {members}; a process that survives KILL waits for "
-            "the kernel: release the pod if it stays"
+            f"of {self.run} there still live {_names([*self.left, *self.holding])}; a process that "
+            "survives KILL waits for the kernel: release the pod if it stays"
         )
 
 
 class StopRun:
-    """A stop that can be begun again at any point. `gpu_holders(run)`: the members that hold a GPU
-    now. `scale` shortens waits in tests.
+    """A stop of one run that can be begun again at any point.
+
+    `gpu_holders(run)` returns the members that hold a GPU now. `scale` multiplies the waits; tests
+    shorten them with it.
     """
 
     def __init__(
@@ -100,41 +105,34 @@ class StopRun:
         self._scale = scale
 
     def plan(self) -> list[StopStep]:
-        """The steps as they would be taken now; later ones are for whoever still lives then."""
+        """Return the steps that a stop would take now. The later steps are for those that still
+        live then. Empty if nothing lives.
+        """
         living = self._living()
         if not living:
             return []
         policy = self._runs.trainer(self._run.spec).stop_policy
-        targets = living
-        if policy.target == "launcher" or not self._run.live:
-            launcher = None
-            if self._run.live:
-                launcher = self._launcher(living)
-            targets = [launcher] if launcher is not None else []
-        steps = []
-        for name, seconds in policy.signals:
-            if targets:
-                steps.append(StopStep(name, targets, seconds))
+        launcher = self._launcher(living) if self._run.live else None
+        targets = [launcher] if launcher is not None else []
+        if policy.target != "launcher" and self._run.live:
+            targets = living
+        signals = policy.signals if targets else ()
         return [
-            *steps,
+            *(StopStep(name, targets, seconds) for name, seconds in signals),
             StopStep("SIGTERM", living, ending.TERM_S),
             StopStep("SIGKILL", living, ending.KILL_S),
         ]
 
     def done(self) -> bool:
-        """Nothing of the run lives and nothing of it holds a GPU."""
+        """Return True if no process of the run lives and none holds a GPU."""
         return not self._living() and not self._gpu_holders(self._run.name)
 
     def execute(self, say: Say = lambda text: None) -> StopReport:
-        """Take every step that is needed. StepFailed, with the report's sentence, when something of
-        the run is left.
+        """Take every step that is needed and return the report. Raises StepFailed, with the
+        report's sentence, if something of the run is left.
         """
         attempt = self._run.attempt
-        report = StopReport(
-            run=self._run.name,
-            attempt=attempt.number if attempt is not None else 0,
-            started_t=time.time(),
-        )
+        report = StopReport(run=self._run.name, attempt=self._run.number, started_t=time.time())
         if attempt is not None and not self.done():
             record = _Record(
                 self._runs.attempt_directory(self._run.name, attempt.number) / "stop.json"
@@ -151,35 +149,31 @@ class StopRun:
         return report
 
     def _by_policy(self, record: _Record, report: StopReport, say: Say) -> None:
+        """Send the signals of the trainer's stop policy, each once, and wait after each."""
         policy = self._runs.trainer(self._run.spec).stop_policy
         for index, (name, seconds) in enumerate(policy.signals):
             living = self._living()
             if not living:
                 return
-            launcher = self._launcher(living)
-            if policy.target == "launcher" and launcher is None:
-                return  # it has ended; who is left does not answer to it any more
-            if policy.target == "launcher" and launcher is not None:
+            targets, launcher = living, None
+            if policy.target == "launcher":
+                launcher = self._launcher(living)
+                if launcher is None:
+                    return  # it has ended; who is left does not answer to it any more
                 targets = [launcher]
-            else:
-                targets = living
             waited = record.waited(index)
             if waited is None:
                 record.begin(index, name, targets)
                 self._signal(name, targets, report, say)
-                if policy.target == "launcher":
+                if launcher is not None:
                     self._end_stopped(living, launcher, report, say)
                 record.sent()
                 waited = 0.0
-            self._wait(
-                living,
-                launcher if policy.target == "launcher" else None,
-                max(0.0, seconds * self._scale - waited),
-            )
+            self._wait(living, launcher, max(0.0, seconds * self._scale - waited))
 
     def _wait(self, living: Sequence[Member], launcher: Member | None, seconds: float) -> None:
-        """Until all have ended, or, where only the launcher was told, a little after it has
-        ended.
+        """Wait until all have ended, at most `seconds`. If only the launcher was signalled, wait no
+        longer than a few seconds after its end.
         """
         deadline = time.monotonic() + seconds
         if launcher is not None:
@@ -188,28 +182,28 @@ class StopRun:
                 deadline = min(deadline, time.monotonic() + _AFTER_LAUNCHER_S * self._scale)
         while (left := self._living()) and time.monotonic() < deadline:
             ending.wait_gone(
-                [member.identity for member in left],
+                _identities(left),
                 min(_LOOK_S, max(0.0, deadline - time.monotonic())),
             )
 
     def _sweep(self, report: StopReport, say: Say) -> None:
-        """TERM and KILL for whoever is left by descent, again for those that were born
+        """End what is left by descent with SIGTERM and SIGKILL, again for processes that were born
         meanwhile.
         """
         before: set[Identity] = set()
         for _ in range(_SWEEPS):
             living = self._living()
-            if {member.identity for member in living} <= before:
+            identities = _identities(living)
+            if before.issuperset(identities):
                 break  # nobody, or only those who survived KILL
-            before = {member.identity for member in living}
-            say("ending what is left: " + ", ".join(_name(member) for member in living))
-            sent, _left = ending.end(
-                [member.identity for member in living], scale=self._scale, say=say
-            )
+            before = set(identities)
+            say(f"ending what is left: {_names(living)}")
+            sent, _left = ending.end(identities, scale=self._scale, say=say)
             report.sent += sent
         report.left = self._living()
 
     def _prove(self, report: StopReport, say: Say) -> None:
+        """Wait until no member holds a GPU, and note in the report who is left."""
         deadline = time.monotonic() + _GPU_FREE_S * self._scale
         while (holding := self._gpu_holders(self._run.name)) and time.monotonic() < deadline:
             time.sleep(_LOOK_S * self._scale)
@@ -218,8 +212,8 @@ class StopRun:
             say("no process of the run is left and none holds a GPU")
 
     def _settle(self, report: StopReport) -> None:
-        """Until the attempt has its end: the shim writes it down after its last child, and a start
-        that comes before that is refused.
+        """Wait until the attempt has its end. The shim writes it after its last child has ended,
+        and a start before that is refused.
         """
         deadline = time.monotonic() + _END_S
         self._runs.poll()
@@ -228,35 +222,30 @@ class StopRun:
             self._runs.poll()
 
     def _signal(self, name: str, targets: Sequence[Member], report: StopReport, say: Say) -> None:
-        sent = []
-        for member in targets:
-            if (result := ending.send(member.identity, name)) is not None:
-                sent.append(result)
-        report.sent += sent
-        say(f"sent {name} to " + ", ".join(_name(member) for member in targets))
+        """Send a signal to the targets and note it in the report."""
+        report.sent += ending.send_all(_identities(targets), name)
+        say(f"sent {name} to {_names(targets)}")
 
     def _end_stopped(
         self, living: Sequence[Member], launcher: Member | None, report: StopReport, say: Say
     ) -> None:
-        """A stopped child cannot act on what the launcher tells it, and the launcher would wait a
-        minute for each. Waking an engine would let the run train on while it is being stopped, so
-        what is stopped ends here.
+        """Kill the members that are stopped. A stopped child cannot act on what the launcher tells
+        it, and the launcher would wait a minute for each.
+
+        Waking an engine instead would let the run train on while it is being stopped.
         """
-        stopped = []
-        for member in living:
-            if member.state in ("T", "t") and member is not launcher:
-                stopped.append(member)
+        stopped = [one for one in living if one.state in ("T", "t") and one is not launcher]
         if stopped:
             self._signal("SIGKILL", stopped, report, say)
 
     def _living(self) -> list[Member]:
-        """Every member of any attempt that lives now, by a fresh look at all processes."""
+        """Return every living member of any attempt, from a fresh scan of all processes."""
         self._runs.membership.observe(self._runs.table.snapshot(max_age=0.0))
         return self._runs.membership.living(self._run.name)
 
     def _launcher(self, living: Sequence[Member]) -> Member | None:
-        """The trainer's launcher: the Python process, not the `uv run` around it, of which it is
-        not proved that it passes signals on.
+        """Return the trainer's launcher, or None if it has ended. That is the Python process and
+        not the `uv run` around it, which is not proved to pass signals on.
         """
         attempt: Attempt | None = self._run.attempt
         if attempt is None or attempt.launcher is None:
@@ -279,20 +268,20 @@ class StopRun:
 
 
 class _Record:
-    """stop.json: which step was begun when and for whom, and whether its signals are out."""
+    """The file stop.json: which step began when and for which processes, and if its signals are
+    sent.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         found = read_json(path)
-        self._steps: list[dict[str, Any]]
+        self._steps: list[dict[str, Any]] = []
         if found is not None and not found["finished"]:
             self._steps = found["steps"]
-        else:
-            self._steps = []
 
     def waited(self, index: int) -> float | None:
-        """Seconds since the signals of this step were sent, by us or a predecessor; None when they
-        were not, or not all of them.
+        """Return the seconds since the signals of this step were sent, by this agent or an earlier
+        one. None if they were not all sent.
         """
         for step in self._steps:
             if step["index"] == index and step["sent"] and step["b"] == boot_id():
@@ -300,26 +289,39 @@ class _Record:
         return None
 
     def begin(self, index: int, name: str, targets: Sequence[Member]) -> None:
-        targeted = []
-        for member in targets:
-            targeted.append(member.identity.as_dict())
+        """Write that the step with this index begins and which processes it signals."""
+        targeted = [member.identity.as_dict() for member in targets]
         self._steps.append(
             {"index": index, "signal": name, "targets": targeted, "sent": False, **stamp()}
         )
         self._write(finished=False)
 
     def sent(self) -> None:
+        """Write that the signals of the last step are sent."""
         self._steps[-1]["sent"] = True
         self._write(finished=False)
 
     def finish(self) -> None:
+        """Write that the stop is finished."""
         self._write(finished=True)
 
     def _write(self, *, finished: bool) -> None:
+        """Write the file."""
         write_json(self._path, {"steps": self._steps, "finished": finished, **stamp()})
 
 
+def _identities(members: Sequence[Member]) -> list[Identity]:
+    """Return the identities of these members."""
+    return [member.identity for member in members]
+
+
+def _names(members: Sequence[Member]) -> str:
+    """Return the names of these members, for a sentence."""
+    return ", ".join(_name(member) for member in members)
+
+
 def _name(member: Member) -> str:
+    """Return the component and the pid of a member, for a sentence."""
     return (
         f"{member.component or (member.cmdline[0] if member.cmdline else 'a process')} (pid "
         f"{member.identity.pid})"

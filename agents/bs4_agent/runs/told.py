@@ -1,4 +1,4 @@
-"""What of the runs has been journalled: each event once, whatever dies in between."""
+"""Journal each event of a run once, even if the agent dies in between."""
 
 from __future__ import annotations
 
@@ -11,18 +11,21 @@ from bs4_agent.runs.files import read_json, write_json
 
 
 class JournalLike(Protocol):
-    """What is needed of `journal.Journal`."""
+    """The part of `journal.Journal` that is needed here."""
 
-    # The journal's own name.
-    def append(self, type: str, /, **fields: Any) -> dict[str, Any]: ...  # noqa: A002
+    # `type` is the name in the journal.
+    def append(self, type: str, /, **fields: Any) -> dict[str, Any]:  # noqa: A002
+        """Write one record of this type and return it. Raises SpoolFull."""
 
-    def records(self) -> Iterator[dict[str, Any]]: ...
+    def records(self) -> Iterator[dict[str, Any]]:
+        """Yield all records, oldest first."""
 
 
 class Told:
-    """Appends `run` records. A mark beside the run's files says which were written; where the mark
-    is missing the journal itself is asked, because we may have died between the record and its
-    mark.
+    """Appends `run` records to the journal, each event once.
+
+    A mark file beside the run's files names the events that were written. If a mark is missing, the
+    journal itself is searched, because an agent may have died between the record and its mark.
     """
 
     def __init__(self, journal: JournalLike) -> None:
@@ -31,14 +34,16 @@ class Told:
         self._written: set[tuple[str, int, str]] | None = None
 
     def told(self, directory: Path, event: str) -> bool:
-        """Whether the mark says so: cheap enough to be asked every second."""
+        """Return True if the mark file in `directory` has this event. It is cheap enough for every
+        second.
+        """
         return event in self._marked(directory)
 
     def tell(
         self, directory: Path, run: str, attempt: int, event: str, fields: dict[str, Any]
     ) -> bool:
-        """Append the record unless it is there; True when it was appended now. With the spool full
-        nothing is marked: call again.
+        """Append the record unless it is there already. Return True if it was appended now. If the
+        spool is full, nothing is marked and this returns False, so that the caller can try again.
         """
         marks = self._marked(directory)
         if event in marks:
@@ -54,6 +59,7 @@ class Told:
         return new
 
     def _marked(self, directory: Path) -> list[str]:
+        """Return the events in the mark file of `directory`."""
         if directory not in self._marks:
             self._marks[directory] = (read_json(directory / "told.json") or {"events": []})[
                 "events"
@@ -61,7 +67,9 @@ class Told:
         return self._marks[directory]
 
     def _in_journal(self) -> set[tuple[str, int, str]]:
-        """Run events that were journalled before this process wrote its first one."""
+        """Return the run events that were journalled before this process wrote its first one, as
+        (run, attempt, event).
+        """
         if self._written is None:
             records = (record for record in self._journal.records() if record.get("type") == "run")
             self._written = {

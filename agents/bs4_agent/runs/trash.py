@@ -1,5 +1,5 @@
-"""The run's trash: what is in the way is moved aside by one rename, never deleted, and can be put
-back.
+"""The run's trash. What is in the way is moved aside by one rename. It is never deleted and can be
+put back.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from bs4_agent.runs.registry import Runs
 def trash(
     runs: Runs, name: str, path: Path, *, stamp_as: str = "", everything: bool = False
 ) -> Path:
-    """Move `path` to `<storage>/trash/<stamp>/<path below output_dir>` and return where it lies
-    now.
+    """Move `path` to `<storage>/trash/<stamp>/<path below output_dir>` and return its new path.
 
-    `stamp_as` names the move (an action's key: doing it again then finds it done); default: a new
-    ULID. `everything` lifts the ban on the newest complete checkpoint, for a start afresh that a
-    person has confirmed with the run's name.
+    `stamp_as` names the move by an action's key, so that a repeated move finds itself done. The
+    default is a new ULID. `everything` permits moving the newest complete checkpoint, for a fresh
+    start that a person has confirmed with the run's name.
 
-    Refused: outside the run's own directories once links are resolved, a link itself, another
-    filesystem, the newest complete checkpoint or something around it, a run that is live or shares
-    a directory with one that is. StepFailed: the filesystem would not do it.
+    Raises Refused for a path outside the run's own directories once links are resolved, a link, a
+    path on another filesystem, the newest complete checkpoint or a directory around it, and a run
+    that is live or shares a directory with a live one. Raises StepFailed if the filesystem refuses
+    the move.
     """
     run = runs.get(name)
     layout = runs.trainer(run.spec).layout(run.spec)
@@ -54,8 +54,7 @@ def trash(
                 f"{path} lies on another filesystem than {area}, so moving it would mean "
                 "copying it; move it aside by hand there."
             )
-        # Written before the move: whoever finds the trash after a crash must be able to put it
-        # back.
+        # The note is written before the move, so that the path can be put back after a crash.
         write_json(_ticket(target), {"original": str(source), "run": name, **stamp()})
         rename(source, target)
     except OSError as error:
@@ -66,17 +65,9 @@ def trash(
     return target
 
 
-def trashed(runs: Runs, name: str, path: Path, stamp_as: str) -> bool:
-    """Whether this very move has been made: its `done?`."""
-    run = runs.get(name)
-    layout = runs.trainer(run.spec).layout(run.spec)
-    target = storage(layout.output_dir, name) / "trash" / stamp_as / below(path, layout.output_dir)
-    return os.path.lexists(target) and not os.path.lexists(path)
-
-
 def restore(trashed_path: Path) -> Path:
-    """Put back what `trash` moved, to where it was; returns that place. Refused when something has
-    taken it.
+    """Move back what `trash` moved and return its original path. Raises Refused if something is at
+    that path, or if the place of origin is not known or has become a link.
     """
     record = read_json(_ticket(trashed_path))
     if record is None:
@@ -96,7 +87,7 @@ def restore(trashed_path: Path) -> Path:
 
 
 def _permitted(runs: Runs, run: Run, path: Path, *, everything: bool) -> Path:
-    """The path with its links resolved, when it may be moved; Refused otherwise."""
+    """Return the path with its links resolved if it may be moved. Raises Refused otherwise."""
     if run.live:
         raise Refused(f"{run.name} is running and may write to {path}; stop it first.")
     refuse_beside(runs, run.spec)
@@ -107,7 +98,9 @@ def _permitted(runs: Runs, run: Run, path: Path, *, everything: bool) -> Path:
 
 
 def own_path(runs: Runs, run: Run, path: Path) -> Path:
-    """The path with its links resolved, when it is the run's own to move; Refused otherwise."""
+    """Return the path with its links resolved if it belongs to the run and may be moved. Raises
+    Refused otherwise.
+    """
     if ".." in path.parts or not path.is_absolute():
         raise Refused(f"{path} is not a plain absolute path; name the directory itself.")
     if path.is_symlink():
@@ -121,11 +114,8 @@ def own_path(runs: Runs, run: Run, path: Path) -> Path:
     layout = trainer.layout(run.spec)
     output_dir = layout.output_dir.resolve()
     places = [*own_directories(layout), *log_directories(trainer, run.spec)]
-    if (
-        source == output_dir
-        or source in output_dir.parents
-        or not any(place == source or place in source.parents for place in places)
-    ):
+    own = any(place == source or place in source.parents for place in places)
+    if not own or source == output_dir or source in output_dir.parents:
         raise Refused(
             f"{path} is not one of {run.name}'s own directories (it is really {source}); "
             "only those are moved."
@@ -136,6 +126,7 @@ def own_path(runs: Runs, run: Run, path: Path) -> Path:
 
 
 def _spare_the_newest(runs: Runs, run: Run, source: Path) -> None:
+    """Raise Refused if `source` holds the newest complete checkpoint or lies in it."""
     newest = max(
         (c for c in runs.trainer(run.spec).checkpoints(run.spec) if c.complete),
         key=lambda c: c.step,
@@ -153,8 +144,8 @@ def _spare_the_newest(runs: Runs, run: Run, source: Path) -> None:
 
 
 def below(path: Path, output_dir: Path) -> Path:
-    """The name in the trash: as below output_dir, or by the whole path for what lies elsewhere (a
-    checkpoint directory on another disk).
+    """Return the relative path that `path` gets in the trash: its path below output_dir, or its
+    whole path below `elsewhere` if it lies elsewhere (a checkpoint directory on another disk).
     """
     parent = path.parent.resolve()
     real, base = parent / path.name, output_dir.resolve()
@@ -164,12 +155,13 @@ def below(path: Path, output_dir: Path) -> Path:
 
 
 def _ticket(target: Path) -> Path:
+    """Return the path of the note that says where a moved path came from."""
     return target.with_name(f".{target.name}.bs4-moved.json")
 
 
 def rename(source: Path, target: Path) -> None:
-    """One rename between directories that are held open and were checked: a link put in the way
-    meanwhile leads nowhere.
+    """Rename between two directories that are held open and were checked. A link that is put in the
+    way meanwhile has no effect. Raises Refused if a directory was replaced by a link.
     """
     with _real(source.parent) as come_from, _real(target.parent.resolve()) as go_to:
         os.rename(source.name, target.name, src_dir_fd=come_from, dst_dir_fd=go_to)
@@ -179,6 +171,9 @@ def rename(source: Path, target: Path) -> None:
 
 @contextmanager
 def _real(directory: Path) -> Iterator[int]:
+    """Open a directory that must not be reached through a link, and yield its descriptor. Raises
+    Refused.
+    """
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         if str(Path(f"/proc/self/fd/{fd}").readlink()) != str(directory):

@@ -1,5 +1,5 @@
-"""A file's lines in blocks: read into one buffer that is used again, and looked through in C with
-the interpreter's lock given back.
+"""Read a file's lines in blocks, into one buffer that is used again. Blocks are searched in C while
+other threads run.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from typing import Any
 
-#: Bytes read at once. 474 MB in such pieces take 0.03 s from the page cache; larger ones fall out
-#: of the processor's cache.
+#: Bytes of one read. 474 MB in such blocks take 0.03 s from the page cache; larger blocks do not
+#: fit the processor's cache.
 BLOCK = 256 * 1024
-#: Matches in one block above which they are counted only, by one expression; below, each line is
+#: Matches in one block above which they are only counted, by one expression. Below, each line is
 #: located.
 CROWDED = 32
 
-#: Colours and other escape sequences, which end at the line's end at the latest: what a person
-#: searches for has none in it.
+#: Colours and other escape sequences, which end at the line's end at the latest. A text that a
+#: person searches for has none in it.
 ESCAPES = re.compile(
     rb"\x1b(?:\[[0-?]*[ "
     rb"-/]*[@-~]?|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[PX^_][^\x1b\n]*(?:\x1b\\)?|[ -/]*[0-~]?)"
@@ -30,24 +30,21 @@ _LF = 0x0A
 
 
 class Block:
-    """Whole lines from `offset` on. `text` has no escape sequences but the same lines; `raw` are
-    the bytes as they lie in the file.
+    """Whole lines of a file from byte `offset` on. `raw` are the bytes as they are in the file.
+    `text` has the same lines without escape sequences.
     """
 
     __slots__ = ("_raw_starts", "_text_starts", "offset", "raw", "text")
 
     def __init__(self, offset: int, raw: bytes) -> None:
         self.offset, self.raw = offset, raw
-        if b"\x1b" in raw:
-            self.text = ESCAPES.sub(b"", raw)
-        else:
-            self.text = raw
+        self.text = ESCAPES.sub(b"", raw) if b"\x1b" in raw else raw
         self._raw_starts: list[int] = []
         self._text_starts: list[int] = []
 
     def line_at(self, position: int) -> tuple[int, int, int]:
-        """(raw offset in the file, begin, end) of the line that byte `position` of `text` lies
-        in.
+        """Return the line that contains byte `position` of `text`: its offset in the file, and its
+        begin and end in `text`.
         """
         begin = self.text.rfind(b"\n", 0, position) + 1
         end = self.text.find(b"\n", position)
@@ -65,7 +62,7 @@ class Block:
 
 
 class Reader:
-    """Reads blocks of one file and says at once whether a byte string is in them. One per query: it
+    """Reads blocks of one file and searches them for a byte string. One reader for each query; it
     holds BLOCK bytes.
     """
 
@@ -79,12 +76,12 @@ class Reader:
     def blocks(
         self, fd: int, begin: int, end: int, must: bytes = b"", overlap: int = 0
     ) -> Iterator[tuple[int, Block | None]]:
-        """(where the block ends, the block) of [begin, end), whole lines each; None for a block
-        that does not hold `must`.
+        """Yield the blocks of bytes [begin, end): the offset at which each ends, and the block. The
+        block is None if it does not hold `must`.
 
-        Only a line longer than a block is cut, and its next part begins `overlap` bytes before, so
-        that a text lies whole in one of them. A block that is passed over was never copied into an
-        object: 0.1 s for 474 MB.
+        A block has whole lines. Only a line longer than a block is cut, and its next part begins
+        `overlap` bytes earlier, so that a text lies whole in one of the parts. A block without
+        `must` is never copied into an object: 474 MB take 0.1 s.
         """
         for start, size in self._whole_lines(fd, begin, end, overlap):
             passed = must and not self._holds(must, size)
@@ -93,12 +90,13 @@ class Reader:
     def counts(
         self, fd: int, begin: int, end: int, wanted: bytes, *, must: bytes, ignore_case: bool
     ) -> Iterator[tuple[int, int, int]]:
-        """(where a block begins, where it ends, its lines that hold `wanted`) of [begin, end).
-        `wanted` is in small letters where `ignore_case`; `must`: a part of it that is in a block as
-        it stands, for certain, or nothing.
+        """Yield the blocks of bytes [begin, end): the offsets at which each begins and ends, and
+        the number of its lines that hold `wanted`.
 
-        Counted where they were read: a copy of each block takes longer than looking through it
-        (0.18 s for 474 MB). A line that is longer than a block counts once.
+        `wanted` is in lower case if `ignore_case` is set. `must` is a part of it that a block with
+        a match certainly holds in that spelling, or empty. Lines are counted in the buffer, because
+        a copy of each block takes longer than searching it (0.18 s for 474 MB). A line longer than
+        a block counts once.
         """
         counted = False  # whether the block begins inside a line that was counted
         line, twice = (
@@ -106,10 +104,11 @@ class Reader:
             re.compile(re.escape(wanted) + rb".*" + re.escape(wanted)),
         )
         for start, size in self._whole_lines(fd, begin, end, len(wanted) - 1):
-            # then the block is part of one line
+            # The block is then part of one line.
             cut = start + size < end and self._buffer[size - 1] != _LF
             found = 0
-            if not (must and not self._holds(must, size)) and not (cut and counted):
+            may_match = not must or self._holds(must, size)
+            if may_match and not (cut and counted):
                 text: bytes | bytearray = self._buffer
                 length, find = size, functools.partial(self._find, wanted)
                 if ignore_case or self._buffer.find(b"\x1b", 0, size) >= 0:
@@ -126,48 +125,48 @@ class Reader:
     def _whole_lines(
         self, fd: int, begin: int, end: int, overlap: int = 0
     ) -> Iterator[tuple[int, int]]:
-        """(offset, bytes) of each block of [begin, end), which is in the buffer then; see
-        `blocks`.
+        """Yield the offset and the size of each block of [begin, end). The block is in the buffer
+        until the next one is asked for. See `blocks`.
         """
         while begin < end:
             size = os.preadv(fd, [self._view[: min(BLOCK, end - begin)]], begin)
             if size <= 0:
                 return
+            whole = size
             if begin + size < end:
                 whole = self._buffer.rfind(b"\n", 0, size) + 1
-            else:
-                whole = size
             yield begin, whole or size
             begin += whole or max(1, size - overlap)
 
     def back(
         self, fd: int, begin: int, end: int, must: bytes = b"", overlap: int = 0
     ) -> Iterator[tuple[int, Block | None]]:
-        """(where the block begins, the block) of [begin, end), the last one first; otherwise as
-        `blocks`.
+        """Yield the blocks of bytes [begin, end), the last one first: the offset at which each
+        begins, and the block. The rest is as in `blocks`.
         """
         while end > begin:
             start = max(begin, end - BLOCK)
             size = os.preadv(fd, [self._view[: end - start]], start)
             if size <= 0:
                 return
+            raw = self._view[:size]
             if start > begin:
-                # A line that is cut by the block's begin belongs to the one before; one longer than
+                # A line that the block's begin cuts belongs to the block before. A line longer than
                 # a block is cut.
                 cut = self._buffer.find(b"\n", 0, size - 1) + 1
                 start += cut
                 raw = self._view[cut:size]
-            else:
-                raw = self._view[:size]
             passed = must and not self._holds(must, size)
             yield start, None if passed else Block(start, bytes(raw))
-            # nothing was left for the block before: a line longer than a block
+            # Nothing was left for the block before, because the line is longer than a block.
             within = start > begin and len(raw) == size
             end = min(start + overlap, end - 1) if within else start
 
     def _find(self, needle: bytes, begin: int, end: int) -> int:
-        """As bytes.find, in the buffer. Keeps the interpreter's lock: this is called for every
-        match, and to get it back may take 5 ms.
+        """Return the position of `needle` in bytes [begin, end) of the buffer, or -1.
+
+        It keeps the interpreter's lock, because it is called for every match and getting the lock
+        back may take 5 ms.
         """
         if _memmem_here is None:
             return self._buffer.find(needle, begin, end)
@@ -175,8 +174,8 @@ class Reader:
         return found - self._address if found else -1
 
     def _holds(self, needle: bytes, size: int) -> bool:
-        """Whether `needle` is in the buffer. Escapes in it may part what a person sees as one text:
-        then nobody knows yet.
+        """Return True if `needle` is, or may be, in the first `size` bytes of the buffer. It may be
+        there if there are escape sequences, because they can divide what a person sees as one text.
         """
         if _memmem:
             found = _memmem(self._address, size, needle, len(needle))
@@ -194,9 +193,11 @@ def _lines(
     line: re.Pattern[bytes],
     twice: re.Pattern[bytes],
 ) -> int:
-    """Lines with a match in `first` to `size` of the text; `find`: the next match of a range, -1
-    for none. Where they are crowded and no line has two of them (`twice`), matches are counted, in
-    C; else `line` finds a line at a time, in half as long again.
+    """Return the number of lines with a match in [first, size) of the text. `find` returns the next
+    match of a range, or -1.
+
+    If there are many matches and no line has two of them (`twice`), the matches are counted in C.
+    Otherwise `line` finds one line at a time, which takes half as long again.
     """
     found = find(first, size)
     lines = 0
@@ -216,8 +217,8 @@ def _lines(
 
 
 def _memmem_of(library: type[ctypes.CDLL]) -> Any:
-    """libc's memmem: twice as fast as bytes.find. With ctypes.CDLL other threads go on meanwhile.
-    None where there is none.
+    """Return libc's memmem, or None if there is none. It is twice as fast as bytes.find, and with
+    ctypes.CDLL other threads run meanwhile.
     """
     try:
         found = library(None).memmem

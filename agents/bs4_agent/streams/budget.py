@@ -1,18 +1,18 @@
-"""How long one query may take."""
+"""Limit how long one query may take."""
 
 from __future__ import annotations
 
 import threading
 import time
 
-#: Seconds of one time slice. A query that needs more says where it stopped; the connection and the
-#: core stay free in between.
+#: Seconds of one time slice. A query that needs more returns the place at which it stopped, so that
+#: connection and core are free in between.
 SLICE_S = 0.05
 
 
 class Budget:
-    """A time slice that also ends when `stop` is set (the query was cancelled or its connection
-    closed).
+    """A time slice of `seconds`. It ends earlier if `stop` is set, because the query was cancelled
+    or its connection was closed.
     """
 
     def __init__(self, stop: threading.Event | None = None, seconds: float = SLICE_S) -> None:
@@ -21,8 +21,10 @@ class Budget:
 
     @property
     def spent(self) -> bool:
+        """Return True if the time is over or the query was cancelled."""
         return time.monotonic() >= self._until or self.cancelled
 
     @property
     def cancelled(self) -> bool:
+        """Return True if the query was cancelled."""
         return self.stop is not None and self.stop.is_set()

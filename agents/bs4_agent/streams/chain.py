@@ -1,5 +1,5 @@
-"""The files of a log in their order: found, linked, watched, ended, remembered over restarts of the
-agent.
+"""The files of one log in their order: how they are found, linked, watched and finished, and how
+they are remembered when the agent restarts.
 """
 
 from __future__ import annotations
@@ -11,40 +11,45 @@ from typing import Any
 
 from bs4_agent.clock import boot_id
 from bs4_agent.runs.files import read_json, write_json
+from bs4_agent.streams.cursor import Cursor
 from bs4_agent.streams.generations import Generation, Watch, link_into, open_log, rotated
 
-#: Seconds a file that was replaced must be quiet before readers go on: its writer may still hold it
-#: open for a moment.
+#: Seconds for which a replaced file must be quiet before readers go on. Its writer may still hold
+#: it open for a moment.
 QUIET_S = 1.0
-#: Seconds that a finished file is still looked at for late writes.
+#: Seconds for which a finished file is still checked for late writes.
 LATE_S = 60.0
-#: Unlinkable finished files that are held open so that they stay readable; the oldest is closed
-#: first.
+#: Finished files without a hard link that are held open so that they stay readable. The oldest is
+#: closed first.
 HELD_OPEN = 32
-#: Generations that are remembered; a log rotated every ten minutes keeps almost two days.
+#: Generations that are remembered. That is almost two days of a log that is rotated every ten
+#: minutes.
 MAX_GENERATIONS = 256
-#: Seconds between saves of what only makes a restart better informed (sizes, times), and before a
-#: failed save is tried again.
+#: Seconds between saves of values that only make a restart better informed (sizes, times), and
+#: before a failed save is tried again.
 SAVE_S = 60.0
 SAVE_AGAIN_S = 5.0
 
 
 class Chain:
-    """Not locked: the LogStream that owns it does that. `lost` collects gaps that nobody has been
-    told of.
+    """The generations of one log, oldest first. `lost` collects gaps that were not reported yet.
+
+    Not locked: the LogStream that owns it does that.
     """
 
     def __init__(self, archive: Path | None, state: Path | None) -> None:
-        """`state` None: nothing is remembered, and numbers are from a range that no earlier chain
-        had.
+        """Load the chain from the file `state`. With `state` None nothing is remembered, and the
+        numbers are from a range that no earlier chain had.
+
+        `archive` is the directory of hard links to the files, or None for no links.
         """
         self.path, self.attempt = "", -1
         self.first = 1
-        """Number of the oldest generation that is remembered."""
+        """The number of the oldest generation that is remembered."""
         self.generations: list[Generation] = []
         self.lost: list[dict[str, Any]] = []
         self.problem = ""
-        """Why a file cannot be read or the chain not be saved, "" when all is well."""
+        """The reason why a file cannot be read or the chain cannot be saved, or ""."""
         self._archive, self._state = archive, state
         self._watches: dict[int, Watch] = {}
         self._finished_at: dict[int, float] = {}
@@ -59,22 +64,28 @@ class Chain:
 
     @property
     def next(self) -> int:
-        """Number of the generation that will come."""
+        """Return the number of the next generation."""
         return self.first + len(self.generations)
 
+    @property
+    def newest(self) -> Watch | None:
+        """Return the open file of the newest generation, or None if it is not open."""
+        return self._watches.get(self.next - 1)
+
     def get(self, number: int) -> Generation | None:
+        """Return the generation with this number, or None if it is forgotten or not there yet."""
         index = number - self.first
-        if 0 <= index < len(self.generations):
-            return self.generations[index]
-        return None
+        return self.generations[index] if 0 <= index < len(self.generations) else None
 
     def watch(self, generation: Generation) -> Watch | None:
-        """Its open file, if it is live or held open."""
+        """Return the open file of a generation, or None if it is not open. A live generation is
+        open.
+        """
         return self._watches.get(generation.number)
 
     def expect(self, path: str, attempt: int) -> bool:
-        """From now on the log of `attempt` is at `path`. False when that changes nothing, or
-        `attempt` is an earlier one.
+        """Expect the log of `attempt` at `path` from now on. Return False if that changes nothing
+        or `attempt` is an earlier one.
         """
         if attempt < self.attempt or (path, attempt) == (self.path, self.attempt):
             return False
@@ -82,7 +93,9 @@ class Chain:
         return True
 
     def look(self) -> bool:
-        """Look at every file that may have changed; whether there is something new for readers."""
+        """Check every file that may have changed. Return True if there is something new for
+        readers.
+        """
         if self._undisturbed():
             return False
         now = time.monotonic()
@@ -102,8 +115,8 @@ class Chain:
         return news
 
     def intact(self, generation: Generation) -> bool:
-        """Whether a live generation still is what it was; when not it has been noted as lost, and
-        what it is now follows it.
+        """Return True if a live generation still is the same file with the same content. If it is
+        not, note it as lost and take what the file is now as the next generation.
         """
         watch = self._watches[generation.number]
         if watch.intact():
@@ -112,32 +125,33 @@ class Chain:
         return False
 
     def lose(self, generation: Generation, reason: str) -> None:
+        """Note that the bytes of a generation cannot be read any more, and why."""
         generation.lost, self._must_save = reason, True
-        self.lost.append(
-            {"generation": generation.number, "from": 0, "to": generation.end, "reason": reason}
-        )
+        self.lost.append(Cursor(generation.number, 0).gap(generation.end, reason))
 
     def open(self, generation: Generation) -> int:
-        """A descriptor of the caller's own, -1 when the file cannot be found."""
+        """Return a file descriptor that the caller closes, or -1 if the file cannot be found."""
         watch = self._watches.get(generation.number)
         if watch:
             return os.dup(watch.fd)
         return generation.open()
 
     def save(self, now: float, *, closing: bool = False) -> None:
+        """Write the chain to its state file if something changed. Changes that only make a restart
+        better informed wait up to 60 s, unless `closing`.
+        """
         if self._state is None:
             self._must_save = self._may_save = False
             return
-        due = self._must_save or (self._may_save and (closing or now >= self._save_due))
-        if not due or now < self._save_again:
+        late = closing or now >= self._save_due
+        if now < self._save_again or not (self._must_save or (self._may_save and late)):
             return
-        chain = [generation.as_dict() for generation in self.generations]
         value = {
             "format": 1,
             "path": self.path,
             "attempt": self.attempt,
             "first": self.first,
-            "generations": chain,
+            "generations": [generation.as_dict() for generation in self.generations],
         }
         try:
             write_json(self._state, value)
@@ -149,14 +163,15 @@ class Chain:
         self._save_due = now + SAVE_S
 
     def close(self) -> None:
+        """Save the chain and close its files."""
         self.save(time.monotonic(), closing=True)
         for watch in self._watches.values():
             watch.close()
         self._watches.clear()
 
     def _undisturbed(self) -> bool:
-        """The usual case, for one system call: the only live file is at its path, as long and as
-        old as it was.
+        """Return True if the only live file is at its path with the same size and time as before.
+        That is the usual case, and it costs one system call.
         """
         if (
             len(self._watches) != 1
@@ -168,12 +183,13 @@ class Chain:
             return False
         (watch,) = self._watches.values()
         try:
-            # Ten times a second for each log: Path.stat costs four times as much.
+            # This runs ten times a second for each log, and Path.stat costs four times as much.
             return watch.unchanged(os.stat(self.path))  # noqa: PTH116
         except OSError:
             return False
 
     def _look(self, watch: Watch) -> None:
+        """Check one live file for growth or replacement."""
         if not watch.intact():
             self._replaced(watch)
         elif watch.size != watch.noticed:
@@ -183,8 +199,8 @@ class Chain:
             self._news = self._may_save = True
 
     def _look_late(self, watch: Watch, now: float) -> None:
-        """A finished file: what is still written to it can be read from its place, and is told as a
-        gap to those who went on.
+        """Check a finished file for late writes. They can be read from their place, and readers
+        that have gone on get a gap.
         """
         generation = watch.generation
         finished_at = self._finished_at.get(generation.number)
@@ -195,14 +211,7 @@ class Chain:
             reason = (
                 "written after the log had gone on in another file; it can be read from this place"
             )
-            self.lost.append(
-                {
-                    "generation": generation.number,
-                    "from": generation.end,
-                    "to": size,
-                    "reason": reason,
-                }
-            )
+            self.lost.append(Cursor(generation.number, generation.end).gap(size, reason))
             generation.end, self._must_save = size, True
         if now - finished_at > LATE_S:
             del self._finished_at[generation.number]
@@ -210,7 +219,7 @@ class Chain:
                 self._watches.pop(generation.number).close()
 
     def _discover(self) -> None:
-        """Is another file than those known at the expected path?"""
+        """Take a new file at the expected path as the next generation."""
         if not self.path:
             return
         try:
@@ -236,8 +245,8 @@ class Chain:
             raise
 
     def _known(self, fd: int) -> bool:
-        """Whether the file is a generation already. The inode number alone does not tell: it is
-        used again after a deletion.
+        """Return True if the open file is a generation already. The inode number alone does not
+        tell, because it is used again after a deletion.
         """
         info = os.fstat(fd)
         return any(
@@ -247,14 +256,11 @@ class Chain:
         )
 
     def _adopt_rotated(self, newer: int) -> None:
-        """Files that came and were set aside again between two looks (or while no agent was there)
-        lie beside the path, rotated.
+        """Take files that came and were rotated away between two polls as generations. They lie
+        beside the path, under a rotated name.
         """
-        last = None
-        if self.generations:
-            last = self.generations[-1]
-        watch = self._watches.get(last.number) if last else None
-        if last is None or watch is None or last.path != self.path:
+        watch = self.newest
+        if watch is None or watch.generation.path != self.path:
             return
         since, newest = os.fstat(watch.fd), os.fstat(newer)
         for path in rotated(self.path):
@@ -272,7 +278,7 @@ class Chain:
                 self._adopt(fd)
 
     def _adopt(self, fd: int, link: str = "") -> None:
-        """The open file is the next generation."""
+        """Take the open file as the next generation."""
         info = os.fstat(fd)
         generation = Generation(
             number=self.next,
@@ -295,8 +301,8 @@ class Chain:
         self._forget_oldest()
 
     def _replaced(self, watch: Watch) -> None:
-        """Truncated or rewritten in place: what was not read before is gone; the same inode goes on
-        as the next generation.
+        """Note that a file was truncated or rewritten in place. What was not read is lost, and the
+        same inode continues as the next generation.
         """
         old = watch.generation
         link, old.link = old.link, ""
@@ -309,8 +315,8 @@ class Chain:
             watch.close()
 
     def _finish_replaced(self) -> None:
-        """End the generations that have a successor with content and are quiet; readers then go
-        on.
+        """Finish the generations that are quiet and have a successor with content, so that readers
+        go on.
         """
         now = time.monotonic()
         newest = max(
@@ -331,6 +337,7 @@ class Chain:
             self._watches.pop(number).close()
 
     def _forget_oldest(self) -> None:
+        """Forget the oldest generations beyond the limit."""
         while len(self.generations) > MAX_GENERATIONS:
             generation = self.generations.pop(0)
             self.first = generation.number + 1
@@ -339,6 +346,7 @@ class Chain:
                 watch.close()
 
     def _load(self, state: Path) -> None:
+        """Read the state file. A damaged one is moved aside."""
         try:
             saved = read_json(state)
             if saved is None:
@@ -346,8 +354,8 @@ class Chain:
             self.generations = [Generation.from_dict(entry) for entry in saved["generations"]]
             self.path, self.attempt, self.first = saved["path"], saved["attempt"], saved["first"]
         except (ValueError, TypeError, KeyError):
-            # Numbers from a new range: old cursors then lie before the first generation (a gap),
-            # and never mean other bytes.
+            # The new numbers are from a new range. Old cursors then lie before the first generation
+            # (a gap) and never mean other bytes.
             os.replace(state, state.with_name(f"{state.name}.damaged"))
             self.generations, self.first = [], int(time.time())
             return
@@ -356,6 +364,7 @@ class Chain:
                 self._watch_again(generation)
 
     def _watch_again(self, generation: Generation) -> None:
+        """Open a live generation after a restart of the agent, or note that it is lost."""
         fd = generation.open()
         if fd < 0:
             self.lose(generation, "the file was deleted or replaced while no agent watched it")

@@ -1,9 +1,9 @@
 """Move through a log by its own clock: HH:MM:SS in its lines, without a date, over midnights and
 over the ends of files.
 
-The clock of a line says nothing alone; what counts is how it moves from one place to the next.
-Places are tried at growing distances, so that two neighbours are less than half a day apart in any
-log that writes 64 KiB in that time; a slower one is walked line by line.
+The clock of one line says nothing alone, only its movement from one place to the next does. Places
+are tried at growing distances, so that two neighbours are less than half a day apart in any log
+that writes 64 KiB in that time. A slower log is walked line by line.
 """
 
 from __future__ import annotations
@@ -18,42 +18,40 @@ from bs4_agent.streams.cursor import Cursor
 from bs4_agent.streams.lines import STRIDE
 from bs4_agent.streams.stream import Piece
 
-#: Seconds that can be moved at once.
+#: The most seconds that one query can move.
 FURTHEST_S = 366 * 86400
-#: Bytes between two places that are tried, at most.
+#: The most bytes between two places that are tried.
 STEP_LIMIT = 64 * 1024 * 1024
-#: Strides without any clock that are passed over in search of a line with one.
+#: Strides without any clock that are read in search of a line with one.
 QUIET_STRIDES = 4
 _DAY = 86400
 _CLOCK = re.compile(rb"(?<!\d)([01]\d|2[0-3]):([0-5]\d):([0-5]\d)(?!\d)")
 _REACH = 60
 
-#: (place on the tape, seconds since midnight)
+#: A line with a clock: its place on the tape, and its seconds since midnight.
 Tick = tuple[int, int]
 
 
 def shift(pieces: Sequence[Piece], start: Cursor, seconds: int, budget: Budget) -> Cursor | None:
-    """The first line whose clock is not before that of the line at `start` moved by `seconds`; the
-    stream's end (or start) when it does not reach so far. None when no line near `start` has a
-    clock.
+    """Return the place of the first line whose clock is not before that of the line at `start`
+    moved by `seconds`.
+
+    Returns the end of the stream, or its start, if the stream does not reach so far. Returns None
+    if no line near `start` has a clock.
     """
     with Tape(pieces) as tape:
         here = tape.place(start)
         tick = tape.tick_from(here) or tape.tick_before(here)
         if tick is None:
             return None
-        if seconds > 0:
-            found = _forward(tape, tick, seconds, budget)
-        else:
-            found = _backward(tape, tick, seconds, budget)
-        return tape.cursor(found)
+        move = _forward if seconds > 0 else _backward
+        return tape.cursor(move(tape, tick, seconds, budget))
 
 
 def _forward(tape: Tape, tick: Tick, seconds: int, budget: Budget) -> int:
+    """Return the place on the tape that is `seconds` after `tick`."""
     low, elapsed, step = tick, 0, STRIDE
     while not budget.cancelled:
-        if low[0] + step >= tape.size:
-            return _between(tape, low, tape.size, seconds - elapsed)
         high = tape.tick_from(low[0] + step)
         if high is None:
             return _between(tape, low, tape.size, seconds - elapsed)
@@ -65,6 +63,7 @@ def _forward(tape: Tape, tick: Tick, seconds: int, budget: Budget) -> int:
 
 
 def _backward(tape: Tape, tick: Tick, seconds: int, budget: Budget) -> int:
+    """Return the place on the tape that is `-seconds` before `tick`; `seconds` is negative or 0."""
     high, elapsed, step = tick, 0, STRIDE
     while not budget.cancelled and high[0] > 0:
         low = tape.tick_from(max(0, high[0] - step))
@@ -80,7 +79,9 @@ def _backward(tape: Tape, tick: Tick, seconds: int, budget: Budget) -> int:
 
 
 def _between(tape: Tape, low: Tick, high: int, seconds: int) -> int:
-    """The first line of (low, high] that is `seconds` or more after `low`; `high` when none is."""
+    """Return the first line of (low, high] that is `seconds` or more after `low`, or `high` if
+    there is none.
+    """
     best = high
     while high - low[0] > STRIDE:
         middle = (low[0] + high) // 2
@@ -90,27 +91,24 @@ def _between(tape: Tape, low: Tick, high: int, seconds: int) -> int:
         else:
             if tick is not None and tick[0] < high:
                 best = tick[0]
-            else:
-                best = best
             high = middle
     found = tape.walk(low, high, seconds)
-    if found is None:
-        return best
-    return found
+    return best if found is None else found
 
 
 def _moved(low: Tick, high: Tick) -> int:
-    """Seconds from one clock to a later line's; a clock that goes back a little (several writers)
-    is that, not a day.
+    """Return the seconds from one clock to the clock of a later line. A clock that goes back a
+    little, because several processes write, gives a negative number and not a day.
     """
     moved = (high[1] - low[1]) % _DAY
-    if moved > _DAY // 2:
-        return moved - _DAY
-    return moved
+    return moved - _DAY if moved > _DAY // 2 else moved
 
 
 class Tape:
-    """The files of a stream one after the other, by one number."""
+    """The files of a stream one after the other, addressed by one byte number from 0 to `size`.
+
+    Use it in a `with` block, which closes its files.
+    """
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
         self._parts: list[tuple[int, Piece, int]] = []
@@ -131,10 +129,14 @@ class Tape:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        """Close the files."""
         for _, _, fd in self._parts:
             os.close(fd)
 
     def place(self, cursor: Cursor) -> int:
+        """Return the byte number of a cursor. A cursor in a missing file is the start of the next
+        one.
+        """
         for at, piece, _ in self._parts:
             if piece.generation >= cursor.generation:
                 return at + (
@@ -143,13 +145,16 @@ class Tape:
         return self.size
 
     def cursor(self, place: int) -> Cursor:
+        """Return the cursor of a byte number."""
         for at, piece, _ in reversed(self._parts):
             if place >= at:
                 return Cursor(piece.generation, min(place - at, piece.size))
         return Cursor(1, 0)
 
     def tick_from(self, place: int) -> Tick | None:
-        """The first line that begins at or behind `place` and has a clock."""
+        """Return the first line that begins at or after `place` and has a clock, as (place, seconds
+        since midnight). None if there is none near.
+        """
         begin = self._line_from(place)
         for _ in range(QUIET_STRIDES):
             data = self._read(begin)
@@ -162,6 +167,9 @@ class Tape:
         return None
 
     def tick_before(self, place: int) -> Tick | None:
+        """Return a line that begins at or before `place` and has a clock, as (place, seconds since
+        midnight). None if there is none near.
+        """
         for n in range(1, QUIET_STRIDES + 1):
             tick = self.tick_from(max(0, place - n * STRIDE))
             if tick is not None and tick[0] <= place:
@@ -169,7 +177,9 @@ class Tape:
         return None
 
     def walk(self, low: Tick, high: int, seconds: int) -> int | None:
-        """The first line of (low, high) that is `seconds` or more after `low`."""
+        """Return the place of the first line of (low, high) that is `seconds` or more after `low`,
+        or None.
+        """
         at, last, elapsed = low[0], low, 0
         while at < high and (data := self._read(at)):
             for line in data.removesuffix(b"\n").split(b"\n"):
@@ -182,7 +192,7 @@ class Tape:
         return None
 
     def _line_from(self, place: int) -> int:
-        """Where the first line at or behind `place` begins."""
+        """Return the place at which the first line at or after `place` begins."""
         for at, piece, fd in self._parts:
             if at <= place < at + piece.size:
                 if place == at or os.pread(fd, 1, place - at - 1) == b"\n":
@@ -193,7 +203,7 @@ class Tape:
         return self.size
 
     def _read(self, place: int) -> bytes:
-        """About a stride of whole lines from `place` on, of one file."""
+        """Return about a stride of whole lines of one file, from `place` on. Empty at the end."""
         for at, piece, fd in self._parts:
             if at <= place < at + piece.size:
                 data = os.pread(fd, min(STRIDE, at + piece.size - place), place - at)
@@ -204,6 +214,7 @@ class Tape:
 
 
 def _first_clock(data: bytes) -> Tick | None:
+    """Return the offset and the clock of the first line with a clock, or None."""
     at = 0
     for line in data.split(b"\n"):
         clock = _clock(line)
@@ -214,6 +225,9 @@ def _first_clock(data: bytes) -> Tick | None:
 
 
 def _clock(line: bytes) -> int | None:
+    """Return the clock of a line in seconds since midnight, or None if its first 60 bytes have
+    none.
+    """
     found = _CLOCK.search(line, 0, _REACH)
     if found is None:
         return None

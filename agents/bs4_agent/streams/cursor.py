@@ -1,4 +1,4 @@
-"""A place in a stream, and what a read from it gives."""
+"""A place in a stream, and the result of a read from it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _PLACE = re.compile(r"([0-9]{1,12}):([0-9]{1,18})")
 
 @dataclass(frozen=True, order=True)
 class Cursor:
-    """`generation:offset`: raw bytes of one file. Generations of a stream ascend, so cursors of one
-    stream compare.
+    """A place in a stream, as text `generation:offset`: a byte offset in one file. Generations of a
+    stream ascend, so cursors of one stream can be compared.
     """
 
     generation: int
@@ -23,8 +23,8 @@ class Cursor:
 
     @classmethod
     def parse(cls, text: str) -> Cursor:
-        """The place in `text`. BadCursor for anything else, "start" and "end" included: only a
-        stream knows where they are.
+        """Return the cursor in `text`. Raises BadCursor for anything else, also for "start" and
+        "end", because only a stream knows where they are.
         """
         match = _PLACE.fullmatch(text)
         if match is None:
@@ -32,6 +32,10 @@ class Cursor:
                 f"{text[:40]!r} is no cursor; use 'start', 'end' or a cursor that a read gave."
             )
         return cls(int(match[1]), int(match[2]))
+
+    def gap(self, to: int | None, reason: str) -> dict[str, Any]:
+        """Return the `gap` of a Chunk for the bytes from here up to byte `to`; None is unknown."""
+        return {"generation": self.generation, "from": self.offset, "to": to, "reason": reason}
 
     def __str__(self) -> str:
         return f"{self.generation}:{self.offset}"
@@ -43,20 +47,23 @@ END = "end"
 
 @dataclass(frozen=True)
 class Chunk:
-    """What a read gives: `data` are the raw bytes from cursor `start` on, all of one generation;
-    the next read goes on at `next`.
+    """The result of a read: `data` are the raw bytes from cursor `start` on, all of one generation.
+    The next read continues at `next`.
 
-    `data` ends with a whole line, with two exceptions, both with `partial` set:
+    `data` ends with a whole line, with two exceptions, which have `partial` set:
 
-    * `next == start`: an unfinished last line, older than a second. It will come again, from its
-      start, when it has grown and when it is complete: whoever shows it replaces it. Only whole
-      lines advance the cursor, so they come exactly once.
+    * `next == start`: an unfinished last line, older than a second. It will come again from its
+      start
+      when it has grown and when it is complete, so a reader that shows it replaces it. Only whole
+        lines
+      advance the cursor, so each comes exactly once.
     * `next != start`: a piece of a line that is too long for one chunk, or the last line of a file
-      that ended without LF. These bytes will not come again.
+      that
+      ended without LF. These bytes will not come again.
 
-    `gap` is `{"generation", "from", "to", "reason"}` with byte offsets (`to` None = unknown) for
-    bytes that existed and cannot be had; `data` is then empty and `next` lies behind the gap.
-    `more`: another read would give data at once.
+    `gap` is `{"generation", "from", "to", "reason"}` with byte offsets (`to` None is unknown) for
+    bytes that existed and cannot be read any more. Then `data` is empty and `next` lies behind the
+    gap. `more` means that another read would return data at once.
     """
 
     start: str
@@ -68,5 +75,5 @@ class Chunk:
 
     @property
     def repeats(self) -> bool:
-        """Whether this is an unfinished line that will be delivered again."""
+        """Return True if this is an unfinished line that will be delivered again."""
         return self.partial and self.next == self.start

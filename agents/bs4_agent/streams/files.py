@@ -1,5 +1,5 @@
-"""Any file of the pod as a stream: opened by its path when somebody asks for it, followed while it
-is looked at, never one with secrets.
+"""Any file of the pod as a stream. It is opened by its path when a console asks for it and followed
+while it is read. Files with secrets are refused.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from bs4_agent.errors import BadRequest, Refused, UnknownStream
 from bs4_agent.paths import Home
 from bs4_agent.streams.logs import LogStream
 
-#: In front of the path, which begins with `/` or `~/`: file//var/log/syslog,
-#: file/~/prime-rl/outputs/notes.txt.
+#: The beginning of such a stream's name. The path follows, which begins with `/` or `~/`:
+#: file//var/log/syslog, file/~/prime-rl/outputs/notes.txt.
 PREFIX = "file/"
-#: Not files that wait to be read, or files whose reading does something.
+#: Directories whose files are not stored data, or do something when they are read.
 _SYSTEM = ("/proc", "/sys", "/dev")
 #: Directories whose files are keys and passwords, wherever they lie.
 _SECRET_DIRECTORIES = frozenset(
@@ -34,16 +34,17 @@ _SECRET_NAMES = re.compile(
     re.IGNORECASE,
 )
 _PRIVATE_KEY = re.compile(rb"-----BEGIN [A-Z0-9 ]*PRIVATE KEY")
-#: Bytes at a file's start that are looked at for a private key.
+#: Bytes at a file's start that are searched for a private key.
 HEAD_BYTES = 256
 
 
 def open_file(home: Home, name: str) -> LogStream:
-    """The stream `file/PATH`. Its cursors end with it. BadRequest, UnknownStream or Refused say in
-    one sentence why there is none.
+    """Return the stream `file/PATH` that has this name. Its cursors are valid as long as the stream
+    is open. Raises BadRequest, UnknownStream or Refused with a sentence that says why it cannot be
+    opened.
 
-    This keeps secrets off screens and out of shells' scrollback by oversight. It is no wall: who
-    connects may read all that the user may.
+    Files with secrets are refused so that nobody shows them on a screen by mistake. It is no
+    protection against a person who connects, because that person may read all that the user may.
     """
     path = checked(home, name.removeprefix(PREFIX))
     stream = LogStream(name, None, None)
@@ -52,10 +53,13 @@ def open_file(home: Home, name: str) -> LogStream:
 
 
 def checked(home: Home, path: str) -> str:
-    """The file's real path."""
+    """Return the real path of the file that may be opened. Raises BadRequest if `path` is not a
+    whole path of a regular file, UnknownStream if it cannot be read, and Refused if it belongs to
+    the system or may hold credentials.
+    """
     if not path.startswith(("/", "~/")) or "\0" in path:
         raise BadRequest(f"{path[:200]!r} is no whole path; begin it with / or ~/.")
-    # A path of a person, not yet known to be one.
+    # A person has typed this text, so it need not be a path.
     real = os.path.realpath(os.path.expanduser(path))  # noqa: PTH111
     if system(real):
         raise Refused(f"{path} belongs to the system and is no file to read; open one on a disk.")
@@ -71,7 +75,8 @@ def checked(home: Home, path: str) -> str:
         if stat.S_ISDIR(info.st_mode):
             what = "a directory"
         raise BadRequest(f"{path} is {what}; name a file.")
-    # Before it is opened: of a file with secrets not even the head is read.
+    # This comes before the file is opened, so that not even the head of a file with secrets is
+    # read.
     if secret(home, real):
         raise Refused(
             f"{path} may hold credentials and is never shown; use a shell on the pod if you "
@@ -93,13 +98,13 @@ def checked(home: Home, path: str) -> str:
 
 
 def system(real: str) -> bool:
-    """Whether it is one of the kernel's directories, or in one."""
+    """Return True if the real path is one of the kernel's directories or is inside one."""
     return any(real == directory or real.startswith(f"{directory}/") for directory in _SYSTEM)
 
 
 def secret(home: Home, real: str) -> bool:
-    """Whether where the file lies, or what it is called, says that it holds credentials. A
-    directory has a `/` behind it.
+    """Return True if the directory or the name of the real path says that it holds credentials. The
+    path of a directory must end with `/`.
     """
     own = [
         os.path.realpath(directory) for directory in (home.credentials, home.root / "environment")

@@ -1,4 +1,4 @@
-"""One life of a log file: which file it is, whether it still is that one, and where it can be
+"""One file in the life of a log: which file it is, if it still is the same one, and where it can be
 opened.
 """
 
@@ -9,37 +9,84 @@ import os
 import re
 import stat
 import time
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from bs4_agent.clock import boot_id
 from bs4_agent.digest import sha256
-from bs4_agent.streams.trail import Trail
 
-#: Bytes at the start of a file that tell it from another one with its inode.
+#: Bytes at the start of a file that distinguish it from another file with its inode.
 FINGERPRINT_BYTES = 256
-#: Bytes before the last known end that are compared as well: a rewritten file may begin with the
-#: same banner.
+#: Bytes before the last known end that are compared too, because a rewritten file may begin with
+#: the same banner.
 MARK_BYTES = 64
-#: What log rotation calls a file that it set aside: trainer.log.1, trainer.log-20261120,
-#: trainer.log.2026-11-20_10-00.
+#: What log rotation appends to the name of a file that it sets aside: trainer.log.1,
+#: trainer.log-20261120, trainer.log.2026-11-20_10-00.
 _ROTATED = re.compile(r"[._-][0-9][0-9._T:-]*")
 
 #: Pairs of time and size that survive a restart of the agent: 6 KB of JSON for a live file, 0.4 KB
 #: for a finished one.
 SAVED_PAIRS = 256
 SAVED_PAIRS_FINISHED = 16
+#: Pairs held for each file, 64 KiB. When they are used up, every second one is dropped and they
+#: come half as often: a week ends at one in 256 s.
+MAX_PAIRS = 4096
+
+
+class Trail:
+    """Pairs of wall second and size of one growing file, at most one pair a second.
+
+    With them a log can be searched by time even if its lines have none.
+    """
+
+    def __init__(self, saved: Sequence[Sequence[float]] = ()) -> None:
+        self._times = array("d", [pair[0] for pair in saved])
+        self._sizes = array("Q", [int(pair[1]) for pair in saved])
+        self._every = 1.0
+
+    def add(self, t: float, size: int) -> None:
+        """Note that the file had `size` bytes at wall second `t`, unless the last pair is too
+        recent.
+        """
+        # A wall clock that was set back would break the order, so such pairs are left out until it
+        # has caught up.
+        if self._times and t < self._times[-1] + self._every:
+            return
+        self._times.append(t)
+        self._sizes.append(size)
+        if len(self._times) >= MAX_PAIRS:
+            self._times, self._sizes = self._times[::2], self._sizes[::2]
+            self._every *= 2
+
+    def size_at(self, t: float) -> int | None:
+        """Return the last size that was noted at or before wall second `t`. None if the file was
+        not watched then.
+        """
+        index = bisect_right(self._times, t)
+        return self._sizes[index - 1] if index else None
+
+    def saved(self, limit: int) -> list[list[float]]:
+        """Return at most `limit` of the pairs, evenly spread."""
+        step = -(-len(self._times) // limit) or 1
+        return [
+            [round(self._times[i], 3), self._sizes[i]] for i in range(0, len(self._times), step)
+        ]
 
 
 @dataclass(kw_only=True)
 class Generation:
-    """What is known of one file, as it is kept over restarts of the agent.
+    """What is known about one file of a log, as it is kept when the agent restarts.
 
-    `end` is its final size once nothing more is expected, None before. `lost` says why its bytes
-    cannot be had any more ("" = they can); a file truncated in place is lost with `end` None,
-    because what was written just before may never have been seen. `fingerprint` is the SHA-256 of
-    the first `fingerprinted` bytes. `link` is our own hard link to it ("" = none could be made).
+    `end` is its final size once nothing more is expected, and None before. `lost` says why its
+    bytes cannot be read any more, and is "" if they can. A file that was truncated in place is lost
+    with `end` None, because what was written just before may never have been seen. `fingerprint` is
+    the SHA-256 of the first `fingerprinted` bytes. `link` is the agent's own hard link to the file,
+    or "" if none could be made. `seen` is the size in bytes when the file was last checked.
+    `first_seen` is a wall second.
     """
 
     number: int
@@ -59,9 +106,11 @@ class Generation:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Generation:
+        """Return the generation that `as_dict` wrote."""
         return cls(**{**data, "trail": Trail(data["trail"])})
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the generation in the form of the state file."""
         return {
             **self.__dict__,
             "trail": self.trail.saved(SAVED_PAIRS if self.live else SAVED_PAIRS_FINISHED),
@@ -69,11 +118,12 @@ class Generation:
 
     @property
     def live(self) -> bool:
-        """Whether more bytes may come."""
+        """Return True if more bytes may come."""
         return self.end is None and not self.lost
 
     @property
     def state(self) -> str:
+        """Return "lost", "live" or "finished"."""
         if self.lost:
             return "lost"
         if self.live:
@@ -81,26 +131,30 @@ class Generation:
         return "finished"
 
     def is_file(self, info: os.stat_result) -> bool:
-        """Whether `info` is of this file. Device numbers are only comparable within one boot
-        (network volumes get a new one each time).
+        """Return True if `info` describes this file. Device numbers are compared only within one
+        boot, because network volumes get a new one at each boot.
         """
         return info.st_ino == self.inode and (info.st_dev == self.device or self.boot != boot_id())
 
     def open(self) -> int:
-        """A descriptor of this very file, or -1 when it is at none of its places: our link, its
-        path, beside it under a rotated name.
+        """Return a descriptor of exactly this file, or -1 if it is at none of its places: the
+        agent's link, its path, and a rotated name beside it.
         """
-        for path in (self.link, self.path):
-            fd = self._open_if_same(path) if path else -1
-            if fd >= 0:
-                return fd
-        for path in rotated(self.path):
+        for path in self._places():
             fd = self._open_if_same(path)
             if fd >= 0:
                 return fd
         return -1
 
+    def _places(self) -> Iterator[str]:
+        """Yield the paths at which the file may be. The directory is listed only for the last."""
+        if self.link:
+            yield self.link
+        yield self.path
+        yield from rotated(self.path)
+
     def _open_if_same(self, path: str) -> int:
+        """Return a descriptor of the file at `path` if it is this generation, or -1."""
         fd = open_log(path)
         if fd < 0:
             return -1
@@ -110,14 +164,14 @@ class Generation:
         return -1
 
     def recognises(self, fd: int) -> bool:
-        """Whether the file begins as it did."""
+        """Return True if the open file begins as this generation did."""
         return (
             self.fingerprinted == 0
             or digest(os.pread(fd, self.fingerprinted, 0)) == self.fingerprint
         )
 
     def take_fingerprint(self, fd: int) -> bool:
-        """Extend the fingerprint while it is short; True when it changed."""
+        """Extend the fingerprint while it is short. Return True if it changed."""
         if self.fingerprinted >= FINGERPRINT_BYTES:
             return False
         head = os.pread(fd, FINGERPRINT_BYTES, 0)
@@ -128,8 +182,8 @@ class Generation:
 
 
 class Watch:
-    """A live generation and its open descriptor: tells growth from replacement. The descriptor
-    keeps an unlinked file readable.
+    """A live generation and its open descriptor. It tells growth from replacement, and the
+    descriptor keeps an unlinked file readable.
     """
 
     def __init__(self, generation: Generation, fd: int) -> None:
@@ -138,16 +192,18 @@ class Watch:
         info = os.fstat(fd)
         self.size = generation.seen
         self.noticed = 0
-        """The size that readers were last told of."""
+        """The size that readers were last notified of."""
         self._mtime_ns = -1
         self._mark = b""
         self.grown_at = time.monotonic() - max(0.0, time.time() - info.st_mtime)
-        """Monotonic time of the last growth; a file that was written long ago is quiet from the
-        start.
+        """The monotonic second of the last growth. A file that was written long ago is quiet from
+        the start.
         """
 
     def unchanged(self, info: os.stat_result) -> bool:
-        """Whether `info` (of the path) is of this file, live, and as readers were told."""
+        """Return True if `info` of the path describes this file, it is live, and it has the size
+        that readers were last notified of.
+        """
         generation = self.generation
         return (
             (info.st_size, info.st_mtime_ns) == (self.noticed, self._mtime_ns)
@@ -157,8 +213,8 @@ class Watch:
         )
 
     def intact(self) -> bool:
-        """Take in the current size; False when the file was truncated or rewritten in place instead
-        of growing.
+        """Take over the current size. Return False if the file was truncated or rewritten in place
+        instead of growing.
         """
         info = os.fstat(self.fd)
         if info.st_size < self.size:
@@ -181,18 +237,20 @@ class Watch:
         return len(self._mark) == self.size - begin
 
     def close(self) -> None:
+        """Close the descriptor."""
         os.close(self.fd)
 
 
 def digest(data: bytes) -> str:
+    """Return the first 32 hexadecimal digits of the SHA-256 of `data`."""
     return sha256(data).hexdigest()[:32]
 
 
 def open_log(path: str) -> int:
-    """A descriptor of the regular file at `path`, -1 when there is none. Other errors (no
-    permission) are raised.
+    """Return a descriptor of the regular file at `path`, or -1 if there is none. Other errors, such
+    as a missing permission, are raised as OSError.
 
-    O_NONBLOCK: opening a FIFO without a writer would hang.
+    O_NONBLOCK is set because opening a FIFO without a writer would hang.
     """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
@@ -207,7 +265,7 @@ def open_log(path: str) -> int:
 
 
 def rotated(path: str) -> list[str]:
-    """Files beside `path` that a log rotation may have made of it, oldest first."""
+    """Return the files beside `path` that a log rotation may have made of it, oldest first."""
     directory, name = os.path.split(path)
     found = []
     try:
@@ -226,12 +284,12 @@ def rotated(path: str) -> list[str]:
 
 
 def link_into(archive: Path, fd: int, name: str) -> str:
-    """A hard link to the open file `fd` as `archive/name` (or `name` with a number behind it); ""
-    where none can be made.
+    """Make a hard link to the open file `fd` as `archive/name`, or as `name` with a number behind
+    it, and return its path. Returns "" if none can be made.
 
     That is common (another filesystem, FUSE and object stores, fs.protected_hardlinks), costs
-    nothing while the agent lives, and is shown as `linked: false`. Linked through /proc/self/fd and
-    not by its path: the path may name another file by now.
+    nothing while the agent lives, and is shown as `linked: false`. The link is made through
+    /proc/self/fd and not by the file's path, because the path may name another file by now.
     """
     try:
         archive.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -241,8 +299,8 @@ def link_into(archive: Path, fd: int, name: str) -> str:
     try:
         for candidate in [name, *(f"{name}-{n}" for n in range(1, 100))]:
             try:
-                # Giving both directories makes Python use linkat with AT_SYMLINK_FOLLOW; plain link
-                # would link the symlink.
+                # With both directories Python uses linkat with AT_SYMLINK_FOLLOW. Plain link would
+                # link the symlink.
                 os.link(
                     f"/proc/self/fd/{fd}",
                     candidate,

@@ -1,5 +1,5 @@
-"""Where the lines of a file begin: newline counts at coarse steps, built as far as someone asked,
-small for files of any size.
+"""Find where the lines of a file begin, by newline counts at coarse steps. The counts are made only
+as far as needed and stay small for files of any size.
 """
 
 from __future__ import annotations
@@ -11,59 +11,58 @@ from bisect import bisect_right
 from bs4_agent.streams.budget import Budget
 
 #: Bytes between two counts at first. Counting newlines in blocks of this size takes 0.29 s for 505
-#: MB (lab.md, part E).
+#: MB (measured).
 STRIDE = 64 * 1024
-#: Counts held per file: 128 KiB. When they are used up every second one is dropped and the stride
-#: doubles; a 100 GB file ends at 8 MiB.
+#: Counts held for each file: 128 KiB. When they are used up, every second one is dropped and the
+#: stride doubles; a 100 GB file ends at 8 MiB.
 MAX_COUNTS = 16384
-#: A "line" without LF for longer than this is taken in pieces: no query walks back through
-#: gigabytes of it.
+#: A line longer than this is taken in pieces, so that no query walks back through gigabytes without
+#: an LF.
 LINE_LIMIT = 4 * 1024 * 1024
 
 
 class LineIndex:
-    """Newline counts of one file that only grows. `extend` costs a read of what is new, everything
-    else at most one stride.
+    """Newline counts of one file that only grows. `extend` reads what is new; everything else reads
+    at most one stride.
     """
 
     def __init__(self) -> None:
         self._stride = STRIDE
         self._counts = array("Q")
-        """Newlines before offset (i + 1) * stride."""
+        """Element i is the number of newlines before offset (i + 1) * stride."""
 
     @property
     def scanned(self) -> int:
-        """Bytes from the start of the file that are indexed."""
+        """Return the number of bytes from the start of the file that are indexed."""
         return len(self._counts) * self._stride
 
     @property
     def newlines(self) -> int:
-        """Newlines among the indexed bytes."""
-        if self._counts:
-            return self._counts[-1]
-        return 0
+        """Return the number of newlines in the indexed bytes."""
+        return self._counts[-1] if self._counts else 0
 
     def extend(self, fd: int, size: int, budget: Budget, line: int) -> bool:
-        """Index the whole strides below `size`, or until the end of `line` is among them; False
-        when the budget ended first.
+        """Index the whole strides below `size`, or only up to the end of `line`. Return False if
+        the budget ended first.
         """
         while self.scanned + self._stride <= size and self.newlines <= line:
             if budget.spent:
                 return False
-            newlines = _count(fd, self.scanned, self._stride)
-            self._counts.append(self.newlines + newlines)
+            self._counts.append(self.newlines + _count(fd, self.scanned, self._stride))
             if len(self._counts) == MAX_COUNTS:
                 self._counts = self._counts[1::2]
                 self._stride *= 2
         return True
 
     def count(self, fd: int, size: int) -> int:
-        """Newlines in the first `size` bytes, all whole strides of which are indexed."""
+        """Return the number of newlines in the first `size` bytes. All whole strides of them must
+        be indexed.
+        """
         return self.newlines + _count(fd, self.scanned, size - self.scanned)
 
     def before(self, fd: int, place: int) -> int:
-        """Newlines before offset `place`, which lies among the indexed bytes or in the stride
-        behind them.
+        """Return the number of newlines before offset `place`. The place must be in the indexed
+        bytes or in the stride behind them.
         """
         step = min(place // self._stride, len(self._counts))
         return (self._counts[step - 1] if step else 0) + _count(
@@ -71,8 +70,8 @@ class LineIndex:
         )
 
     def offset(self, fd: int, size: int, line: int) -> int | None:
-        """Where 0-based `line`, up to which `extend` has come, begins; None when the first `size`
-        bytes have fewer newlines.
+        """Return the offset at which the 0-based `line` begins. None if the first `size` bytes have
+        fewer lines. `extend` must have been called for this line.
         """
         if line == 0:
             return 0
@@ -82,8 +81,8 @@ class LineIndex:
 
 
 def nth_newline(fd: int, start: int, end: int, count: int) -> int | None:
-    """The offset behind the `count`-th newline (from 1) of [start, end), or None when there are
-    fewer.
+    """Return the offset behind the `count`-th newline (counted from 1) of [start, end), or None if
+    there are fewer.
     """
     while start < end:
         block = os.pread(fd, min(STRIDE, end - start), start)
@@ -101,8 +100,8 @@ def nth_newline(fd: int, start: int, end: int, count: int) -> int | None:
 
 
 def line_start(fd: int, offset: int, limit: int = LINE_LIMIT) -> int:
-    """Where the line begins that `offset` lies in (`offset` itself when a line begins there),
-    looking back at most `limit` bytes.
+    """Return the offset at which the line that contains `offset` begins, looking back at most
+    `limit` bytes. That is `offset` itself if a line begins there.
     """
     lowest = max(0, offset - limit)
     while offset > lowest:
@@ -115,10 +114,12 @@ def line_start(fd: int, offset: int, limit: int = LINE_LIMIT) -> int:
 
 
 def ends_with_newline(fd: int, size: int) -> bool:
+    """Return True if the last of `size` bytes is a newline, or if `size` is 0."""
     return size == 0 or os.pread(fd, 1, size - 1) == b"\n"
 
 
 def _count(fd: int, start: int, length: int) -> int:
+    """Return the number of newlines in `length` bytes from `start` on."""
     newlines = 0
     while length > 0:
         block = os.pread(fd, min(STRIDE, length), start)

@@ -1,5 +1,5 @@
-"""The names in a directory of the pod, for a person who types the path of a file: none that `files`
-would not open.
+"""The names in a directory of the pod, for a person who types the path of a file. Names that
+`files` would refuse are left out.
 """
 
 from __future__ import annotations
@@ -14,16 +14,18 @@ from bs4_agent.errors import BadRequest, Refused
 from bs4_agent.paths import Home
 from bs4_agent.streams import files
 
-#: Names of one answer, and their bytes at most: a frame's header has room for twice as much,
-#: whatever is in them.
+#: The most names of one answer, and their bytes. A frame's header has room for twice as much, even
+#: after escaping.
 NAMES, NAMES_BYTES = 200, 4096
-#: Entries of a directory that are looked at, and seconds: one with a million files is no reason to
-#: wait.
+#: The most entries of a directory that are read, and the most seconds. Nobody should wait for a
+#: directory with a million files.
 LOOKED, LOOK_S = 100_000, 0.5
 
 
 class Listing:
-    """Answers queries of `files`, which is no stream."""
+    """Answers queries about directories of the pod. They go to the name `files`, which is not a
+    stream.
+    """
 
     def __init__(self, home: Home) -> None:
         self._home = home
@@ -31,9 +33,14 @@ class Listing:
     def ask(
         self, op: str, arguments: Mapping[str, Any], stop: threading.Event | None = None
     ) -> dict[str, Any]:
-        """* `paths`: `path`, the beginning of a whole path -> `directory`, as it was typed, up to
-          the last `/`; `names` there that go on as
-        the path does, a directory with `/` behind it; and whether there are `more`.
+        """Answer query `op`, and return the answer as a dictionary. Raises BadRequest, or Refused
+        for the directories of the system and of credentials.
+
+        * `paths`: `path` is the beginning of a whole path. The answer has `directory`, the path as
+          it was
+          typed up to the last `/`; `names`, the names there that continue the path, with `/` behind
+            a
+          directory; and `more`, True if there are more names than fit.
         """
         path = arguments.get("path")
         if op != "paths" or not isinstance(path, str):
@@ -49,7 +56,8 @@ class Listing:
     def _names(
         self, directory: str, beginning: str, stop: threading.Event | None
     ) -> tuple[list[str], bool]:
-        # A path of a person, not yet known to be one.
+        """Return the sorted names that begin with `beginning`, and True if some were left out."""
+        # A person has typed this text, so it need not be a path.
         real = os.path.realpath(os.path.expanduser(directory))  # noqa: PTH111
         if files.system(real):
             raise Refused(
@@ -92,8 +100,8 @@ class Listing:
         return found[:kept], cut or kept < len(found)
 
     def _offered(self, entry: os.DirEntry[str], real: str, beginning: str) -> str:
-        """The name as it is offered; empty for what cannot be opened, is hidden and was not asked
-        for, or could not be typed.
+        """Return the name as it is offered. Returns "" for an entry that cannot be opened, cannot
+        be typed, or is hidden if no hidden one was typed.
         """
         name = entry.name
         if (name.startswith(".") and not beginning.startswith(".")) or not name.isprintable():

@@ -20,11 +20,11 @@ from bs4_agent.streams.lines import line_start
 from bs4_agent.streams.stream import Piece
 from bs4_agent.wire import PAYLOAD_LIMIT
 
-#: Seconds after which an unfinished last line is shown, and between two deliveries of the same one
-#: as it grows.
+#: Seconds after which an unfinished last line is shown, and between two deliveries of the same line
+#: while it grows.
 PARTIAL_S = 1.0
-#: An unfinished line longer than this (a progress bar without end) is delivered in pieces instead
-#: of again and again from its start.
+#: An unfinished line longer than this (a progress bar without end) is delivered in pieces, and not
+#: again from its start each time.
 PARTIAL_BYTES = 16 * 1024
 #: Generations described by `stat`, newest last; a frame's header has room for about 200.
 DESCRIBED = 8
@@ -32,8 +32,8 @@ DESCRIBED = 8
 
 @dataclass
 class _Tail:
-    """The unfinished last line of a live file. What readers are shown changes once a second at
-    most, the same for all of them.
+    """The unfinished last line of a live file. What readers see of it changes once a second at
+    most, and is the same for all of them.
     """
 
     start: int
@@ -43,14 +43,14 @@ class _Tail:
 
 
 class LogStream:
-    """`follow` names the file of an attempt, `poll` looks at it, `read` gives its bytes unaltered;
-    each file seen is one generation.
+    """A log as a stream. `follow` names the file of an attempt, `poll` checks it, and `read`
+    returns its bytes unaltered. Each file that was seen is one generation.
 
-    Whole lines are delivered exactly once, in order, to a reader that goes on at `Chunk.next`; for
-    what a last line without LF does see Chunk. Each generation is hard-linked into `archive` when
-    it is discovered, so unlinking it loses nothing; the chain is kept in the file `state`, so
-    cursors outlive the agent. What cannot be had any more is a `gap` where a reader comes to it,
-    and is told once to `on_gap` as `{"generation", "from", "to", "reason"}`.
+    Whole lines are delivered exactly once and in order to a reader that continues at `Chunk.next`.
+    See Chunk for a last line without LF. Each generation is hard-linked into `archive` when it is
+    discovered, so unlinking it loses nothing. The chain is kept in the file `state`, so cursors
+    outlive the agent. Bytes that cannot be read any more are a `gap` for the reader that comes to
+    them, and `on_gap` gets them once as `{"generation", "from", "to", "reason"}`.
     """
 
     def __init__(
@@ -62,8 +62,8 @@ class LogStream:
         timestamp: Callable[[bytes], float | None] | None = None,
         on_gap: Callable[[dict[str, Any]], None] | None = None,
     ) -> None:
-        """`timestamp` reads the wall time of a line, where lines have one (seek-time). `state`
-        None: cursors end with this object.
+        """Open the stream `name`. `timestamp` returns the wall second of a line, for seek-time, or
+        None. With `state` None, cursors end with this object.
         """
         self.name = name
         self.timestamp = timestamp
@@ -73,8 +73,8 @@ class LogStream:
         self._tails: dict[int, _Tail] = {}
 
     def follow(self, path: Path, attempt: int) -> None:
-        """Expect this log of `attempt` at `path` from now on. An earlier attempt than the one
-        followed is ignored.
+        """Expect this log of `attempt` at `path` from now on. An attempt earlier than the current
+        one is ignored.
         """
         with self._lock:
             news = self._chain.expect(str(path), attempt)
@@ -82,8 +82,8 @@ class LogStream:
             self.poll()
 
     def poll(self) -> bool:
-        """Look at the files; whether there is something new for a reader. 4 microseconds where
-        nothing changed.
+        """Check the files. Return True if there is something new for a reader. It takes 4
+        microseconds if nothing changed.
         """
         with self._lock:
             news = self._chain.look()
@@ -92,29 +92,30 @@ class LogStream:
         return news
 
     def read(self, cursor: str, limit: int) -> Chunk:
+        """Return the chunk at `cursor`, of at most `limit` bytes, without waiting. Raises
+        BadCursor.
+        """
         with self._lock:
             chunk = self._chunk_at(cursor, min(max(limit, 1), PAYLOAD_LIMIT))
         self._tell()
         return chunk
 
     def noticed(self) -> Cursor:
-        """The end of the newest file at the last poll."""
+        """Return the end of the newest file at the last poll."""
         with self._lock:
-            generation = self._chain.get(self._chain.next - 1)
-            watch = None
-            if generation:
-                watch = self._chain.watch(generation)
+            watch = self._chain.newest
             if watch is None:
                 return Cursor(self._chain.next, 0)
             return Cursor(watch.generation.number, watch.noticed)
 
     def stat(self) -> dict[str, Any]:
+        """Return the state of the stream: kind "log", `start` and `end` cursors, `bytes`, `path`,
+        `attempt`, `problem`, and its newest generations.
+        """
         with self._lock:
-            pieces = self.pieces()
+            pieces, end = self.pieces(), Cursor(self._chain.next, 0)
             if pieces:
                 end = Cursor(pieces[-1].generation, pieces[-1].size)
-            else:
-                end = Cursor(self._chain.next, 0)
             return {
                 "kind": "log",
                 "start": str(Cursor(self._chain.first, 0)),
@@ -129,6 +130,7 @@ class LogStream:
             }
 
     def pieces(self) -> list[Piece]:
+        """Return the generations that can be read now, oldest first."""
         with self._lock:
             for generation in list(self._chain.generations):
                 if generation.live:
@@ -140,36 +142,30 @@ class LogStream:
             ]
 
     def place_at(self, t: float) -> str | None:
+        """Return the cursor of the line that was the last one at wall second `t`. Returns the start
+        of the stream if `t` is before it, and None if there is no file yet.
+        """
         with self._lock:
             for generation in reversed(self._chain.generations):
-                size = None
-                if not generation.lost:
-                    size = generation.trail.size_at(t)
-                fd = -1
-                if size is not None:
-                    fd = self._chain.open(generation)
-                if size is not None and fd >= 0:
-                    try:
-                        return str(Cursor(generation.number, line_start(fd, size)))
-                    finally:
-                        os.close(fd)
-            if self._chain.generations:
-                return str(Cursor(self._chain.first, 0))
-            return None
+                size = None if generation.lost else generation.trail.size_at(t)
+                if size is None or (fd := self._chain.open(generation)) < 0:
+                    continue
+                try:
+                    return str(Cursor(generation.number, line_start(fd, size)))
+                finally:
+                    os.close(fd)
+            return str(Cursor(self._chain.first, 0)) if self._chain.generations else None
 
     def close(self) -> None:
+        """Save the chain and close its files."""
         with self._lock:
             self._chain.close()
 
     def _chunk_at(self, cursor: str, limit: int) -> Chunk:
+        """Return the chunk at a cursor of the chain."""
         place = self._place(cursor)
         if place.generation < self._chain.first:
-            gap = {
-                "generation": place.generation,
-                "from": place.offset,
-                "to": None,
-                "reason": "too many files ago",
-            }
+            gap = place.gap(None, "too many files ago")
             return Chunk(str(place), str(Cursor(self._chain.first, 0)), gap=gap, more=True)
         while (generation := self._chain.get(place.generation)) is not None:
             chunk = self._read(generation, place, limit)
@@ -179,6 +175,7 @@ class LogStream:
         return Chunk(str(place), str(place))
 
     def _place(self, cursor: str) -> Cursor:
+        """Return the cursor in a text, also for "start" and "end". Raises BadCursor."""
         if cursor == START:
             return Cursor(self._chain.first, 0)
         if cursor == END:
@@ -192,19 +189,16 @@ class LogStream:
         return place
 
     def _end(self) -> Cursor:
-        """Where the next line begins, or the unfinished last one: a reader that starts there gets
-        whole lines.
+        """Return the place at which the next line begins, or the unfinished last one. A reader that
+        starts there gets whole lines.
         """
-        generation = self._chain.get(self._chain.next - 1)
-        watch = None
-        if generation:
-            watch = self._chain.watch(generation)
-        if generation is None or watch is None or not self._chain.intact(generation):
+        watch = self._chain.newest
+        if watch is None or not self._chain.intact(watch.generation):
             return Cursor(self._chain.next, 0)
-        return Cursor(generation.number, line_start(watch.fd, watch.size))
+        return Cursor(watch.generation.number, line_start(watch.fd, watch.size))
 
     def _read(self, generation: Generation, place: Cursor, limit: int) -> Chunk | None:
-        """From one generation; None when it is finished and `place` is its end."""
+        """Return a chunk of one generation, or None if it is finished and `place` is its end."""
         if not generation.lost:
             window = self._window(generation, place, limit)
             if window is not None:
@@ -212,25 +206,22 @@ class LogStream:
         end = generation.end
         if end is not None and place.offset >= end:
             return None
-        gap = {
-            "generation": generation.number,
-            "from": place.offset,
-            "to": end,
-            "reason": generation.lost,
-        }
         following = Cursor(generation.number + 1, 0)
         return Chunk(
-            str(place), str(following), gap=gap, more=following.generation < self._chain.next
+            str(place),
+            str(following),
+            gap=place.gap(end, generation.lost),
+            more=following.generation < self._chain.next,
         )
 
     def _window(
         self, generation: Generation, place: Cursor, limit: int
     ) -> tuple[bytes, int] | None:
-        """(the bytes from `place` on, the size of the file when they were taken); None when they
-        are lost, which is then noted.
+        """Return the bytes from `place` on and the size of the file when they were read. None if
+        they are lost, which is then noted.
 
-        A live file is checked after the bytes were taken too: a rewrite in between would pass for
-        the old content.
+        A live file is checked again after the read, because a rewrite in between would pass for the
+        old content.
         """
         if generation.live and not self._chain.intact(generation):
             return None
@@ -252,27 +243,25 @@ class LogStream:
             if not watch:
                 os.close(fd)
         if generation.live:
-            if self._chain.intact(generation):
-                return (data, size)
-            return None
+            return (data, size) if self._chain.intact(generation) else None
         if len(data) < wanted:
             self._chain.lose(generation, "the file was cut after it was finished")
             return None
         return data, size
 
     def _chunk(self, generation: Generation, place: Cursor, data: bytes, size: int) -> Chunk | None:
+        """Return the chunk made of these bytes, or None at the end of a finished generation."""
         end, finished = place.offset + len(data), not generation.live
         rest = size - end
         another = finished and generation.number + 1 < self._chain.next
         whole = data.rfind(b"\n") + 1
         if whole:
             self._forget_tail(generation, place.offset + whole)
-            more = rest > 0 or (finished and whole < len(data)) or another
             return Chunk(
                 str(place),
                 str(Cursor(place.generation, place.offset + whole)),
                 data[:whole],
-                more=more,
+                more=rest > 0 or (finished and whole < len(data)) or another,
             )
         if data and (rest > 0 or finished):
             return Chunk(
@@ -289,7 +278,9 @@ class LogStream:
         return Chunk(str(place), str(place))
 
     def _unfinished(self, generation: Generation, place: Cursor, data: bytes) -> Chunk:
-        """The last line of a live file, which has no LF yet: nothing until it is a second old."""
+        """Return the last line of a live file, which has no LF yet. It is empty until the line is a
+        second old.
+        """
         watch, now = self._chain.watch(generation), time.monotonic()
         if watch is None:
             return Chunk(str(place), str(place))
@@ -300,21 +291,19 @@ class LogStream:
         if now - tail.since >= PARTIAL_S and now - tail.shown_at >= PARTIAL_S:
             tail.shown, tail.shown_at = place.offset + len(data), now
         visible = data[: max(0, tail.shown - place.offset)]
-        final = len(visible) > PARTIAL_BYTES
-        if final:
+        following = place
+        if len(visible) > PARTIAL_BYTES:
             following = Cursor(place.generation, place.offset + len(visible))
-        else:
-            following = place
         return Chunk(str(place), str(following), visible, partial=bool(visible))
 
     def _forget_tail(self, generation: Generation, complete: int) -> None:
-        """Every line before offset `complete` has its LF."""
+        """Forget the unfinished line, because every line before offset `complete` has its LF."""
         tail = self._tails.get(generation.number)
         if tail is not None and tail.start < complete:
             del self._tails[generation.number]
 
     def _tail_due(self) -> bool:
-        """Whether readers would be shown more of an unfinished line than before."""
+        """Return True if readers would be shown more of an unfinished line than before."""
         now = time.monotonic()
         due = False
         for number, tail in list(self._tails.items()):
@@ -326,6 +315,8 @@ class LogStream:
         return due
 
     def _opener(self, generation: Generation) -> Callable[[], int]:
+        """Return a function that opens the generation."""
+
         def opener() -> int:
             with self._lock:
                 return self._chain.open(generation)
@@ -333,7 +324,7 @@ class LogStream:
         return opener
 
     def _tell(self) -> None:
-        """What was lost is told after the lock was given back, since the listener may write to
+        """Report what was lost. The lock is released before, because the listener may write to
         another stream.
         """
         if self._chain.lost:
@@ -345,12 +336,12 @@ class LogStream:
 
 
 def _size(generation: Generation) -> int:
-    if generation.end is None:
-        return generation.seen
-    return generation.end
+    """Return the size of a generation in bytes, as far as it is known."""
+    return generation.seen if generation.end is None else generation.end
 
 
 def _describe(generation: Generation) -> dict[str, Any]:
+    """Return a generation in the form of `stat`."""
     return {
         "generation": generation.number,
         "path": generation.path,

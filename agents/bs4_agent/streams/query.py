@@ -1,5 +1,5 @@
-"""Questions to one stream: stat, seek-line, seek-time, search. Pure, bounded in time and size,
-cancellable.
+"""Queries of one stream: stat, seek-line, seek-time, search and others. They change nothing, are
+limited in time and size, and can be cancelled.
 """
 
 from __future__ import annotations
@@ -17,19 +17,18 @@ from bs4_agent.streams.stream import Stream
 
 #: Longest search text; a regular expression of this size compiles in milliseconds.
 PATTERN_LIMIT = 1000
-#: Terms of one filter.
+#: The most terms of one filter.
 TERMS = 16
-#: Seconds of one answer to a count or a search for a text: nearly all of it passes with the
-#: interpreter's lock given back, and over a link with a round trip of 150 ms it is the answers'
-#: number that makes a count long.
+#: Seconds of one answer to a count or a search for a text. Other threads run during most of it, and
+#: over a link with a round trip of 150 ms the number of answers makes a count long.
 TEXT_SLICE_S = 0.25
 
 
 class Queries:
-    """Answers for one stream. Holds its line indexes, so that seeking by line costs a read of what
-    is new only.
+    """Answers the queries of one stream. It holds line indexes, so that seeking by line reads only
+    what is new.
 
-    Every answer has `next`: None, or the arguments to ask again with because the time slice (50 ms)
+    Every answer has `next`: None, or the arguments for another query because the time slice (50 ms)
     or the room ended first.
     """
 
@@ -41,49 +40,64 @@ class Queries:
     def run(
         self, op: str, arguments: Mapping[str, Any], stop: threading.Event | None = None
     ) -> dict[str, Any]:
-        """
+        """Answer query `op` and return the answer as a dictionary. Setting `stop` cancels it.
+        Raises BadRequest for an unknown query or wrong arguments, and BadCursor.
+
         * `stat`: see the stream.
-        * `seek-line`: `line` (0-based; negative from the end, or from `cursor`) -> `cursor` where
-          it begins, as far as it got. From the end with `room`: no further back than about so many
-          bytes, `cut` then says so, and `within` that it is inside a longer line.
-        * `seek-time`: `t` (wall seconds) -> `cursor` of the first line not before it, its `t`, and
-          whether that is `exact`.
-        * `seek-clock`: `seconds` from the clock of the line at `cursor`, over midnights -> `cursor`
-          of the first line not before that.
-        * `where`: `cursor` -> `line` it lies in, `lines` of the whole stream (unfinished one not
-          counted).
-        * `search`: `pattern`, `regex`, `ignore_case`, `backwards` (bools), `cursor`, `limit` ->
-          `hits` [{"cursor", "text", "at"}], one per line, `at` bytes into it.
-        * `count`: `pattern`, `regex`, `ignore_case`, `cursor` -> `stretches` [[generation, begin,
-          end, lines]] that have any, and how far that is, `cursor`: counting goes on there when the
-          log has grown.
-        * `sift`: `terms` [{"pattern" (regular expression), "ignore_case", "out"}], `floor` (least
-          level, 0 to 50), `backwards`, `cursor`, `limit` -> `lines` [[cursor, text, bytes]] that
-          pass, in the order of the search, and how far that is, `cursor`.
+        * `seek-line`: `line` is 0-based, or negative to count from the end or from `cursor`. The
+          answer has
+          `cursor`, where the line begins, as far as it got. With `room`, the way back from the end
+            is no
+          longer than about so many bytes; `cut` says that it was too long, and `within` that the
+            cursor is
+          inside a line.
+        * `seek-time`: `t` is in wall seconds. The answer has `cursor` of the first line not before
+          it, the
+          line's `t`, and `exact`.
+        * `seek-clock`: moves by `seconds` from the clock of the line at `cursor`, over midnights.
+          The answer
+          has `cursor` of the first line not before that.
+        * `where`: the answer has `line`, the line that contains `cursor`, and `lines`, the number
+          of lines of
+          the whole stream without an unfinished one.
+        * `search`: takes `pattern`, `cursor`, `limit`, and the flags `regex`, `ignore_case`,
+          `backwards`. The
+          answer has `hits` [{"cursor", "text", "at"}], one for each line; the match is `at` bytes
+            into it.
+        * `count`: takes `pattern`, `cursor`, and the flags `regex`, `ignore_case`. The answer has
+          `stretches`
+          [[generation, begin, end, lines]] with matches, and `cursor`, where counting continues
+            when the log
+          has grown.
+        * `sift`: takes `terms` [{"pattern" (regular expression), "ignore_case", "out"}], `floor`
+          (least level,
+          0 to 50), `backwards`, `cursor`, `limit`. The answer has `lines` [[cursor, text, bytes]]
+            that pass, in
+          the order of the search, and `cursor`, how far that is.
         """
-        budget = Budget(stop)
-        if op == "stat":
-            return {**self._stream.stat(), "next": None}
-        if op == "seek-line":
-            return self._seek_line(arguments, budget)
-        if op == "seek-time":
-            return self._seek_time(arguments)
-        if op == "seek-clock":
-            return self._seek_clock(arguments, budget)
-        if op == "where":
-            return self._where(arguments, budget)
-        if op == "search":
-            return self._search(arguments, budget)
-        if op == "count":
-            return self._count(arguments, budget)
-        if op == "sift":
-            return self._sift(arguments, budget)
-        raise BadRequest(
-            f"{op[:40]!r} is no query; use list, stat, seek-line, seek-time, seek-clock, "
-            "where, search, count or sift."
-        )
+        answers = {
+            "stat": self._stat,
+            "seek-line": self._seek_line,
+            "seek-time": self._seek_time,
+            "seek-clock": self._seek_clock,
+            "where": self._where,
+            "search": self._search,
+            "count": self._count,
+            "sift": self._sift,
+        }
+        if op not in answers:
+            raise BadRequest(
+                f"{op[:40]!r} is no query; use list, stat, seek-line, seek-time, seek-clock, "
+                "where, search, count or sift."
+            )
+        return answers[op](arguments, Budget(stop))
+
+    def _stat(self, _arguments: Mapping[str, Any], _budget: Budget) -> dict[str, Any]:
+        """Answer `stat`."""
+        return {**self._stream.stat(), "next": None}
 
     def _seek_line(self, arguments: Mapping[str, Any], budget: Budget) -> dict[str, Any]:
+        """Answer `seek-line`."""
         line = arguments.get("line")
         if type(line) is not int:
             raise BadRequest(
@@ -95,7 +109,8 @@ class Queries:
                 raise BadRequest("seek-line needs `room` to be a positive integer, bytes.")
             found = seek.line_from_end(self._stream.pieces(), end, -line, budget, room)
         else:
-            # An index is extended by one query at a time; a second one waits for at most a slice.
+            # An index is extended by one query at a time. A second query waits for at most one
+            # slice.
             with self._lock:
                 found = seek.line_from_start(self._stream.pieces(), self._index, line, budget)
         answer: dict[str, Any] = {"cursor": str(found.place), "next": found.ask_again}
@@ -103,20 +118,19 @@ class Queries:
             return {**answer, "cut": True, "within": found.within}
         return answer
 
-    def _seek_time(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    def _seek_time(self, arguments: Mapping[str, Any], _budget: Budget) -> dict[str, Any]:
+        """Answer `seek-time`."""
         t = arguments.get("t")
         if isinstance(t, bool) or not isinstance(t, (int, float)):
             raise BadRequest("seek-time needs `t`, wall seconds since 1970.")
         timestamp = self._stream.timestamp
-        found = None
-        if timestamp:
-            found = seek.first_at(self._stream.pieces(), timestamp, float(t))
-        if found is not None:
+        if timestamp and (found := seek.first_at(self._stream.pieces(), timestamp, float(t))):
             return {"cursor": str(found[0]), "t": found[1], "exact": True, "next": None}
         place = self._stream.place_at(float(t)) or str(self._stream.stat()["end"])
         return {"cursor": place, "t": None, "exact": False, "next": None}
 
     def _seek_clock(self, arguments: Mapping[str, Any], budget: Budget) -> dict[str, Any]:
+        """Answer `seek-clock`."""
         from bs4_agent.streams import clockseek
 
         seconds = arguments.get("seconds")
@@ -132,6 +146,7 @@ class Queries:
         return {"cursor": str(place) if place else None, "next": None}
 
     def _where(self, arguments: Mapping[str, Any], budget: Budget) -> dict[str, Any]:
+        """Answer `where`."""
         place = self._place(arguments.get("cursor", END))
         with self._lock:
             found = seek.count_lines(self._stream.pieces(), self._index, place, budget)
@@ -140,6 +155,7 @@ class Queries:
         return {"line": found[0], "lines": found[1], "next": None}
 
     def _search(self, arguments: Mapping[str, Any], budget: Budget) -> dict[str, Any]:
+        """Answer `search`."""
         from bs4_agent.streams import search
 
         pattern, ignore_case, backwards = (
@@ -160,10 +176,11 @@ class Queries:
             )
         return {
             "hits": [{"cursor": str(cursor), "text": text, "at": at} for cursor, text, at in hits],
-            "next": {"cursor": str(place)} if place is not None else None,
+            "next": _next(place),
         }
 
     def _count(self, arguments: Mapping[str, Any], budget: Budget) -> dict[str, Any]:
+        """Answer `count`."""
         from bs4_agent.streams import search
 
         pattern, ignore_case = _pattern(arguments), bool(arguments.get("ignore_case"))
@@ -179,10 +196,7 @@ class Queries:
             }
             answer, following = search.scan(pieces, start, request, budget)
             stretches, finished = answer["stretches"], following is None
-            if answer.get("reached"):
-                reached = Cursor(*answer["reached"])
-            else:
-                reached = start
+            reached = Cursor(*answer["reached"]) if answer.get("reached") else start
             place = following or max(reached, start)
         else:
             needle = search.Needle(pattern.encode("utf-8", "surrogatepass"), ignore_case)
@@ -192,10 +206,11 @@ class Queries:
         return {
             "stretches": stretches,
             "cursor": str(place),
-            "next": None if finished else {"cursor": str(place)},
+            "next": _next(None if finished else place),
         }
 
     def _sift(self, arguments: Mapping[str, Any], budget: Budget) -> dict[str, Any]:
+        """Answer `sift`."""
         from bs4_agent.streams import search
 
         terms, floor, backwards = (
@@ -233,17 +248,21 @@ class Queries:
             [str(Cursor(generation, offset)), text, size]
             for generation, offset, text, size in answer["hits"]
         ]
-        ends = [Cursor(piece.generation, 0 if backwards else piece.size) for piece in pieces] or [
-            start
-        ]
-        reached = place or (min([start, ends[0]]) if backwards else max([start, ends[-1]]))
+        reached = place or start
+        if place is None and pieces and backwards:
+            reached = min(start, Cursor(pieces[0].generation, 0))
+        elif place is None and pieces:
+            reached = max(start, Cursor(pieces[-1].generation, pieces[-1].size))
         return {
             "lines": lines,
             "cursor": str(reached),
-            "next": {"cursor": str(place)} if place is not None else None,
+            "next": _next(place),
         }
 
     def _place(self, cursor: Any) -> Cursor:
+        """Return the cursor in an argument, also for "start" and "end". Raises BadRequest or
+        BadCursor.
+        """
         if not isinstance(cursor, str):
             raise BadRequest("`cursor` is a text; use 'start', 'end' or a cursor that a read gave.")
         if cursor == START:
@@ -251,10 +270,17 @@ class Queries:
         return Cursor.parse(str(self._stream.stat()["end"]) if cursor == END else cursor)
 
     def _index(self, generation: int) -> LineIndex:
+        """Return the line index of one generation."""
         return self._indexes.setdefault(generation, LineIndex())
 
 
+def _next(place: Cursor | None) -> dict[str, str] | None:
+    """Return the arguments that continue a query at `place`, or None if it is finished."""
+    return {"cursor": str(place)} if place is not None else None
+
+
 def _pattern(arguments: Mapping[str, Any]) -> str:
+    """Return the checked argument `pattern`. Raises BadRequest."""
     pattern = arguments.get("pattern")
     if not isinstance(pattern, str) or not 0 < len(pattern) <= PATTERN_LIMIT:
         raise BadRequest(f"A search needs `pattern`, a text of 1 to {PATTERN_LIMIT} characters.")
@@ -262,6 +288,7 @@ def _pattern(arguments: Mapping[str, Any]) -> str:
 
 
 def _limit(arguments: Mapping[str, Any]) -> int:
+    """Return the checked argument `limit`, 100 by default. Raises BadRequest."""
     limit = arguments.get("limit", 100)
     if type(limit) is not int or limit < 1:
         raise BadRequest("A search needs `limit` to be a positive integer.")

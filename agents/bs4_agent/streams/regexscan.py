@@ -1,15 +1,16 @@
-"""Look through lines with regular expressions, in a process of its own. Run as a script; imports
-nothing of ours.
+"""Search lines with regular expressions in a process of its own. This file is run as a script and
+imports nothing of this package.
 
 `re` holds the interpreter's lock while it matches, and a pattern such as (a+)+$ takes for ever on
-one unlucky line: inside the agent it would stop the sampler, the watcher and every console. Here it
-only ends this process, by the alarm set first of all.
+an unlucky line. Inside the agent it would stop the sampler, the watcher and every console. Here it
+only ends this process, by the alarm that is set first of all.
 
-Standard input: one JSON object `{"op", "terms": [{"pattern", "ignore_case", "out"}], "floor",
-"levels", "ranges": [[generation, fd, from, to], ...], "backwards", "limit", "seconds", "room",
-"escapes"}`. A line is wanted when every term matches (none that is `out` does) and its level, or
-that of the last line before it that has one, is not below `floor`. Standard output: `{"hits",
-"stretches", "next": [generation, offset] or null}` or `{"error": why a pattern is none}`.
+Standard input is one JSON object `{"op", "terms": [{"pattern", "ignore_case", "out"}], "floor",
+"ranges": [[generation, fd, from, to], ...], "backwards", "limit", "seconds", "room", "escapes"}`. A
+line is wanted if every term matches (and no term with `out` does) and its level, or that of the
+last line before it with a level, is not below `floor`. Standard output is `{"hits", "next"}` or
+`{"stretches", "reached", "next"}`, or `{"error": why a pattern is invalid}`. `next` is [generation,
+offset], or null if everything was searched; `reached` is how far a count got.
 
 * `search`: hits are `[generation, offset, excerpt, bytes of the line before the match]`
 * `sift`: hits are `[generation, offset, text, bytes of the line]`, the text whole up to WHOLE bytes
@@ -27,19 +28,19 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-#: Bytes of a line that an expression looks at in a search and a count, and in a filter: the
-#: console's own looks at as many. A text is found in the whole of a line.
+#: Bytes of a line that an expression sees in a search and a count (LINE), and in a filter (REACH).
+#: The console's own filter sees as many. A text is found in the whole of a line.
 LINE = 16 * 1024
 REACH = 4096
 BLOCK = 256 * 1024
-#: How far back from a hit its line's begin is looked for, as in search.py.
+#: Bytes before a hit in which its line's begin is searched, as in search.py.
 HIT_LINE = 64 * 1024 * 1024
-#: Bytes of a line that `sift` gives; the rest is read by its cursor.
+#: Bytes of a line that `sift` returns. The rest is read by its cursor.
 WHOLE = 4096
-#: How far before a block the level of its first lines is looked for.
+#: Bytes before a block in which the level of its first lines is searched.
 BEFORE = 16 * 1024
 STRETCH = 4 * BLOCK
-#: Seconds after the time slice before the alarm ends the process.
+#: Seconds between the end of the time slice and the alarm that ends the process.
 GRACE_S = 1.0
 #: A level word counts only near the line's start.
 LEVEL_REACH = 90
@@ -56,38 +57,39 @@ _LEVELS = {
     b"CRITICAL": 50,
     b"FATAL": 50,
 }
-#: What looks beyond a match, or for the text's end, means something else in a block of lines than
-#: in one line.
+#: An expression that looks beyond its match, or for the text's end, means something else in a block
+#: of lines than in one line.
 _LOOKS_AROUND = re.compile(r"\(\?(?:[=!(]|<[=!])|\\[AZ]|\(\?[a-zA-Z]*s")
 _CASELESS = re.compile(r"[^A-Za-z\x80-\U0010ffff]+")
 _META = re.compile(r"[\\.^$*+?{}\[\]|()]")
 
 
 class Wanted:
-    """Which lines are wanted."""
+    """The condition that a request sets for lines: its terms and its least level."""
 
     def __init__(self, request: dict[str, Any]) -> None:
         self.reach = REACH if request["op"] == "sift" else LINE
         self.floor = request.get("floor", 0)
         self.ins: list[tuple[re.Pattern[bytes], int | None]] = []
-        """With how much of a line each looks at (None: all of it)."""
+        """Each expression, and the bytes of a line that it sees (None: all of it)."""
         self.outs: list[tuple[re.Pattern[bytes], int | None]] = []
         self.must: list[tuple[bytes, ...]] = []
-        """A block is only looked at when one of each of these is in it."""
+        """A block is searched only if it has one word of each of these tuples."""
         self.leap: re.Pattern[bytes] | None = None
-        """An expression that finds the next candidate in a block without asking line by line."""
+        """An expression that finds the next candidate in a block without testing line by line."""
         for term in request["terms"]:
             self._add(term["pattern"], term.get("ignore_case", False), out=term.get("out", False))
         if self.floor:
             self.must.append(tuple(word for word, level in _LEVELS.items() if level >= self.floor))
 
     def _add(self, text: str, ignore_case: bool, *, out: bool) -> None:
+        """Add one term."""
         pattern = re.compile(text.encode(), re.MULTILINE | (re.IGNORECASE if ignore_case else 0))
         (self.outs if out else self.ins).append((pattern, None if _is_text(text) else self.reach))
         if out:
             return
         if not _META.search(text):
-            # Of a text in either case only what is no letter is certain to be there as it is
+            # If the case is ignored, only characters that are no letters are certain to be there as
             # written.
             if ignore_case:
                 certain = max(_CASELESS.findall(text), key=len, default="")
@@ -99,16 +101,18 @@ class Wanted:
             self.leap = pattern
 
     def may_be_in(self, block: bytes) -> bool:
+        """Return False if no line of this block can be wanted."""
         return all(any(word in block for word in words) for words in self.must)
 
     def matches(self, line: bytes) -> bool:
+        """Return True if all terms hold for this line. Its level is not checked."""
         return all(p.search(line[:reach]) for p, reach in self.ins) and not any(
             p.search(line[:reach]) for p, reach in self.outs
         )
 
 
 def _is_text(pattern: str) -> bool:
-    """Whether an expression means just a text, whose letters may be escaped."""
+    """Return True if an expression means just a text, whose letters may be escaped."""
     return (
         not _META.search(pattern)
         or re.escape(re.sub(r"\\([^A-Za-z0-9])", r"\1", pattern)) == pattern
@@ -116,6 +120,9 @@ def _is_text(pattern: str) -> bool:
 
 
 def main() -> None:
+    """Read a request from standard input, answer it on standard output, and return. An alarm ends
+    the process if it takes too long.
+    """
     request = json.load(sys.stdin)
     signal.setitimer(signal.ITIMER_REAL, request["seconds"] + GRACE_S)
     try:
@@ -129,6 +136,9 @@ def main() -> None:
 
 
 def collect(wanted: Wanted, request: dict[str, Any]) -> dict[str, Any]:
+    """Return the answer to a request `search` or `sift`: the hits, and the place to continue from,
+    or None if everything was searched.
+    """
     until = time.monotonic() + request["seconds"]
     escapes = re.compile(request["escapes"].encode("latin-1"))
     sift, backwards = request["op"] == "sift", request["backwards"]
@@ -143,14 +153,13 @@ def collect(wanted: Wanted, request: dict[str, Any]) -> dict[str, Any]:
                         "hits": hits,
                         "next": [generation, offset + size if backwards else offset],
                     }
-                if sift:
-                    told = [generation, offset, whole(line), len(line)]
-                else:
+                told = [generation, offset, whole(line), len(line)]
+                if not sift:
                     told = hit(wanted, generation, fd, first, offset, line)
                 if not sift and hits and hits[-1][:2] == told[:2]:
                     continue  # another part of the same long line
                 hits.append(told)
-                room -= len(hits[-1][2].encode("utf-8", "replace")) * 2 + 60
+                room -= len(told[2].encode("utf-8", "replace")) * 2 + 60
             if time.monotonic() > until:
                 reached = first if backwards else first + len(data)
                 return {"hits": hits, "next": [generation, reached]}
@@ -158,6 +167,9 @@ def collect(wanted: Wanted, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def count(wanted: Wanted, request: dict[str, Any]) -> dict[str, Any]:
+    """Return the answer to a request `count`: the stretches with wanted lines, how far it got, and
+    the place to continue from, or None if everything was counted.
+    """
     until = time.monotonic() + request["seconds"]
     escapes = re.compile(request["escapes"].encode("latin-1"))
     stretches: list[list[int]] = []
@@ -182,8 +194,8 @@ def count(wanted: Wanted, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def blocks(fd: int, begin: int, end: int, *, backwards: bool) -> Iterator[tuple[int, bytes]]:
-    """(offset, whole lines) of [begin, end), in order or the last first; a line longer than a block
-    comes in blocks.
+    """Yield the blocks of bytes [begin, end) in order, or the last first: the offset and the whole
+    lines. A line longer than a block comes in several blocks.
     """
     while begin < end:
         start = max(begin, end - BLOCK) if backwards else begin
@@ -206,21 +218,16 @@ def blocks(fd: int, begin: int, end: int, *, backwards: bool) -> Iterator[tuple[
 def lines(
     wanted: Wanted, fd: int, first: int, data: bytes, escapes: re.Pattern[bytes]
 ) -> Iterator[tuple[int, int, bytes]]:
-    """(offset, raw length with LF, line without escapes and LF) of the wanted lines of one
-    block.
+    """Yield the wanted lines of one block: the offset, the raw length with LF, and the line without
+    escape sequences and LF.
     """
-    if b"\x1b" in data:
-        text = escapes.sub(b"", data)
-    else:
-        text = data
+    text = escapes.sub(b"", data) if b"\x1b" in data else data
     if not wanted.may_be_in(text):
         return
     if wanted.leap is not None and not wanted.floor and text is data:
         yield from leaps(wanted, wanted.leap, first, data)
         return
-    level = 0
-    if wanted.floor:
-        level = level_before(fd, first)
+    level = level_before(fd, first) if wanted.floor else 0
     offset = first
     for line, raw in zip(text.split(b"\n"), data.split(b"\n"), strict=True):
         if offset < first + len(data):
@@ -237,7 +244,9 @@ def lines(
 def leaps(
     wanted: Wanted, leap: re.Pattern[bytes], first: int, data: bytes
 ) -> Iterator[tuple[int, int, bytes]]:
-    """As `lines`, by one search in C from each candidate to the next; the line alone decides."""
+    """Yield the same as `lines`, by one search in C from each candidate to the next. A candidate
+    still has to match.
+    """
     at = 0
     while at < len(data) and (found := leap.search(data, at)):
         if found.start() >= len(data):
@@ -253,17 +262,17 @@ def leaps(
 
 
 def level_of(line: bytes) -> int | None:
-    """The line's own level, None for a continuation."""
+    """Return the line's own level from 5 to 50, or None for a line without one, such as a
+    continuation.
+    """
     found = _LEVEL.search(line, 0, LEVEL_REACH)
     if found is None and line.startswith(b'{"'):
         found = re.search(rb'"level": ?"([A-Z]+)"', line[:400])
-    if found:
-        return _LEVELS.get(found[1])
-    return None
+    return _LEVELS.get(found[1]) if found else None
 
 
 def level_before(fd: int, offset: int) -> int:
-    """The level of the last line before `offset` that has one; 0 where none is near."""
+    """Return the level of the last line before `offset` that has one, or 0 if none is near."""
     begin = max(0, offset - BEFORE)
     for line in reversed(os.pread(fd, offset - begin, begin).split(b"\n")):
         level = level_of(line)
@@ -273,37 +282,36 @@ def level_before(fd: int, offset: int) -> int:
 
 
 def last_write(line: bytes) -> bytes:
-    """What a terminal would still show of a progress bar."""
+    """Return what a terminal would still show of a line with carriage returns, such as a progress
+    bar.
+    """
     return next((piece for piece in reversed(line.split(b"\r")) if piece), b"")
 
 
 def whole(line: bytes) -> str:
+    """Return the line as text, up to WHOLE bytes of it."""
     return line[:WHOLE].decode("utf-8", "replace")
 
 
 def hit(
     wanted: Wanted, generation: int, fd: int, first: int, offset: int, line: bytes
 ) -> list[Any]:
-    """A part of a line that is longer than a block, which is the first of its block, counts as its
-    line.
+    """Return the hit of a matching line, in the form of `search`. The first part of a block may be
+    the rest of a line longer than a block; it counts as that line.
     """
+    match = None
     if wanted.ins:
         pattern, reach = wanted.ins[0]
-    else:
-        pattern, reach = (None, None)
-    match = None
-    if pattern:
         match = pattern.search(line[:reach])
     at = match.start() if match else 0
-    if offset == first:
-        begin = line_begin(fd, offset)
-    else:
-        begin = offset
+    begin = line_begin(fd, offset) if offset == first else offset
     return [generation, begin, excerpt(line, at), offset - begin + at]
 
 
 def line_begin(fd: int, offset: int) -> int:
-    """Where the line begins that `offset` lies in, looking back at most HIT_LINE."""
+    """Return the offset at which the line that contains `offset` begins, looking back at most
+    HIT_LINE bytes.
+    """
     lowest = max(0, offset - HIT_LINE)
     end = offset
     while end > lowest:
@@ -316,7 +324,7 @@ def line_begin(fd: int, offset: int) -> int:
 
 
 def excerpt(line: bytes, at: int) -> str:
-    """Text around the match: at most 200 bytes, starting a little before it."""
+    """Return the text around the match: at most 200 bytes, starting a little before it."""
     begin = max(0, at - 60) if len(line) > 200 else 0
     return line[begin : begin + 200].decode("utf-8", "replace")
 

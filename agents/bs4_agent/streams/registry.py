@@ -1,5 +1,5 @@
-"""Every stream of the pod by name: reading with a wait, queries, and the one thread that looks at
-log files.
+"""Every stream of the pod by name: reads that can wait, queries, and the one thread that polls log
+files.
 """
 
 from __future__ import annotations
@@ -17,29 +17,28 @@ from bs4_agent.streams.segments import SegmentStream
 from bs4_agent.streams.whole import WholeFile
 from bs4_agent.wire import PAYLOAD_LIMIT
 
-#: Seconds. A read waits at most this long before it answers with nothing.
+#: Seconds that a read waits at most before it returns an empty chunk.
 WAIT_LIMIT_S = 30.0
-#: Seconds before an unfinished line that the reader may hold already is delivered (again) to a
-#: waiting read.
+#: Seconds before a waiting read gets an unfinished line that the reader may have already.
 REPEAT_S = 1.0
-#: Seconds between two looks at a log: while somebody waits for it, while nobody does, and when
-#: nobody does and it has long been quiet. 20 quiet logs with a reader each cost 0.3 % of a core
+#: Seconds between two polls of a log: while a read waits for it, while none does, and while none
+#: does and it has long been quiet. 20 quiet logs with a reader each cost 0.3 % of a core
 #: (measured).
 WAITED_S, UNWAITED_S, QUIET_S = 0.1, 1.0, 2.0
 QUIET_AFTER_S = 60.0
-#: Streams described in one answer to `list`, about 150 bytes each.
+#: The most streams that one answer to `list` describes, about 150 bytes each.
 LISTED = 200
-#: Streams that were opened by asking for them: so many at a time, and each for so long after it was
-#: last asked for.
+#: The most streams that are opened on request at a time, and the seconds that each stays open after
+#: its last use.
 OPENED, OPENED_S = 16, 600.0
 
 
-#: `ask(op, arguments, stop)` of a question that is about the pod and no stream.
+#: A function `ask(op, arguments, stop)` that answers a query about the pod and not about a stream.
 Answer = Callable[[str, Mapping[str, Any], threading.Event | None], dict[str, Any]]
 
 
 class _Entry:
-    """A stream, who waits for it, and when it is looked at next."""
+    """A stream, how many reads wait for it, and when it is polled next."""
 
     def __init__(self, stream: LogStream | SegmentStream | WholeFile) -> None:
         self.stream = stream
@@ -50,17 +49,19 @@ class _Entry:
         self.look_at = 0.0
         self.news_at = self.used_at = time.monotonic()
         self.opened = False
-        """By asking for it, and not listed."""
+        """True if the stream was opened on request. It is not listed then."""
 
     def notify(self) -> None:
+        """Wake the reads that wait for this stream."""
         with self.changed:
             self.version += 1
             self.changed.notify_all()
 
 
 class Streams:
-    """Safe to use from several threads. `add` makes a stream readable; appending to a SegmentStream
-    wakes its readers by itself.
+    """All streams of the pod. Safe to use from several threads.
+
+    `add` makes a stream readable. Appending to a SegmentStream wakes its readers.
     """
 
     def __init__(self) -> None:
@@ -73,7 +74,7 @@ class Streams:
         self._poller: threading.Thread | None = None
 
     def add(self, name: str, stream: LogStream | SegmentStream | WholeFile) -> None:
-        """BadRequest when the name is taken."""
+        """Make a stream readable as `name`. Raises BadRequest if the name is taken."""
         entry = _Entry(stream)
         with self._lock:
             if name in self._entries:
@@ -85,19 +86,20 @@ class Streams:
                 self._start_poller()
 
     def opens(self, prefix: str, opener: Callable[[str], LogStream]) -> None:
-        """Streams whose names begin with `prefix` are opened by asking for them, and closed when
-        nobody has for ten minutes. AgentError of `opener` says why one is not.
+        """Let `opener(name)` open streams whose names begin with `prefix` when a console asks for
+        them. They are closed ten minutes after their last use. `opener` raises AgentError if a
+        stream cannot be opened.
         """
         self._openers[prefix] = opener
 
     def answer(self, name: str, ask: Answer) -> None:
-        """Queries of `name`, which is no stream, are answered by `ask` in a worker: pure, bounded,
-        AgentError says why not.
+        """Let `ask` answer queries of `name`, which is not a stream. `ask` runs in a worker, so it
+        must be limited in time and change nothing. It raises AgentError for a wrong query.
         """
         self._answers[name] = ask
 
     def remove(self, name: str) -> None:
-        """Forget a stream; its files stay, and reads that wait for it end with UnknownStream."""
+        """Forget a stream. Its files stay, and reads that wait for it end with UnknownStream."""
         with self._lock:
             entry = self._entries.pop(name, None)
         if entry is not None:
@@ -106,14 +108,16 @@ class Streams:
             entry.notify()
 
     def get(self, name: str) -> LogStream | SegmentStream | WholeFile:
+        """Return the stream with this name. Raises UnknownStream."""
         return self._entry(name).stream
 
     def names(self) -> list[str]:
+        """Return the names of all streams, sorted."""
         with self._lock:
             return sorted(self._entries)
 
     def notify(self, name: str) -> None:
-        """Wake whoever waits for `name`: something is new there, or they shall stop."""
+        """Wake the reads that wait for `name`, because something is new there or they must stop."""
         with self._lock:
             entry = self._entries.get(name)
         if entry is not None:
@@ -129,12 +133,13 @@ class Streams:
         seen: int = 0,
         stop: threading.Event | None = None,
     ) -> Chunk:
-        """The chunk at `cursor`, waiting up to `wait` seconds (at most 30) for one that is not
-        empty; `stop` (then `notify`) ends the wait.
+        """Return the chunk at `cursor`, waiting up to `wait` seconds (at most 30) for one that is
+        not empty. Setting `stop`, followed by `notify`, ends the wait. Raises UnknownStream or
+        BadCursor.
 
-        `seen`: bytes of the unfinished last line at `cursor` that the reader holds from an earlier
-        partial chunk. It is then delivered again only when it has grown; a reader that never says
-        what it has seen gets it once a second.
+        `seen` is the number of bytes of the unfinished last line at `cursor` that the reader has
+        from an earlier partial chunk. The line is then delivered again only when it has grown. A
+        reader that never passes `seen` gets it once a second.
         """
         entry = self._entry(name)
         now = began = time.monotonic()
@@ -165,8 +170,9 @@ class Streams:
     def query(
         self, name: str, op: str, arguments: Mapping[str, Any], stop: threading.Event | None = None
     ) -> dict[str, Any]:
-        """`list` of "*": {"streams": [{"name", "kind", "start", "end", "bytes"}], "next"}; any
-        other query: see Queries.run.
+        """Answer a query of one stream; see Queries.run. For the name "*" the only query is `list`,
+        which returns {"streams": [{"name", "kind", "start", "end", "bytes"}], "next"}. Raises
+        UnknownStream or BadRequest.
         """
         if name == "*":
             if op != "list":
@@ -186,6 +192,7 @@ class Streams:
             entry.stream.close()
 
     def _entry(self, name: str) -> _Entry:
+        """Return the entry of a stream, opening the stream if possible. Raises UnknownStream."""
         with self._lock:
             entry = self._entries.get(name)
         if entry is None:
@@ -197,12 +204,11 @@ class Streams:
             import difflib  # half a megabyte for an error message
 
             near = difflib.get_close_matches(name[:200], self._entries, 1)
-        hint = "list the streams to see what there is."
-        if near:
-            hint = f"did you mean {near[0]}?"
+        hint = f"did you mean {near[0]}?" if near else "list the streams to see what there is."
         raise UnknownStream(f"There is no stream {name[:200]!r}; {hint}")
 
     def _open(self, name: str) -> _Entry | None:
+        """Open the stream of a name with a known prefix. None if no prefix fits."""
         opener = next(
             (opener for prefix, opener in self._openers.items() if name.startswith(prefix)), None
         )
@@ -220,8 +226,8 @@ class Streams:
         return entry
 
     def _close_unused(self) -> None:
-        """Opened ones that nobody asks for any more, and the longest unused of too many. One that
-        somebody waits for is in use.
+        """Close the opened streams that were not used for ten minutes, and the longest unused of
+        too many. A stream for which a read waits is in use.
         """
         now = time.monotonic()
         with self._lock:
@@ -240,12 +246,13 @@ class Streams:
             entry.notify()
 
     def _start_poller(self) -> None:
-        """With the lock held."""
+        """Start the thread that polls logs. The lock must be held."""
         if self._poller is None:
             self._poller = threading.Thread(target=self._poll, name="log-poller", daemon=True)
             self._poller.start()
 
     def _list(self, after: Any) -> dict[str, Any]:
+        """Return the answer to `list`."""
         if not isinstance(after, str):
             raise BadRequest("list takes `after`, the name of a stream.")
         with self._lock:
@@ -253,21 +260,15 @@ class Streams:
                 name for name, entry in self._entries.items() if name > after and not entry.opened
             )
             entries = [(name, self._entries[name]) for name in names[:LISTED]]
-        streams = []
-        for name, entry in entries:
-            stat = entry.stream.stat()
-            streams.append(
-                {"name": name, **{key: stat[key] for key in ("kind", "start", "end", "bytes")}}
-            )
         return {
-            "streams": streams,
+            "streams": [_described(name, entry) for name, entry in entries],
             "next": {"after": names[LISTED - 1]} if len(names) > LISTED else None,
         }
 
     def _too_new(self, entry: _Entry, chunk: Chunk) -> bool:
-        """Whether all of `chunk` came after the last look at its log. A waiting reader gets it with
-        the next look: otherwise one that asks again at once would be answered line by line,
-        thousands of times a second.
+        """Return True if all of `chunk` was written after the last poll of its log. A waiting
+        reader then gets it with the next poll. Otherwise a reader that asks again at once would be
+        answered line by line, thousands of times a second.
         """
         return (
             isinstance(entry.stream, LogStream)
@@ -276,7 +277,9 @@ class Streams:
         )
 
     def _wait(self, entry: _Entry, version: int, deadline: float) -> None:
-        """Until the entry has another version than the one that was read, or the deadline."""
+        """Wait until the entry has another version than the one that was read, or until the
+        deadline.
+        """
         with entry.changed:
             entry.waiting += 1
         try:
@@ -293,6 +296,7 @@ class Streams:
                 entry.waiting -= 1
 
     def _poll(self) -> None:
+        """Poll the logs that are due, until `close`."""
         while not self._closing.is_set():
             self._hurry.clear()
             with self._lock:
@@ -312,6 +316,7 @@ class Streams:
             self._hurry.wait(max(pause, 0.0))
 
     def _look(self, entry: _Entry, now: float) -> None:
+        """Poll one log and set the time of its next poll."""
         if isinstance(entry.stream, LogStream) and entry.stream.poll():
             entry.news_at = now
             entry.notify()
@@ -319,8 +324,14 @@ class Streams:
         entry.look_at = _tick(now, WAITED_S if entry.waiting else QUIET_S if quiet else UNWAITED_S)
 
 
+def _described(name: str, entry: _Entry) -> dict[str, Any]:
+    """Return one stream in the form of `list`."""
+    stat = entry.stream.stat()
+    return {"name": name, **{key: stat[key] for key in ("kind", "start", "end", "bytes")}}
+
+
 def _tick(now: float, every: float) -> float:
-    """The next whole multiple of `every` seconds: all logs share the wake-ups of the thread, which
-    cost more than the looks.
+    """Return the next whole multiple of `every` seconds. All logs then share the wake-ups of the
+    thread, which cost more than the polls.
     """
     return (now // every + 1) * every

@@ -1,5 +1,5 @@
-"""Find text in a stream: bytes here, regular expressions in a process of their own; a time slice, a
-number of hits, and go on.
+"""Find text in a stream. Byte strings are searched here, regular expressions in a process of their
+own. Each call has a time slice and a number of hits, and returns the place to continue from.
 """
 
 from __future__ import annotations
@@ -21,61 +21,59 @@ from bs4_agent.streams.budget import Budget
 from bs4_agent.streams.cursor import Cursor
 from bs4_agent.streams.lines import line_start, nth_newline
 from bs4_agent.streams.regexscan import excerpt
-from bs4_agent.streams.stream import Piece
+from bs4_agent.streams.stream import Piece, opened
 
 MAX_HITS = 500
-#: Bytes of hits in one answer, so that it fits a frame's header (64 KiB) with room for escapes.
+#: Bytes of hits in one answer. They fit a frame's header (64 KiB) with room for escapes.
 ROOM = 24 * 1024
-#: Seconds one regular expression call may scan; its process takes about 20 ms to start, so a slice
-#: of 50 ms would be half overhead.
+#: Seconds that one call with a regular expression may scan. Its process takes about 20 ms to start,
+#: so a slice of 50 ms would be half overhead.
 REGEX_SLICE_S = 0.25
-#: Descriptors handed to one such process.
+#: The most descriptors that are passed to one such process.
 REGEX_PIECES = 64
-#: A count says how many lines of each stretch match. A stretch is at least so long, and grows so
-#: that an answer has at most STRETCHES.
+#: A count reports the matching lines of each stretch. A stretch has at least STRETCH bytes, and
+#: more if an answer would have more than STRETCHES.
 STRETCH = 1024 * 1024
 STRETCHES = 400
 
-#: How far from a hit its line's begin and end are looked for, in a line longer than a block: 20 ms.
-#: A longer one is taken in pieces.
+#: Bytes from a hit in which its line's begin and end are searched, in a line longer than a block:
+#: 20 ms. A longer line is taken in pieces.
 HIT_LINE = 64 * 1024 * 1024
 
 _SCANNER = Path(__file__).with_name("regexscan.py")
-#: Bytes that are the same in both cases.
+#: Bytes that are the same in lower and upper case.
 _CASELESS = re.compile(rb"[^A-Za-z\x80-\xff]+")
 
-#: (where the line begins, excerpt, bytes from the line's begin to the match)
+#: A hit: the cursor of the line, an excerpt, and the bytes from the line's begin to the match.
 Hit = tuple[Cursor, str, int]
-#: [generation, begin, end, matching lines]
+#: A stretch: [generation, begin, end, matching lines].
 Stretch = list[int]
 
 
 @dataclass(frozen=True)
 class Needle:
-    """A text to be found, in either case of its ASCII letters where `ignore_case`."""
+    """A text to search for. `ignore_case` ignores the case of ASCII letters."""
 
     text: bytes
     ignore_case: bool = False
 
     @property
     def must(self) -> bytes:
-        """What a block with a match holds for certain as it is written here: lets most blocks be
-        passed over in C.
+        """Return a part of the text that a block with a match certainly holds in this spelling. It
+        lets most blocks be skipped in C. Empty if there is no such part.
         """
         if not self.ignore_case:
             return self.text
         return max(_CASELESS.findall(self.text), key=len, default=b"")
 
     def haystack(self, block: Block) -> bytes:
-        if self.ignore_case:
-            return block.text.lower()
-        return block.text
+        """Return the text of a block in the form in which `wanted` is searched."""
+        return block.text.lower() if self.ignore_case else block.text
 
     @property
     def wanted(self) -> bytes:
-        if self.ignore_case:
-            return self.text.lower()
-        return self.text
+        """Return the bytes to search for, in lower case if the case is ignored."""
+        return self.text.lower() if self.ignore_case else self.text
 
 
 def literal(
@@ -87,100 +85,77 @@ def literal(
     *,
     backwards: bool = False,
 ) -> tuple[list[Hit], Cursor | None]:
-    """Lines with `needle` from `start` on (before it, newest first, when `backwards`), and where to
-    go on (None: there is nothing further). A line that is longer than a block is one hit in each
-    answer, at its own begin.
+    """Return the lines with `needle` from `start` on, and the place to continue from, or None if
+    everything was searched. With `backwards`, return those before `start`, newest first.
+
+    A line longer than a block is one hit in each answer, at its own begin.
     """
     hits: list[Hit] = []
     room = ROOM
     reader, must, overlap = Reader(), needle.must, len(needle.text) - 1
-    for piece, begin, end in _ranges(pieces, start, backwards=backwards):
-        fd = piece.open()
-        if fd < 0:
-            continue
-        try:
-            for reached, block in (reader.back if backwards else reader.blocks)(
-                fd, begin, end, must, overlap
-            ):
-                found = []
-                if block:
-                    found = list(_matches(block, needle, fd))
-                for line, after, text, at in reversed(found) if backwards else found:
-                    if hits and hits[-1][0] == Cursor(piece.generation, line):
-                        continue  # another part of the same long line
-                    hits.append((Cursor(piece.generation, line), text, at))
-                    room -= 2 * len(text) + 80
-                    if len(hits) == limit or room <= 0:
-                        return hits, Cursor(piece.generation, line if backwards else after)
-                if budget.spent:
-                    return hits, Cursor(piece.generation, reached)
-        finally:
-            os.close(fd)
+    read = reader.back if backwards else reader.blocks
+    for generation, fd, begin, end in _opened(pieces, start, backwards=backwards):
+        for reached, block in read(fd, begin, end, must, overlap):
+            found = list(_matches(block, needle, fd)) if block else []
+            for line, after, text, at in reversed(found) if backwards else found:
+                if hits and hits[-1][0] == Cursor(generation, line):
+                    continue  # another part of the same long line
+                hits.append((Cursor(generation, line), text, at))
+                room -= 2 * len(text) + 80
+                if len(hits) == limit or room <= 0:
+                    return hits, Cursor(generation, line if backwards else after)
+            if budget.spent:
+                return hits, Cursor(generation, reached)
     return hits, None
 
 
 def _begin(fd: int, at: int) -> int:
-    """Where the line begins whose part, from `at` on, is the first of a block."""
+    """Return the offset at which a line begins. Its part from `at` on is the first of a block."""
     if at == 0 or os.pread(fd, 1, at - 1) == b"\n":
         return at
     return line_start(fd, at, HIT_LINE)
 
 
 def _end(fd: int, after: int) -> int:
-    """Where the next line begins, if that before `after` may go on there."""
+    """Return the offset of the next line, if the line before `after` may continue there."""
     if os.pread(fd, 1, after - 1) == b"\n":
         return after
-    found = nth_newline(fd, after, after + HIT_LINE, 1)
-    if found is None:
-        return after
-    return found
+    return nth_newline(fd, after, after + HIT_LINE, 1) or after
 
 
 def count(
     pieces: Sequence[Piece], start: Cursor, needle: Needle, budget: Budget
 ) -> tuple[list[Stretch], Cursor, bool]:
-    """How many lines from `start` on hold `needle`, by stretches that have any: (stretches, where
-    it ended, whether that is the end).
+    """Count the lines from `start` on that hold `needle`. Return the stretches with matches, the
+    place up to which it counted, and True if that is the end.
     """
     stretches: list[Stretch] = []
     reader, must = Reader(), needle.must
     long = max(STRETCH, sum(piece.size for piece in pieces) // STRETCHES)
     place = start
-    for piece, begin, end in _ranges(pieces, start):
-        fd = piece.open()
-        if fd < 0:
-            continue
-        try:
-            for first, reached, lines in reader.counts(
-                fd, begin, end, needle.wanted, must=must, ignore_case=needle.ignore_case
-            ):
-                if lines:
-                    _add(stretches, [piece.generation, first, reached, lines], long)
-                place = Cursor(piece.generation, reached)
-                if budget.spent:
-                    return stretches, place, False
-        finally:
-            os.close(fd)
+    for generation, fd, begin, end in _opened(pieces, start):
+        for first, reached, lines in reader.counts(
+            fd, begin, end, needle.wanted, must=must, ignore_case=needle.ignore_case
+        ):
+            if lines:
+                _add(stretches, [generation, first, reached, lines], long)
+            place = Cursor(generation, reached)
+            if budget.spent:
+                return stretches, place, False
     return stretches, place, True
 
 
 def whole_lines(pieces: Sequence[Piece]) -> list[Piece]:
-    """The pieces without the unfinished last line: what was counted or sifted up to here can go on
-    here when the file has grown.
+    """Return the pieces without an unfinished last line. What was counted or filtered up to there
+    can be continued there when the file has grown.
     """
-    if not pieces:
-        return []
-    last = pieces[-1]
-    fd = last.open()
-    if fd < 0:
-        return list(pieces)
-    try:
+    for last, fd in opened(pieces[-1:]):
         return [*pieces[:-1], Piece(last.generation, line_start(fd, last.size), last.open)]
-    finally:
-        os.close(fd)
+    return list(pieces)
 
 
 def _add(stretches: list[Stretch], new: Stretch, long: int) -> None:
+    """Add a stretch, joined with the last one if both together are not too long."""
     last = stretches[-1] if stretches else None
     if last is not None and last[0] == new[0] and new[2] - last[1] <= long:
         last[2], last[3] = new[2], last[3] + new[3]
@@ -191,36 +166,42 @@ def _add(stretches: list[Stretch], new: Stretch, long: int) -> None:
 def _ranges(
     pieces: Sequence[Piece], start: Cursor, *, backwards: bool = False
 ) -> Iterator[tuple[Piece, int, int]]:
-    """(piece, begin, end) of what lies from `start` on, or before it."""
+    """Yield each piece and the byte range of it that lies after `start`, or before it."""
     for piece in reversed(pieces) if backwards else pieces:
-        if backwards and piece.generation <= start.generation:
-            yield (
-                piece,
-                0,
-                min(piece.size, start.offset)
-                if piece.generation == start.generation
-                else piece.size,
-            )
-        elif not backwards and piece.generation >= start.generation:
-            yield piece, start.offset if piece.generation == start.generation else 0, piece.size
+        begin, end = 0, piece.size
+        if piece.generation == start.generation and backwards:
+            end = min(end, start.offset)
+        elif piece.generation == start.generation:
+            begin = start.offset
+        elif (piece.generation > start.generation) == backwards:
+            continue  # it lies on the other side of `start`
+        yield piece, begin, end
+
+
+def _opened(
+    pieces: Sequence[Piece], start: Cursor, *, backwards: bool = False
+) -> Iterator[tuple[int, int, int, int]]:
+    """Yield each range of `_ranges` as (generation, descriptor, begin, end). The descriptor is
+    closed afterwards. Pieces whose file is gone are skipped.
+    """
+    for piece, begin, end in _ranges(pieces, start, backwards=backwards):
+        for _, fd in opened([piece]):
+            yield piece.generation, fd, begin, end
 
 
 def _matches(block: Block, needle: Needle, fd: int) -> Iterator[tuple[int, int, str, int]]:
-    """(offset of the line, of what follows it, excerpt, bytes of the line before the match) of each
-    line of `block` that holds `needle`, once per line.
+    """Yield, for each line of `block` that holds `needle`: the offset of the line, the offset
+    behind it, an excerpt, and the number of bytes of the line before the match.
     """
     text, wanted = needle.haystack(block), needle.wanted
     found = text.find(wanted)
     while found >= 0:
         at, begin, end = block.line_at(found)
+        line, following = at, block.offset + len(block.raw)
         if end + 1 < len(text):
             following = block.line_at(end + 1)[0]
-        else:
-            following = block.offset + len(block.raw)
         if at == block.offset:
             line, following = _begin(fd, at), _end(fd, following)
-        else:
-            line = at
         yield (
             line,
             following,
@@ -240,8 +221,9 @@ def regex(
     ignore_case: bool = False,
     backwards: bool = False,
 ) -> tuple[list[Hit], Cursor | None]:
-    """As `literal`, for lines in whose first 16 KiB `pattern` matches (anywhere, where it is just a
-    text). BadRequest for one that is invalid or takes too long.
+    """Return the same as `literal`, for lines in whose first 16 KiB `pattern` matches. A pattern
+    that is just a text may match anywhere in the line. Raises BadRequest for a pattern that is
+    invalid or takes too long.
     """
     request = {
         "op": "search",
@@ -262,38 +244,42 @@ def scan(
     *,
     backwards: bool = False,
 ) -> tuple[dict[str, Any], Cursor | None]:
-    """What the scanner's process answers to `request` (see regexscan), and where to go on."""
+    """Run the scanner's process for `request` (see regexscan). Return its answer, and the place to
+    continue from, or None if everything was searched. Raises BadRequest.
+    """
     wanted = list(_ranges(pieces, start, backwards=backwards))
-    opened = [
-        (piece, fd, begin, end)
-        for piece, begin, end in wanted[:REGEX_PIECES]
-        if (fd := piece.open()) >= 0
-    ]
+    ranges, fds = [], []
+    for piece, begin, end in wanted[:REGEX_PIECES]:
+        if (fd := piece.open()) >= 0:
+            ranges.append([piece.generation, fd, begin, end])
+            fds.append(fd)
     try:
         request = {
             **request,
-            "ranges": [[piece.generation, fd, begin, end] for piece, fd, begin, end in opened],
+            "ranges": ranges,
             "backwards": backwards,
             "seconds": REGEX_SLICE_S,
             "room": ROOM,
             "escapes": ESCAPES.pattern.decode("latin-1"),
         }
-        answer = _scan(request, [fd for _, fd, _, _ in opened], budget)
+        answer = _scan(request, fds, budget)
     finally:
-        for _, fd, _, _ in opened:
+        for fd in fds:
             os.close(fd)
     if answer is None:
         return {"hits": [], "stretches": []}, start
     if answer["next"] is not None:
         return answer, Cursor(*answer["next"])
-    further = None
-    if len(wanted) > REGEX_PIECES:
-        further = wanted[REGEX_PIECES][0]
-    return answer, Cursor(further.generation, further.size if backwards else 0) if further else None
+    if len(wanted) <= REGEX_PIECES:
+        return answer, None
+    further = wanted[REGEX_PIECES][0]
+    return answer, Cursor(further.generation, further.size if backwards else 0)
 
 
 def _scan(request: dict[str, Any], fds: Sequence[int], budget: Budget) -> dict[str, Any] | None:
-    """What the scanner said; None when the query was cancelled."""
+    """Return the answer of the scanner's process, or None if the query was cancelled. Raises
+    BadRequest.
+    """
     argv = [sys.executable, "-I", "-S", str(_SCANNER)]
     with subprocess.Popen(
         argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=fds

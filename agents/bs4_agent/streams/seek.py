@@ -1,4 +1,4 @@
-"""Where line n and where time t are, over the files of a stream, with a bounded number of reads."""
+"""Find line n and time t in the files of a stream, with a limited number of reads."""
 
 from __future__ import annotations
 
@@ -10,48 +10,47 @@ from typing import Any
 from bs4_agent.streams.budget import Budget
 from bs4_agent.streams.cursor import Cursor
 from bs4_agent.streams.lines import STRIDE, LineIndex, ends_with_newline, nth_newline
-from bs4_agent.streams.stream import Piece
+from bs4_agent.streams.stream import Piece, opened
 
-#: More lines than a file has.
+#: A number of lines that no file has.
 ALL_LINES = 1 << 62
 
 
 @dataclass(frozen=True)
 class Found:
-    """The `place` that was asked for, or how far the time slice got and what to ask then."""
+    """The result of a seek: the `place`, or the place that the time slice reached and the arguments
+    `ask_again` that continue from there.
+    """
 
     place: Cursor
     ask_again: dict[str, Any] | None = None
     cut: bool = False
-    """Whether the room ended the way back."""
+    """True if the room ended the way back."""
     within: bool = False
-    """Whether `place` is inside a line then."""
+    """True if `place` is inside a line because the room ended."""
 
 
 def line_from_start(
     pieces: Sequence[Piece], index_of: Callable[[int], LineIndex], line: int, budget: Budget
 ) -> Found:
-    """0-based `line` of the whole stream; its end when there are fewer. Asking again costs nothing
-    twice: the indexes remember the way.
+    """Return the place of the 0-based `line` of the whole stream, or the stream's end if it has
+    fewer lines.
+
+    Continuing after a time slice reads nothing twice, because the indexes of `index_of(generation)`
+    remember how far they got.
     """
     place = Cursor(1, 0)
     wanted = line
-    for piece in pieces:
-        fd = piece.open()
-        if fd < 0:
-            continue
-        try:
-            index = index_of(piece.generation)
-            complete = index.extend(fd, piece.size, budget, line)
-            if index.newlines > line:
-                return Found(Cursor(piece.generation, index.offset(fd, piece.size, line) or 0))
-            if not complete:
-                return Found(Cursor(piece.generation, index.scanned), {"line": wanted})
+    for piece, fd in opened(pieces):
+        index = index_of(piece.generation)
+        complete = index.extend(fd, piece.size, budget, line)
+        if not complete and index.newlines <= line:
+            return Found(Cursor(piece.generation, index.scanned), {"line": wanted})
+        lines = index.newlines
+        if lines <= line:
             lines = index.count(fd, piece.size) + (not ends_with_newline(fd, piece.size))
-            if line < lines:
-                return Found(Cursor(piece.generation, index.offset(fd, piece.size, line) or 0))
-        finally:
-            os.close(fd)
+        if line < lines:
+            return Found(Cursor(piece.generation, index.offset(fd, piece.size, line) or 0))
         line -= lines
         place = Cursor(piece.generation, piece.size)
     return Found(place)
@@ -60,25 +59,19 @@ def line_from_start(
 def count_lines(
     pieces: Sequence[Piece], index_of: Callable[[int], LineIndex], place: Cursor, budget: Budget
 ) -> tuple[int, int] | None:
-    """(0-based line that `place` lies in, whole lines in all); None when the time slice ended
-    first: the indexes remember the way.
+    """Return the 0-based line that contains `place`, and the number of whole lines of the stream.
+    None if the time slice ended first; the indexes then remember how far they got.
     """
     line = lines = 0
-    for piece in pieces:
-        fd = piece.open()
-        if fd < 0:
-            continue
-        try:
-            index = index_of(piece.generation)
-            if not index.extend(fd, piece.size, budget, ALL_LINES):
-                return None
-            if piece.generation == place.generation:
-                line = lines + index.before(fd, min(place.offset, piece.size))
-            lines += index.count(fd, piece.size)
-            if piece is not pieces[-1] and not ends_with_newline(fd, piece.size):
-                lines += 1
-        finally:
-            os.close(fd)
+    for piece, fd in opened(pieces):
+        index = index_of(piece.generation)
+        if not index.extend(fd, piece.size, budget, ALL_LINES):
+            return None
+        if piece.generation == place.generation:
+            line = lines + index.before(fd, min(place.offset, piece.size))
+        lines += index.count(fd, piece.size)
+        if piece is not pieces[-1] and not ends_with_newline(fd, piece.size):
+            lines += 1
         if piece.generation < place.generation:
             line = lines
     return line, lines
@@ -87,24 +80,16 @@ def count_lines(
 def line_from_end(
     pieces: Sequence[Piece], end: Cursor, lines: int, budget: Budget, room: int | None = None
 ) -> Found:
-    """Where the last `lines` lines before `end` begin; the stream's start when there are fewer.
-    `room`: bytes after which it is enough, be it inside a line.
+    """Return the place at which the last `lines` lines before `end` begin, or the stream's start if
+    there are fewer. The way back ends after about `room` bytes, even inside a line.
     """
     place = end
-    for piece in reversed(pieces):
-        if piece.generation > end.generation:
-            continue
-        fd = piece.open()
-        if fd < 0:
-            continue
-        try:
-            if piece.generation == end.generation:
-                limit = min(piece.size, end.offset)
-            else:
-                limit = piece.size
-            back = _back(fd, limit, lines, budget, room)
-        finally:
-            os.close(fd)
+    earlier = (piece for piece in reversed(pieces) if piece.generation <= end.generation)
+    for piece, fd in opened(earlier):
+        limit = piece.size
+        if piece.generation == end.generation:
+            limit = min(piece.size, end.offset)
+        back = _back(fd, limit, lines, budget, room)
         lines, place = back.lines, Cursor(piece.generation, back.place)
         if lines == 0 or back.cut:
             return Found(place, cut=back.cut, within=back.within)
@@ -120,7 +105,9 @@ def line_from_end(
 
 @dataclass(frozen=True)
 class _Back:
-    """Where it came to, the lines still to go, and whether the room ended there (inside a line)."""
+    """How far a walk back came: the place, the lines that are still to go, and if the room ended
+    there, or ended inside a line.
+    """
 
     place: int
     lines: int
@@ -129,16 +116,13 @@ class _Back:
 
 
 def _back(fd: int, end: int, lines: int, budget: Budget, room: int | None) -> _Back:
-    """The start of the line reached, walking back from `end`. Stops within a line only where the
-    room ends, or when cancelled.
+    """Return the start of the line that the walk back from `end` reached. It stops inside a line
+    only if the room ends or the query is cancelled.
     """
     if end == 0:
         return _Back(0, lines)
-    # The LF that ends the last line does not begin another one.
-    if ends_with_newline(fd, end):
-        position = end - 1
-    else:
-        position = end
+    # The LF at the end of the last line does not begin another line.
+    position = end - ends_with_newline(fd, end)
     reached = end
     while position > 0:
         if budget.cancelled or (budget.spent and reached < end):
@@ -163,33 +147,27 @@ def _back(fd: int, end: int, lines: int, budget: Budget, room: int | None) -> _B
 def first_at(
     pieces: Sequence[Piece], timestamp: Callable[[bytes], float | None], t: float
 ) -> tuple[Cursor, float] | None:
-    """The first line that is not before wall time `t`, and its time; None when no line is (or none
-    has a time).
+    """Return the place of the first line that is not before wall second `t`, and its time. None if
+    there is no such line or no line has a time.
     """
     answer: tuple[Cursor, float] | None = None
-    for piece in reversed(pieces):
-        fd = piece.open()
-        if fd < 0:
+    for piece, fd in opened(reversed(pieces)):
+        first = _first_time(fd, 0, piece.size, timestamp, lambda _: True)
+        if first is None:
             continue
-        try:
-            first = _first_time(fd, 0, piece.size, timestamp, lambda _: True)
-            if first is None:
-                continue
-            if first[1] < t:
-                inside = _bisect(fd, piece.size, timestamp, t, first[0])
-                if inside:
-                    return (Cursor(piece.generation, inside[0]), inside[1])
-                return answer
-            answer = Cursor(piece.generation, first[0]), first[1]
-        finally:
-            os.close(fd)
+        if first[1] < t:
+            inside = _bisect(fd, piece.size, timestamp, t, first[0])
+            return (Cursor(piece.generation, inside[0]), inside[1]) if inside else answer
+        answer = Cursor(piece.generation, first[0]), first[1]
     return answer
 
 
 def _bisect(
     fd: int, size: int, timestamp: Callable[[bytes], float | None], t: float, low: int
 ) -> tuple[int, float] | None:
-    """As first_at, in one file. The line at `low` is before `t`; times are taken to ascend."""
+    """Return the same as first_at, for one file. The line at `low` is before `t`, and times are
+    assumed to ascend.
+    """
     high, answer = size, None
     while high - low > STRIDE:
         middle = (low + high) // 2
@@ -213,8 +191,8 @@ def _first_time(
     timestamp: Callable[[bytes], float | None],
     wanted: Callable[[float], bool],
 ) -> tuple[int, float] | None:
-    """(offset, time) of the first line of [start, end) with a wanted time, looking at most three
-    strides far.
+    """Return the offset and the time of the first line of [start, end) with a wanted time. At most
+    three strides are read.
     """
     block = os.pread(fd, min(end - start, 3 * STRIDE), start)
     position = 0

@@ -1,5 +1,5 @@
-"""A stream of records on disk: NDJSON in numbered segment files, capped, read by cursor while it is
-written.
+"""A stream of records on disk: NDJSON in numbered segment files, with a cap, read by cursor while
+it is written.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ from typing import Any
 from bs4_agent.clock import boot_id
 from bs4_agent.errors import AgentError, BadCursor, SpoolFull
 from bs4_agent.foreign_json import ForeignJsonError, loads
+from bs4_agent.runs.files import sync_directory
 from bs4_agent.streams.cursor import END, START, Chunk, Cursor
 from bs4_agent.streams.lines import line_start
 from bs4_agent.streams.stream import Piece
 from bs4_agent.wire import PAYLOAD_LIMIT
 
-#: A record has to fit into one frame's payload: a reader gets whole lines or nothing.
+#: The most bytes of a record. It has to fit into one frame's payload, because a reader gets whole
+#: lines only.
 RECORD_LIMIT = PAYLOAD_LIMIT
 
 _NAME = re.compile(r"([0-9]{8})\.ndjson")
@@ -30,27 +32,29 @@ _TIME = re.compile(rb'\{"t":(-?[0-9.eE+]{1,24})')
 
 
 class RecordTooLarge(AgentError):
+    """Raised for a record that does not fit into one frame's payload."""
+
     type = "record-too-large"
 
 
 class RecordNotJson(AgentError):
-    """A record holds something that JSON lacks, such as NaN."""
+    """Raised for a record that holds something that JSON lacks, such as NaN."""
 
     type = "record-not-json"
 
 
 class SegmentStream:
-    """`<directory>/NNNNNNNN.ndjson`, one JSON object a line. One process writes it, any number of
-    its threads append and read.
+    """Records in files `<directory>/NNNNNNNN.ndjson`, one JSON object a line. One process writes
+    it; any number of its threads append and read.
 
-    When `cap_bytes` would be passed the oldest segment goes, and who had not read it gets a `gap`.
-    With `keep_unreleased` (the journal) it goes only below `release`d cursors; without any such
-    segment `append` raises SpoolFull.
+    When `cap_bytes` would be exceeded, the oldest segment is deleted, and a reader that had not
+    read it gets a `gap`. With `keep_unreleased` (the journal) it is deleted only below `release`d
+    cursors; if there is no such segment, `append` raises SpoolFull.
 
-    A torn last line (the machine stopped in the middle of a write) is cut off when the stream is
-    opened; `repaired` then is its gap: `{"generation", "from", "to", "reason"}`. After a reboot a
-    new segment is begun: bytes that a reader already has may never have reached the disk, and their
-    cursors must not come to mean other bytes.
+    A torn last line, left when the machine stopped in the middle of a write, is cut off when the
+    stream is opened. `repaired` then is its gap: `{"generation", "from", "to", "reason"}`. After a
+    reboot a new segment is begun: bytes that a reader already has may never have reached the disk,
+    and their cursors must not come to mean other bytes.
     """
 
     def __init__(
@@ -62,8 +66,8 @@ class SegmentStream:
         keep_unreleased: bool = False,
         relief: Callable[[], bool] | None = None,
     ) -> None:
-        """`relief` is called when the disk is full and says whether it made room (the journal's
-        sheds telemetry).
+        """Open the stream, or begin it if the directory has no segment. `relief` is called when the
+        disk is full and returns True if it has made room (the journal's deletes telemetry).
         """
         self.directory = directory
         self.repaired: dict[str, Any] | None = None
@@ -83,9 +87,10 @@ class SegmentStream:
             self._begin(1)
 
     def append(self, record: Mapping[str, Any], *, sync: bool = False) -> str:
-        """Write one record and return the cursor behind it. With `sync` it is on disk then.
+        """Write one record and return the cursor behind it. With `sync` it is on disk when this
+        returns.
 
-        Nothing is written when SpoolFull, RecordTooLarge or RecordNotJson is raised.
+        Raises SpoolFull, RecordTooLarge or RecordNotJson, and writes nothing then.
         """
         try:
             line = json.dumps(record, separators=(",", ":"), allow_nan=False).encode()
@@ -97,7 +102,9 @@ class SegmentStream:
         return self.append_line(line, sync=sync)
 
     def append_line(self, line: bytes, *, sync: bool = False) -> str:
-        """As `append`, for a record that is JSON bytes (without LF) already."""
+        """Write one record that is JSON bytes (without LF) already, and return the cursor behind
+        it. Raises SpoolFull or RecordTooLarge.
+        """
         data = line + b"\n"
         if len(data) > RECORD_LIMIT:
             raise RecordTooLarge(
@@ -118,65 +125,51 @@ class SegmentStream:
         return cursor
 
     def release(self, cursor: str) -> None:
-        """A console holds everything before `cursor`: whole segments below it may leave when the
-        cap needs it.
+        """Note that a console has everything before `cursor`. Whole segments below it may be
+        deleted when the cap needs it.
         """
         with self._lock:
             self._released = max(self._released, Cursor.parse(cursor).generation)
 
     @property
     def releasable_before(self) -> int:
-        """Segments below this number may leave."""
+        """Return the number of the segment below which all may be deleted."""
         if self._keep_unreleased:
             return self._released
         return self._current
 
     def shed(self) -> bool:
-        """Give up the oldest segment for the sake of another stream; False when only the current
-        one is left.
+        """Delete the oldest segment to make room for another stream. Return False if only the
+        current one is left.
         """
         with self._lock:
             return self._drop_oldest()
 
     def read(self, cursor: str, limit: int) -> Chunk:
-        """Whole records from `cursor` on, of one segment: at most `limit` bytes, but one record at
-        least.
+        """Return the chunk of whole records from `cursor` on, of one segment: at most `limit`
+        bytes, but one record at least. Raises BadCursor.
         """
         with self._lock:
             sizes = dict(self._sizes)
         place = self._place(cursor, sizes)
         first, last = min(sizes), max(sizes)
         if place.generation < first:
-            gap = {
-                "generation": place.generation,
-                "from": place.offset,
-                "to": None,
-                "reason": "aged out before it was read",
-            }
+            gap = place.gap(None, "aged out before it was read")
             return Chunk(str(place), str(Cursor(first, 0)), gap=gap, more=True)
         while place.offset >= sizes[place.generation] and place.generation < last:
             place = Cursor(min(number for number in sizes if number > place.generation), 0)
         try:
             data = self._whole_lines(place, sizes[place.generation], limit)
         except FileNotFoundError:
-            gap = {
-                "generation": place.generation,
-                "from": place.offset,
-                "to": sizes[place.generation],
-                "reason": "the segment was removed",
-            }
-            return Chunk(
-                str(place),
-                str(Cursor(place.generation, sizes[place.generation])),
-                gap=gap,
-                more=place.generation < last,
-            )
+            end = Cursor(place.generation, sizes[place.generation])
+            gap = place.gap(end.offset, "the segment was removed")
+            return Chunk(str(place), str(end), gap=gap, more=place.generation < last)
         end = Cursor(place.generation, place.offset + len(data))
         return Chunk(str(place), str(end), data, more=end < Cursor(last, sizes[last]))
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """Every record that is held, oldest first. A line that is no JSON object is left out;
-        `Journal.verify` names it.
+        """Yield every record that is kept, oldest first. A line that is no JSON object is left out;
+        `Journal.verify` reports it.
         """
         for _, line in self.lines():
             record = parse(line)
@@ -184,7 +177,7 @@ class SegmentStream:
                 yield record
 
     def lines(self) -> Iterator[tuple[Cursor, bytes]]:
-        """Every line that is held, without its LF, and where it begins."""
+        """Yield every line that is kept, without its LF, and the cursor at which it begins."""
         for number, size in sorted(self._snapshot().items()):
             offset = 0
             try:
@@ -196,7 +189,7 @@ class SegmentStream:
                 continue
 
     def last_line(self) -> bytes | None:
-        """The newest line without its LF, or None in an empty stream."""
+        """Return the newest line without its LF, or None if the stream is empty."""
         for number, size in sorted(self._snapshot().items(), reverse=True):
             if size:
                 fd = os.open(self._path(number), os.O_RDONLY | os.O_CLOEXEC)
@@ -208,6 +201,9 @@ class SegmentStream:
         return None
 
     def stat(self) -> dict[str, Any]:
+        """Return the state of the stream: kind "records", `start` and `end` cursors, `bytes`, and
+        the number of `segments`.
+        """
         sizes = self._snapshot()
         last = max(sizes)
         return {
@@ -219,28 +215,35 @@ class SegmentStream:
         }
 
     def pieces(self) -> list[Piece]:
+        """Return the segments as pieces, oldest first."""
         return [
             Piece(number, size, self._opener(number))
             for number, size in sorted(self._snapshot().items())
         ]
 
     def place_at(self, t: float) -> str | None:
+        """Return None: a stream of records is searched by the times in its lines."""
         return None
 
     def close(self) -> None:
+        """Close the current segment."""
         with self._lock:
             if self._fd >= 0:
                 os.close(self._fd)
                 self._fd = -1
 
     def _snapshot(self) -> dict[int, int]:
+        """Return a copy of the sizes of all segments by number."""
         with self._lock:
             return dict(self._sizes)
 
     def _path(self, number: int) -> Path:
+        """Return the path of a segment."""
         return self.directory / f"{number:08d}.ndjson"
 
     def _opener(self, number: int) -> Callable[[], int]:
+        """Return a function that opens a segment and returns -1 if it is gone."""
+
         def opener() -> int:
             try:
                 return os.open(self._path(number), os.O_RDONLY | os.O_CLOEXEC)
@@ -250,6 +253,7 @@ class SegmentStream:
         return opener
 
     def _place(self, cursor: str, sizes: Mapping[int, int]) -> Cursor:
+        """Return the cursor in a text, also for "start" and "end". Raises BadCursor."""
         last = max(sizes)
         if cursor == START:
             return Cursor(min(sizes), 0)
@@ -264,6 +268,7 @@ class SegmentStream:
         return place
 
     def _whole_lines(self, place: Cursor, size: int, limit: int) -> bytes:
+        """Return the whole records from `place` on. Raises BadCursor if it lies within a record."""
         if place.offset >= size:
             return b""
         fd = os.open(self._path(place.generation), os.O_RDONLY | os.O_CLOEXEC)
@@ -284,8 +289,8 @@ class SegmentStream:
             os.close(fd)
 
     def _reopen(self) -> None:
-        """Go on with the newest segment: mended, and only if the machine has not been started again
-        since.
+        """Continue with the newest segment after cutting off a torn line, unless the machine has
+        been rebooted since.
         """
         number, size = self._current, self._sizes[self._current]
         self._fd = os.open(self._path(number), os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
@@ -293,17 +298,13 @@ class SegmentStream:
         if whole < size:
             os.ftruncate(self._fd, whole)
             self._sizes[number] = whole
-            self.repaired = {
-                "generation": number,
-                "from": whole,
-                "to": size,
-                "reason": "a torn last record was cut off",
-            }
+            self.repaired = Cursor(number, whole).gap(size, "a torn last record was cut off")
         last = parse(self.last_line() or b"{}") or {}
         if self._sizes[number] and last.get("b") != boot_id():
             self._begin(number + 1)
 
     def _begin(self, number: int) -> None:
+        """Begin a new segment."""
         fd = self._with_relief(
             lambda: os.open(
                 self._path(number),
@@ -316,11 +317,10 @@ class SegmentStream:
         self._sizes[number] = 0
         if self._keep_unreleased:
             # The name of a new segment must be as durable as the intents in it.
-            directory = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            os.fsync(directory)
-            os.close(directory)
+            sync_directory(self.directory)
 
     def _make_room(self, length: int) -> None:
+        """Delete segments until `length` more bytes fit below the cap. Raises SpoolFull."""
         while sum(self._sizes.values()) + length > self._cap:
             if min(self._sizes) < self.releasable_before and self._drop_oldest():
                 continue
@@ -332,6 +332,7 @@ class SegmentStream:
             )
 
     def _drop_oldest(self) -> bool:
+        """Delete the oldest segment. Return False if it is the current one."""
         number = min(self._sizes)
         if number == self._current:
             return False
@@ -340,6 +341,7 @@ class SegmentStream:
         return True
 
     def _write(self, data: bytes, sync: bool) -> None:
+        """Write to the current segment, all or nothing. Raises SpoolFull."""
         size = self._sizes[self._current]
 
         def attempt() -> int:
@@ -356,8 +358,8 @@ class SegmentStream:
         self._sizes[self._current] = self._with_relief(attempt)
 
     def _with_relief(self, attempt: Callable[[], int]) -> int:
-        """What `attempt` gives; while the disk is full and `relief` makes room it is made again.
-        SpoolFull when nothing helps.
+        """Return the result of `attempt`. It is repeated while the disk is full and `relief` makes
+        room. Raises SpoolFull if nothing helps.
         """
         while True:
             try:
@@ -373,32 +375,27 @@ class SegmentStream:
 
 
 def segments(directory: Path) -> list[tuple[int, Path]]:
-    """The segment files of `directory`, oldest first."""
-    found = [
+    """Return the numbers and paths of the segment files in `directory`, oldest first."""
+    return sorted(
         (int(match[1]), path)
         for path in directory.iterdir()
         if (match := _NAME.fullmatch(path.name))
-    ]
-    return sorted(found)
+    )
 
 
 def parse(line: bytes) -> dict[str, Any] | None:
-    """The record in a line, or None when it is no JSON object."""
+    """Return the record in a line, or None if the line is no JSON object."""
     try:
         record = loads(line)
     except ForeignJsonError:
         return None
-    if isinstance(record, dict):
-        return record
-    return None
+    return record if isinstance(record, dict) else None
 
 
 def record_time(line: bytes) -> float | None:
-    """Wall seconds at the start of a record's line."""
+    """Return the wall second at the start of a record's line, or None if it has none."""
     match = _TIME.match(line)
     try:
-        if match:
-            return float(match[1])
-        return None
+        return float(match[1]) if match else None
     except ValueError:
         return None

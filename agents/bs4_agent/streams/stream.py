@@ -1,8 +1,9 @@
-"""What every stream can do, and the files it is made of."""
+"""The interface of every stream, and the files that a stream consists of."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -13,7 +14,7 @@ from bs4_agent.streams.cursor import Chunk
 class Piece:
     """One generation as a query sees it: `size` bytes that will not change, and how to open them.
 
-    `open` gives a descriptor that the caller closes, or -1 when the file has gone in the meantime.
+    `open` returns a descriptor that the caller closes, or -1 if the file is gone in the meantime.
     """
 
     generation: int
@@ -21,42 +22,42 @@ class Piece:
     open: Callable[[], int]
 
 
+def opened(pieces: Iterable[Piece]) -> Iterator[tuple[Piece, int]]:
+    """Yield each piece with its open descriptor, which is closed afterwards. Pieces whose file is
+    gone are skipped.
+    """
+    for piece in pieces:
+        fd = piece.open()
+        if fd >= 0:
+            try:
+                yield piece, fd
+            finally:
+                os.close(fd)
+
+
 class Stream(Protocol):
     """A log or a stream of records. Safe to use from several threads."""
 
     @property
     def timestamp(self) -> Callable[[bytes], float | None] | None:
-        """Wall seconds of a line (without LF), None for lines that have no time; None as a whole
-        where lines are not understood.
+        """Return the function that reads the wall second of a line (without LF). It returns None
+        for a line without a time. The property is None if lines are not understood at all.
         """
-        ...
 
     def read(self, cursor: str, limit: int) -> Chunk:
-        """About `limit` bytes from `cursor` (a place, "start" or "end") on; never waits. BadCursor
-        when there is no such place.
+        """Return a chunk of about `limit` bytes from `cursor` on. `cursor` is a place, "start" or
+        "end". It never waits. Raises BadCursor if there is no such place.
         """
-        ...
 
     def stat(self) -> dict[str, Any]:
-        """`kind` ("log" or "records"), `start` and `end` (cursors), `bytes`, and what is particular
-        to the kind.
+        """Return `kind` ("log", "records" or "file"), `start` and `end` (cursors), `bytes`, and
+        what the kind adds.
         """
-        ...
 
     def pieces(self) -> list[Piece]:
-        """What can be read now, oldest first."""
-        ...
+        """Return the files that can be read now, each with its size, oldest first."""
 
     def place_at(self, t: float) -> str | None:
-        """The cursor that was the end of the stream at wall time `t`, where the stream has noted
-        such pairs; None where not.
+        """Return the cursor that was the end of the stream at wall second `t`. None if the stream
+        does not note such times.
         """
-        ...
-
-
-class Polled(Stream, Protocol):
-    """A stream whose bytes are written by someone else, so that it has to look."""
-
-    def poll(self) -> bool:
-        """Whether there is something new for a reader."""
-        ...

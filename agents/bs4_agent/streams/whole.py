@@ -1,4 +1,4 @@
-"""A finished file as a stream: all of it, by cursor, never more."""
+"""A finished file as a stream: its bytes by cursor, and nothing that comes later."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from bs4_agent.errors import BadCursor
 from bs4_agent.streams.cursor import END, START, Chunk, Cursor
 from bs4_agent.streams.stream import Piece
 
-#: Of a cursor's generation there are twelve digits.
+#: A cursor's generation has at most twelve digits.
 _GENERATIONS = 10**12
 
 
 class WholeFile:
-    """Raw bytes, no lines. When the file is replaced by another one its cursors end with BadCursor:
-    read it from the start.
+    """The raw bytes of one finished file. If the file is replaced, cursors into the old one raise
+    BadCursor and it must be read from the start.
     """
 
     timestamp: Callable[[bytes], float | None] | None = None
@@ -27,6 +27,7 @@ class WholeFile:
         self._path = path
 
     def read(self, cursor: str, limit: int) -> Chunk:
+        """Return the chunk of at most `limit` bytes at `cursor`. Raises BadCursor."""
         piece = self._piece()
         place = self._place(cursor, piece)
         fd = piece.open()
@@ -38,6 +39,9 @@ class WholeFile:
         return Chunk(str(place), str(end), data, more=end.offset < piece.size)
 
     def stat(self) -> dict[str, Any]:
+        """Return the state of the stream: kind "file", `start` and `end` cursors, and `bytes`.
+        Raises BadCursor if the file is gone.
+        """
         piece = self._piece()
         return {
             "kind": "file",
@@ -47,23 +51,26 @@ class WholeFile:
         }
 
     def pieces(self) -> list[Piece]:
+        """Return the file as one piece. Raises BadCursor if the file is gone."""
         return [self._piece()]
 
     def place_at(self, t: float) -> str | None:
+        """Return None: a finished file has no times."""
         return None
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing, because no file is held open."""
 
     def _piece(self) -> Piece:
+        """Return the file as it is now. Raises BadCursor if it is gone."""
         try:
             info = self._path.stat()
         except FileNotFoundError:
             raise BadCursor(
                 f"{self._path.name} is gone; list the streams to see what there is."
             ) from None
-        # One number per writing of the file: cursors into an older one must not come to mean other
-        # bytes.
+        # The number changes whenever the file is written, so that cursors into an older one do not
+        # come to mean other bytes.
         return Piece(
             info.st_mtime_ns // 1_000_000 % _GENERATIONS,
             info.st_size,
@@ -72,6 +79,7 @@ class WholeFile:
 
     @staticmethod
     def _place(cursor: str, piece: Piece) -> Cursor:
+        """Return the cursor in a text, also for "start" and "end". Raises BadCursor."""
         if cursor in (START, END):
             return Cursor(piece.generation, 0 if cursor == START else piece.size)
         place = Cursor.parse(cursor)

@@ -1,4 +1,4 @@
-"""Where GPU facts come from: NVML, a recording, or nowhere. `open_gpus` chooses."""
+"""Sources of GPU facts: NVML, a recording, or none. `open_gpus` chooses one."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from bs4_agent.scope import Scope
 
 SOURCE_VARIABLE = "BS4_GPU_SOURCE"
 
-#: One device of a sample before anything was read: unknown is null, never 0. `minor` is N of
-#: /dev/nvidiaN; it serves ownership and is dropped afterwards. `pcie` and `nvlink` (see nvml_calls)
-#: are read seldom and are there only in the samples just afterwards.
+#: One device of a sample before anything was read. Unknown is null, never 0. `minor` is N of
+#: /dev/nvidiaN; it serves ownership and is removed afterwards. `pcie` and `nvlink` (see nvml_calls)
+#: are read seldom and are in the samples only just after that.
 BLANK_DEVICE: Mapping[str, Any] = {
     "index": None,
     "minor": None,
@@ -37,50 +37,51 @@ BLANK_DEVICE: Mapping[str, Any] = {
 
 
 class GpuSource(Protocol):
-    """`sample` may take as long as the driver wants, even for ever: only GuardedGpus calls it."""
+    """A source of GPU samples. `sample` may take as long as the driver does, even for ever, so only
+    GuardedGpus calls it.
+    """
 
     @property
     def call(self) -> str:
-        """The driver call in flight, "" between calls."""
-        ...
+        """Return the name of the driver call that runs now, or "" between calls."""
 
     def sample(self) -> dict[str, Any]:
-        """The `gpus` value of a telemetry record, processes not yet attributed (`pids` "unknown")
-        and `xids` empty.
+        """Return the `gpus` value of a telemetry record. Its processes are not attributed yet
+        (`pids` is "unknown"), and `xids` is empty.
 
         Never raises for what a driver does: state "absent" or "error" says it.
         """
-        ...
 
     def take_xids(self) -> list[dict[str, Any]]:
-        """Xid events `{"index", "xid", "t"}` since the last call, oldest first. From any thread,
-        and also while `sample` hangs.
+        """Return the Xid events `{"index", "xid", "t"}` since the last call, oldest first. May be
+        called from any thread, and also while `sample` hangs.
         """
-        ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Release the driver."""
 
 
 class XidQueue:
-    """Events from the thread that learns of them to the one that records them; the newest 1,000 if
-    nobody takes them.
+    """Xid events on their way from the thread that finds them to the thread that records them. It
+    keeps the newest 1,000 if nobody takes them.
     """
 
     def __init__(self) -> None:
         self._events: deque[dict[str, Any]] = deque(maxlen=1000)
 
     def add(self, event: dict[str, Any]) -> None:
+        """Add one event."""
         self._events.append(event)
 
     def take(self) -> list[dict[str, Any]]:
-        found = []
-        for _ in range(len(self._events)):
-            found.append(self._events.popleft())
-        return found
+        """Return all events, oldest first, and forget them."""
+        return [self._events.popleft() for _ in range(len(self._events))]
 
 
 def empty(state: str, detail: str) -> dict[str, Any]:
-    """A sample without devices."""
+    """Return a sample without devices, with this `state` ("ok", "absent", "error" or "stale") and
+    the reason `detail`.
+    """
     return {
         "state": state,
         "detail": detail,
@@ -93,7 +94,7 @@ def empty(state: str, detail: str) -> dict[str, Any]:
 
 
 class AbsentGpus:
-    """No driver, no library or no binding: `reason` says which."""
+    """The source of a pod without a driver, library or binding. `reason` says what is missing."""
 
     call = ""
 
@@ -101,21 +102,24 @@ class AbsentGpus:
         self._reason = reason
 
     def sample(self) -> dict[str, Any]:
+        """Return a sample with state "absent"."""
         return empty("absent", self._reason)
 
     def take_xids(self) -> list[dict[str, Any]]:
+        """Return an empty list."""
         return []
 
     def close(self) -> None:
+        """Do nothing, because nothing is open."""
         return
 
 
 class RecordedGpus:
-    """GPUs out of a JSON file `{"driver": str, "devices": [{...}], "xids": [{"index","xid","t"}]}`,
-    read again whenever it changes.
+    """GPUs from a JSON file `{"driver": str, "devices": [{...}], "xids": [{"index","xid","t"}]}`.
+    It is read again whenever it changes.
 
-    Devices have the keys of a telemetry record; what is missing is null. An Xid is handed out once,
-    by its `t`.
+    Devices have the keys of a telemetry record; a missing key is null. Each Xid event is returned
+    once, which is decided by its `t`.
     """
 
     call = ""
@@ -128,13 +132,17 @@ class RecordedGpus:
         self._xids = XidQueue()
 
     def sample(self) -> dict[str, Any]:
+        """Return the sample in the file, or one with state "error" if the file cannot be used."""
         try:
             self._load()
-            devices = []
-            for index, device in enumerate(self._content.get("devices", [])):
-                devices.append(self._device(index, device))
+            devices = enumerate(self._content.get("devices", []))
+            sample = {
+                **empty("ok", ""),
+                "driver": self._content.get("driver"),
+                "devices": [self._device(index, device) for index, device in devices],
+            }
             self._note_xids()
-            return {**empty("ok", ""), "driver": self._content.get("driver"), "devices": devices}
+            return sample
         except (
             OSError,
             ValueError,
@@ -151,12 +159,15 @@ class RecordedGpus:
             )
 
     def take_xids(self) -> list[dict[str, Any]]:
+        """Return the Xid events since the last call, oldest first."""
         return self._xids.take()
 
     def close(self) -> None:
+        """Do nothing, because no file is held open."""
         return
 
     def _load(self) -> None:
+        """Read the file if it has changed."""
         status = self._path.stat()
         stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
         if stamp == self._stamp:
@@ -165,12 +176,13 @@ class RecordedGpus:
         self._stamp = stamp
 
     def _device(self, index: int, device: dict[str, Any]) -> dict[str, Any]:
-        procs = []
-        for proc in device.get("procs", ()):
-            procs.append({"pid": proc["pid"], "mem": proc.get("mem")})
+        """Return one device of the file with all keys of a telemetry record."""
+        listed = device.get("procs", ())
+        procs = [{"pid": proc["pid"], "mem": proc.get("mem")} for proc in listed]
         return {**BLANK_DEVICE, "index": index, "minor": index, **device, "procs": procs}
 
     def _note_xids(self) -> None:
+        """Queue the events that are newer than the last one."""
         events = [event for event in self._content.get("xids", ()) if event["t"] > self._xid_t]
         self._xid_t = max([self._xid_t, *(event["t"] for event in events)])
         for event in events:
@@ -178,13 +190,13 @@ class RecordedGpus:
 
 
 def open_gpus(scope: Scope) -> GpuSource:
-    """The source for this pod: the file that BS4_GPU_SOURCE names, else NVML (which itself looks
-    again later for a missing driver).
+    """Return the source of this pod: the file that BS4_GPU_SOURCE names, or NVML. NVML itself tries
+    a missing driver again later.
     """
     if path := os.environ.get(SOURCE_VARIABLE):
         return RecordedGpus(Path(path))
     try:
-        # Loaded here, not at the top: a pod that replays a recording needs no binding.
+        # Loaded here, because a pod that replays a recording needs no binding.
         from bs4_agent.telemetry.nvml import NvmlGpus
     except ImportError as error:
         return AbsentGpus(

@@ -1,4 +1,6 @@
-"""Work that may hang in the kernel or a driver, kept away from everything else."""
+"""Run work that may hang in the kernel or in a driver in a thread of its own, so that nothing else
+waits for it.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +14,16 @@ from bs4_agent.telemetry.gpus import GpuSource, empty
 T = TypeVar("T")
 
 # Five missed samples: long enough for a driver that is merely slow (resetting a GPU, loading
-# persistence), short enough to be told at once.
+# persistence), short enough to be reported soon.
 STALE_S = 5.0
 
 
 class Background(Generic[T]):
-    """Calls `work` every `interval` seconds in one daemon thread and keeps the newest result, so
+    """A daemon thread that calls `work` every `interval` seconds and keeps the newest result, so
     that no reader ever waits for a call.
 
-    A call that never returns costs this one thread; none is started beside it, or every hang would
-    leave another one behind.
+    A call that never returns costs this one thread. No second thread is started beside it, because
+    each hang would leave another one behind.
     """
 
     def __init__(self, name: str, work: Callable[[], T], interval: float) -> None:
@@ -35,7 +37,7 @@ class Background(Generic[T]):
         self._thread.start()
 
     def newest(self) -> tuple[T | None, float | None]:
-        """The last result and its age in seconds; (None, None) before the first."""
+        """Return the last result and its age in seconds. Returns (None, None) before the first."""
         result = self._result
         if result is None:
             return (None, None)
@@ -43,23 +45,28 @@ class Background(Generic[T]):
 
     @property
     def waiting_s(self) -> float:
-        """Seconds since the last result, or since the start."""
+        """Return the seconds since the last result, or since the start if there is none."""
         return time.monotonic() - (self._started_m if self._result is None else self._result[1])
 
     @property
     def alive(self) -> bool:
+        """Return True if the thread runs."""
         return self._thread.is_alive()
 
     def wait_first(self, timeout: float) -> bool:
+        """Wait up to `timeout` seconds for the first result. Return True if there is one."""
         return self._first.wait(timeout)
 
     def stop(self, timeout: float = 1.0) -> bool:
-        """Ask it to end; whether it has. One that hangs is left behind (it is a daemon thread)."""
+        """Request a stop and wait up to `timeout` seconds. Return True once the thread has ended. A
+        thread that hangs is left behind, because it is a daemon thread.
+        """
         self._stop.set()
         self._thread.join(timeout)
         return not self._thread.is_alive()
 
     def _run(self) -> None:
+        """Call `work` until a stop is requested."""
         due = time.monotonic()
         while not self._stop.is_set():
             self._result = (self._work(), time.monotonic())
@@ -69,8 +76,8 @@ class Background(Generic[T]):
 
 
 class GuardedGpus:
-    """A GpuSource in a thread of its own. `latest` answers at once, whatever the driver does, and
-    says how old the answer is.
+    """A GpuSource in a thread of its own. `latest` returns at once, whatever the driver does, and
+    says how old the sample is.
     """
 
     def __init__(self, source: GpuSource, interval: float = 1.0) -> None:
@@ -78,20 +85,19 @@ class GuardedGpus:
         self._background = Background("gpus", source.sample, interval)
 
     def wait_first(self, timeout: float) -> bool:
-        """Give the first sample a moment, so that the first record already has GPUs."""
+        """Wait up to `timeout` seconds for the first sample, so that the first record already has
+        GPUs. Return True if there is one.
+        """
         return self._background.wait_first(timeout)
 
     def latest(self) -> dict[str, Any]:
-        """The newest sample with its `age_s`; state "stale" once it is over 5 s old, `detail` then
-        names the call that hangs.
+        """Return the newest sample with its `age_s` in seconds. Its state is "stale" once it is
+        over 5 s old, and `detail` then names the driver call that hangs.
 
-        `xids` is empty: events are handed out once, by `take_xids`.
+        `xids` is empty, because `take_xids` returns each event once.
         """
         sample, age = self._background.newest()
-        if sample is not None:
-            result = dict(sample)
-        else:
-            result = empty("stale", "waiting for the first sample")
+        result = dict(sample or empty("stale", "waiting for the first sample"))
         result["age_s"] = None if age is None else round(age, 2)
         if not self._background.alive:
             result.update(state="error", detail="the GPU thread has ended; restart the agent.")
@@ -100,22 +106,23 @@ class GuardedGpus:
         return result
 
     def take_xids(self) -> list[dict[str, Any]]:
-        """Xid events since the last call. For the sampler alone: everybody else reads them in the
-        telemetry stream.
+        """Return the Xid events since the last call. Only the sampler may call this; everybody else
+        reads the events in the telemetry stream.
         """
         return self._source.take_xids()
 
     @property
     def xid_events(self) -> bool:
-        """Whether the driver reports Xid events to us."""
+        """Return True if the driver reports Xid events to the agent."""
         return bool(getattr(self._source, "xid_events", False))
 
     def close(self) -> None:
-        """End the thread and let go of the driver; a hanging one is left alone."""
+        """Stop the thread and release the driver. A thread that hangs is left alone."""
         if self._background.stop():
             self._source.close()
 
     def _why_stale(self) -> str:
+        """Return a phrase that says why there is no new sample."""
         call, seconds = self._source.call, int(self._background.waiting_s)
         if call:
             return f"hung in {call} for {seconds} s"

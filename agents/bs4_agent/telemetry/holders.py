@@ -1,5 +1,5 @@
-"""Which processes have a GPU's device node open: the only proof of GPU use that holds inside a
-container.
+"""Find the processes that have a GPU's device node open. Inside a container this is the only proof
+of GPU use.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from bs4_agent.identity import Identity
     from bs4_agent.telemetry.processes import Proc
 
-# A look at one process costs 4 µs per open file, and vLLM ranks have hundreds: 24 of them with 200
-# files each take 20 ms, which every 5 s would be all of the agent's budget. So a known holder is
-# confirmed through the descriptors that proved it (about ten).
+# A scan of one process costs 4 µs for each open file, and vLLM ranks have hundreds. 24 of them with
+# 200 files each take 20 ms, which every 5 s would be all of the agent's budget. So a known holder
+# is confirmed through the descriptors that proved it (about ten).
 _CONFIRM_S = 5.0
 _LIST_S = 30.0
-# CUDA opens all GPUs it may use at once; that a holder opens another one later is rare.
+# CUDA opens all GPUs that it may use at once. A holder that opens another one later is rare.
 _LIST_HOLDER_S = 120.0
 _YOUNG_S = 60.0
 _URGENT_S = 1.0
@@ -30,8 +30,9 @@ _NODES = {"ctl": _CONTROL, "-uvm": _UVM, "-uvm-tools": _CONTROL}
 
 
 class _Look:
-    """What one process had open. `nodes`: node (minor number, _UVM or _CONTROL) -> a descriptor
-    that showed it.
+    """The device nodes that one process had open at the last scan. `nodes` maps a node (its minor
+    number, _UVM or _CONTROL) to a descriptor that showed it. `hidden` is True if its descriptors
+    cannot be read.
     """
 
     __slots__ = ("confirmed_m", "hidden", "identity", "listed_m", "nodes")
@@ -45,8 +46,8 @@ class _Look:
 
 
 def _pause(look: _Look, urgent: bool, young: bool) -> float:
-    """Seconds between two listings of all its files. Who has a GPU already needs none soon; who is
-    young may be about to open one.
+    """Return the seconds between two listings of all files of a process. A process that has a GPU
+    already needs none soon; a young process may be about to open one.
     """
     if any(node >= 0 for node in look.nodes):
         return _LIST_HOLDER_S
@@ -66,11 +67,13 @@ class DeviceHolders:
         self._looks: dict[int, _Look] = {}
 
     def scan(self, processes: Mapping[int, Proc], urgent: Collection[int]) -> dict[int, set[int]]:
-        """pid -> minor numbers it has open; processes with only nvidiactl or nvidia-uvm have an
-        empty set.
+        """Return the pids of the holders, each with the minor numbers it has open. The set is empty
+        for a process that has only nvidiactl or nvidia-uvm open.
+
+        Processes in `urgent` are scanned at most a second late.
         """
         now, wall = time.monotonic(), time.time()
-        for pid in [pid for pid in self._looks if pid not in processes]:
+        for pid in self._looks.keys() - processes.keys():
             del self._looks[pid]
         for pid, proc in processes.items():
             if proc.ended:
@@ -90,28 +93,28 @@ class DeviceHolders:
         }
 
     def monitors(self, processes: Mapping[int, Proc]) -> set[int]:
-        holders = {}
+        """Return the pids of the holders that only watch GPUs: the agent, and those without
+        nvidia-uvm while others have it open.
+        """
+        holders, computing = set(), set()
         for pid, look in self._looks.items():
             if look.nodes and pid in processes:
-                holders[pid] = look
-        computing = set()
-        for pid, look in holders.items():
-            if _UVM in look.nodes:
-                computing.add(pid)
-        if computing:
-            watching = holders.keys() - computing
-        else:
-            watching = set()
-        return watching | ({os.getpid()} & holders.keys())
+                holders.add(pid)
+                if _UVM in look.nodes:
+                    computing.add(pid)
+        watching = holders - computing if computing else set()
+        return watching | ({os.getpid()} & holders)
 
     def unreadable(self, processes: Mapping[int, Proc]) -> int:
+        """Return the number of processes whose open files are hidden from the agent."""
         return sum(look.hidden for pid, look in self._looks.items() if pid in processes)
 
     def _list(self, pid: int, look: _Look, now: float) -> None:
+        """Read all open files of a process."""
         look.listed_m = look.confirmed_m = now
         look.nodes = {}
         try:
-            # A Path an entry would double the cost.
+            # A Path for each entry would double the cost.
             descriptors = os.listdir(f"/proc/{pid}/fd")  # noqa: PTH208
         except PermissionError:
             look.hidden = True
@@ -125,11 +128,15 @@ class DeviceHolders:
                 look.nodes[node] = int(fd)
 
     def _confirm(self, pid: int, look: _Look, now: float) -> None:
+        """Read only the descriptors that showed device nodes, and all open files if one of them
+        changed.
+        """
         look.confirmed_m = now
         if any(self._node(pid, fd) != node for node, fd in look.nodes.items()):
             self._list(pid, look, now)
 
     def _node(self, pid: int, fd: int | str) -> int | None:
+        """Return the device node behind a descriptor, or None if it is none."""
         try:
             target = os.readlink(f"/proc/{pid}/fd/{fd}")  # noqa: PTH115  as above
         except (FileNotFoundError, ProcessLookupError, PermissionError):

@@ -1,4 +1,4 @@
-"""The machine a run stands on: CPU, memory, /dev/shm, the disks it writes to, network."""
+"""Measure the machine of a run: CPU, memory, /dev/shm, the disks it writes to, network."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ import psutil
 from bs4_agent.telemetry.guard import Background
 from bs4_agent.telemetry.memory import MemoryMeter
 
-# The kernel's shared memory mount is what is measured, nothing is written.
+# The kernel's shared memory mount is measured; nothing is written.
 _SHM = Path("/dev/shm")  # noqa: S108
 _DISKS_S = 2.0
 _DISKS_STALE_S = 15.0
 
 
 class HostSampler:
-    """The `host` value of a telemetry record. The first sample has no rates yet (`cpu`, `net`
-    null).
+    """Makes the `host` value of a telemetry record. The first sample has no rates yet: `cpu` and
+    `net` are null. `paths()` returns the directories whose disks are measured.
     """
 
     def __init__(self, paths: Callable[[], Sequence[Path]]) -> None:
@@ -31,13 +31,17 @@ class HostSampler:
         self._net_before: tuple[float, int, int] | None = None
         self._paths = paths
         self._wanted = list(paths())
-        # statvfs of a dead network volume never returns, so disks are looked at beside the samples.
+        # statvfs of a dead network volume never returns, so disks are read in a thread of their
+        # own.
         self._disks = Background(
             "disks", lambda: [disk_usage(path) for path in one_per_device(self._wanted)], _DISKS_S
         )
 
     def sample(self) -> dict[str, Any]:
-        # asked here, so that only the caller's own thread ever asks
+        """Return the host value of this moment. Memory and disks are in bytes, `cpu` in percent of
+        all cores, `net` in bytes per second.
+        """
+        # Called here, so that only the caller's own thread ever calls it.
         self._wanted = list(self._paths())
         used, total = self._memory.used_and_total()
         shm = disk_usage(_SHM)  # a tmpfs answers from memory
@@ -54,19 +58,22 @@ class HostSampler:
         }
 
     def wait_first(self, timeout: float) -> bool:
-        """Give the first look at the disks a moment, so that the first record already has them."""
+        """Wait up to `timeout` seconds for the first disk sizes, so that the first record already
+        has them. Return True if there are any.
+        """
         return self._disks.wait_first(timeout)
 
     def close(self) -> None:
+        """Stop the thread that reads the disks."""
         self._disks.stop()
 
     def _cpu(self) -> float | None:
-        """Busy share of all cores since the previous sample. Time stolen by the hypervisor or spent
-        waiting for a disk is not busy.
+        """Return the busy share of all cores since the previous sample, in percent. Waiting for a
+        disk is not busy. None at the first sample.
         """
         times = psutil.cpu_times()
         idle = times.idle + getattr(times, "iowait", 0.0)
-        # guest time is in user time too
+        # User time contains guest time.
         total = sum(times) - getattr(times, "guest", 0.0) - getattr(times, "guest_nice", 0.0)
         before, self._cpu_before = self._cpu_before, (total, idle)
         if before is None or total <= before[0]:
@@ -76,8 +83,8 @@ class HostSampler:
         )
 
     def _net(self) -> dict[str, int | None]:
-        """Bytes per second over all interfaces but loopback; null when a counter went back (an
-        interface left).
+        """Return the bytes per second of all interfaces but loopback. They are null if a counter
+        went back, because an interface was removed.
         """
         now = (time.monotonic(), *net_bytes())
         before, self._net_before = self._net_before, now
@@ -90,8 +97,8 @@ class HostSampler:
         }
 
     def _disks_now(self) -> list[dict[str, Any]]:
-        """The last look. A disk that does not answer keeps its place with unknown numbers instead
-        of old ones.
+        """Return the disks of the last reading. If it is too old, a disk keeps its place with null
+        numbers instead of old ones.
         """
         disks, age = self._disks.newest()
         if disks is None or age is None:
@@ -102,8 +109,10 @@ class HostSampler:
 
 
 def net_bytes(path: str = "/proc/net/dev") -> tuple[int, int]:
-    """Bytes received and sent since the boot, all interfaces but loopback. Read here: psutil takes
-    eight times as long (0.24 ms), and the whole agent has 5 ms a second.
+    """Return the bytes received and sent since the boot, over all interfaces but loopback.
+
+    The file is read here because psutil takes eight times as long (0.24 ms), and the whole agent
+    has 5 ms a second.
     """
     received = sent = 0
     for line in Path(path).read_text().splitlines()[2:]:
@@ -115,8 +124,8 @@ def net_bytes(path: str = "/proc/net/dev") -> tuple[int, int]:
 
 
 def one_per_device(paths: Sequence[Path]) -> list[Path]:
-    """The first of these paths on each filesystem; one that does not exist yet stands for its
-    nearest parent that does.
+    """Return the first of these paths on each filesystem. A path that does not exist yet counts as
+    its nearest existing parent.
     """
     found: dict[int, Path] = {}
     for path in paths:
@@ -133,11 +142,11 @@ def one_per_device(paths: Sequence[Path]) -> list[Path]:
 
 
 def disk_usage(path: Path) -> dict[str, Any]:
-    """`{"path", "used", "total", "free", "read_only"}` in bytes of the filesystem `path` is or will
-    be on; null where it does not answer.
+    """Return `{"path", "used", "total", "free", "read_only"}` in bytes, for the filesystem that
+    `path` is or will be on. The numbers are null if it does not answer.
 
-    `free` is what an ordinary user may still write, so used + free is less than total where blocks
-    are reserved for root.
+    `free` is what an ordinary user may still write, so used + free is less than total if blocks are
+    reserved for root.
     """
     for place in (path, *path.parents):
         try:
@@ -158,4 +167,5 @@ def disk_usage(path: Path) -> dict[str, Any]:
 
 
 def _unknown_disk(path: str) -> dict[str, Any]:
+    """Return a disk with null numbers."""
     return {"path": path, "used": None, "total": None, "free": None, "read_only": None}

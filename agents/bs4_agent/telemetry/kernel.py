@@ -1,5 +1,5 @@
-"""The kernel log, as far as it may be read. In a container it is usually hidden, which is then
-said.
+"""Read the kernel log, as far as that is permitted. In a container it is usually hidden, and then
+`state` says so.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ _RECORDS_A_READ = (
 
 
 class KernelLog:
-    """`dev`/kmsg, from its end on, or with `past` from the oldest record that the kernel still has.
+    """The kernel log `dev`/kmsg, read from its end on. With `past` it is read from the oldest
+    record that the kernel still has.
 
-    `state` is "visible" or "hidden", `detail` why. Not thread-safe.
-
-    A practice pod has its own `dev`; a file or a FIFO there stands for the kernel.
+    `state` is "visible" or "hidden", and `detail` says why it is hidden. Not thread-safe. A
+    practice pod has its own `dev`; a file or a FIFO there takes the place of the kernel.
     """
 
     def __init__(self, dev: Path, *, past: bool = False) -> None:
@@ -41,9 +41,11 @@ class KernelLog:
             return  # a FIFO has no past
 
     def read(self) -> list[bytes]:
-        """The kernel's own lines since the last call, as they stand there
-        (`priority,sequence,microseconds,flags;text`). What a process wrote into the log (facility
-        not 0) is left out, and so are the properties below a record.
+        """Return the kernel's own lines since the last call, in the kernel's form
+        `priority,sequence,microseconds,flags;text`.
+
+        Lines that a process wrote into the log (facility not 0) are left out, and so are the
+        properties below a record.
         """
         if self._fd < 0:
             return []
@@ -54,12 +56,14 @@ class KernelLog:
         return [line for line in lines if _by_kernel(line)]
 
     def close(self) -> None:
+        """Close the log. `state` is "hidden" afterwards."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
         self.state = "hidden"
 
     def _records(self) -> list[bytes]:
+        """Return the next records, 2,000 at most."""
         records: list[bytes] = []
         while len(records) < _RECORDS_A_READ:
             try:
@@ -81,5 +85,6 @@ class KernelLog:
 
 
 def _by_kernel(line: bytes) -> bool:
+    """Return True if the kernel itself wrote this line."""
     priority, comma, _ = line.partition(b",")
     return bool(comma) and b";" in line and priority.isdigit() and int(priority) < 8

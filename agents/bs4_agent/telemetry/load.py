@@ -1,4 +1,4 @@
-"""How busy each GPU is now and was over the last minutes."""
+"""How busy each GPU is now and was over the last ten minutes."""
 
 from __future__ import annotations
 
@@ -6,38 +6,44 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-#: One batch has idle and busy phases of minutes: only a mean over several steps says that a GPU is
-#: idle.
+#: Seconds of the mean. One batch has idle and busy phases of minutes, so only a mean over several
+#: steps shows that a GPU is idle.
 WINDOW_S = 600.0
 _BUCKET_S = 10.0
 
 
 class GpuLoad:
-    """Fed with every look (2 s); keeps one mean per device and ten seconds."""
+    """The utilization of each GPU over the last ten minutes. It gets every poll (2 s) and keeps one
+    mean for each device and ten seconds.
+    """
 
     def __init__(self) -> None:
         self._buckets: dict[int, deque[tuple[float, float, int]]] = {}
 
     def of(self, devices: Sequence[Mapping[str, Any]], now_m: float) -> dict[str, dict[int, Any]]:
-        """`names`, `util`, `power` and `mean_util` of GpuFacts."""
-        util = {}
-        for d in devices:
-            if d.get("util") is not None:
-                util[d["index"]] = float(d["util"])
-        power = {}
-        for d in devices:
-            if d.get("power") is not None and d.get("power_limit"):
-                power[d["index"]] = d["power"] / d["power_limit"]
-        for index, value in util.items():
+        """Add a poll and return `names`, `util`, `power` and `mean_util` of GpuFacts, each by GPU
+        index.
+
+        `util` and `mean_util` are in percent, `power` is the share of the power limit. `mean_util`
+        has only devices that were polled for most of ten minutes.
+        """
+        facts: dict[str, dict[int, Any]] = {"names": {}, "util": {}, "power": {}, "mean_util": {}}
+        for device in devices:
+            index = device["index"]
+            if device.get("name"):
+                facts["names"][index] = device["name"]
+            if device.get("util") is not None:
+                facts["util"][index] = float(device["util"])
+            if device.get("power") is not None and device.get("power_limit"):
+                facts["power"][index] = device["power"] / device["power_limit"]
+        for index, value in facts["util"].items():
             self._take(index, value, now_m)
-        names = {}
-        for d in devices:
-            if d.get("name"):
-                names[d["index"]] = d["name"]
-        means = {index: mean for index in util if (mean := self._mean(index, now_m)) is not None}
-        return {"names": names, "util": util, "power": power, "mean_util": means}
+            if (mean := self._mean(index, now_m)) is not None:
+                facts["mean_util"][index] = mean
+        return facts
 
     def _take(self, index: int, value: float, now_m: float) -> None:
+        """Add one value to the newest ten seconds of a device."""
         buckets = self._buckets.setdefault(index, deque())
         if buckets and now_m - buckets[-1][0] < _BUCKET_S:
             begun, total, count = buckets.pop()
@@ -48,6 +54,9 @@ class GpuLoad:
             buckets.popleft()
 
     def _mean(self, index: int, now_m: float) -> float | None:
+        """Return the mean of a device over ten minutes, or None if it was not polled for most of
+        them.
+        """
         buckets = self._buckets[index]
         if now_m - buckets[0][0] < 0.8 * WINDOW_S or len(buckets) < 0.5 * WINDOW_S / _BUCKET_S:
             return None

@@ -1,5 +1,5 @@
-"""How much memory there is for us: the machine's, or the control group's where that is less (a
-container's /proc/meminfo is its host's).
+"""Measure how much memory the agent's processes may use: the machine's, or the control group's if
+that is less. A container's /proc/meminfo is that of its host.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _V2 = _Limits("memory.max", "memory.current", "inactive_file")
 
 
 class MemoryMeter:
-    """Finds the narrowest control group once; each reading is then two small files. `cgroups` and
-    `own` are elsewhere only in tests.
+    """Measures memory. It finds the narrowest control group once; each reading is then two small
+    files. `cgroups` and `own` differ from their defaults only in tests.
     """
 
     def __init__(
@@ -36,8 +36,8 @@ class MemoryMeter:
         self._group, self._files, self._limit = self._narrowest(cgroups, own)
 
     def used_and_total(self) -> tuple[int, int]:
-        """Bytes that cannot be had, and bytes there are. File cache that the kernel would give back
-        is not used, in both sources.
+        """Return the used and the total memory in bytes. File cache that the kernel would give back
+        does not count as used.
         """
         if self._group is not None and self._files is not None:
             usage = _number(self._group / self._files.usage)
@@ -49,13 +49,16 @@ class MemoryMeter:
         ), self._total
 
     def _narrowest(self, cgroups: Path, own: Path) -> tuple[Path | None, _Limits | None, int]:
+        """Return the control group with the lowest limit below the machine's memory, its file
+        names, and the limit in bytes. The group is None if there is no such limit.
+        """
         found: tuple[Path | None, _Limits | None, int] = (None, None, self._total)
         for base, path, files in _memberships(cgroups, own):
-            # In a container the path may be the host's while the mount shows only our own group:
-            # then the mount's root is it.
+            # In a container the path may be the host's while the mount shows only the own group.
+            # Then the mount's root is that group.
             for group in (base / path, *(base / path).parents):
                 limit = _number(group / files.limit)
-                # "no limit" is the word max in v2, a number beyond all memory in v1
+                # No limit is the word max in v2, and a number beyond all memory in v1.
                 if limit is not None and limit < found[2]:
                     found = (group, files, limit)
                 if group == base:
@@ -63,6 +66,7 @@ class MemoryMeter:
         return found
 
     def _reclaimable(self, group: Path, files: _Limits) -> int:
+        """Return the bytes of file cache that the kernel would give back."""
         try:
             for line in (group / "memory.stat").read_text().splitlines():
                 name, _, value = line.partition(" ")
@@ -74,8 +78,8 @@ class MemoryMeter:
 
 
 def _memberships(cgroups: Path, own: Path) -> list[tuple[Path, str, _Limits]]:
-    """(mount, our path below it, file names) of the memory controllers we are in; lines of
-    /proc/self/cgroup are `id:controllers:/path`.
+    """Return the memory controllers that this process is in: the mount, the path below it, and the
+    file names. Lines of /proc/self/cgroup are `id:controllers:/path`.
     """
     try:
         lines = own.read_text().splitlines()
@@ -92,8 +96,10 @@ def _memberships(cgroups: Path, own: Path) -> list[tuple[Path, str, _Limits]]:
 
 
 def _available() -> int | None:
-    """MemAvailable, among the first lines of /proc/meminfo; psutil takes all sixty of them apart
-    (0.25 ms a second of the agent's 5).
+    """Return MemAvailable of /proc/meminfo in bytes, or None if it is missing.
+
+    It is among the first lines. psutil parses all sixty of them (0.25 ms a second of the agent's
+    5).
     """
     fd = os.open("/proc/meminfo", os.O_RDONLY)
     try:
@@ -106,10 +112,9 @@ def _available() -> int | None:
 
 
 def _number(path: Path) -> int | None:
+    """Return the number in a file, or None if there is no such file or no number in it."""
     try:
         text = path.read_text().strip()
     except OSError:
         return None
-    if text.isdigit():
-        return int(text)
-    return None
+    return int(text) if text.isdigit() else None

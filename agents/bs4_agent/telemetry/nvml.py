@@ -1,5 +1,5 @@
-"""NVIDIA's management library as a GpuSource: every field may be missing, every GPU may be lost,
-the driver may go and come back.
+"""NVIDIA's management library as a GpuSource. Every field may be missing, every GPU may be lost,
+and the driver may disappear and come back.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from bs4_agent.telemetry.xids import XidWatch
 
 _ABSENT = frozenset((pynvml.NVML_ERROR_LIBRARY_NOT_FOUND, pynvml.NVML_ERROR_DRIVER_NOT_LOADED))
 _SLOW_S = 5.0
-# What is read seldom is in the samples of this long afterwards, so that the sampler, which has a
-# beat of its own, meets it; not in all of them: it would be a third more bytes on the pod's disk,
-# and a day of 8 GPUs fills the telemetry's room as it is.
+# Values that are read seldom are in the samples for this many seconds afterwards, so that the
+# sampler, which has its own rhythm, gets them. They are not in all samples: that would be a third
+# more bytes on the pod's disk, and a day of 8 GPUs fills the telemetry's cap as it is.
 _TOLD_S = 2.5
 _RETRY_S, _RETRY_LAST_S = 1.0, 60.0
-# Opening NVML again talks to every GPU of the machine, and a lost one rarely comes back: not every
-# second because of one.
+# Opening NVML again calls every GPU of the machine, and a lost GPU rarely comes back, so this is
+# not done every second.
 _LOST_RETRY_S, _LOST_RETRY_LAST_S = 15.0, 300.0
 
 
 class _Device:
-    """One GPU handle and what changes rarely. `handle` None: the driver has, or had, this GPU but
-    gives no handle; `error` says so.
+    """One GPU handle and what changes rarely. `handle` is None if the driver has, or had, this GPU
+    but returns no handle; `error` says so.
     """
 
     def __init__(self, index: int, handle: Any, error: str | None = None) -> None:
@@ -50,12 +50,12 @@ class _Device:
         self.slow_m = float("-inf")
         self.seldom: dict[str, Any] = {}
         self.read_m: dict[Any, float] = {}
-        """When each reading of SELDOM was made."""
+        """The monotonic second at which each reading of SELDOM was made."""
         self.seldom_m = float("-inf")
 
 
 class NvmlGpus:
-    """Samples through pynvml. Calls may hang, so it belongs into GuardedGpus' thread; only that
+    """Samples through pynvml. Calls may hang, so GuardedGpus runs it in its thread, and only that
     thread may use it.
     """
 
@@ -74,15 +74,19 @@ class NvmlGpus:
 
     @property
     def call(self) -> str:
+        """Return the name of the driver call that runs now, or "" between calls."""
         return self._calls.in_flight
 
     @property
     def xid_events(self) -> bool:
-        """Whether Xid events reach us: at least one GPU supports them."""
+        """Return True if Xid events can be received, because at least one GPU supports them."""
         watch = self._watch
         return watch is not None and watch.listening
 
     def sample(self) -> dict[str, Any]:
+        """Return the GPUs of this moment, or a sample with state "absent" or "error" if the driver
+        does not answer.
+        """
         now = time.monotonic()
         if now >= self._reopen_m:
             self._reopen_m = float("inf")
@@ -91,9 +95,7 @@ class NvmlGpus:
         if not self._open and (now < self._retry_m or not self._try_open(now)):
             return self._unavailable
         try:
-            rows = []
-            for device in self._devices:
-                rows.append(self._row(device, now))
+            rows = [self._row(device, now) for device in self._devices]
             self._read_seldom(rows, now)
         except pynvml.NVMLError as error:
             self.close()
@@ -103,11 +105,12 @@ class NvmlGpus:
         return {**empty("ok", ""), "driver": self._driver, "devices": rows}
 
     def take_xids(self) -> list[dict[str, Any]]:
+        """Return the Xid events since the last call, oldest first."""
         return self._xids.take()
 
     def close(self) -> None:
-        """Let go of the driver. Where the Xid thread hangs in it the library stays open: a shutdown
-        under a call would crash the agent.
+        """Release the driver. If the Xid thread hangs in it, the library stays open, because a
+        shutdown during a call would crash the agent.
         """
         if not self._open:
             return
@@ -121,6 +124,7 @@ class NvmlGpus:
             return  # the driver went first; there is nothing left to close
 
     def _try_open(self, now: float) -> bool:
+        """Open NVML and list the GPUs. Return False if that fails."""
         try:
             self._calls.invoke("nvmlInit")
             self._open = True
@@ -130,21 +134,21 @@ class NvmlGpus:
             self._back_off(error, now)
             return False
         self._retry_s = self._first_retry_s
-        handles = []
-        for device in self._devices:
-            if device.handle is not None:
-                handles.append((device.index, device.handle))
-        self._watch = XidWatch(handles, self._xids)
+        there = [device for device in self._devices if device.handle is not None]
+        self._watch = XidWatch([(device.index, device.handle) for device in there], self._xids)
         return True
 
     def _back_off(self, error: Any, now: float) -> None:
+        """Note why NVML is not available, and when to try again."""
         state = "absent" if error.value in _ABSENT else "error"
         self._unavailable = empty(state, f"NVML: {error}")
         self._retry_m = now + self._retry_s
         self._retry_s = min(self._retry_s * 2, _RETRY_LAST_S)
 
     def _plan_reopening(self, rows: Sequence[dict[str, Any]], now: float) -> None:
-        """A GPU that was lost answers again only through a fresh handle."""
+        """Plan to open NVML again if a GPU has an error. A GPU that was lost answers again only
+        through a new handle.
+        """
         if not any(row["error"] for row in rows):
             self._reopen_m, self._lost_s = float("inf"), self._first_lost_s
         elif self._reopen_m == float("inf"):
@@ -152,13 +156,12 @@ class NvmlGpus:
             self._lost_s = min(self._lost_s * 2, _LOST_RETRY_LAST_S)
 
     def _find_devices(self) -> None:
-        """List the GPUs. One that was there before and is not any more stays in the list with an
-        error: a GPU that vanished is a fact.
+        """List the GPUs. A GPU that was there before and is not any more stays in the list with an
+        error, because its disappearance is a fact.
         """
         self._driver = text(self._calls.field("nvmlSystemGetDriverVersion"))
-        found = []
-        for index in range(self._calls.invoke("nvmlDeviceGetCount")):
-            found.append(self._describe(index))
+        count = self._calls.invoke("nvmlDeviceGetCount")
+        found = [self._describe(index) for index in range(count)]
         listed = {device.uuid for device in found}
         missing = [
             device
@@ -183,6 +186,7 @@ class NvmlGpus:
         self._devices = found
 
     def _describe(self, index: int) -> _Device:
+        """Return the GPU with this index, with its handle or an error."""
         self._calls.where = f" of GPU {index}"
         try:
             device = _Device(index, self._calls.invoke("nvmlDeviceGetHandleByIndex", index))
@@ -200,6 +204,7 @@ class NvmlGpus:
         return device
 
     def _row(self, device: _Device, now: float) -> dict[str, Any]:
+        """Return the values of one GPU."""
         row = {
             **BLANK_DEVICE,
             "index": device.index,
@@ -222,9 +227,11 @@ class NvmlGpus:
         return row
 
     def _read_seldom(self, rows: Sequence[dict[str, Any]], now: float) -> None:
-        """One GPU a sample at most, the one that waits longest: its counters block, and no sample
-        shall wait for all GPUs'. What was read is told for a moment; a row without `pcie` or
-        `nvlink` says that they were not read now.
+        """Read the slow counters of one GPU at most, the one that has waited longest. Its counters
+        block, and no sample may wait for those of all GPUs.
+
+        The values are in the samples for 2.5 s. A row without `pcie` or `nvlink` says that they
+        were not read now.
         """
         pairs = zip(self._devices, rows, strict=True)
         asked = [
@@ -251,8 +258,8 @@ class NvmlGpus:
                 row.update(device.seldom)
 
     def _read(self, readings: Sequence[Any], device: _Device, row: dict[str, Any]) -> None:
-        """Fill `row`. The first error is kept under "error"; the other fields are still read,
-        unless the GPU itself is gone.
+        """Fill `row` with these readings. The first error is kept under "error". The other fields
+        are still read, unless the GPU itself is gone.
         """
         for reading in readings:
             try:

@@ -1,5 +1,8 @@
-"""Single NVML calls and the fields of one GPU: which call is in flight, and which errors only mean
-"there is no such field".
+"""Single NVML calls and the fields of one GPU. It is known which call runs now, and which errors
+only mean that a field does not exist.
+
+Each reading writes its fields into the `row` of a GPU. A reading raises pynvml.NVMLError if the
+call fails for any other reason.
 """
 
 from __future__ import annotations
@@ -8,7 +11,7 @@ from typing import Any
 
 import pynvml
 
-# This GPU, driver or container has no such field: null, and not worth a word.
+# This GPU, driver or container has no such field. The value is null, and that is no error.
 _NO_SUCH_FIELD = frozenset(
     (
         pynvml.NVML_ERROR_NOT_SUPPORTED,
@@ -65,8 +68,10 @@ _RECOVERY = {1: "reset", 2: "reboot", 3: "drain", 4: "drain and reset"}
 
 
 class NvmlCalls:
-    """Calls into pynvml by name. `where` (" of GPU 3") is set by the caller and completes what
-    `in_flight` and `failed` say.
+    """Calls of pynvml functions by name.
+
+    `in_flight` names the call that runs now, `failed` the last one that failed. The caller sets
+    `where` (" of GPU 3"), which is appended to `in_flight`.
     """
 
     def __init__(self) -> None:
@@ -75,7 +80,9 @@ class NvmlCalls:
         self.where = ""
 
     def invoke(self, name: str, *args: Any) -> Any:
-        """The call itself; pynvml.NVMLError rises, with `failed` naming it."""
+        """Call the pynvml function `name` and return its result. Raises pynvml.NVMLError, after
+        `failed` was set.
+        """
         self.in_flight = name + self.where
         try:
             return getattr(pynvml, name)(*args)
@@ -86,7 +93,9 @@ class NvmlCalls:
             self.in_flight = ""
 
     def field(self, name: str, *args: Any) -> Any:
-        """The value, or None where no such field exists here; other errors rise."""
+        """Return the result of the pynvml function `name`, or None if this GPU, driver or container
+        has no such field. Other errors are raised as pynvml.NVMLError.
+        """
         try:
             return self.invoke(name, *args)
         except pynvml.NVMLError as error:
@@ -96,14 +105,17 @@ class NvmlCalls:
 
 
 def utilization(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
+    """Write `util` and `mem_util` of one GPU into its row, in percent."""
     rates = nvml.field("nvmlDeviceGetUtilizationRates", handle)
     if rates is not None:
         row["util"], row["mem_util"] = rates.gpu, rates.memory
 
 
 def memory(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
-    """Version 2 leaves out what the driver reserves for itself (0.6 GiB on an H100); version 1
-    (drivers before 510) counts it as used.
+    """Write `mem_used` and `mem_total` of one GPU into its row, in bytes.
+
+    Version 2 of the call leaves out what the driver reserves for itself (0.6 GiB on an H100).
+    Version 1, for drivers before 510, counts that as used.
     """
     info = nvml.field("nvmlDeviceGetMemoryInfo", handle, pynvml.nvmlMemory_v2)
     if info is None:
@@ -113,31 +125,36 @@ def memory(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
 
 
 def temperature(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
+    """Write `temp` of one GPU into its row, in degrees Celsius."""
     row["temp"] = nvml.field("nvmlDeviceGetTemperature", handle, pynvml.NVML_TEMPERATURE_GPU)
 
 
 def power(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
+    """Write `power` of one GPU into its row, in watts."""
     row["power"] = _watts(nvml.field("nvmlDeviceGetPowerUsage", handle))
 
 
 def clocks(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
+    """Write `sm_clock` and `mem_clock` of one GPU into its row, in MHz."""
     row["sm_clock"] = nvml.field("nvmlDeviceGetClockInfo", handle, pynvml.NVML_CLOCK_SM)
     row["mem_clock"] = nvml.field("nvmlDeviceGetClockInfo", handle, pynvml.NVML_CLOCK_MEM)
 
 
 def throttle(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
+    """Write `throttle` of one GPU into its row: the names of the reasons why its clocks are
+    lowered. Null if they are not known.
+    """
     reasons = nvml.field("nvmlDeviceGetCurrentClocksEventReasons", handle)
     if reasons is None:  # the name before driver 535
         reasons = nvml.field("nvmlDeviceGetCurrentClocksThrottleReasons", handle)
-    if reasons is None:
-        row["throttle"] = None
-    else:
+    row["throttle"] = None
+    if reasons is not None:
         row["throttle"] = [name for bit, name in _THROTTLE if reasons & bit]
 
 
 def processes(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
-    """Compute and graphics processes, one entry a pid. `mem` null where the driver does not tell
-    (MIG, some containers).
+    """Write `procs` of one GPU into its row: its compute and graphics processes, one entry for each
+    pid. `mem` is in bytes, and null if the driver does not report it (MIG, some containers).
     """
     used: dict[int, int | None] = {}
     for kind in ("Compute", "Graphics"):
@@ -146,25 +163,26 @@ def processes(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
             listed = nvml.field(f"nvmlDeviceGet{kind}RunningProcesses_v2", handle)
         for process in listed or ():
             known, more = used.get(process.pid), process.usedGpuMemory
-            if known is None:
-                used[process.pid] = more
-            else:
-                used[process.pid] = max(known, more or 0)
+            used[process.pid] = more if known is None else max(known, more or 0)
     row["procs"] = [{"pid": pid, "mem": mem} for pid, mem in used.items()]
 
 
 def power_limit(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
+    """Write `power_limit` of one GPU into its row, in watts."""
     row["power_limit"] = _watts(nvml.field("nvmlDeviceGetEnforcedPowerLimit", handle))
 
 
 def ecc(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
+    """Write `ecc` of one GPU into its row: the number of uncorrected ECC errors since the driver
+    was loaded.
+    """
     kind, counter = pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, pynvml.NVML_VOLATILE_ECC
     row["ecc"] = nvml.field("nvmlDeviceGetTotalEccErrors", handle, kind, counter)
 
 
 def remapping(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
-    """`remap` "pending" or "failed", only where there is something to say: bad memory rows wait for
-    a reset, or cannot be replaced.
+    """Write `remap` of one GPU into its row, only if there is something to report: "pending" if bad
+    memory rows wait for a reset, "failed" if they cannot be replaced.
     """
     rows = _optional(nvml, "nvmlDeviceGetRemappedRows", handle)
     if rows is not None and rows[3]:
@@ -176,7 +194,9 @@ def remapping(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
 
 
 def recovery(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
-    """`recovery`: what the driver (from 570 on) asks for, only where it asks for something."""
+    """Write `recovery` of one GPU into its row, only if the driver (570 or later) asks for an
+    action, such as "reset".
+    """
     action = getattr(pynvml, "NVML_FI_DEV_GET_GPU_RECOVERY_ACTION", None)
     values = None
     if action is not None:
@@ -190,8 +210,9 @@ def recovery(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
 
 
 def _optional(nvml: NvmlCalls, name: str, *args: Any) -> Any:
-    """As `field`, and None also where the call fails in a way of its own: what is nice to know
-    never makes a GPU look broken.
+    """Return the same as `field`, and None also if the call fails in another way. A field that is
+    only nice to have must not make a GPU look broken. Errors that say that the GPU or the driver is
+    gone are raised.
     """
     try:
         return nvml.field(name, *args)
@@ -202,9 +223,11 @@ def _optional(nvml: NvmlCalls, name: str, *args: Any) -> Any:
 
 
 def pcie(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
-    """`pcie` {"gen", "gen_max", "width", "width_max", "tx", "rx"}: the link as it is and as it
-    could be, KB/s of the 20 ms of the reading; null as a whole where nothing of it is known. An
-    idle GPU lowers its generation to save power, its width stays.
+    """Write `pcie` of one GPU into its row: {"gen", "gen_max", "width", "width_max", "tx", "rx"}.
+
+    They are the link as it is and as it could be; "tx" and "rx" are KB/s during the 20 ms of the
+    reading. `pcie` is null if none of them is known. An idle GPU lowers its generation to save
+    power and keeps its width.
     """
     found = {key: _optional(nvml, name, handle) for key, name in _PCIE_LINK}
     for key, counter in (
@@ -212,16 +235,15 @@ def pcie(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
         ("rx", pynvml.NVML_PCIE_UTIL_RX_BYTES),
     ):
         found[key] = _optional(nvml, "nvmlDeviceGetPcieThroughput", handle, counter)
-    if any(value is not None for value in found.values()):
-        row["pcie"] = found
-    else:
-        row["pcie"] = None
+    row["pcie"] = found if set(found.values()) != {None} else None
 
 
 def nvlink(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
-    """`nvlink` {"active", "links", "errors"}: how many links are up, of how many there are, and the
-    errors that they counted since the driver was loaded (null where it does not count them); null
-    as a whole where the GPU has no NVLink, or does not tell.
+    """Write `nvlink` of one GPU into its row: {"active", "links", "errors"}.
+
+    They are the number of links that are up, the number of links, and the errors that the links
+    counted since the driver was loaded (null if they are not counted). `nvlink` is null if the GPU
+    has no NVLink or does not report it.
     """
     states = []
     for link in range(pynvml.NVML_NVLINK_MAX_LINKS):
@@ -231,45 +253,37 @@ def nvlink(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
             if error.value in DRIVER_GONE or error.value in GPU_GONE:
                 raise
             break  # behind the last link, or none at all
-    active = sum(state == 1 for state in states)
+    row["nvlink"] = None
     if states:
         row["nvlink"] = {
-            "active": active,
+            "active": states.count(1),
             "links": len(states),
             "errors": _link_errors(nvml, handle),
         }
-    else:
-        row["nvlink"] = None
 
 
 def _link_errors(nvml: NvmlCalls, handle: Any) -> int | None:
-    """All that NVML counts over all links, in one call; which counters there are depends on GPU and
-    driver.
+    """Return the sum of all error counters over all links, read in one call. The counters depend on
+    the GPU and the driver; None if there are none.
     """
     values = _optional(nvml, "nvmlDeviceGetFieldValues", handle, _LINK_ERRORS)
-    known = []
-    for value in values or ():
-        if value.nvmlReturn == pynvml.NVML_SUCCESS:
-            known.append(value.value.ullVal)
-    return sum(known) if known else None
+    known = [value for value in values or () if value.nvmlReturn == pynvml.NVML_SUCCESS]
+    return sum(value.value.ullVal for value in known) if known else None
 
 
-#: What changes every second, what does not, and (with the seconds in between) what costs too much
-#: for that: each of PCIe's two counters blocks for 20 ms, and NVLink takes a call for each of its
-#: links (18 on an H100).
+#: Readings of values that change every second, of values that do not, and of values that cost too
+#: much, with the seconds between two readings. Each of PCIe's two counters blocks for 20 ms, and
+#: NVLink takes a call for each of its links (18 on an H100).
 FAST = (utilization, memory, temperature, power, clocks, throttle, processes)
 SLOW = (power_limit, ecc, remapping, recovery)
 SELDOM = ((pcie, 10.0), (nvlink, 60.0))
 
 
 def text(value: str | bytes | None) -> str | None:
-    """Strings were bytes in older bindings."""
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    return value
+    """Return a string of the driver as text. Older bindings return bytes. None stays None."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
 def _watts(milliwatts: int | None) -> float | None:
-    if milliwatts is None:
-        return None
-    return round(milliwatts / 1000, 1)
+    """Return milliwatts as watts."""
+    return None if milliwatts is None else round(milliwatts / 1000, 1)

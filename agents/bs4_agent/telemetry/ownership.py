@@ -1,8 +1,8 @@
-"""Who holds a GPU. NVML's pids may be another namespace's numbers: one counts only where our
-process of that number has the device open.
+"""Find out who holds a GPU. NVML's pids may be numbers of another namespace, so a pid counts only
+if the local process with that number has the device open.
 
-A container below us has numbers of its own. Where NVML names those, each is the one holder of that
-device which has it there.
+A container on this machine has pid numbers of its own. If NVML reports those, each must be the
+number of exactly one holder of that device in its container.
 """
 
 from __future__ import annotations
@@ -13,17 +13,16 @@ from typing import Any
 from bs4_agent.identity import Identity
 from bs4_agent.telemetry.processes import Snapshot
 
-#: (run, component) of a process, or None when it belongs to no known run.
+#: A function that returns the run and the component of a process, or None if it belongs to no known
+#: run.
 OwnerOf = Callable[[Identity], "tuple[str, str | None] | None"]
 
 
 def nvml_pids(gpus: Mapping[str, Any]) -> set[int]:
-    """Every pid that the driver names: candidates to look at, not yet processes of ours."""
-    found = set()
-    for device in gpus["devices"]:
-        for proc in device.get("procs", ()):
-            found.add(proc["pid"])
-    return found
+    """Return every pid that the driver reports. They are candidates and not yet known to be local
+    processes.
+    """
+    return {proc["pid"] for device in gpus["devices"] for proc in device.get("procs", ())}
 
 
 def attribute(
@@ -34,18 +33,25 @@ def attribute(
     monitors: Collection[int] = (),
     inner: Mapping[int, Collection[int]] | None = None,
 ) -> dict[str, Any]:
-    """The sample with each process's `visible`, `run` and `component`, and each device's
-    `unaccounted` bytes. Pure.
+    """Return the sample with `visible`, `run` and `component` for each process, and `unaccounted`
+    bytes for each device. It changes nothing.
 
-    `holders`: pid -> minor numbers it has open (ProcessTable.holders); `monitors`: those of them
-    that only watch; `inner`: the pids that holders have in containers below us. `pids` becomes
-    * "local": NVML's pids are proved ours, or a container's and were translated. One that is no
-      visible holder (it ended, or hides) stays listed with `visible` false.
-    * "foreign": they are another namespace's numbers and are dropped, lest one be taken for the
-      innocent process of that number here. In their place stand the visible processes that have the
-      device open, `mem` null.
-    * "unknown": there is none to judge by. The `pids` of the input, when not "unknown", is what was
-      proved earlier and then stands.
+    `holders` maps pids to the minor numbers that they have open (ProcessTable.holders). `monitors`
+      are
+    those of them that only watch. `inner` maps pids to their numbers in containers on this machine.
+      The
+    result's `pids` is one of these:
+    * "local": NVML's pids are proved to be local, or they were translated from a container's. A pid
+      that
+      is no visible holder (it has ended or is hidden) stays listed with `visible` false.
+    * "foreign": they are numbers of another namespace and are dropped, because each could be the
+      number of
+      an innocent local process. They are replaced by the visible processes that have the device
+        open, with
+      `mem` null.
+    * "unknown": there is no pid to decide by. If the `pids` of the input is not "unknown", it is
+      what was
+      proved earlier, and it is kept.
     """
     computing = {
         pid
@@ -53,12 +59,10 @@ def attribute(
         if pid in snapshot and not snapshot[pid].ended and pid not in monitors
     }
     pids = _numbering(gpus, snapshot, computing)
-    if (
-        pids == "foreign"
-        and (translated := _translated(gpus, {pid: holders[pid] for pid in computing}, inner or {}))
-        is not None
-    ):
-        gpus, pids = translated, "local"
+    if pids == "foreign":
+        translated = _translated(gpus, {pid: holders[pid] for pid in computing}, inner or {})
+        if translated is not None:
+            gpus, pids = translated, "local"
 
     def row(pid: int, mem: int | None, visible: bool) -> dict[str, Any]:
         run, component = (owner_of(snapshot[pid].identity) if visible else None) or (None, None)
@@ -75,9 +79,7 @@ def attribute(
                 if minor is not None and minor in holders[pid]
             ]
         else:
-            procs = []
-            for proc in listed:
-                procs.append(row(proc["pid"], proc["mem"], proc["pid"] in computing))
+            procs = [row(proc["pid"], proc["mem"], proc["pid"] in computing) for proc in listed]
         filled = {
             **device,
             "procs": procs,
@@ -89,8 +91,8 @@ def attribute(
 
 
 def _numbering(gpus: Mapping[str, Any], snapshot: Snapshot, computing: Set[int]) -> str:
-    """Whose numbers NVML's pids are. One match may be chance (one host pid among many equals a
-    holder's), so most of them must match.
+    """Return whose numbers NVML's pids are: "local", "foreign" or "unknown". One match may be
+    chance, because one host pid among many equals a holder's, so at least half of them must match.
     """
     listed = nvml_pids(gpus)
     proved = listed & computing
@@ -107,8 +109,8 @@ def _numbering(gpus: Mapping[str, Any], snapshot: Snapshot, computing: Set[int])
 def _translated(
     gpus: Mapping[str, Any], holders: Mapping[int, Set[int]], inner: Mapping[int, Collection[int]]
 ) -> dict[str, Any] | None:
-    """The sample under our numbers; None unless it names any, and each is, in its container, the
-    pid of just one holder of that device.
+    """Return the sample with local pids. None if it has no pids, or if a pid is not the number, in
+    its container, of exactly one holder of that device.
     """
     devices = []
     if not nvml_pids(gpus):
@@ -129,8 +131,8 @@ def _translated(
 
 
 def _unaccounted(device: Mapping[str, Any], procs: Collection[Mapping[str, Any]]) -> int | None:
-    """Bytes in use that no listed process accounts for: the driver's own, or a leak. Null when a
-    part is unknown.
+    """Return the bytes in use that no listed process accounts for: the driver's own, or a leak.
+    None if a part is not known.
     """
     used = device.get("mem_used")
     if used is None or any(proc["mem"] is None for proc in procs):

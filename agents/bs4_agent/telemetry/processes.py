@@ -1,5 +1,5 @@
-"""The processes of a pod: one cheap pass over /proc, each process under an identity that cannot be
-mistaken.
+"""The processes of a pod: one cheap pass over /proc, with an identity for each process that cannot
+be confused with another one.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ _HZ = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _KERNEL_THREAD = 0x00200000  # PF_KTHREAD in field 9 of /proc/PID/stat
 
-# Titles come late: setproctitle runs after the imports, which take 5 to 30 s under vLLM.
-# setproctitle also sets the command name, which every pass reads anyway, so a change of name is the
-# signal after the first seconds; the slow re-read is for an exec that keeps the name.
+# Titles come late: setproctitle runs after the imports, which take 5 to 30 s under vLLM. It also
+# sets the command name, which every pass reads anyway, so after the first seconds a change of name
+# is the signal. The slow re-read is for an exec that keeps the name.
 _YOUNG_S = 10.0
 _CMDLINE_AGAIN_S = 60.0
 _CMDLINE_BYTES = 32768
 
-# Two readers within this time share one CPU figure: at 100 ticks a second a shorter interval
+# Two readers within this time share one CPU value. At 100 ticks a second a shorter interval
 # measures only rounding.
 _CPU_INTERVAL_S = 0.5
 
-# A bare GPU host has 1,000 to 3,000 kernel threads, none of which can belong to a run: at 8 µs each
-# they alone would be 1 % of a core. A pid known to be one is read again on every 15th full pass
-# only (30 s), in turns.
+# A bare GPU host has 1,000 to 3,000 kernel threads, none of which can belong to a run. At 8 µs each
+# they alone would be 1 % of a core. A pid that is known to be one is read again only on every 15th
+# full pass (30 s), in turns.
 _KERNEL_RECHECK_PASSES = 15
 
 _EXITS_KEPT = 4096
@@ -44,9 +44,10 @@ class Proc(NamedTuple):
     """One process at one moment.
 
     `state` is the letter of /proc/PID/stat (Z has ended). `cpu` is percent of ONE core since the
-    previous look, so eight busy threads are 800; null at first sight. `rss` bytes. `uid` is the
-    owner of /proc/PID: the effective user, or 0 for a process that forbids inspection. `started_t`
-    wall seconds. `cmdline` is the last non-empty one, so a zombie keeps its name.
+    previous scan, so eight busy threads are 800; it is None at the first scan. `rss` is in bytes.
+    `uid` is the owner of /proc/PID: the effective user, or 0 for a process that forbids inspection.
+    `started_t` is a wall second. `cmdline` is the last non-empty command line, so a zombie keeps
+    its name.
     """
 
     identity: Identity
@@ -61,49 +62,37 @@ class Proc(NamedTuple):
 
     @property
     def ended(self) -> bool:
+        """Return True if the process has ended. A zombie has ended."""
         return self.state in ("Z", "X")
 
 
 class Snapshot(dict[int, Proc]):
-    """pid -> Proc as of monotonic second `m`. Never changed after it was handed out."""
+    """The processes by pid at monotonic second `m`. It is never changed after it was returned."""
 
     m: float = 0.0
 
     def find(self, identity: Identity) -> Proc | None:
-        """This very process (a zombie still counts), or None: another one that got its pid is not
-        it.
+        """Return exactly this process (a zombie too), or None. Another process that got its pid
+        does not count.
         """
         proc = self.get(identity.pid)
-        if proc is not None and proc.identity == identity:
-            return proc
-        return None
-
-    def children(self, parent: Identity) -> list[Proc]:
-        """Direct children, oldest first."""
-        if self.find(parent) is None:
-            return []
-        found = [
-            proc
-            for proc in self.values()
-            if proc.ppid == parent.pid and _can_be_child(proc, parent)
-        ]
-        return sorted(found, key=lambda proc: (proc.identity.start_ticks, proc.identity.pid))
+        return proc if proc is not None and proc.identity == identity else None
 
     def descendants(self, root: Identity) -> list[Proc]:
-        """Everything below `root`, parents before children, without `root` itself; empty when
-        `root` is gone.
+        """Return all descendants of `root`, parents before children, without `root` itself. Empty
+        if `root` is gone.
         """
         return self.descendants_of([root])
 
     def descendants_of(self, roots: Collection[Identity]) -> list[Proc]:
+        """Return all descendants of these processes, parents before children, without the processes
+        themselves.
+        """
         by_parent: dict[int, list[Proc]] = {}
         for proc in self.values():
             by_parent.setdefault(proc.ppid, []).append(proc)
         known = {root.pid for root in roots}
-        queue = []
-        for root in roots:
-            if self.find(root) is not None:
-                queue.append(root)
+        queue = [root for root in roots if self.find(root) is not None]
         found: list[Proc] = []
         for parent in queue:
             for proc in by_parent.get(parent.pid, ()):
@@ -115,14 +104,14 @@ class Snapshot(dict[int, Proc]):
 
 
 def _can_be_child(proc: Proc, parent: Identity) -> bool:
-    """A pass is not atomic: a parent may end and its pid be taken before it is read. Who is younger
-    than the child is not the parent.
+    """Return True if the process is not older than its supposed parent. A pass is not atomic: a
+    parent may end and its pid be taken before it is read.
     """
     return proc.identity.start_ticks >= parent.start_ticks
 
 
 class _Entry:
-    """What is remembered of one process between two looks."""
+    """What is remembered of one process between two scans."""
 
     __slots__ = (
         "cmdline",
@@ -156,15 +145,12 @@ class _Entry:
         self.ended = False
 
     def read_names(self, comm: str, now: float) -> None:
-        """The command line and the owner, where they may have changed."""
+        """Read the command line and the owner if they may have changed."""
         if comm == self.comm and now < self.names_due_m:
             return
         pid = self.identity.pid
         self.comm = comm
-        if now < self.young_m:
-            self.names_due_m = now
-        else:
-            self.names_due_m = now + _CMDLINE_AGAIN_S
+        self.names_due_m = now if now < self.young_m else now + _CMDLINE_AGAIN_S
         raw = _read(f"/proc/{pid}/cmdline", _CMDLINE_BYTES)
         if raw:
             self.cmdline = tuple(
@@ -176,6 +162,7 @@ class _Entry:
             return
 
     def measure_cpu(self, ticks: int, now: float) -> None:
+        """Update the CPU share from the clock ticks used so far, at most every 0.5 s."""
         elapsed = now - self.cpu_m
         if self.cpu_m and elapsed < _CPU_INTERVAL_S:
             return
@@ -187,8 +174,8 @@ class _Entry:
 class ProcessTable:
     """All processes within a scope. Thread-safe; every reader shares one cache.
 
-    psutil is not used for the pass: it has no start ticks, which an identity needs, and takes 77 µs
-    a process for the same fields where one read of /proc/PID/stat takes 8 (measured, 77 processes,
+    psutil is not used for the pass. It has no start ticks, which an identity needs, and takes 77 µs
+    a process for the same fields, while one read of /proc/PID/stat takes 8 (measured, 77 processes,
     Python 3.11). At 150 processes every 2 s that is 0.06 % of a core instead of 0.6 %, and the
     whole agent may use 0.5 %.
     """
@@ -196,8 +183,8 @@ class ProcessTable:
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
         self.exit_seen: dict[Identity, float] = {}
-        """Processes of the scope that were seen and have ended -> monotonic second at which that
-        was noticed; the newest 4,096.
+        """The processes of the scope that have ended since they were seen, and the monotonic second
+        at which that was noticed; the newest 4,096.
         """
         self._lock = threading.Lock()
         self._entries: dict[int, _Entry] = {}
@@ -208,7 +195,7 @@ class ProcessTable:
         self._holders: dict[Path, DeviceHolders] = {}
 
     def snapshot(self, max_age: float = 2.0) -> Snapshot:
-        """The latest snapshot, after a full pass when the last one is older than `max_age`
+        """Return the latest snapshot. It is made anew if the last one is older than `max_age`
         seconds.
         """
         with self._lock:
@@ -216,47 +203,40 @@ class ProcessTable:
                 self._full_pass()
             return self._latest
 
-    def refresh(self, only: Iterable[Identity] | None = None) -> Snapshot:
-        """Look again: at every process, or only at these (the rest stays as it was, and new ones
-        wait for the next full pass).
-        """
-        with self._lock:
-            if only is None:
-                self._full_pass()
-            else:
-                self._partial_pass(only)
-            return self._latest
+    def refresh(self) -> Snapshot:
+        """Scan all processes again and return the snapshot."""
+        return self.snapshot(max_age=float("-inf"))
 
     def holders(self, dev: Path | None = None, urgent: Collection[int] = ()) -> dict[int, set[int]]:
-        """pid -> minor numbers N of the <dev>/nvidiaN it has open (empty for nvidiactl or
-        nvidia-uvm alone), of the latest snapshot.
+        """Return the pids of the latest snapshot that have a <dev>/nvidiaN open, each with its
+        numbers N. The set is empty for a process that has only nvidiactl or nvidia-uvm open.
 
-        At most 5 s old for holders and processes in their first minute, 30 s for others; `urgent`
-        pids are looked at within a second.
+        The answer is at most 5 s old for holders and for processes in their first minute, and 30 s
+        for others. Pids in `urgent` are scanned within a second.
         """
         with self._lock:
             return self._device_holders(dev).scan(self._latest, urgent)
 
     def monitors(self, dev: Path | None = None) -> set[int]:
-        """Of the holders, those that only watch: this agent, and whoever has a GPU open without
-        nvidia-uvm while others have that too.
+        """Return the pids of the holders that only watch GPUs: the agent, and those that have a GPU
+        open without nvidia-uvm while others have that too.
 
-        CUDA cannot work without nvidia-uvm; nvidia-smi, nvtop and the like never open it and hold
-        no GPU memory.
+        CUDA cannot work without nvidia-uvm. nvidia-smi, nvtop and similar programs never open it
+        and hold no GPU memory.
         """
         with self._lock:
             return self._device_holders(dev).monitors(self._latest)
 
     def unreadable(self, dev: Path | None = None) -> int:
-        """How many processes of the scope hide their open files from us (other users'): they may
-        hold a GPU unseen.
+        """Return the number of processes of the scope whose open files are hidden from the agent
+        because they belong to other users. They may hold a GPU unseen.
         """
         with self._lock:
             return self._device_holders(dev).unreadable(self._latest)
 
     def inner(self, pids: Iterable[int]) -> dict[int, tuple[int, ...]]:
-        """pid -> its pids in the namespaces below ours, of those of the latest snapshot that live
-        in a container. Read once a life.
+        """Return those of `pids` in the latest snapshot that live in a container, each with its
+        pids in the namespaces inside. They are read once in a process's life.
         """
         with self._lock:
             found = {}
@@ -271,9 +251,11 @@ class ProcessTable:
             return found
 
     def _device_holders(self, dev: Path | None) -> DeviceHolders:
+        """Return the holders of the device nodes in `dev`, by default the scope's."""
         return self._holders.setdefault(dev or self.scope.dev, DeviceHolders(dev or self.scope.dev))
 
     def _full_pass(self) -> None:
+        """Scan all processes."""
         now = time.monotonic()
         self._passes += 1
         found = Snapshot()
@@ -296,30 +278,11 @@ class ProcessTable:
         self._kernel &= alive
         self._latest = self._within_scope(found)
         self._full_m = now
-        for pid in [pid for pid in self._entries if pid not in alive]:
+        for pid in self._entries.keys() - alive:
             self._forget(self._entries.pop(pid), now)
 
-    def _partial_pass(self, only: Iterable[Identity]) -> None:
-        now = time.monotonic()
-        found = Snapshot(self._latest)
-        found.m = now
-        for identity in only:
-            if found.find(identity) is None:
-                continue
-            raw = _read(f"/proc/{identity.pid}/stat", 2048)
-            proc = None
-            if raw is not None:
-                proc = self._look(identity.pid, raw, now)
-            if proc is not None and proc.identity == identity:
-                found[identity.pid] = proc
-                continue
-            del found[identity.pid]
-            if proc is None and identity.pid in self._entries:
-                self._forget(self._entries.pop(identity.pid), now)
-        self._latest = found
-
     def _look(self, pid: int, raw: bytes, now: float) -> Proc | None:
-        """One process from its stat line; None for a kernel thread."""
+        """Return the process in a stat line, or None for a kernel thread."""
         close = raw.rindex(b")")  # the command name may itself hold spaces and parentheses
         fields = raw[close + 2 :].split(None, 22)  # index = field number of proc(5) - 3
         if int(fields[6]) & _KERNEL_THREAD:
@@ -347,6 +310,7 @@ class ProcessTable:
         return proc
 
     def _entry(self, pid: int, ticks: int, now: float) -> _Entry:
+        """Return what is remembered of the process with this pid and start time."""
         entry = self._entries.get(pid)
         if entry is not None and entry.identity.start_ticks == ticks:
             return entry
@@ -358,8 +322,8 @@ class ProcessTable:
         return entry
 
     def _within_scope(self, found: Snapshot) -> Snapshot:
-        """Only the root's subtree. What was once inside stays so: a daemon whose parents ended is
-        still the pod's, whoever adopted it.
+        """Return only the processes below the scope's root. A process that was once inside stays
+        so: a daemon whose parents have ended still belongs to the pod.
         """
         root = self.scope.root
         if root is None:
@@ -377,10 +341,12 @@ class ProcessTable:
         return kept
 
     def _forget(self, entry: _Entry, now: float) -> None:
+        """Note the exit of a process that is gone."""
         if not entry.ended:
             self._note_exit(entry, now)
 
     def _note_exit(self, entry: _Entry, now: float) -> None:
+        """Remember when a process of the scope ended."""
         if self.scope.root is not None and not entry.inside:
             return
         self.exit_seen[entry.identity] = now
@@ -389,8 +355,8 @@ class ProcessTable:
 
 
 def _read(path: str, size: int) -> bytes | None:
-    """The start of a /proc file, or None when the process is gone or hidden. Plain descriptors: a
-    file object doubles a pass's cost.
+    """Return the first `size` bytes of a /proc file, or None if the process is gone or hidden.
+    Plain descriptors are used because a file object doubles the cost of a pass.
     """
     try:
         fd = os.open(path, os.O_RDONLY)

@@ -1,4 +1,4 @@
-"""One telemetry record a second: GPUs, host, and the processes of the known runs."""
+"""Make one telemetry record a second: GPUs, host, and the processes of the known runs."""
 
 from __future__ import annotations
 
@@ -21,15 +21,17 @@ from bs4_agent.telemetry.ownership import attribute, nvml_pids
 from bs4_agent.telemetry.processes import ProcessTable, Snapshot
 
 _INTERVAL_S = 1.0
-# Processes are looked at every third tick: a cold pass over 60 of them is 1.6 ms, twice the rest of
-# a tick with 8 GPUs.
+# Processes are scanned at every third tick. A cold pass over 60 of them is 1.6 ms, twice the rest
+# of a tick with 8 GPUs.
 _PROCESSES_S = 2.9
 _FIRST_WAIT_S = 0.3
 
 
 @dataclass(frozen=True)
 class RunMembers:
-    """The processes of a run's attempt: (identity, component), dead ones included or not."""
+    """The processes of one attempt of a run, each as (identity, component). Processes that have
+    ended may be among them.
+    """
 
     run: str
     attempt: int
@@ -37,8 +39,11 @@ class RunMembers:
 
 
 class Sampler:
-    """Makes telemetry records and hands each to `streams_append`. `gpus` is closed by its owner,
-    the rest by `close`.
+    """Makes telemetry records and passes each to `streams_append`. `gpus` is closed by its owner,
+    everything else by `close`.
+
+    `runs()` returns the processes of the known runs, `paths()` the directories whose disks are
+    measured.
     """
 
     def __init__(
@@ -62,15 +67,15 @@ class Sampler:
         self._monitors: set[int] = set()
         self._hidden_files = False
         self.dropped = 0
-        """Records that could not be written because the agent's disk is full. Telemetry is the
-        first to go.
+        """The number of records that could not be written because the agent's disk is full.
+        Telemetry is dropped before anything else.
         """
         kernel = KernelLog(scope.dev)
         self._kernel_log = kernel.state
         kernel.close()
 
     def tick(self) -> dict[str, Any]:
-        """One record, in the shape of docs/architecture.md; nothing is written."""
+        """Return one telemetry record, in the shape of docs/wire.md. Nothing is written."""
         runs = self._runs()
         snapshot = self._table.snapshot(_PROCESSES_S)
         gpus = self._attributed(snapshot, runs)
@@ -83,8 +88,8 @@ class Sampler:
         }
 
     def run(self, stop: threading.Event) -> None:
-        """A record a second until `stop`. Ticks lie on a fixed monotonic grid: no drift; one that
-        was missed is left out, not caught up.
+        """Write a record every second until `stop` is set. Ticks lie on a fixed monotonic grid, so
+        they do not drift. A missed tick is left out.
         """
         self._gpus.wait_first(_FIRST_WAIT_S)
         self._host.wait_first(_FIRST_WAIT_S)
@@ -101,17 +106,18 @@ class Sampler:
             stop.wait(number * _INTERVAL_S - elapsed)
 
     def close(self) -> None:
+        """Stop the host sampler."""
         self._host.close()
 
     def _attributed(self, snapshot: Snapshot, runs: Sequence[RunMembers]) -> dict[str, Any]:
+        """Return the newest GPU sample with its processes attributed to runs."""
         gpus = self._gpus.latest()
         gpus["xids"] = self._gpus.take_xids()
         if gpus["pids"] == "unknown":
             gpus["pids"] = self._numbering
-        owners = {}
-        for run in runs:
-            for identity, component in run.members:
-                owners[identity] = (run.run, component)
+        owners = {
+            identity: (run.run, component) for run in runs for identity, component in run.members
+        }
         self._look_for_holders(snapshot, nvml_pids(gpus) if gpus["devices"] else None)
         result = attribute(
             gpus,
@@ -125,7 +131,9 @@ class Sampler:
         return result
 
     def _look_for_holders(self, snapshot: Snapshot, named: set[int] | None) -> None:
-        """Anew with each snapshot. `named`: whom the driver names, None without GPUs."""
+        """Find the holders of the GPUs, anew with each snapshot. `named` are the pids that the
+        driver reports, or None without GPUs.
+        """
         if named is None:
             self._holders, self._monitors = {}, set()
         elif snapshot.m != self._holders_m:
@@ -135,7 +143,7 @@ class Sampler:
             self._holders_m = snapshot.m
 
     def _coverage(self, gpus: Mapping[str, Any]) -> dict[str, str]:
-        """What cannot be seen here, so that nobody takes silence for health."""
+        """Return what cannot be seen here, so that nobody takes silence for health."""
         return {
             "kernel_log": self._kernel_log,
             "xid_events": "visible" if self._gpus.xid_events else "hidden",
@@ -147,8 +155,8 @@ class Sampler:
 
 
 def _run_row(run: RunMembers, snapshot: Snapshot) -> dict[str, Any]:
-    """The run's processes that still have an entry; a zombie is listed with its state and counts as
-    dead.
+    """Return the processes of a run that the snapshot still has. A zombie is listed with its state
+    and counts as dead.
     """
     components = []
     alive = False

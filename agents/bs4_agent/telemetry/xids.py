@@ -1,5 +1,5 @@
-"""Xid events from NVML, asked for in a thread of their own: the faults they tell of are those that
-make the other calls hang.
+"""Receive Xid events from NVML in a thread of its own, because the faults that they report make
+other NVML calls hang.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import pynvml
 
 from bs4_agent.telemetry.gpus import XidQueue
 
-# Events queue in the driver until they are fetched, so a look a second loses none. It is a look and
-# no long wait: a thread that sleeps in the driver could not be stopped, and the library must not be
-# shut down under it.
+# Events queue in the driver until they are fetched, so one poll a second loses none. It is a poll
+# and no long wait, because a thread that sleeps in the driver could not be stopped, and the library
+# must not be shut down during its call.
 _LOOK_S = 1.0
 _LOOK_MS = 0
 _EVENTS_A_LOOK = 100
@@ -24,11 +24,11 @@ _STOP_S = 3.0
 
 
 class XidWatch:
-    """Puts the critical Xid events of these GPUs ((index, handle) pairs) into `found` until
-    stopped; `t` is when they were fetched.
+    """A thread that puts the critical Xid events of these GPUs into `found` until it is stopped.
 
-    `listening` turns true once a GPU supports the events (containers and vGPUs often do not) and
-    false when the driver ends it.
+    `handles` are (index, handle) pairs. `t` of an event is the wall second at which it was fetched.
+    `listening` becomes True once a GPU supports the events (containers and vGPUs often do not), and
+    False when the driver ends it.
     """
 
     def __init__(self, handles: Sequence[tuple[int, Any]], found: XidQueue) -> None:
@@ -40,14 +40,15 @@ class XidWatch:
         self._thread.start()
 
     def stop(self) -> bool:
-        """Whether the thread has let go of the driver; a call that hangs cannot be ended, only left
-        behind.
+        """Stop the thread. Return True if it has released the driver. A call that hangs cannot be
+        ended and is left behind.
         """
         self._stop.set()
         self._thread.join(_STOP_S)
         return not self._thread.is_alive()
 
     def _watch(self) -> None:
+        """Fetch events until the watch is stopped or the driver is gone."""
         try:
             events = pynvml.nvmlEventSetCreate()
             try:
@@ -57,12 +58,13 @@ class XidWatch:
             finally:
                 pynvml.nvmlEventSetFree(events)
         except pynvml.NVMLError:
-            # the driver is gone: `listening` says it, and the next opening starts a new watch
+            # The driver is gone. `listening` says so, and the next opening starts a new watch.
             return
         finally:
             self.listening = False
 
     def _register(self, events: Any) -> bool:
+        """Register for the events of every GPU that supports them. Return True if there is one."""
         registered = False
         for _, handle in self._handles:
             try:
@@ -80,11 +82,12 @@ class XidWatch:
         return registered
 
     def _fetch(self, events: Any) -> None:
+        """Queue the events that wait in the driver, 100 at most."""
         for _ in range(_EVENTS_A_LOOK):
             try:
                 event = pynvml.nvmlEventSetWait_v2(events, _LOOK_MS)
             except pynvml.NVMLError as error:
-                # A lost GPU ends only this look: the others still report.
+                # A lost GPU ends only this poll, because the others still report.
                 if error.value in (pynvml.NVML_ERROR_TIMEOUT, pynvml.NVML_ERROR_GPU_IS_LOST):
                     return
                 raise
@@ -98,8 +101,8 @@ class XidWatch:
                 )
 
     def _index(self, device: Any) -> int | None:
-        """Which GPU an event is of: by its handle, because a GPU that has just failed may not
-        answer. Null when it is none of ours.
+        """Return the index of the GPU that an event belongs to, or None if it belongs to no known
+        GPU. The handle decides, because a GPU that has just failed may not answer.
         """
         address = _address(device)
         for index, handle in self._handles:
@@ -109,4 +112,5 @@ class XidWatch:
 
 
 def _address(handle: Any) -> int | None:
+    """Return the address that an NVML handle holds."""
     return ctypes.cast(handle, ctypes.c_void_p).value

@@ -1,8 +1,8 @@
-"""Headers of lines that no trainer writes: kernel logs in all their prefixes, Python's logging,
-hydra, wandb's own logs.
+"""Parse headers of lines that no trainer writes: kernel logs with all their prefixes, Python's
+logging, hydra, and wandb's own logs.
 
-A header is taken off where it is certain; text that only looks a little like one stays as it is,
-without a level.
+A header is removed only if it is certain. Text that only looks a little like a header stays as it
+is, without a level.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ _PYTHON = tuple(
     )
 )
 _BASIC = re.compile(rf"(?P<level>{_NAMES}):(?P<logger>[\w.]{{1,120}}):(?P<text>.*)", re.DOTALL)
-# What shows another program's output puts before each of its lines: docker logs --timestamps,
-# containerd, the journal, docker compose and srun --label. Nanoseconds are docker's alone; other
-# dates belong to the program itself.
+# A program that shows another program's output puts this before each line: docker logs
+# --timestamps, containerd, the journal, docker compose and srun --label. Only docker has
+# nanoseconds; other dates belong to the program itself.
 _SHOWN = re.compile(
     r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{1,9}(?:Z|[+-]\d\d:\d\d) (?:stdout|stderr) [FP] "
     r"|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}(?:Z|[+-]\d\d:\d\d) "
@@ -81,9 +81,10 @@ _C10D = re.compile(r"\[[IWEF]\d{4} (\d\d:\d\d:\d\d)\.\d{1,9} ([\w./-]{1,120}):\d
 
 
 def unwrapped(text: str) -> str:
-    """`text` without what a container engine, the journal or a scheduler puts before every line
-    that it shows. Its time is dropped with it: a line that has none of its own must go on looking
-    like one.
+    """Return `text` without what a container engine, the journal or a scheduler puts before every
+    line that it shows.
+
+    Its time is dropped too, because a line without a time of its own must remain one.
     """
     match = _SHOWN.match(text)
     if match is None:
@@ -92,9 +93,11 @@ def unwrapped(text: str) -> str:
 
 
 def kernel(text: str) -> LogLine:
-    """A line of dmesg, /dev/kmsg, syslog, the journal, pstore or the fabric manager, without its
-    prefixes. Never a level: priorities say little about what a line means. `timestamp` is wall
-    seconds, or seconds since the boot where the line has no date.
+    """Return a line of dmesg, /dev/kmsg, syslog, the journal, pstore or the fabric manager without
+    its prefixes.
+
+    It never has a level, because priorities say little about what a line means. `timestamp` is in
+    wall seconds, or in seconds since the boot if the line has no date.
     """
     timestamp: float | None = None
     clock = None
@@ -111,8 +114,6 @@ def kernel(text: str) -> LogLine:
         elif pattern is _UPTIME:
             if timestamp is None:
                 timestamp = float(match.group(1))
-            else:
-                timestamp = timestamp
         elif pattern is _CTIME:
             timestamp = _calendar(match.group(1), "%b %d %H:%M:%S %Y")
         elif pattern is _FABRIC:
@@ -125,7 +126,9 @@ def kernel(text: str) -> LogLine:
 
 
 def other(text: str, rank: int | None = None) -> LogLine | None:
-    """A line with a header of Python's logging (several habits) or wandb's JSON, or None."""
+    """Return the parts of a line with a header of Python's logging (several formats) or with
+    wandb's JSON, or None if it has neither.
+    """
     if text[:1] == "{":
         return _slog(text, rank)
     if text[:1].isdigit() or text[:2] == "[2":
@@ -142,7 +145,9 @@ def other(text: str, rank: int | None = None) -> LogLine | None:
 
 
 def c10d_clock(text: str) -> tuple[str | None, str]:
-    """(clock, file) of a line of torch's C++ part that keeps its header, or (None, "")."""
+    """Return the clock and the file name of a line of torch's C++ part, or (None, "") for any other
+    line. The line keeps its header.
+    """
     match = _C10D.match(text)
     if match is not None:
         return (match.group(1), match.group(2).rpartition("/")[2])
@@ -152,6 +157,7 @@ def c10d_clock(text: str) -> tuple[str | None, str]:
 def _line(
     found: dict[str, Any], clock: str | None, timestamp: float | None, rank: int | None
 ) -> LogLine:
+    """Return the line of a match of Python's logging."""
     level = found["level"]
     return LogLine(
         text=found["text"],
@@ -164,8 +170,8 @@ def _line(
 
 
 def _slog(text: str, rank: int | None) -> LogLine | None:
-    """wandb-core's debug-core.log and debug-internal.log: {"time", "level", "msg", ...}. Further
-    values follow as lines of the record.
+    """Return the parts of a line of wandb-core's debug-core.log or debug-internal.log, which is
+    JSON {"time", "level", "msg", ...}, or None. Further values follow as lines of the text.
     """
     try:
         row = loads(text)
@@ -192,8 +198,8 @@ def _slog(text: str, rank: int | None) -> LogLine | None:
 
 
 def _iso(text: str) -> tuple[float | None, str | None]:
-    """(wall seconds, HH:MM:SS). Without an offset the zone is unknown, and only the time of day
-    counts.
+    """Return the wall second and HH:MM:SS of an ISO time. The wall second is None without an
+    offset, because the time zone is then unknown.
     """
     clock = text[11:19]
     zone = re.search(r"(Z|[+-]\d\d:?\d\d)$", text[19:])
@@ -212,6 +218,7 @@ def _iso(text: str) -> tuple[float | None, str | None]:
 
 
 def _calendar(text: str, form: str) -> float | None:
+    """Return the wall second of a UTC time in the format `form`, or None if it is none."""
     try:
         return datetime.strptime(text, form).replace(tzinfo=timezone.utc).timestamp()
     except ValueError:

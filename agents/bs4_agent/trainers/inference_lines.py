@@ -1,4 +1,4 @@
-"""What the lines of vLLM, uvicorn and torch mean; both generations run them (vLLM 0.12 and 0.26,
+"""Rules for the lines of vLLM, uvicorn and torch, which both generations run (vLLM 0.12 and 0.26,
 measured on 0.32).
 """
 
@@ -24,8 +24,8 @@ INFERENCE_RULES = (
     ),
     Rule("inference", "INFO", "Application startup complete.", "ready"),
     Rule("inference", "INFO", "Shutting down", "terminating"),
-    # A server whose engine died answers so for a second and then shuts down as if it had been asked
-    # to.
+    # A server whose engine died sends these answers for a second, and then shuts down as if that
+    # had been requested.
     Rule(
         "inference",
         "INFO",
@@ -51,7 +51,7 @@ INFERENCE_RULES = (
     Rule("inference", "", _OUT_OF_MEMORY, "gpu-memory", whole=False),
 )
 
-#: torchrun's own words, and exceptions that end a trainer. They stand in its log without a header
+#: torchrun's own messages, and exceptions that end a trainer. They are in its log without a header
 #: of prime-rl's.
 TORCH_RULES = (
     Rule(

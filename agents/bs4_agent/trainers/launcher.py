@@ -1,9 +1,9 @@
 """Processes of prime-rl as /proc shows them: what each one is, and which command started a
 launcher.
 
-2026-01 sets no process titles, so argv tells. The current generation sets `PRIME-RL::Launcher` and
-the like, which overwrites argv and environment; what is left then are its parent (`uv run rl @
-...`) and those children that keep theirs (torchrun, tail).
+2026-01 sets no process titles, so argv identifies a process. The current generation sets titles
+such as `PRIME-RL::Launcher`, which overwrite argv and environment. Then only its parent (`uv run rl
+@ ...`) and the children that keep theirs (torchrun, tail) show a command line.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ _MODULES = {
 _PYTHON = re.compile(r"(?:python|pypy)[\d.]*")
 _PYTHON_FLAGS_WITH_VALUE = ("-X", "-W")
 
-# Keys that only one generation has, at the top level and below (prime-rl.md, part 4: no aliases
-# exist in either direction).
+# Keys that only one generation has, at the top level and below. There are no aliases in either
+# direction.
 _OLD_KEYS = (
     "inference_gpu_ids",
     "trainer_gpu_ids",
@@ -95,26 +95,24 @@ _NEW_KEYS = (
 
 
 def component(cmdline: Sequence[str], comm: str) -> str | None:
-    """What a process of either generation is, by its title or argv. For the screen only."""
+    """Return which component of either prime-rl generation a process is, by its title or argv, or
+    None. The name is for the screen only.
+    """
     if not cmdline or not cmdline[0]:
         return _titled(comm)
     if named := _titled(cmdline[0]):
         return named
     program = Path(cmdline[0]).name
     if program == "uv":
-        if "run" in cmdline[1:3]:
-            return "uv"
-        return None
-    # Callers that only have the words of `ps` split the shell's argument; both forms are the
+        return "uv" if "run" in cmdline[1:3] else None
+    # Callers that only have the output of `ps` split the shell's argument. Both forms are the
     # launcher's `sh -c "tail -F ..."`.
     if program == "tail" or (
         program in ("sh", "bash", "dash") and " ".join(cmdline[1:]).startswith("-c tail -F ")
     ):
         return "tail"
     if program in _SCRIPTS:
-        if len(cmdline) > 1:
-            return _SCRIPTS[program]
-        return None
+        return _SCRIPTS[program] if len(cmdline) > 1 else None
     script, rest = _script(cmdline)
     if script is None:
         return None
@@ -122,6 +120,7 @@ def component(cmdline: Sequence[str], comm: str) -> str | None:
 
 
 def _titled(title: str) -> str | None:
+    """Return the component that a process title names, or None. comm keeps only 15 characters."""
     # comm keeps 15 characters: PRIME-RL::Launc.
     for full, name in _TITLES.items():
         if title == full or (len(title) == 15 and full.startswith(title)):
@@ -137,7 +136,9 @@ def _titled(title: str) -> str | None:
 
 
 def _script(cmdline: Sequence[str]) -> tuple[str | None, Sequence[str]]:
-    """The script or module that a Python process runs and its arguments, or (None, ())."""
+    """Return the script or module that a Python process runs, and its arguments. Returns (None, ())
+    for other processes.
+    """
     if not cmdline or not _PYTHON.fullmatch(Path(cmdline[0]).name):
         return None, ()
     index = 1
@@ -159,11 +160,11 @@ def _script(cmdline: Sequence[str]) -> tuple[str | None, Sequence[str]]:
 
 
 def launch_words(cmdline: Sequence[str], entry: str = "rl") -> tuple[list[str], Path | None] | None:
-    """The words after `rl` (or another `entry`) of a process that is one, and its script; None for
-    every other process.
+    """Return the words after `rl` (or another `entry`) of a launcher process, and its script if
+    that is known. None for every other process.
 
-    Understands `python .../bin/rl @ cfg`, `python -m prime_rl.rl @ cfg`, `.../bin/rl @ cfg` and `uv
-    run [options] rl @ cfg`.
+    Recognised are `python .../bin/rl @ cfg`, `python -m prime_rl.rl @ cfg`, `.../bin/rl @ cfg` and
+    `uv run [options] rl @ cfg`.
     """
     if not cmdline:
         return None
@@ -172,19 +173,16 @@ def launch_words(cmdline: Sequence[str], entry: str = "rl") -> tuple[list[str], 
     program = Path(cmdline[0])
     if program.name == "uv" and "run" in cmdline[1:3]:
         after = list(cmdline[list(cmdline).index("run") + 1 :])
-        words = None
         if entry in after:
             words = after[after.index(entry) + 1 :]
     elif program.name == entry:
         script, words = program, list(cmdline[1:])
     else:
         name, rest = _script(cmdline)
-        if name is not None and (
-            Path(name).name == entry
-            or _MODULES.get(name) == ("launcher" if entry == "rl" else entry)
-        ):
+        named = "launcher" if entry == "rl" else entry
+        if name is not None and (Path(name).name == entry or _MODULES.get(name) == named):
             script, words = Path(name), list(rest)
-    # `rl` is a short name for anything; prime-rl's is followed by a file behind @.
+    # Any program may be called `rl`. prime-rl's has a file after @.
     if words is not None and "@" in words:
         return (words, script)
     return None
@@ -193,27 +191,30 @@ def launch_words(cmdline: Sequence[str], entry: str = "rl") -> tuple[list[str], 
 def generation(
     script: Path | None, cwd: Path, arguments: Arguments, settings: Settings
 ) -> str | None:
-    """Which generation a launcher is: by the module its console script imports, else by keys that
-    only one of them has.
+    """Return the trainer id of a launcher's generation, or None if it cannot be told. The module
+    that its console script imports decides, or else keys that only one generation has.
     """
     for candidate in (script, cwd / ".venv" / "bin" / "rl"):
         if candidate is not None and (found := _by_entry_point(cwd / candidate)) is not None:
             return found
-    given = [key for key, _ in arguments.options]
-    if any(key == new or key.startswith(f"{new}.") for key in given for new in _NEW_KEYS):
+    if _gives(arguments, _NEW_KEYS):
         return CURRENT
-    if any(key == old or key.startswith(f"{old}.") for key in given for old in _OLD_KEYS):
+    if _gives(arguments, _OLD_KEYS):
         return V2026_01
     old = sum(settings.get(key) is not None for key in _OLD_KEYS)
     new = sum(settings.get(key) is not None for key in _NEW_KEYS)
     if old == new:
         return None
-    if old > new:
-        return V2026_01
-    return CURRENT
+    return V2026_01 if old > new else CURRENT
+
+
+def _gives(arguments: Arguments, keys: Sequence[str]) -> bool:
+    """Return True if an option sets one of these keys or a key below it."""
+    return any(f"{given}.".startswith(f"{key}.") for given, _ in arguments.options for key in keys)
 
 
 def _by_entry_point(script: Path) -> str | None:
+    """Return the trainer id of the module that a console script imports, or None."""
     if str(script).endswith("prime_rl.rl"):
         return V2026_01
     if str(script).endswith("prime_rl.entrypoints.rl"):
@@ -231,7 +232,9 @@ def _by_entry_point(script: Path) -> str | None:
 
 
 def with_component(event: Event | None) -> Event | None:
-    """A launcher's `Error: Train env server x failed ...` with the component that it means."""
+    """Return a launcher's event `Error: Train env server x failed ...` with the component that it
+    means. Other events come back unchanged.
+    """
     if event is None or event.kind != "child-failed" or "component" in event.values:
         return event
     process = str(event.values["process"]).lower()
@@ -247,8 +250,8 @@ def with_component(event: Event | None) -> Event | None:
 
 
 def reachable(host: str | None) -> str:
-    """How this machine reaches a server that listens on `host`; an address for everywhere includes
-    the loopback.
+    """Return the address by which this machine reaches a server that listens on `host`. An address
+    for all interfaces includes the loopback.
     """
     if host in (None, "", "0.0.0.0", "::", "localhost"):  # noqa: S104
         return "127.0.0.1"
@@ -258,8 +261,7 @@ def reachable(host: str | None) -> str:
 
 
 def run_name(text: str) -> str:
-    """`text` as a name that can be a file name everywhere (paths.safe_name): other characters
-    become `-`.
+    """Return `text` as a name that can be a file name everywhere (paths.safe_name). Other
+    characters become `-`.
     """
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", text)[:100].lstrip("-.").rstrip("-")
-    return name or "run"
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", text)[:100].lstrip("-.").rstrip("-") or "run"

@@ -1,9 +1,9 @@
-"""Log lines taken apart: colours, torchrun prefixes, loguru headers, JSON lines, vLLM's and
-uvicorn's own formats, progress bars.
+"""Parse log lines: colours, torchrun prefixes, loguru headers, JSON lines, vLLM's and uvicorn's own
+formats, progress bars.
 
-Nothing here knows what a line means; that is the generation's business. Formats: prime-rl
-2026-01-07 and 2026-08-21 (`src/prime_rl/utils/logger.py` of each), vLLM 0.12 to 0.32, uvicorn,
-torch's glog-like lines.
+What a line means is the business of the trainer's generation. Formats: prime-rl 2026-01-07 and
+2026-08-21 (`src/prime_rl/utils/logger.py` of each), vLLM 0.12 to 0.32, uvicorn, torch's glog-like
+lines.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
@@ -22,22 +21,22 @@ from bs4_agent.trainers.base import LogLine
 #: Regular expressions see at most this much of a line. A completion printed on one line can have
 #: megabytes.
 LINE_CAP = 16 * 1024
-#: JSON is read up to here: its parser is linear, and a JSON line cut in the middle would lose its
-#: level and time.
+#: JSON is read up to this many bytes. Its parser is linear, and a JSON line cut in the middle would
+#: lose its level and time.
 JSON_CAP = 256 * 1024
 
 DAY = 86400
-#: How far back a clock may step without a new day. Two hours cover the hour that a DST change takes
-#: back and ordinary disorder between threads; the price is that a silence of 22 to 24 hours reads
-#: as one of minutes unless `near` is given.
+#: Seconds that a clock may step back without a new day. Two hours cover the hour that a DST change
+#: takes back, and ordinary disorder between threads. The price is that a silence of 22 to 24 hours
+#: is read as one of minutes unless `near` is given.
 SLACK = 2 * 3600
 
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 # torchrun --tee puts `[role][local rank]:` before every line, without a space; torch's own
 # excepthook adds `[rank0]: `.
 _RANK = re.compile(r"\[(?:default|trainer|rank)(\d{1,5})\]:")
-# tqdm ends with no newline until it closes: what the same terminal gets next stands right behind
-# the bar.
+# tqdm writes no newline until it closes, so the next output on the same terminal follows right
+# behind the bar.
 _BAR = re.compile(r"[^|\n]{0,200}?\d{1,3}%\|[^|\n]{0,400}\| *\S{1,32}/\S{1,32} \[[^\]\n]{1,120}\]")
 # The margin that Python draws beside the members of an exception group.
 _MARGIN = re.compile(r" {2,40}\| ")
@@ -51,11 +50,11 @@ _VLLM = re.compile(
     r"\[?([^\]:\s]{1,120}):\d{1,6}\] ?(.*)",
     re.DOTALL,
 )
-# vLLM's and ray's: the process that the same terminal shows, and the one that shows it.
+# vLLM's and ray's prefixes: the process that the terminal shows, and the one that shows it.
 _VLLM_PROCESS = re.compile(
     r"(?:\((?:[\w=]{1,60} ){0,3}pid=\d{1,10}(?:, ip=[\w.:]{1,60})?\) ?){1,3}"
 )
-# Ray shows a line of many processes once and says so behind it.
+# Ray shows a line of many processes once and appends this.
 _REPEATED = re.compile(
     r" \[repeated \d{1,6}x across cluster\](?: \(Ray deduplicates logs.{0,300})?$"
 )
@@ -75,23 +74,19 @@ _CONTINUATION = re.compile(
 
 
 def strip_ansi(text: str) -> str:
-    """`text` without colour, cursor and title sequences."""
-    if "\x1b" in text:
-        return _ANSI.sub("", text)
-    return text
+    """Return `text` without colour, cursor and title sequences."""
+    return _ANSI.sub("", text) if "\x1b" in text else text
 
 
 def visible(raw: bytes) -> bytes:
-    """What a terminal shows of a line: the part after the last carriage return that something
-    follows.
-    """
+    """Return what a terminal shows of a line: the part after the last carriage return."""
     raw = raw.rstrip(b"\r\n")
     return raw[raw.rfind(b"\r") + 1 :]
 
 
 def parse(source: str, raw: bytes) -> LogLine:
-    """One raw line (with or without its LF) of the log `source`. Never raises: bytes that are no
-    UTF-8 become U+FFFD.
+    """Return the parts of one raw line (with or without its LF) of the log `source`. Never raises.
+    Bytes that are not UTF-8 become U+FFFD.
     """
     raw = visible(raw)
     text = strip_ansi(raw[:LINE_CAP].decode("utf-8", "replace"))
@@ -100,19 +95,18 @@ def parse(source: str, raw: bytes) -> LogLine:
     text, rank = _without_ranks(headers.unwrapped(text))
     if text.startswith("{") and (line := _json_line(raw, rank)) is not None:
         return line
-    if (line := _loguru_line(text, rank)) is not None:
-        return line
-    if (bar := _BAR.match(text)) and (line := _loguru_line(text[bar.end() :], rank)) is not None:
-        return line
-    if (line := _foreign_line(source, text, rank)) is not None:
-        return line
-    if (line := headers.other(text, rank)) is not None:
-        return line
+    known = (
+        _loguru_line(text, rank)
+        or _after_bar(text, rank)
+        or _foreign_line(source, text, rank)
+        or headers.other(text, rank)
+    )
+    if known is not None:
+        return known
     clock, file = headers.c10d_clock(text)
     margin = _MARGIN.match(text)
-    own = text if margin is None else text[margin.end() :]
     return LogLine(
-        text=own,
+        text=text if margin is None else text[margin.end() :],
         clock=clock,
         rank=rank,
         logger=_module(file),
@@ -121,8 +115,8 @@ def parse(source: str, raw: bytes) -> LogLine:
 
 
 def _without_ranks(text: str) -> tuple[str, int | None]:
-    """`text` without up to two rank prefixes (torchrun's around torch's) and the rank that the
-    outer one names.
+    """Return `text` without up to two rank prefixes (torchrun's around torch's), and the rank that
+    the outer one names, or None.
     """
     rank = None
     for _ in range(2):
@@ -137,6 +131,7 @@ def _without_ranks(text: str) -> tuple[str, int | None]:
 
 
 def _loguru_line(text: str, rank: int | None) -> LogLine | None:
+    """Return the parts of a line with loguru's header, or None."""
     match = _LOGURU.fullmatch(text)
     if match is None:
         return None
@@ -149,9 +144,15 @@ def _loguru_line(text: str, rank: int | None) -> LogLine | None:
     return LogLine(text=message, level=level, clock=clock, rank=rank, logger=logger)
 
 
+def _after_bar(text: str, rank: int | None) -> LogLine | None:
+    """Return the parts of a line with loguru's header that follows a progress bar, or None."""
+    bar = _BAR.match(text)
+    return _loguru_line(text[bar.end() :], rank) if bar is not None else None
+
+
 def _foreign_line(source: str, text: str, rank: int | None) -> LogLine | None:
-    """vLLM, uvicorn (in the inference log only: elsewhere `ERROR: ...` is anybody's print) and
-    torch's C++ style.
+    """Return the parts of a line of vLLM, uvicorn or torch's C++ style, or None. uvicorn's format
+    counts in the inference log only, because elsewhere any program may print `ERROR: ...`.
     """
     process = _VLLM_PROCESS.match(text)
     if process:
@@ -174,24 +175,23 @@ def _foreign_line(source: str, text: str, rank: int | None) -> LogLine | None:
 
 
 def _module(file: str) -> str:
-    """`vllm/v1/engine/core.py` and `core.py` are the logger `core`, as JSON lines call it."""
+    """Return the logger of a file, as JSON lines call it: `core` for `vllm/v1/engine/core.py` and
+    `core.py`.
+    """
     return file.rpartition("/")[2].removesuffix(".py")
 
 
 def _json_line(raw: bytes, rank: int | None) -> LogLine | None:
-    """A line of `--log.json-logging`: `{timestamp, level, message, module, function, line, [tag],
-    [exception], [extra]}`, or a progress record `{timestamp, level, type: progress, desc, current,
-    total, percent, [step]}`.
+    """Return the parts of a line of `--log.json-logging`, or None.
+
+    It is `{timestamp, level, message, module, function, line, [tag], [exception], [extra]}`, or a
+    progress record `{timestamp, level, type: progress, desc, current, total, percent, [step]}`.
     """
     raw = raw[raw.find(b"{") :]
     try:
-        row: Any
-        if len(raw) <= JSON_CAP:
-            row = loads(raw)
-        else:
-            row = _json_head(raw)
+        row: Any = loads(raw) if len(raw) <= JSON_CAP else _json_head(raw)
     except ForeignJsonError:
-        # A caller may have cut a line that it found too long; a short one is still being written
+        # A caller may have cut a line that it found too long. A short line is still being written
         # and waits for its end.
         row = _json_head(raw) if len(raw) > LINE_CAP else None
     if (
@@ -214,7 +214,7 @@ def _json_line(raw: bytes, rank: int | None) -> LogLine | None:
         return None
     text = strip_ansi(row["message"])[: LINE_CAP // 2]
     if isinstance(row.get("exception"), str):
-        # The exception's own line is the last one: of a long traceback the end is what counts.
+        # The exception's own line is the last one, so the end of a long traceback is kept.
         text = f"{text}\n{row['exception'].rstrip()[-LINE_CAP // 2 :]}"
     return LogLine(
         text=text,
@@ -232,8 +232,8 @@ _JSON_HEAD = re.compile(
 
 
 def _json_head(raw: bytes) -> dict[str, str] | None:
-    """Time, level and the beginning of the message of a JSON line that is too long to be read, or
-    None when it is none.
+    """Return time, level and the beginning of the message of a JSON line that is too long to be
+    read. None if it is no such line.
     """
     match = _JSON_HEAD.match(raw[:LINE_CAP])
     if match is None:
@@ -247,6 +247,7 @@ def _json_head(raw: bytes) -> dict[str, str] | None:
 
 
 def _progress(row: dict[str, Any]) -> str:
+    """Return a progress record as text."""
     step = ""
     if isinstance(row.get("step"), int):
         step = f" (step {row['step']})"
@@ -254,8 +255,8 @@ def _progress(row: dict[str, Any]) -> str:
 
 
 def _iso(text: str) -> tuple[float | None, str | None]:
-    """Wall seconds and HH:MM:SS of an ISO timestamp; the seconds are None without an offset,
-    because the zone is then unknown.
+    """Return the wall second and HH:MM:SS of an ISO timestamp. The wall second is None without an
+    offset, because the time zone is then unknown.
     """
     try:
         # Python 3.10 does not read the Z that later ones take for UTC.
@@ -266,12 +267,12 @@ def _iso(text: str) -> tuple[float | None, str | None]:
 
 
 class Clock:
-    """Gives back the date to lines that carry only HH:MM:SS.
+    """Finds the dates of lines that carry only HH:MM:SS.
 
-    `anchor_wall`: wall seconds near the first line, within half a day: the attempt's start, or what
-    `first_anchor` computes from a finished file's mtime. `tz`: the run's UTC offset in seconds;
-    None takes this machine's at the anchor. The offset is taken once, so after a DST change times
-    are off by that hour and the order stays.
+    `anchor_wall` is a wall second near the first line, within half a day, such as the attempt's
+    start. `tz` is the run's UTC offset in
+    seconds; None takes this machine's at the anchor. The offset is taken once, so after a DST
+    change times are off by that hour and the order stays.
     """
 
     def __init__(self, anchor_wall: float, tz: int | None = None) -> None:
@@ -280,48 +281,26 @@ class Clock:
         self._started = False
 
     def resolve(self, clock: str, near: float | None = None) -> float:
-        """Wall seconds of a line that says `clock`.
+        """Return the wall second of a line that carries `clock`. Raises ValueError if `clock` is no
+        time of day.
 
         A line may be up to two hours older than the newest one before it (threads, DST); anything
-        earlier in the day is the next day. `near`: wall seconds known to lie within half a day of
-        this line (the file's mtime when a live line was read), which also bridges several silent
-        days; leave it out for a backlog, whose lines may be older than the file's mtime by days.
-        ValueError when `clock` is no time of day.
+        earlier in the day is the next day. `near` is a wall second known to lie within half a day
+        of this line (the file's mtime when a live line was read), which also bridges several silent
+        days. Leave it out for a backlog, whose lines may be older than the file's mtime by days.
         """
         second = seconds_of_day(clock) - self.tz
         if near is not None or not self._started:
-            wall = _nearest(second, self._last if near is None else near)
+            self._last = wall = _nearest(second, self._last if near is None else near)
         else:
             wall = second + DAY * math.ceil((self._last - SLACK - second) / DAY)
-        if near is not None or not self._started:
-            self._last = wall
-        else:
             self._last = max(wall, self._last)
         self._started = True
         return wall
 
 
-def first_anchor(clocks: Iterable[str], mtime: float, tz: int | None = None) -> float:
-    """The anchor for the first line of a finished file whose last line was written at `mtime`:
-    counts the midnights in between.
-    """
-    offset = utc_offset(mtime) if tz is None else tz
-    counter: Clock | None = None
-    first = last = 0.0
-    for clock in clocks:
-        if counter is None:
-            # Any day will do as a start; only the distance between first and last line is wanted.
-            counter = Clock(_nearest(seconds_of_day(clock) - offset, mtime), offset)
-            first = last = counter.resolve(clock)
-        else:
-            last = max(last, counter.resolve(clock))
-    if counter is None:
-        return mtime
-    return first - last + _nearest(last, mtime)
-
-
 def seconds_of_day(clock: str) -> int:
-    """HH:MM:SS as seconds since midnight; ValueError otherwise."""
+    """Return HH:MM:SS as seconds since midnight. Raises ValueError if it is no time of day."""
     hours, minutes, seconds = (int(part) for part in clock.split(":"))
     if not (0 <= hours < 24 and 0 <= minutes < 60 and 0 <= seconds <= 60):
         raise ValueError(f"{clock!r} is not a time of day")
@@ -329,10 +308,10 @@ def seconds_of_day(clock: str) -> int:
 
 
 def utc_offset(wall: float) -> int:
-    """This machine's UTC offset at `wall`, in seconds."""
+    """Return this machine's UTC offset at wall second `wall`, in seconds."""
     return time.localtime(wall).tm_gmtoff
 
 
 def _nearest(second: float, wall: float) -> float:
-    """The time closest to `wall` that equals `second` modulo a day."""
+    """Return the time closest to `wall` that equals `second` modulo a day."""
     return second + DAY * round((wall - second) / DAY)

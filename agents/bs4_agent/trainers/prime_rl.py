@@ -1,22 +1,20 @@
-"""prime-rl as of 2026-08-21 (559b44772), the current generation: one flat directory per run, JSON
-logs, a log directory per attempt.
+"""prime-rl as of 2026-08-21 (559b44772), the current generation: one flat directory for each run,
+JSON logs, and a log directory for each attempt.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from bs4_agent.checkpoints.inventory import scan
 from bs4_agent.errors import NotApplicable
 from bs4_agent.foreign_json import loads
-from bs4_agent.trainers import launcher, lines, settings
+from bs4_agent.trainers import launcher, settings
 from bs4_agent.trainers.base import (
-    Checkpoint,
     Event,
     LaunchSpec,
     LogLine,
@@ -25,13 +23,20 @@ from bs4_agent.trainers.base import (
     RunLayout,
     StopPolicy,
 )
-from bs4_agent.trainers.command import checkpointing, named, program, resolved
-from bs4_agent.trainers.grammar import Grammar, sides_finished
+from bs4_agent.trainers.command import (
+    PrimeRlTrainer,
+    checkpointing,
+    client_url,
+    named,
+    program,
+    resolved,
+)
+from bs4_agent.trainers.grammar import Grammar
 from bs4_agent.trainers.prime_rl_lines import RULES
 from bs4_agent.trainers.prime_rl_metrics import record
 from bs4_agent.trainers.settings import BadConfig, Settings
 
-#: Options that the spec decides, and those that this generation must never get from here.
+#: Options that the spec decides, and those that must never be passed to this generation.
 _OWNED = (
     "output_dir",
     "run.name",
@@ -41,7 +46,7 @@ _OWNED = (
     "clean",
     "log.json_logging",
 )
-#: Progress records of JSON logs; `lines` puts them into words.
+#: Progress records of JSON logs, as `lines` writes them.
 _PROGRESS = re.compile(
     r"(?P<desc>.{1,200}): (?P<percent>\d{1,15})% "
     r"(?P<current>\d{1,15})/(?P<total>\d{1,15})(?: \(step (?P<step>\d{1,15})\))?"
@@ -57,45 +62,42 @@ _SCRIPTS = {
 }
 _MODULES = {"trainer": "prime_rl.trainer.rl.train"}
 _ATTEMPT = re.compile(r"attempt_(\d{1,9})")
-#: What "resume" means when no step is named.
+#: The step that a "resume" without a step means.
 _LATEST = -1
 
 
-class PrimeRl:
-    """The current generation. Steps count from 1, policy versions from 0."""
+class PrimeRl(PrimeRlTrainer):
+    """The trainer of the current prime-rl generation. Steps count from 1 and policy versions from
+    0.
+    """
 
     id = launcher.CURRENT
     title = "prime-rl"
     first_step = 1
-    resumes: tuple[str, ...] = ("rl",)
-    merges = False
     # The launcher handles SIGTERM itself and then ends its children one by one: 23 s measured, 60 s
-    # for each that does not listen (prime-rl.md 1.2 says to wait at least 90).
+    # for each that does not react. So the wait is 90 s.
     stop_policy = StopPolicy("launcher", (("SIGTERM", 90.0),))
 
     _grammar = Grammar(RULES)
 
     def command(self, spec: LaunchSpec) -> list[str]:
-        """`uv run rl @ CONFIG ... --output-dir OUT --run.name NAME --log.json-logging --ckpt
-        [--ckpt.interval N] [--resume.step N]`.
+        """Return `uv run rl @ CONFIG ... --output-dir OUT --run.name NAME --log.json-logging --ckpt
+        [--ckpt.interval N] [--resume.step N]` as an argv.
 
-        Never `--clean` (it removes the run directory with its checkpoints; a config that asks for
-        it is overruled) and never a bare `--resume` (it takes the largest directory, whole or not).
-        Values that a component's own table sets are not set again: this generation refuses a shared
-        option that disagrees with one.
+        `--clean` is never in it, because it removes the run directory with its checkpoints; a
+        config that asks for it is overruled. A bare `--resume` is never in it, because it takes the
+        largest directory, whole or not. Values that a component's own table sets are not set again,
+        because this generation refuses a shared option that disagrees with one.
 
-        Errors: BadConfig for a resume at 0 (steps count from 1), or for a config or options that
-        resume although the spec starts afresh; NotApplicable for Slurm.
+        Raises BadConfig for a resume at 0 (steps count from 1), and for a config or options that
+        resume although the spec starts afresh. Raises NotApplicable for Slurm.
         """
         if spec.argv:
             return list(spec.argv)
         current = settings.of(spec)
         _refuse(spec, current)
-        words = [
-            *program(spec, _SCRIPTS, _MODULES),
-            *named(spec, current),
-            *settings.without(spec.overrides, _OWNED),
-        ]
+        words = program(spec, _SCRIPTS, _MODULES) + named(spec, current)
+        words += settings.without(spec.overrides, _OWNED)
         if spec.component == "inference":
             return words
         if spec.component in ("rl", "sft"):
@@ -119,21 +121,14 @@ class PrimeRl:
             words.append("--no-clean")
         if spec.resume is not None:
             words += ["--resume.step", str(spec.resume)]
-            # The two exclude each other, and the file's resume.dir cannot be dropped in any other
-            # way.
+            # The two options exclude each other, and the file's resume.dir cannot be removed in any
+            # other way.
             if current.get("resume.dir") is not None:
                 words += ["--resume.dir", "None"]
-            else:
-                words += []
         return words
 
-    def environment(self, spec: LaunchSpec) -> Mapping[str, str]:
-        return {}  # its configs name no variables
-
-    def needs(self, spec: LaunchSpec) -> Mapping[str, Any]:
-        return {}
-
     def layout(self, spec: LaunchSpec) -> RunLayout:
+        """Return the directories of the run, which lie below `output_dir/NAME`."""
         run = self._run_dir(spec)
         checkpoints = run / "checkpoints"
         elsewhere = self._checkpoint_dir(spec, run)
@@ -150,25 +145,23 @@ class PrimeRl:
         )
 
     def _run_dir(self, spec: LaunchSpec) -> Path:
+        """Return the run's directory."""
         name = settings.of(spec, watching=True).text("run.dir") or spec.trainer_name or spec.run
         return spec.output_dir / name
 
     def _checkpoint_dir(self, spec: LaunchSpec, run: Path) -> Path | None:
-        """`ckpt.output_dir`, from the run's own resolved config where it exists."""
-        table = _resolved(run, "trainer").get("ckpt")
-        given = None
-        if isinstance(table, Mapping):
-            given = table.get("output_dir")
-        text = given or settings.of(spec, watching=True).text(
+        """Return `ckpt.output_dir`, from the run's own resolved config if it exists, or None if it
+        is not set.
+        """
+        written = Settings(_resolved(run, "trainer")).get("ckpt.output_dir")
+        text = written or settings.of(spec, watching=True).text(
             "ckpt.output_dir", "trainer.ckpt.output_dir"
         )
-        if text:
-            return spec.cwd / str(text)
-        return None
+        return spec.cwd / str(text) if text else None
 
     def log_sources(self, spec: LaunchSpec) -> list[LogSource]:
-        """The newest attempt's files, by their real names: `logs/latest` moves on with the next
-        attempt, `attempt_N` stays this one's.
+        """Return the newest attempt's logs by their real names. `logs/latest` moves on with the
+        next attempt, and `attempt_N` remains this attempt's.
         """
         if spec.component not in ("rl", "sft"):
             return []
@@ -176,70 +169,53 @@ class PrimeRl:
         if spec.component == "rl":
             return sources_in(newest)
         served = []
-        for source in sources_in(newest):
-            if source.source != "orchestrator" and (
-                source.source == "trainer" or source.path.exists()
-            ):
-                served.append(source)
-        return [
-            *served,
-            *(
-                [LogSource("evals", newest / "evals.log")]
-                if (newest / "evals.log").exists()
-                else []
-            ),
-        ]
-
-    def parse_line(self, source: str, raw: bytes) -> LogLine:
-        return lines.parse(source, raw)
-
-    def event_words(self, source: str, passing: Collection[str]) -> list[str]:
-        return self._grammar.words(source, passing)
+        for log in (*sources_in(newest), LogSource("evals", newest / "evals.log")):
+            there = log.source == "trainer" or log.path.exists()
+            if there and log.source != "orchestrator":
+                served.append(log)
+        return served
 
     def event(self, source: str, line: LogLine) -> Event | None:
+        """Return what a line means, or None if it means nothing. A progress record of the
+        orchestrator is a heartbeat.
+        """
         if (
             line.logger == "progress"
             and source == "orchestrator"
             and (match := _PROGRESS.fullmatch(line.text))
         ):
-            found = {}
-            for name, text in match.groupdict().items():
-                if text is not None and name != "step":
-                    found[name] = text
-            step = match.group("step")
-            values = {}
-            for name, text in found.items():
-                values[name] = text if name == "desc" else int(text)
+            values: dict[str, Any] = {"desc": match["desc"]}
+            for name in ("percent", "current", "total"):
+                values[name] = int(match[name])
+            step = match["step"]
             return Event("heartbeat", source, values, None if step is None else int(step))
-        return launcher.with_component(self._grammar.event(source, line))
-
-    def component(self, cmdline: Sequence[str], comm: str) -> str | None:
-        return launcher.component(cmdline, comm)
+        return super().event(source, line)
 
     def recognise(self, cmdline: Sequence[str], cwd: Path) -> LaunchSpec | None:
-        """`rl @ cfg ...` of which something says that it is this generation, and whose run has a
-        name in its options or config.
+        """Return the spec of a process `rl @ cfg ...` of this generation whose run has a name in
+        its options or config. None for any other process.
 
         A running launcher overwrites its argv with its title within seconds, and an automatic name
-        stands nowhere in its command: for both, `registry.recognise_tree` looks at the processes
-        around it.
+        is nowhere in its command. For both, `registry.recognise_tree` searches the processes around
+        it.
         """
         found = launcher.launch_words(cmdline)
-        spec = None
-        if found is not None:
-            spec = resolved(self.id, found[0], cwd)
-        if found is None or spec is None:
+        if found is None:
+            return None
+        words, script = found
+        spec = resolved(self.id, words, cwd)
+        if spec is None:
             return None
         current = settings.of(spec, watching=True)
-        if launcher.generation(found[1], cwd, current.arguments, current) != launcher.CURRENT:
+        if launcher.generation(script, cwd, current.arguments, current) != launcher.CURRENT:
             return None
-        if current.text("run.dir", "run.name") is not None:
-            return described(spec)
-        return None
+        if current.text("run.dir", "run.name") is None:
+            return None
+        return described(spec)
 
     def parts(self, spec: LaunchSpec) -> Sequence[PartRule]:
-        """Both halves, each with its last-written file: DCP's `.metadata`, and progress.pt, which
-        appears by a rename.
+        """Return both halves of a checkpoint, each with the file that is written last: DCP's
+        `.metadata`, and progress.pt, which appears by a rename.
         """
         where = self.layout(spec)
         return (
@@ -249,89 +225,82 @@ class PrimeRl:
             ),
         )
 
-    def checkpoints(self, spec: LaunchSpec) -> list[Checkpoint]:
-        return scan(self.parts(spec))
-
     def resume_requested(self, spec: LaunchSpec) -> int | None:
+        """Return the step that the spec, its options or its config resume from, -1 for the latest,
+        or None to start afresh.
+        """
         if spec.resume is not None:
             return spec.resume
         return _asked(settings.of(spec, watching=True))
 
     def inference_url(self, spec: LaunchSpec) -> str:
-        """The engine itself, not the router in front of it: admin calls go there too, and the
-        router answers for an engine that hangs.
+        """Return the base URL of the engine itself, not of the router in front of it. Admin calls
+        go to the engine too, and the router answers for an engine that hangs.
 
         With a router (the default) the engine is on backend_port, which is server.port + 100 unless
-        set. The resolved config that the launcher wrote wins over the file it was started with.
+        it is set. The resolved config that the launcher wrote wins over the file with which it was
+        started.
         """
-        written = _resolved(self._run_dir(spec), "inference")
-        if written:
+        current = settings.of(spec, watching=True)
+        if written := _resolved(self._run_dir(spec), "inference"):
             current = Settings({"inference": written})
-        else:
-            current = settings.of(spec, watching=True)
-        if current.get("inference") is None and (base := current.first(*_CLIENT)) is not None:
-            parts = urlsplit(str(base[0] if isinstance(base, list) else base).strip("[]'\" "))
-            return f"{parts.scheme}://{parts.netloc}"
+        base = current.first(*_CLIENT)
+        if base is not None and current.get("inference") is None:
+            return client_url(base)
         port = current.integer("inference.server.port") or 8000
         if not current.null("inference.router"):
             port = current.integer("inference.backend_port") or port + 100
         return f"http://{launcher.reachable(current.text('inference.server.host'))}:{port}"
 
     def serves(self, spec: LaunchSpec) -> frozenset[int]:
+        """Return the ports of the router and of the engine."""
         router = settings.of(spec, watching=True).integer("inference.server.port") or 8000
         return frozenset({router, urlsplit(self.inference_url(spec)).port or 80})
 
-    def max_steps(self, spec: LaunchSpec) -> int | None:
-        return settings.of(spec, watching=True).integer(
-            "max_steps", "trainer.max_steps", "orchestrator.max_steps"
-        )
-
-    def good_end(self, events: Sequence[Event]) -> bool:
-        return sides_finished(events)
-
     def metrics_path(self, spec: LaunchSpec) -> Path | None:
+        """Return the path of the run's metrics file, metrics.jsonl unless the config names another
+        one.
+        """
         name = settings.of(spec, watching=True).text(
             "monitors.file.path", "trainer.monitors.file.path"
         )
         return self._run_dir(spec) / (name or "metrics.jsonl")
 
     def metrics_record(self, row: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return one row of metrics.jsonl under the keys of a steps record, or None if it has none
+        of them.
+        """
         return record(row)
 
 
-#: Where the orchestrator finds a server that the launcher does not start; the admin address is the
-#: engine, the other may be a router.
+#: The keys of the address of a server that the launcher does not start. The admin address is the
+#: engine; the other one may be a router.
 _CLIENT = ("orchestrator.model.client.admin_base_url", "orchestrator.model.client.base_url")
 
 
 def described(spec: LaunchSpec, run_dir: Path | None = None) -> LaunchSpec:
-    """`spec` (as its words alone tell it) with what its config adds: where it writes, what it is
-    called, the step it resumed from.
+    """Return `spec` (as its words alone describe it) with what its config adds: the output
+    directory, the name, and the step it resumed from.
 
-    `run_dir`: the directory that its processes were seen to use, which wins and also tells an
-    automatic name.
+    `run_dir` is the directory that its processes were seen to use. It wins over the config, and it
+    is the only source of an automatic name.
     """
     current = settings.of(spec, watching=True)
     out = spec.cwd / (current.text("output_dir") or "outputs")
     name, directory = current.text("run.name"), current.text("run.dir", "run.name")
     if run_dir is not None and run_dir != out / (directory or ""):
-        if out in run_dir.parents:
-            out, directory = (out, str(run_dir.relative_to(out)))
-        else:
-            out, directory = (run_dir.parent, run_dir.name)
+        if out not in run_dir.parents:
+            out = run_dir.parent
+        directory = str(run_dir.relative_to(out))
     directory = directory or spec.config.stem
     name = name or directory
     asked = _asked(current)
     overrides = settings.without(spec.overrides, (*_OWNED, "run.dir"))
     if directory != name:
         overrides += ["--run.dir", directory]
-    else:
-        overrides += []
-    # "the latest" is no step; it stays visible as what was asked for
+    # "the latest" is no step, so it stays in the options.
     if asked == _LATEST:
-        overrides += ["--resume"]
-    else:
-        overrides += []
+        overrides.append("--resume")
     return dataclasses.replace(
         spec,
         run=launcher.run_name(directory),
@@ -343,7 +312,7 @@ def described(spec: LaunchSpec, run_dir: Path | None = None) -> LaunchSpec:
 
 
 def _refuse(spec: LaunchSpec, current: Settings) -> None:
-    """What must not be launched from here."""
+    """Raise BadConfig or NotApplicable if this must not be launched."""
     if current.get("slurm") is not None:
         raise NotApplicable(
             f"{spec.run} is a Slurm job by its config; submit it by hand, it can be watched "
@@ -372,7 +341,9 @@ def _refuse(spec: LaunchSpec, current: Settings) -> None:
 
 
 def _asked(current: Settings) -> int | None:
-    """The step that config and options resume from, -1 for the latest, None to start afresh."""
+    """Return the step that config and options resume from, -1 for the latest, or None to start
+    afresh.
+    """
     if current.get("resume") in (None, False):
         return None
     if (step := current.integer("resume.step")) is not None:
@@ -384,20 +355,18 @@ def _asked(current: Settings) -> int | None:
 
 
 def _resolved(run_dir: Path, component: str) -> dict[str, Any]:
-    """The config that the launcher resolved for a component, empty before it did. A half-written
-    file counts as not there yet.
+    """Return the config that the launcher resolved for a component. Empty before the launcher wrote
+    it; a half-written file counts as not written.
     """
     try:
         data = loads((run_dir / "configs" / f"{component}.json").read_bytes())
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return {}
-    if isinstance(data, dict):
-        return data
-    return {}
+    return data if isinstance(data, dict) else {}
 
 
 def sources_in(logs: Path) -> list[LogSource]:
-    """The logs below one `logs/attempt_N`."""
+    """Return the logs below one `logs/attempt_N`."""
     sources = [
         LogSource(name, logs / f"{name}.log") for name in ("trainer", "orchestrator", "inference")
     ]
@@ -411,17 +380,23 @@ def sources_in(logs: Path) -> list[LogSource]:
 
 
 def attempts_in(logs: Path) -> dict[int, Path]:
-    """`logs/attempt_N` by number, oldest first."""
+    """Return the directories `logs/attempt_N` by number, lowest first."""
+    found = _attempts(logs)
+    return {number: found[number] for number in sorted(found) if found[number].is_dir()}
+
+
+def _attempts(logs: Path) -> dict[int, Path]:
+    """Return the paths `logs/attempt_N` by number."""
     found = {}
     for path in logs.glob("attempt_*"):
-        if (match := _ATTEMPT.fullmatch(path.name)) and path.is_dir():
-            found[int(match.group(1))] = path
-    return dict(sorted(found.items()))
+        if match := _ATTEMPT.fullmatch(path.name):
+            found[int(match[1])] = path
+    return found
 
 
 def _newest_attempt(logs: Path) -> Path:
-    """`logs/attempt_N` that `latest` points to; without the link the largest N, and before the
-    first launch attempt_1.
+    """Return the directory `logs/attempt_N` to which `latest` points. Without the link it is the
+    largest N, and before the first launch attempt_1.
     """
     latest = logs / "latest"
     if (
@@ -430,8 +405,4 @@ def _newest_attempt(logs: Path) -> Path:
         and (logs / target).is_dir()
     ):
         return logs / target
-    numbers = []
-    for path in logs.glob("attempt_*"):
-        if match := _ATTEMPT.fullmatch(path.name):
-            numbers.append(int(match.group(1)))
-    return logs / f"attempt_{max(numbers, default=1)}"
+    return logs / f"attempt_{max(_attempts(logs), default=1)}"

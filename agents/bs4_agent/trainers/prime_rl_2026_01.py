@@ -1,29 +1,26 @@
-"""prime-rl as of 2026-01-07 (a24ec986b): four processes that talk through files below one output
-directory.
+"""prime-rl as of 2026-01-07 (a24ec986b): four processes that communicate through files below one
+output directory.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from bs4_agent.checkpoints.inventory import scan
-from bs4_agent.trainers import launcher, lines, settings
-from bs4_agent.trainers.base import (
-    Checkpoint,
-    Event,
-    LaunchSpec,
-    LogLine,
-    LogSource,
-    PartRule,
-    RunLayout,
-    StopPolicy,
+from bs4_agent.trainers import launcher, settings
+from bs4_agent.trainers.base import LaunchSpec, LogSource, PartRule, RunLayout, StopPolicy
+from bs4_agent.trainers.command import (
+    PrimeRlTrainer,
+    checkpointing,
+    client_url,
+    named,
+    program,
+    resolved,
 )
-from bs4_agent.trainers.command import checkpointing, named, program, resolved
-from bs4_agent.trainers.grammar import Grammar, sides_finished
+from bs4_agent.trainers.grammar import Grammar
 from bs4_agent.trainers.prime_rl_2026_01_lines import RULES
 from bs4_agent.trainers.settings import BadConfig, Settings
 
@@ -41,39 +38,34 @@ _SCRIPTS = {
 _MODULES = {"trainer": "prime_rl.trainer.rl.train", "sft": "prime_rl.trainer.sft.train"}
 
 
-class PrimeRl2026_01:  # noqa: N801  (the generation's name is its date)
-    """The January 2026 generation. Steps count from 0."""
+class PrimeRl2026_01(PrimeRlTrainer):  # noqa: N801  (the generation's name is its date)
+    """The trainer of the January 2026 generation of prime-rl. Steps count from 0."""
 
     id = launcher.V2026_01
     title = "prime-rl (2026-01)"
     first_step = 0
-    resumes: tuple[str, ...] = ("rl",)
-    merges = False
     # SIGTERM to the launcher orphans every child, and SIGINT to it alone takes 16 s of joins before
-    # the first child hears of it (prime-rl.md 1.2). So everybody gets SIGINT at once; who started
-    # the launcher with `&` made it ignore that, hence SIGTERM.
+    # the first child gets it. So all processes get SIGINT at once. A launcher that was started with
+    # `&` ignores SIGINT, hence SIGTERM.
     stop_policy = StopPolicy("tree", (("SIGINT", 30.0), ("SIGTERM", 20.0), ("SIGKILL", 5.0)))
 
     _grammar = Grammar(RULES)
 
     def command(self, spec: LaunchSpec) -> list[str]:
-        """`uv run rl @ CONFIG ... --output-dir OUT --ckpt [--ckpt.interval N] [--ckpt.resume-step
-        N]`.
+        """Return `uv run rl @ CONFIG ... --output-dir OUT --ckpt [--ckpt.interval N]
+        [--ckpt.resume-step N]` as an argv.
 
-        A component by itself is the console script of its name. BadConfig when the config itself
-        resumes although the spec starts afresh.
+        A component by itself is the console script of its name. Raises BadConfig if the config
+        itself resumes although the spec starts afresh.
         """
         if spec.argv:
             return list(spec.argv)
         current = settings.of(spec)
-        words = [
-            *program(spec, _SCRIPTS, _MODULES),
-            *named(spec, current),
-            *settings.without(spec.overrides, _OWNED),
-        ]
+        words = program(spec, _SCRIPTS, _MODULES) + named(spec, current)
+        words += settings.without(spec.overrides, _OWNED)
         if spec.component == "inference":
             return words
-        # Values stand apart from their options: this generation turns every `_` of `--key=value`
+        # Values are words of their own, because this generation turns every `_` of `--key=value`
         # into `-`, also in the value.
         words += [
             "--output-dir",
@@ -95,13 +87,10 @@ class PrimeRl2026_01:  # noqa: N801  (the generation's name is its date)
             words.append("--no-clean")
         return words
 
-    def environment(self, spec: LaunchSpec) -> Mapping[str, str]:
-        return {}  # its configs name no variables
-
-    def needs(self, spec: LaunchSpec) -> Mapping[str, Any]:
-        return {}
-
     def layout(self, spec: LaunchSpec) -> RunLayout:
+        """Return the directories of the run, which lie in `output_dir` and in
+        `output_dir/run_default`.
+        """
         out = spec.output_dir
         run = out / _RUN
         return RunLayout(
@@ -114,13 +103,13 @@ class PrimeRl2026_01:  # noqa: N801  (the generation's name is its date)
             weights=out / "weights",
             # rl.py's default clean, and Packer.__init__ (both of 2026-01-07).
             wiped=(run / "rollouts", out / "rollouts"),
-            # sft is a trainer alone: there is no launcher whose output could be another's.
+            # sft is a trainer without a launcher, so all output is the trainer's.
             own_log="trainer" if spec.component == "sft" else "launcher",
         )
 
     def log_sources(self, spec: LaunchSpec) -> list[LogSource]:
-        """The launcher's redirects; where a component was started by hand there is none, and its
-        own log file takes its place.
+        """Return the files to which the launcher redirects its children. For a component that was
+        started by hand there is none, and its own log file takes its place.
         """
         if spec.component != "rl":
             return []
@@ -136,24 +125,12 @@ class PrimeRl2026_01:  # noqa: N801  (the generation's name is its date)
         ]
         teacher = logs / "teacher_inference.stdout"
         if teacher.exists():
-            return [*sources, LogSource("inference-teacher", teacher)]
+            sources.append(LogSource("inference-teacher", teacher))
         return sources
 
-    def parse_line(self, source: str, raw: bytes) -> LogLine:
-        return lines.parse(source, raw)
-
-    def event_words(self, source: str, passing: Collection[str]) -> list[str]:
-        return self._grammar.words(source, passing)
-
-    def event(self, source: str, line: LogLine) -> Event | None:
-        return launcher.with_component(self._grammar.event(source, line))
-
-    def component(self, cmdline: Sequence[str], comm: str) -> str | None:
-        return launcher.component(cmdline, comm)
-
     def recognise(self, cmdline: Sequence[str], cwd: Path) -> LaunchSpec | None:
-        """`python .../bin/rl @ cfg ...` and `uv run rl @ cfg ...`, unless something says that it is
-        the current generation.
+        """Return the spec of a process `python .../bin/rl @ cfg ...` or `uv run rl @ cfg ...`,
+        unless something shows that it is the current generation. None for any other process.
         """
         found = launcher.launch_words(cmdline)
         if found is None:
@@ -168,12 +145,12 @@ class PrimeRl2026_01:  # noqa: N801  (the generation's name is its date)
         return _described(spec, current, cwd)
 
     def parts(self, spec: LaunchSpec) -> Sequence[PartRule]:
-        """A resume needs trainer, orchestrator and, with the file transport, the broadcast that the
-        orchestrator loads into the engine.
+        """Return the parts of a checkpoint. A resume needs trainer, orchestrator and, with the file
+        transport, the broadcast that the orchestrator loads into the engine.
 
-        Markers: DCP writes `.metadata` last; the orchestrator progress.pt, then buffer/, whose last
-        file is rollout_buffer.jsonl (with skip_buffer it does not read it); the broadcast STABLE.
-        Weights have no marker and nobody resumes from them.
+        Markers: DCP writes `.metadata` last. The orchestrator writes progress.pt, then buffer/,
+        whose last file is rollout_buffer.jsonl (with skip_buffer it does not read it). The
+        broadcast has STABLE. Weights have no marker, and nothing resumes from them.
         """
         current = settings.of(spec, watching=True)
         where = self.layout(spec)
@@ -192,46 +169,39 @@ class PrimeRl2026_01:  # noqa: N801  (the generation's name is its date)
             PartRule("weights", spec.output_dir / "weights", "", (), required=False),
         )
 
-    def checkpoints(self, spec: LaunchSpec) -> list[Checkpoint]:
-        return scan(self.parts(spec))
-
     def resume_requested(self, spec: LaunchSpec) -> int | None:
+        """Return the step that the spec, its options or its config resume from, a negative number
+        for the latest, or None to start afresh.
+        """
         if spec.resume is not None:
             return spec.resume
         return _resume(settings.of(spec, watching=True))
 
     def inference_url(self, spec: LaunchSpec) -> str:
-        """Port 8000 of this machine unless the config says otherwise; without [inference] it is the
-        orchestrator's client that knows.
+        """Return the base URL of the engine: port 8000 of this machine unless the config sets
+        another one. Without an [inference] table, the orchestrator's client has the address.
         """
         current = settings.of(spec, watching=True)
         base = current.get("orchestrator.client.base_url")
-        if current.get("inference") is None and base is not None:
-            parts = urlsplit(str(base[0] if isinstance(base, list) else base).strip("[]'\" "))
-            return f"{parts.scheme}://{parts.netloc}"
+        if base is not None and current.get("inference") is None:
+            return client_url(base)
         port = current.integer("inference.server.port") or 8000
         return f"http://{launcher.reachable(current.text('inference.server.host'))}:{port}"
 
     def serves(self, spec: LaunchSpec) -> frozenset[int]:
+        """Return the port of the inference server."""
         return frozenset({urlsplit(self.inference_url(spec)).port or 80})
 
-    def max_steps(self, spec: LaunchSpec) -> int | None:
-        return settings.of(spec, watching=True).integer(
-            "max_steps", "trainer.max_steps", "orchestrator.max_steps"
-        )
-
-    def good_end(self, events: Sequence[Event]) -> bool:
-        return sides_finished(events)
-
     def metrics_path(self, spec: LaunchSpec) -> Path | None:
+        """Return None, because this generation writes metrics only to W&B or Prime's monitor."""
         return None  # W&B or Prime's monitor only
 
     def metrics_record(self, row: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return None, because this generation has no metrics file."""
         return None
 
 
-#: Options that the spec decides: what an adopted or relaunched command line says about them is
-#: replaced.
+#: Options that the spec decides. They are replaced in an adopted or relaunched command line.
 _OWNED = (
     "output_dir",
     "ckpt.resume_step",
@@ -241,21 +211,24 @@ _OWNED = (
 
 
 def _resume(current: Settings) -> int | None:
+    """Return the step that config and options resume from, negative for the latest, or None to
+    start afresh.
+    """
     return current.integer(
         "ckpt.resume_step", "trainer.ckpt.resume_step", "orchestrator.ckpt.resume_step"
     )
 
 
 def _described(spec: LaunchSpec, current: Settings, cwd: Path) -> LaunchSpec:
-    """The spec with what its config adds: where it writes, what it is called, the step it resumed
-    from.
+    """Return the spec with what its config adds: the output directory, the name, and the step it
+    resumed from.
     """
     out = cwd / (current.text("output_dir") or "outputs")
     asked = _resume(current)
     name = current.text("wandb.name") or (out.name if out.name != "outputs" else spec.config.stem)
     overrides = settings.without(spec.overrides, _OWNED)
     if asked is not None and asked < 0:
-        # "the latest" is no step; it stays visible as what was asked for
+        # "the latest" is no step, so it stays in the options.
         overrides += [
             "--ckpt.resume-step",
             str(asked),
@@ -267,6 +240,5 @@ def _described(spec: LaunchSpec, current: Settings, cwd: Path) -> LaunchSpec:
 
 
 def _first_existing(preferred: Path, other: Path) -> Path:
-    if not preferred.exists() and other.exists():
-        return other
-    return preferred
+    """Return `other` if only that file exists, and `preferred` otherwise."""
+    return other if other.exists() and not preferred.exists() else preferred

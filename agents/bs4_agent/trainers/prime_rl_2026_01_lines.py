@@ -1,9 +1,9 @@
-"""What the lines of the 2026-01-07 generation mean."""
+"""Rules for the lines of the 2026-01-07 generation."""
 
 from __future__ import annotations
 
 from bs4_agent.trainers.grammar import Rule
-from bs4_agent.trainers.inference_lines import INFERENCE_RULES, RATE_LIMIT_RULES, TORCH_RULES
+from bs4_agent.trainers.prime_rl_shared_lines import SHARED_RULES
 from bs4_agent.trainers.programs_lines import V2026_01_PROGRAMS
 
 TRAINER = (
@@ -17,37 +17,12 @@ TRAINER = (
         "step",
     ),
     Rule("trainer", "INFO", "Starting RL trainer in", "starting", {"what": "process"}, whole=False),
-    Rule("trainer", "INFO", "Resuming training from checkpoint step <step:i>", "resume"),
-    Rule(
-        "trainer",
-        "INFO",
-        "Starting from step <step:i> (total_tokens=<total_tokens:i>, "
-        "total_samples=<total_samples:i>)",
-        "starting",
-        {"what": "position"},
-    ),
-    Rule(
-        "trainer",
-        "INFO",
-        "Starting training loop (max_steps=<max_steps:i>)",
-        "starting",
-        {"what": "loop"},
-    ),
-    Rule(
-        "trainer",
-        "INFO",
-        "Starting training loop (max_steps=infinite)",
-        "starting",
-        {"what": "loop"},
-    ),
-    Rule("trainer", "INFO", "Saving checkpoint at step <step:i>", "save", {"part": "trainer"}),
     Rule(
         "trainer", "INFO", "Saving weight checkpoint at step <step:i>", "save", {"part": "weights"}
     ),
-    Rule("trainer", "INFO", "Writing final checkpoint", "save", {"part": "trainer"}),
     Rule("trainer", "INFO", "Writing final weight checkpoint", "save", {"part": "weights"}),
     Rule("trainer", "WARNING", "Timeout waiting for enough tokens to pack", "waiting-batch"),
-    # Only at level debug, every 10 s: the one line that names the step the packer polls for.
+    # Only at level debug, every 10 s: the one line that names the step for which the packer polls.
     Rule(
         "trainer",
         "DEBUG",
@@ -62,13 +37,6 @@ TRAINER = (
         "fatal",
         whole=False,
     ),
-    Rule(
-        "trainer",
-        "",
-        "FileNotFoundError: Checkpoint not found at <path:t>step_<step:i>/<part:w>",
-        "fatal",
-    ),
-    Rule("trainer", "SUCCESS", "RL trainer finished!", "finished"),
 )
 
 ORCHESTRATOR = (
@@ -113,7 +81,6 @@ ORCHESTRATOR = (
         {"what": "loop"},
     ),
     Rule("orchestrator", "INFO", "Starting orchestrator step <step:i>", "start-step"),
-    Rule("orchestrator", "INFO", "Resuming training from checkpoint step <step:i>", "resume"),
     Rule(
         "orchestrator",
         "INFO",
@@ -121,29 +88,8 @@ ORCHESTRATOR = (
         "starting",
         {"what": "scratch"},
     ),
-    Rule(
-        "orchestrator",
-        "INFO",
-        "Saving checkpoint at step <step:i>",
-        "save",
-        {"part": "orchestrator"},
-    ),
-    Rule("orchestrator", "INFO", "Writing final checkpoint", "save", {"part": "orchestrator"}),
     Rule("orchestrator", "INFO", "Waiting for inference pool to be ready", "waiting-inference"),
     Rule("orchestrator", "SUCCESS", "Inference pool ready", "ready"),
-    Rule(
-        "orchestrator",
-        "WARNING",
-        "Inference server was not reached after <waited_s> seconds (Error: <error:t>) on <url:w>",
-        "waiting-inference",
-    ),
-    Rule(
-        "orchestrator",
-        "ERROR",
-        "Inference server is not ready after <waited_s> (>",
-        "inference-lost",
-        whole=False,
-    ),
     Rule(
         "orchestrator",
         "INFO",
@@ -159,7 +105,7 @@ ORCHESTRATOR = (
         whole=False,
     ),
     Rule("orchestrator", "WARNING", "Rollout failed: <error:t>", "rollout-failed"),
-    # verifiers' own logger, in the orchestrator's standard error: the error stays in the rollout's
+    # verifiers' own logger, in the orchestrator's standard error. The error stays in the rollout's
     # state, which counts as done.
     Rule("orchestrator", "ERROR", "Aborted rollout due to <error:t>", "rollout-failed"),
     Rule(
@@ -182,34 +128,15 @@ ORCHESTRATOR = (
         "FileNotFoundError: Checkpoint not found at <path:t>step_<step:i>/<part:w>",
         "fatal",
     ),
-    Rule("orchestrator", "", "httpx.ConnectError: <error:t>", "fatal"),
-    Rule("orchestrator", "SUCCESS", "Orchestrator finished.", "finished"),
 )
 
 LAUNCHER = (
-    Rule("launcher", "INFO", "Starting RL run", "starting", {"what": "process"}),
     Rule(
         "launcher",
         "SUCCESS",
         "Startup complete. Showing trainer logs...",
         "starting",
         {"what": "complete"},
-    ),
-    Rule(
-        "launcher",
-        "ERROR",
-        "Error: <process:t> failed with exit code <code:i>",
-        "child-failed",
-        whole=False,
-    ),
-    Rule("launcher", "ERROR", "Error occurred: <error:t>", "fatal"),
-    Rule("launcher", "ERROR", "Terminating all processes...", "terminating"),
-    Rule(
-        "launcher",
-        "WARNING",
-        "Received interrupt signal, terminating all processes...",
-        "terminating",
-        {"signal": "SIGINT"},
     ),
     Rule("launcher", "SUCCESS", "RL training finished!", "finished"),
 )
@@ -219,7 +146,5 @@ RULES = (
     *TRAINER,
     *ORCHESTRATOR,
     *LAUNCHER,
-    *INFERENCE_RULES,
-    *TORCH_RULES,
-    *RATE_LIMIT_RULES,
+    *SHARED_RULES,
 )

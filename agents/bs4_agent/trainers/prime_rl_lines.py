@@ -1,17 +1,14 @@
-"""What the lines of the current generation mean (2026-08-21). JSON logs carry the same messages;
-`lines` has taken them out.
+"""Rules for the lines of the current generation (2026-08-21). JSON logs carry the same messages;
+`lines` has unpacked them.
 """
 
 from __future__ import annotations
 
 from bs4_agent.trainers.grammar import Rule
-from bs4_agent.trainers.inference_lines import INFERENCE_RULES, RATE_LIMIT_RULES, TORCH_RULES
+from bs4_agent.trainers.prime_rl_shared_lines import SHARED_RULES
 from bs4_agent.trainers.programs_lines import CURRENT_PROGRAMS
 
 _QUALITY = "Turns <turns> | Branches <branches>"
-_NOT_REACHED = (
-    "Inference server was not reached after <waited_s> seconds (Error: <error:t>) on <url:w>"
-)
 
 TRAINER = (
     Rule(
@@ -24,29 +21,6 @@ TRAINER = (
         "{ | Routing Conf. <routing_conf>}",
         "step",
     ),
-    Rule("trainer", "INFO", "Resuming training from checkpoint step <step:i>", "resume"),
-    Rule(
-        "trainer",
-        "INFO",
-        "Starting from step <step:i> (total_tokens=<total_tokens:i>, "
-        "total_samples=<total_samples:i>)",
-        "starting",
-        {"what": "position"},
-    ),
-    Rule(
-        "trainer",
-        "INFO",
-        "Starting training loop (max_steps=<max_steps:i>)",
-        "starting",
-        {"what": "loop"},
-    ),
-    Rule(
-        "trainer",
-        "INFO",
-        "Starting training loop (max_steps=infinite)",
-        "starting",
-        {"what": "loop"},
-    ),
     Rule(
         "trainer",
         "INFO",
@@ -54,16 +28,7 @@ TRAINER = (
         "starting",
         {"what": "broadcast"},
     ),
-    Rule("trainer", "INFO", "Saving checkpoint at step <step:i>", "save", {"part": "trainer"}),
-    Rule("trainer", "INFO", "Writing final checkpoint", "save", {"part": "trainer"}),
     Rule("trainer", "ERROR", "Fatal error in <function:w>", "fatal"),
-    Rule(
-        "trainer",
-        "",
-        "FileNotFoundError: Checkpoint not found at <path:t>step_<step:i>/<part:w>",
-        "fatal",
-    ),
-    Rule("trainer", "SUCCESS", "RL trainer finished!", "finished"),
 )
 
 ORCHESTRATOR = (
@@ -134,23 +99,6 @@ ORCHESTRATOR = (
         "orchestrator", "INFO", "Waiting for policy inference pool to be ready", "waiting-inference"
     ),
     Rule("orchestrator", "SUCCESS", "Policy inference pool ready", "ready"),
-    Rule("orchestrator", "WARNING", _NOT_REACHED, "waiting-inference"),
-    Rule(
-        "orchestrator",
-        "ERROR",
-        "Inference server is not ready after <waited_s> (>",
-        "inference-lost",
-        whole=False,
-    ),
-    Rule("orchestrator", "INFO", "Resuming training from checkpoint step <step:i>", "resume"),
-    Rule(
-        "orchestrator",
-        "INFO",
-        "Saving checkpoint at step <step:i>",
-        "save",
-        {"part": "orchestrator"},
-    ),
-    Rule("orchestrator", "INFO", "Writing final checkpoint", "save", {"part": "orchestrator"}),
     Rule(
         "orchestrator",
         "WARNING",
@@ -194,8 +142,6 @@ ORCHESTRATOR = (
         "FileNotFoundError: Orchestrator checkpoint not found at <path:t>step_<step:i>/<part:w>",
         "fatal",
     ),
-    Rule("orchestrator", "", "httpx.ConnectError: <error:t>", "fatal"),
-    Rule("orchestrator", "SUCCESS", "Orchestrator finished.", "finished"),
 )
 
 LAUNCHER = (
@@ -212,7 +158,6 @@ LAUNCHER = (
         "starting",
         {"what": "scratch"},
     ),
-    Rule("launcher", "INFO", "Starting RL run", "starting", {"what": "process"}),
     Rule(
         "launcher",
         "SUCCESS",
@@ -220,29 +165,13 @@ LAUNCHER = (
         "starting",
         {"what": "complete"},
     ),
-    Rule(
-        "launcher",
-        "ERROR",
-        "Error: <process:t> failed with exit code <code:i>",
-        "child-failed",
-        whole=False,
-    ),
     Rule("launcher", "ERROR", "<process:w> failed with exit code <code:i>", "child-failed"),
-    Rule("launcher", "ERROR", "Error occurred: <error:t>", "fatal"),
-    Rule("launcher", "ERROR", "Terminating all processes...", "terminating"),
     Rule(
         "launcher",
         "WARNING",
         "Received SIGTERM, terminating all processes...",
         "terminating",
         {"signal": "SIGTERM"},
-    ),
-    Rule(
-        "launcher",
-        "WARNING",
-        "Received interrupt signal, terminating all processes...",
-        "terminating",
-        {"signal": "SIGINT"},
     ),
     Rule("launcher", "SUCCESS", "Training finished!", "finished"),
 )
@@ -263,7 +192,5 @@ RULES = (
     *ORCHESTRATOR,
     *LAUNCHER,
     *INFERENCE,
-    *INFERENCE_RULES,
-    *TORCH_RULES,
-    *RATE_LIMIT_RULES,
+    *SHARED_RULES,
 )

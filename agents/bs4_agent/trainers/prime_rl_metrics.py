@@ -1,8 +1,8 @@
-"""metrics.jsonl of the current generation: `{"step": N, "time": <unix>, ...}`, several rows a step,
-appended by trainer and orchestrator.
+"""Read metrics.jsonl of the current generation: `{"step": N, "time": <unix>, ...}`, several rows
+for each step, appended by trainer and orchestrator.
 
-Better numbers than the log's rounded ones, but without NaN and infinities, which its writer drops:
-those stand only in the step line.
+Its numbers are better than the log's rounded ones. It has no NaN and infinities, because its writer
+drops them; those are only in the step line.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from bs4_agent.foreign_json import finite, integer, number
 
-#: Key of the file -> key of a steps record and the factor to its unit.
+#: A key of the file, the key of a steps record, and the factor to its unit.
 _TRAINER = {
     "time/step": ("time_s", 1.0),
     "loss/mean": ("loss", 1.0),
@@ -35,10 +35,10 @@ _ORCHESTRATOR = {
     "time/wait_for_policy": ("policy_wait_s", 1.0),
     "train/agg/all/has_error/mean": ("error", 100.0),
 }
-# Per agent of the environment. The step line shows the mean over all of them, which is this number
-# only where there is one agent.
+# Values of each agent of the environment. The step line shows the mean over all agents, which is
+# the same number only if there is one agent.
 _AGENT = re.compile(r"train/agg/effective/([^/]+)/(reward|is_truncated|is_trainable)/mean")
-# The environment's own counter, whatever it calls it (total_tool_calls, num_tool_calls).
+# The environment's own counter, under any name (total_tool_calls, num_tool_calls).
 _TOOL_CALLS = re.compile(r"train/agg/(?:all|effective)/[^/]+/(?:[\w/]{1,80})?tool_calls/mean")
 _AGENT_KEYS = {
     "reward": ("reward", 1.0),
@@ -57,28 +57,29 @@ _TRAINER_ONLY = (
 
 
 def record(row: Mapping[str, Any]) -> dict[str, Any] | None:
-    """`row` as `{side, step, log_t, ...}` under a steps record's keys; None for a row that has none
-    of them (eval, system, dispatcher).
+    """Return `row` as `{side, step, log_t, ...}` under the keys of a steps record. None for a row
+    that has none of them (eval, system, dispatcher).
     """
     step, wall = integer(row.get("step")), finite(row.get("time"))
     if step is None or wall is None:
         return None
-    if any(key in row for key in _ORCHESTRATOR_ONLY):
+    if not row.keys().isdisjoint(_ORCHESTRATOR_ONLY):
         values = {**_picked(row, _ORCHESTRATOR), **_agents(row), **_tool_calls(row)}
         side = "orchestrator"
-    elif any(key in row for key in _TRAINER_ONLY):
+    elif not row.keys().isdisjoint(_TRAINER_ONLY):
         values = _picked(row, _TRAINER)
         side = "trainer"
     else:
         return None
-    if values:
-        return {"side": side, "step": step, "log_t": wall, **values}
-    return None
+    return {"side": side, "step": step, "log_t": wall, **values} if values else None
 
 
 def _picked(
     row: Mapping[str, Any], keys: Mapping[str, tuple[str, float]]
 ) -> dict[str, float | str]:
+    """Return the numbers of a row that `keys` name, under the keys of a steps record and in its
+    units.
+    """
     found: dict[str, float | str] = {}
     for key, (name, factor) in keys.items():
         value = _in_unit(row.get(key), factor)
@@ -88,7 +89,7 @@ def _picked(
 
 
 def _agents(row: Mapping[str, Any]) -> dict[str, float | str]:
-    """Return the numbers of the environment's one agent; nothing when there are several."""
+    """Return the numbers of the environment's one agent, or nothing if there are several."""
     found: dict[str, float | str] = {}
     agents: set[str] = set()
     for key in row:
@@ -100,23 +101,16 @@ def _agents(row: Mapping[str, Any]) -> dict[str, float | str]:
         if value is not None:
             agents.add(match.group(1))
             found[name] = value
-    if len(agents) == 1:
-        return found
-    return {}
+    return found if len(agents) == 1 else {}
 
 
 def _tool_calls(row: Mapping[str, Any]) -> dict[str, float]:
+    """Return the largest count of tool calls in a row, or nothing if it has none."""
     counts = []
     for key in row:
-        if _TOOL_CALLS.fullmatch(key):
-            counts.append(finite(row[key]))
-    numbers = []
-    for count in counts:
-        if count is not None:
-            numbers.append(count)
-    if numbers:
-        return {"tool_calls": max(numbers)}
-    return {}
+        if _TOOL_CALLS.fullmatch(key) and (count := finite(row[key])) is not None:
+            counts.append(count)
+    return {"tool_calls": max(counts)} if counts else {}
 
 
 def _in_unit(value: Any, factor: float) -> float | str | None:

@@ -1,8 +1,8 @@
-"""What the lines of `sft` and `eval` mean, programs of their own beside `rl`: a24ec986b and
-559b44772.
+"""Rules for the lines of `sft` and `eval`, which are programs of their own beside `rl`: a24ec986b
+and 559b44772.
 
-SFT's step lines stand in the log of a trainer and differ from RL's: there is no entropy, and the
-peak memory is said with the GPU's own.
+SFT's step lines are in the log of a trainer and differ from RL's: there is no entropy, and the peak
+memory is printed with the GPU's own.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""Trainer ids to trainers, and launchers that somebody started by hand to the spec of their run."""
+"""Find a trainer by its id, and the spec of a run by the processes of a launcher that a person
+started by hand.
+"""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,7 +12,7 @@ from bs4_agent.errors import BadRequest
 from bs4_agent.foreign_json import loads
 from bs4_agent.trainers import launcher, settings
 from bs4_agent.trainers.base import LaunchSpec, Trainer
-from bs4_agent.trainers.command import resolved, standalone_inference
+from bs4_agent.trainers.command import launched, resolved, standalone_inference
 from bs4_agent.trainers.prime_rl import PrimeRl, described
 from bs4_agent.trainers.prime_rl_2026_01 import PrimeRl2026_01
 from bs4_agent.trainers.settings import UNKNOWN_CONFIG
@@ -23,7 +24,9 @@ _TRAINERS: Mapping[str, Trainer] = {
 
 
 class Proc(NamedTuple):
-    """One process as /proc shows it. `cmdline` is never split again: words with spaces are one."""
+    """One process as /proc shows it. `cmdline` is never split again, so a word with spaces is one
+    word.
+    """
 
     pid: int
     ppid: int
@@ -32,11 +35,12 @@ class Proc(NamedTuple):
 
 
 def ids() -> tuple[str, ...]:
+    """Return the ids of all trainers."""
     return tuple(_TRAINERS)
 
 
 def get(id_: str) -> Trainer:
-    """BadRequest for an id that is none."""
+    """Return the trainer with this id. Raises BadRequest if there is none."""
     try:
         return _TRAINERS[id_]
     except KeyError:
@@ -46,8 +50,8 @@ def get(id_: str) -> Trainer:
 
 
 def recognise(cmdline: Sequence[str], cwd: Path) -> LaunchSpec | None:
-    """The spec of one process's command line, or None when it is no launcher, or not enough of it
-    can be seen (`recognise_tree`).
+    """Return the spec of one process by its command line. None if it is no launcher, or if too
+    little of it can be seen; see `recognise_tree`.
     """
     for trainer in _TRAINERS.values():
         if (spec := trainer.recognise(cmdline, cwd)) is not None:
@@ -59,32 +63,26 @@ def recognise_tree(
     procs: Sequence[tuple[int, int, Sequence[str], Path]],
     environ: Callable[[int], Mapping[str, str]] | None = None,
 ) -> list[tuple[int, LaunchSpec]]:
-    """(launcher's pid, spec) of every run among `procs` (pid, parent, cmdline, cwd), and of
-    inference servers started apart from one.
+    """Return the launcher's pid and the spec of every run among `procs` (pid, parent, cmdline,
+    cwd), and those of inference servers that were started apart from a run.
 
-    The current launcher hides its command behind a title. Then its `uv run` parent tells it, or the
-    environment that torchrun still shows (`WANDB_ARGS` is the launcher's argv); `environ` reads one
-    process's environment, {} where that is not allowed. Where only the run directory can be seen,
-    the spec's config is unknown (`Path()`): the run can be watched, and launched again once it is
-    named. Slurm and multi-node launchers are recognised like any other.
+    The current launcher hides its command behind a title. Then it is read from its `uv run` parent,
+    or from the environment that torchrun still shows (`WANDB_ARGS` is the launcher's argv).
+    `environ` reads one process's environment and returns {} if that is not permitted. If only the
+    run directory can be seen, the spec's config is unknown (`Path()`): the run can be watched, and
+    launched again once its config is named. Slurm and multi-node launchers are recognised like any
+    other.
     """
-    table = {}
-    for pid, ppid, cmdline, cwd in procs:
-        table[pid] = Proc(pid, ppid, tuple(cmdline), cwd)
+    table = {pid: Proc(pid, ppid, tuple(cmdline), cwd) for pid, ppid, cmdline, cwd in procs}
     found: dict[int, LaunchSpec] = {}
     for proc in table.values():
         if (spec := _launcher(proc, table, environ)) is not None:
             found[proc.pid] = spec
     # A child that was forked and has not called exec yet looks exactly like the launcher.
-    runs = {
-        pid: spec
-        for pid, spec in found.items()
-        if not any(above.pid in found for above in _ancestors(table[pid], table))
-    }
+    runs = {pid: spec for pid, spec in found.items() if not _is_below(table[pid], found, table)}
     for proc in table.values():
-        if (server := _standalone(proc, table)) is not None and not any(
-            above.pid in runs for above in _ancestors(proc, table)
-        ):
+        server = _standalone(proc, table)
+        if server is not None and not _is_below(proc, runs, table):
             runs[proc.pid] = server
     return sorted(runs.items())
 
@@ -92,68 +90,71 @@ def recognise_tree(
 def _launcher(
     proc: Proc, table: Mapping[int, Proc], environ: Callable[[int], Mapping[str, str]] | None
 ) -> LaunchSpec | None:
-    """The spec of a process that is a launcher itself; None for every other, the `uv run` around
-    one included.
+    """Return the spec of a process that is a launcher itself. None for every other process, also
+    for the `uv run` around a launcher.
     """
-    component = launcher.component(proc.cmdline, "")
-    if component != "launcher":
-        # verl's driver and torchrun show their own argv; ranks and forks below them are told apart
-        # by their parents.
+    if launcher.component(proc.cmdline, "") != "launcher":
+        # verl's driver and torchrun show their own argv. Ranks and forks below them are
+        # distinguished by their parents.
         return _TRAINERS[VERL].recognise(proc.cmdline, proc.cwd)
     if launcher.launch_words(proc.cmdline) is None:
         return _titled(proc, table, environ)
     if (spec := recognise(proc.cmdline, proc.cwd)) is not None:
         return spec
-    # Argv still visible, but the run has an automatic name: its directory is known once its
-    # children are there.
+    # The argv is still visible, but the run has an automatic name. Its directory is known once it
+    # has children.
     return _titled(proc, table, environ)
 
 
 def _titled(
     proc: Proc, table: Mapping[int, Proc], environ: Callable[[int], Mapping[str, str]] | None
 ) -> LaunchSpec | None:
+    """Return the spec of a launcher whose command line is hidden or has no name, from the processes
+    around it. None if they do not show enough.
+    """
     below = _descendants(proc, table)
-    run_dir = None
-    for child in below:
-        if (path := _run_dir(child)) is not None:
-            run_dir = path
-            break
-    words = None
-    for above in (proc, *_ancestors(proc, table)):
-        if said := launcher.launch_words(above.cmdline):
-            words = said[0]
-            break
-    if words is None and environ is not None:
-        words = None
-        for child in below:
-            if (kept := _words_in(environ(child.pid))) is not None:
-                words = kept
-                break
-    spec = None
-    if words is not None:
-        spec = resolved(launcher.CURRENT, words, proc.cwd)
+    run_dir = next((path for child in below if (path := _run_dir(child)) is not None), None)
+    words = _words_around(proc, below, table, environ)
+    spec = resolved(launcher.CURRENT, words, proc.cwd) if words is not None else None
     if spec is not None:
-        if run_dir is not None or _has_name(spec):
-            return described(spec, run_dir)
-        return None
+        known = settings.of(spec, watching=True)
+        if run_dir is None and known.text("run.dir", "run.name") is None:
+            return None
+        return described(spec, run_dir)
     if run_dir is None:
         return None
-    unknown = LaunchSpec(
+    return LaunchSpec(
         run=launcher.run_name(run_dir.name),
         trainer=launcher.CURRENT,
         config=UNKNOWN_CONFIG,
         cwd=proc.cwd,
         output_dir=run_dir.parent,
+        trainer_name=run_dir.name,
     )
-    return dataclasses.replace(unknown, trainer_name=run_dir.name)
 
 
-def _has_name(spec: LaunchSpec) -> bool:
-    return settings.of(spec, watching=True).text("run.dir", "run.name") is not None
+def _words_around(
+    proc: Proc,
+    below: Sequence[Proc],
+    table: Mapping[int, Proc],
+    environ: Callable[[int], Mapping[str, str]] | None,
+) -> list[str] | None:
+    """Return the words after `rl` of a launcher whose command line is hidden, from its ancestors or
+    from the environments of its descendants `below`. None if they do not show them.
+    """
+    for above in (proc, *_ancestors(proc, table)):
+        if said := launcher.launch_words(above.cmdline):
+            return said[0]
+    if environ is None:
+        return None
+    for child in below:
+        if (kept := _words_in(environ(child.pid))) is not None:
+            return kept
+    return None
 
 
 def _words_in(environment: Mapping[str, str]) -> list[str] | None:
-    """The words after `rl` that the launcher put into its children's WANDB_ARGS, or None."""
+    """Return the words after `rl` that the launcher put into its children's WANDB_ARGS, or None."""
     try:
         argv = loads(environment.get("WANDB_ARGS", "null"))
     except ValueError:
@@ -161,14 +162,12 @@ def _words_in(environment: Mapping[str, str]) -> list[str] | None:
     if not isinstance(argv, list) or not argv or not all(isinstance(word, str) for word in argv):
         return None
     found = launcher.launch_words(["rl", *argv[1:]])
-    if found is not None:
-        return found[0]
-    return None
+    return found[0] if found is not None else None
 
 
 def _run_dir(proc: Proc) -> Path | None:
-    """The run directory that a child's words name: `@ RUN/configs/x.json`,
-    `--log-dir=RUN/logs/attempt_N/...`, `tail -F 'RUN/logs/...'`.
+    """Return the run directory that a child's words name (`@ RUN/configs/x.json`,
+    `--log-dir=RUN/logs/attempt_N/...`, `tail -F 'RUN/logs/...'`), or None.
     """
     for word in proc.cmdline:
         path = Path(word.removeprefix("--log-dir=").removeprefix("tail -F ").strip("'"))
@@ -185,8 +184,8 @@ def _run_dir(proc: Proc) -> Path | None:
 
 
 def _standalone(proc: Proc, table: Mapping[int, Proc]) -> LaunchSpec | None:
-    """An inference server's own process, with the words of the `uv run` around it or, without one,
-    its own.
+    """Return the spec of an inference server's own process, with the words of the `uv run` around
+    it, or else its own words. None for other processes.
     """
     above = _ancestors(proc, table)
     kinds = []
@@ -204,13 +203,12 @@ def _standalone(proc: Proc, table: Mapping[int, Proc]) -> LaunchSpec | None:
 
 
 def _generation_of_server(proc: Proc) -> str:
-    """The generation whose `inference` this is. The current one overwrites its argv at once, so a
-    visible one is 2026-01's, unless the config has keys that only the current one knows.
+    """Return the trainer id of the generation whose `inference` this is.
+
+    The current generation overwrites its argv at once, so a visible argv is 2026-01's, unless the
+    config has keys that only the current one knows.
     """
-    found = launcher.launch_words(proc.cmdline, "inference")
-    spec = None
-    if found is not None:
-        spec = resolved(launcher.V2026_01, found[0], proc.cwd)
+    spec = launched(launcher.V2026_01, proc.cmdline, proc.cwd, "inference")
     table = settings.of(spec, watching=True).data if spec is not None else {}
     if {"vllm", "router", "backend_port"} & set(table):
         return launcher.CURRENT
@@ -218,7 +216,9 @@ def _generation_of_server(proc: Proc) -> str:
 
 
 def _ancestors(proc: Proc, table: Mapping[int, Proc]) -> list[Proc]:
-    """Parents, nearest first; a table with a circle (pids reused while it was read) ends it."""
+    """Return the parents of a process, nearest first. A circle in the table, from pids that were
+    reused while it was read, ends the list.
+    """
     found: list[Proc] = []
     seen = {proc.pid}
     while (parent := table.get(proc.ppid)) is not None and parent.pid not in seen:
@@ -229,8 +229,10 @@ def _ancestors(proc: Proc, table: Mapping[int, Proc]) -> list[Proc]:
 
 
 def _descendants(proc: Proc, table: Mapping[int, Proc]) -> list[Proc]:
-    rows = []
-    for other in table.values():
-        if any(above.pid == proc.pid for above in _ancestors(other, table)):
-            rows.append(other)
-    return rows
+    """Return all descendants of a process."""
+    return [other for other in table.values() if _is_below(other, (proc.pid,), table)]
+
+
+def _is_below(proc: Proc, pids: Collection[int], table: Mapping[int, Proc]) -> bool:
+    """Return True if an ancestor of the process has one of these pids."""
+    return any(above.pid in pids for above in _ancestors(proc, table))

@@ -1,8 +1,8 @@
-"""What a run is configured to do: its TOML with the command line's options laid over it.
+"""The settings of a run: its TOML file, overlaid by the options of the command line.
 
-Only what the agent needs is read, and nothing is validated: that is the trainer's business. Both
-generations let the command line win over the file (checked against pydantic-settings 2.10.1 and
-prime-pydantic-config 0.4.3).
+Only what the agent needs is read, and nothing is validated, because that is the trainer's business.
+In both generations the command line wins over the file (checked against pydantic-settings 2.10.1
+and prime-pydantic-config 0.4.3).
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ from bs4_agent.trainers.base import LaunchSpec
 if TYPE_CHECKING:
     import tomlkit
 
-#: A spec whose config is not known: an adopted launcher that overwrote its command line.
+#: The config of a spec whose config is not known: an adopted launcher has overwritten its command
+#: line.
 UNKNOWN_CONFIG = Path()
-#: Deeper inheritance through `toml_files` than this is a loop.
+#: Inheritance through `toml_files` deeper than this is a loop.
 _DEPTH = 8
 
 
 class BadConfig(AgentError):
-    """The config cannot be read, is no TOML, or asks for something that cannot be launched from
-    here.
+    """Raised if a config cannot be read, is no TOML, or asks for something that cannot be launched
+    from here.
     """
 
     type = "bad-config"
@@ -36,17 +37,24 @@ class BadConfig(AgentError):
 
 @dataclass(frozen=True)
 class Arguments:
-    """The words after `rl`. `config`: the file behind a bare `@`. `nested`: (key, file) of
-    `--trainer @ file`. `options`: (dotted key with underscores, value) in order; the value is True
-    for a flag without one, False for `--no-...`.
+    """The words after `rl`.
+
+    `config` is the file behind a bare `@`. `nested` are the (key, file) pairs of `--trainer @
+    file`. `options` are (dotted key with underscores, value) in order. The value is True for a flag
+    without one, and False for `--no-...`.
     """
 
     config: str | None
     nested: Sequence[tuple[str, str]]
     options: Sequence[tuple[str, Any]]
 
+    @property
+    def files(self) -> set[str]:
+        """Return the files of `nested`."""
+        return {path for _, path in self.nested}
+
     def last(self, key: str) -> Any:
-        """The last value given for `key`, or None: of repeated options the last one counts."""
+        """Return the last value given for `key`, or None. The last of repeated options counts."""
         for name, value in reversed(self.options):
             if name == key:
                 return value
@@ -54,8 +62,8 @@ class Arguments:
 
 
 def parse_arguments(words: Sequence[str]) -> Arguments:
-    """Takes the command line of either generation apart. Words that are no option and belong to
-    none are ignored, as the trainers do.
+    """Return the parts of a command line of either generation. Words that are no option and belong
+    to none are ignored, as the trainers do.
     """
     config: str | None = None
     nested: list[tuple[str, str]] = []
@@ -74,7 +82,9 @@ def parse_arguments(words: Sequence[str]) -> Arguments:
 
 
 def _options(words: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
-    """Each `--key` with the words up to the next option; the top-level `@ file` has the key ""."""
+    """Yield each `--key` with the words up to the next option. The top-level `@ file` has the key
+    "".
+    """
     key: str | None = None
     values: list[str] = []
     for word in words:
@@ -86,20 +96,16 @@ def _options(words: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
         if key is not None:
             yield key, values
         name, equals, value = word.removeprefix("--").partition("=")
-        key = "" if opens_file else name.replace("-", "_")
+        key, values = name.replace("-", "_"), [value] if equals else []
         if opens_file:
-            values = ["@"]
-        elif equals:
-            values = [value]
-        else:
-            values = []
+            key, values = "", ["@"]
     if key is not None:
         yield key, values
 
 
 def without(words: Sequence[str], keys: Sequence[str]) -> list[str]:
-    """`words` less the options `keys` (underscored, with their values and in their `--no-`
-    form).
+    """Return `words` without the options `keys`. The keys have underscores; values and the `--no-`
+    form are removed too.
     """
     kept: list[str] = []
     skipping = False
@@ -116,16 +122,16 @@ def without(words: Sequence[str], keys: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Settings:
-    """The merged tables. Values from the command line are strings, those of the file have TOML's
-    types.
+    """The merged settings of a run as nested tables. Values from the command line are strings,
+    those of the file have TOML's types.
     """
 
     data: Mapping[str, Any]
     arguments: Arguments = field(default_factory=lambda: Arguments(None, (), ()))
 
     def get(self, dotted: str) -> Any:
-        """The value at `a.b.c`, or None where it is missing or is the word "None" (how both
-        generations spell null).
+        """Return the value at `a.b.c`. None if it is missing or is the word "None", which is how
+        both generations spell null.
         """
         node: Any = self.data
         for key in dotted.split("."):
@@ -137,13 +143,16 @@ class Settings:
         return node
 
     def first(self, *dotted: str) -> Any:
-        """The first of several places that has a value."""
+        """Return the first value that is set at one of these keys, or None."""
         for key in dotted:
             if (value := self.get(key)) is not None:
                 return value
         return None
 
     def integer(self, *dotted: str) -> int | None:
+        """Return the first value that is set at one of these keys as a whole number. None if there
+        is none, or if it is a boolean or a table. Raises BadConfig if it is no whole number.
+        """
         value = self.first(*dotted)
         try:
             if value is None or isinstance(value, (bool, Mapping)):
@@ -155,13 +164,16 @@ class Settings:
             ) from None
 
     def text(self, *dotted: str) -> str | None:
+        """Return the first value that is set at one of these keys as text. None if there is none,
+        or if it is a boolean or a table.
+        """
         value = self.first(*dotted)
         if value is None or isinstance(value, (bool, Mapping)):
             return None
         return str(value)
 
     def null(self, dotted: str) -> bool:
-        """Whether the key is switched off on purpose: `"None"` in a TOML file, null in JSON,
+        """Return True if the key is switched off on purpose: `"None"` in a TOML file, null in JSON,
         `--no-key` on the command line.
         """
         head, _, last = dotted.rpartition(".")
@@ -170,10 +182,11 @@ class Settings:
 
 
 def of(spec: LaunchSpec, *, watching: bool = False) -> Settings:
-    """The settings that `spec` starts with. BadConfig when a file is missing or no TOML.
+    """Return the settings with which `spec` starts. Raises BadConfig if a file is missing or no
+    TOML.
 
-    `watching`: such a file counts as empty. A run goes on when its config is moved away or half
-    edited, and must stay visible.
+    With `watching` such a file counts as empty. A run continues when its config is moved away or
+    half edited, and must stay visible.
     """
     if spec.config == UNKNOWN_CONFIG and spec.trainer == "verl":
         return Settings({})  # Hydra's words are all there is, and the spec has them
@@ -184,8 +197,7 @@ def of(spec: LaunchSpec, *, watching: bool = False) -> Settings:
         )
     arguments = parse_arguments(spec.overrides)
     data: dict[str, Any] = {}
-    nested = {path for _, path in arguments.nested}
-    if str(spec.config) not in nested:
+    if str(spec.config) not in arguments.files:
         data = _inherit(spec.config_path, watching, _DEPTH)
     for key, path in arguments.nested:
         _put(data, key, _inherit(spec.cwd / path, watching, _DEPTH))
@@ -196,8 +208,8 @@ def of(spec: LaunchSpec, *, watching: bool = False) -> Settings:
 
 
 def _inherit(path: Path, watching: bool, depth: int) -> dict[str, Any]:
-    """A file and those its `toml_files` name, relative to it; a later one replaces whole top-level
-    tables of an earlier one (2026-01).
+    """Return the tables of a file and of those that its `toml_files` name, relative to it. A later
+    file replaces whole top-level tables of an earlier one (2026-01).
     """
     try:
         if depth == 0:
@@ -217,8 +229,9 @@ _cache: dict[Path, tuple[tuple[int, int, int], dict[str, Any]]] = {}
 
 
 def load_toml(path: Path) -> dict[str, Any]:
-    """A TOML file as plain tables, a copy. Cached by inode, size and mtime: the watcher asks every
-    second. BadConfig when unreadable.
+    """Return a TOML file as plain tables, as a copy. Raises BadConfig if it cannot be read.
+
+    It is cached by inode, size and mtime, because the watcher needs it every second.
     """
     try:
         status = path.stat()
@@ -237,8 +250,8 @@ def load_toml(path: Path) -> dict[str, Any]:
 
 
 def _plain(path: Path) -> dict[str, Any]:
-    """Where Python has a parser of its own (3.11) it is used: tomlkit keeps comments, and costs 4
-    MB and ten times the time.
+    """Return the tables of a TOML file. Python's own parser (3.11 and later) is preferred, because
+    tomlkit keeps comments and costs 4 MB and ten times the time.
     """
     if sys.version_info >= (3, 11):
         import tomllib
@@ -252,6 +265,7 @@ def _plain(path: Path) -> dict[str, Any]:
 
 
 def _text(path: Path) -> str:
+    """Return a file as text. Raises BadConfig if it is not UTF-8."""
     try:
         return path.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
@@ -261,8 +275,8 @@ def _text(path: Path) -> str:
 
 
 def parse_document(path: Path) -> tomlkit.TOMLDocument:
-    """A TOML file with its comments. BadConfig when it is no TOML or not UTF-8; OSError as the
-    system gives it.
+    """Return a TOML file with its comments. Raises BadConfig if it is no TOML or not UTF-8, and
+    OSError if it cannot be read.
     """
     import tomlkit  # only an agent that has a run pays for it: Python 3.10 has no parser of its own
     from tomlkit.exceptions import TOMLKitError
@@ -274,8 +288,8 @@ def parse_document(path: Path) -> tomlkit.TOMLDocument:
 
 
 def _put(data: dict[str, Any], dotted: str, value: Any) -> None:
-    """Sets `a.b.c`. A flag such as `--ckpt` on a table only switches it on; what stands in its way
-    is replaced, as on the command line.
+    """Set the value at `a.b.c`. A flag such as `--ckpt` on a table only switches it on. A value in
+    the way is replaced, as on the command line.
     """
     *path, last = dotted.split(".")
     node = data

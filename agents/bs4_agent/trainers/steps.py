@@ -1,4 +1,4 @@
-"""Steps records out of log lines (both sides) and, where the generation writes one, out of its
+"""Make steps records from log lines of both sides and, if the generation writes one, from its
 metrics file.
 """
 
@@ -12,8 +12,8 @@ from bs4_agent.foreign_json import ForeignJsonError, loads
 from bs4_agent.trainers.base import Event, Trainer
 from bs4_agent.trainers.lines import Clock
 
-#: What a steps record may hold besides attempt, side, step, log_t and at; lines have more (Max Vio,
-#: Turns), which stay in the log.
+#: The values that a steps record may hold besides attempt, side, step, log_t and at. Lines have
+#: more (Max Vio, Turns), which stay in the log.
 VALUES = (
     "time_s",
     "loss",
@@ -31,7 +31,7 @@ VALUES = (
     "trainable",
     "truncation",
     "error",
-    # Where a step's time went, seconds; only the current generation's metrics file tells.
+    # Parts of a step's time, in seconds. Only the current generation's metrics file has them.
     "wait_s",
     "compute_s",
     "broadcast_s",
@@ -41,8 +41,8 @@ VALUES = (
     # The name of a metric that is NaN (verl: any of them).
     "not_finite",
 )
-#: Numbers that the rollouts' side tells. A trainer that prints both sides in one line (verl) has
-#: them in a record of their own.
+#: Numbers of the rollouts' side. For a trainer that prints both sides in one line (verl), they are
+#: in a record of their own.
 ROLLOUTS = frozenset(
     {
         "reward",
@@ -56,20 +56,20 @@ ROLLOUTS = frozenset(
     }
 )
 
-#: The side of a record that holds a point of a validation, `val`: this and its name (verl: the
-#: metric; prime-rl: the environment).
+#: The side of a record with a point of a validation, `val`, is this and a name (verl: the metric;
+#: prime-rl: the environment).
 EVAL = "eval:"
 
 StepRecord = dict[str, Any]
 
-#: Steps remembered per side, for numbers that arrive late: the metrics file is read apart from the
-#: logs.
+#: Steps remembered for each side, for numbers that come late: the metrics file is read apart from
+#: the logs.
 _REMEMBERED = 256
 
 
 @dataclass
 class _Known:
-    """What is known of one step: the line that announced it (of the lowest rank that did) and its
+    """What is known of one step: the line that announced it, from the lowest rank that did, and its
     rows of the metrics file.
     """
 
@@ -78,22 +78,22 @@ class _Known:
     metrics: StepRecord = field(default_factory=dict)
 
     def merged(self) -> StepRecord:
-        """Place and date of the line, numbers of the metrics where there are some: they are not
-        rounded.
+        """Return the record with the place and the date of the line. Numbers of the metrics file
+        win, because they are not rounded.
         """
         return {**self.metrics, **self.line, **_values(self.metrics)}
 
 
 class StepReader:
-    """Reads one run's logs line by line and yields steps records without `t`, `m` and `b`.
+    """Reads one run's logs line by line and makes steps records without `t`, `m` and `b`.
 
-    A record that is yielded again for the same (attempt, side, step) replaces the earlier one: from
-    a lower rank, or with better numbers from the metrics file. The same numbers again (the same
-    line in a second file) are not yielded.
+    A record that comes again for the same (attempt, side, step) replaces the earlier one: it is
+    from a lower rank, or has better numbers from the metrics file. The same numbers again, from the
+    same line in a second file, make no record.
     """
 
     def __init__(self, trainer: Trainer, run: str, *, tz: int | None = None) -> None:
-        """`tz`: the run's UTC offset in seconds, None for this machine's."""
+        """Read lines of `run`. `tz` is its UTC offset in seconds, or None for this machine's."""
         self._trainer = trainer
         self._run = run
         self._tz = tz
@@ -102,8 +102,8 @@ class StepReader:
         self._sides: dict[tuple[int, str], dict[int, _Known]] = {}
 
     def anchor(self, attempt: int, wall: float) -> None:
-        """Dates an attempt: `wall` is within half a day of its first line. Without an anchor its
-        records have no `log_t`, unless its lines carry a date themselves.
+        """Set the date of an attempt: wall second `wall` is within half a day of its first line.
+        Without this its records have no `log_t`, unless its lines carry a date themselves.
         """
         if self._anchors.get(attempt) != wall:
             self._anchors[attempt] = wall
@@ -112,11 +112,11 @@ class StepReader:
     def feed(
         self, source: str, raw: bytes, cursor: str, attempt: int, *, near: float | None = None
     ) -> list[StepRecord]:
-        """One raw line of the log `source` that starts at `cursor`; the record that it makes, if
-        any.
+        """Read one raw line of the log `source` that starts at `cursor`. Return the records that it
+        makes, mostly none.
 
-        `near`: the file's mtime, for a line that has just been written; see `Clock.resolve`. Feed
-        every line: the ones between two steps carry the midnights.
+        `near` is the file's mtime, for a line that has just been written; see `Clock.resolve`. Pass
+        every line, because the lines between two steps show the midnights.
         """
         line = self._trainer.parse_line(source, raw)
         wall = (
@@ -128,20 +128,17 @@ class StepReader:
         if event is None or event.kind not in ("step", "eval") or event.step is None:
             return []
         rank, place = line.rank or 0, {"stream": f"log/{self._run}/{source}", "cursor": cursor}
-        found = (
-            self._told({"attempt": attempt, **record}, rank, wall, place)
-            for record in records_of(event)
-        )
         rows = []
-        for record in found:
-            if record is not None:
-                rows.append(record)
+        for record in records_of(event):
+            told = self._told({"attempt": attempt, **record}, rank, wall, place)
+            if told is not None:
+                rows.append(told)
         return rows
 
     def _told(
         self, record: StepRecord, rank: int, wall: float | None, place: Mapping[str, Any]
     ) -> StepRecord | None:
-        """The record to yield for what a line said; None where that is known."""
+        """Return the record that a line makes, or None if it says nothing new."""
         known = self._known(record)
         if known.line and (rank > known.rank or _numbers(known.line) == _numbers(record)):
             return None
@@ -153,32 +150,29 @@ class StepReader:
     def feed_metrics(
         self, raw: bytes, attempt: int, *, since: float | None = None
     ) -> list[StepRecord]:
-        """One line of the metrics file. A step's rows come in pieces; the record is yielded with
-        the one that has its time, the last.
+        """Read one line of the metrics file and return the record that it completes, if any. A
+        step's rows come in pieces, and the last one has its duration.
 
-        `since`: wall seconds at which the attempt began. The file spans attempts, and a step that
-        is done again must not be given the numbers it had in an earlier one: older rows are passed
-        over.
+        `since` is the wall second at which the attempt began. The file spans attempts, and a step
+        that is done again must not get the numbers of an earlier attempt, so older rows are
+        skipped.
         """
         try:
             row = loads(raw)
         except ForeignJsonError:
             return []  # a line that is still being written, or none of the trainer's
-        found = None
-        if isinstance(row, dict):
-            found = self._trainer.metrics_record(row)
+        found = self._trainer.metrics_record(row) if isinstance(row, dict) else None
         if found is None or (since is not None and found["log_t"] < since):
             return []
         record = {"attempt": attempt, **found}
         known = self._known(record)
         known.metrics = {**known.metrics, **record}
-        if "time_s" in record:
-            return [known.merged()]
-        return []
+        return [known.merged()] if "time_s" in record else []
 
     def _date(
         self, source: str, attempt: int, clock: str | None, near: float | None
     ) -> float | None:
+        """Return the wall second of a line by its clock, or None if it cannot be told."""
         if clock is None or attempt not in self._anchors:
             return None
         key = (attempt, source)
@@ -190,6 +184,7 @@ class StepReader:
             return None  # 99:99:99: two digits each are no time yet
 
     def _known(self, record: StepRecord) -> _Known:
+        """Return what is known of the step of a record."""
         steps = self._sides.setdefault((record["attempt"], record["side"]), {})
         known = steps.setdefault(record["step"], _Known())
         if len(steps) > _REMEMBERED:
@@ -198,8 +193,8 @@ class StepReader:
 
 
 def records_of(event: Event) -> list[StepRecord]:
-    """`side`, `step` and the numbers of a step's line: one record, or one for each side of which
-    the line tells; and one for each validation of that step.
+    """Return the records of a step's line, each with `side`, `step` and its numbers: one for each
+    side that the line has numbers of, and one for each validation of that step.
     """
     points = []
     for name, value in _validations(event).items():
@@ -209,16 +204,17 @@ def records_of(event: Event) -> list[StepRecord]:
     values = _values(event.values)
     if event.side != "trainer" or not ROLLOUTS.intersection(values):
         return [{"side": event.side, "step": event.step, **values}, *points]
-    sides = {
-        "trainer": {k: v for k, v in values.items() if k not in ROLLOUTS},
-        "orchestrator": {k: values[k] for k in values if k in ROLLOUTS},
-    }
-    return [*({"side": side, "step": event.step, **told} for side, told in sides.items()), *points]
+    trainer: StepRecord = {"side": "trainer", "step": event.step}
+    rollouts: StepRecord = {"side": "orchestrator", "step": event.step}
+    for name, value in values.items():
+        side = rollouts if name in ROLLOUTS else trainer
+        side[name] = value
+    return [trainer, rollouts, *points]
 
 
 def _validations(event: Event) -> dict[str, float]:
-    """Name -> value: what a line says of several (verl), or the one environment of an evaluation's
-    line.
+    """Return the validations of a line, by name: several of verl's line, or the one environment of
+    an evaluation's line.
     """
     told = event.values.get("validation")
     if isinstance(told, Mapping):
@@ -230,16 +226,10 @@ def _validations(event: Event) -> dict[str, float]:
 
 
 def _values(values: Mapping[str, Any]) -> StepRecord:
-    rows = {}
-    for name in VALUES:
-        if name in values:
-            rows[name] = values[name]
-    return rows
+    """Return only what a steps record may hold."""
+    return {name: values[name] for name in VALUES if name in values}
 
 
 def _numbers(record: StepRecord) -> StepRecord:
-    rows = {}
-    for name, value in record.items():
-        if name not in ("at", "log_t"):
-            rows[name] = value
-    return rows
+    """Return a record without its place and date."""
+    return {name: value for name, value in record.items() if name not in ("at", "log_t")}

@@ -1,9 +1,9 @@
-"""verl, 0.2 to 0.9: one driver (`python3 -m verl.trainer.main_ppo key=value ...`), Ray's processes
-below it, or torchrun's ranks under SFT.
+"""verl, 0.2 to 0.9: one driver (`python3 -m verl.trainer.main_ppo key=value ...`) with Ray's
+processes below it, or torchrun's ranks under SFT.
 
-It prints everything through its driver, so the run's own output is the log `trainer`; the file
-logger's rows (`metrics`) are the better source where the version has one. Steps count from 1; step
-0 is the validation before them.
+It prints everything through its driver, so the run's own output is the log `trainer`. The file
+logger's rows (`metrics`) are the better source if the version has one. Steps count from 1; step 0
+is the validation before them.
 """
 
 from __future__ import annotations
@@ -26,17 +26,18 @@ from bs4_agent.trainers.base import (
     RunLayout,
     StopPolicy,
 )
+from bs4_agent.trainers.grammar import finished_sides
 from bs4_agent.trainers.settings import UNKNOWN_CONFIG, BadConfig
 
 VERL = "verl"
-#: The file in which verl names the newest step that it has saved whole; it writes it last, and not
+#: The file that names the newest step that verl has saved whole. verl writes it last, and not
 #: atomically.
 TRACKER = "latest_checkpointed_iteration.txt"
 
 _MODES = ("auto", "disable", "resume_path")
-#: What the spec decides; what a file or a word says about it is replaced.
+#: Keys that the spec decides. What a file or a word sets is replaced.
 _OWNED = ("trainer.resume_mode", "trainer.resume_from_path", "hydra.run.dir")
-#: Steps between checkpoints where nothing names a number: verl's own default is never.
+#: Steps between checkpoints if nothing sets a number. verl's own default is to save none.
 _SAVE_EVERY = 10
 #: The release whose SFT trainer can resume, and the one that renamed it.
 _SFT_RESUMES, _NEW_SFT = (0, 6), (0, 9)
@@ -44,8 +45,8 @@ _METRICS = re.compile(r"metrics\.(\d{1,6})\.jsonl")
 
 
 class Verl:
-    """All releases: what differs between them is told by their files and lines, and by the version
-    where a command needs it.
+    """The trainer of all verl releases. Their files and lines show what differs between them, and
+    the version is used if a command needs it.
     """
 
     id = VERL
@@ -53,19 +54,19 @@ class Verl:
     first_step = 1
     resumes: tuple[str, ...] = ("rl", "sft")
     merges = True
-    # The driver ends Ray, and Ray its workers, within 5 to 10 s; dashboard and runtime-env agents
+    # The driver ends Ray, and Ray its workers, within 5 to 10 s. Dashboard and runtime-env agents
     # stay and are ended by descent.
     stop_policy = StopPolicy("launcher", (("SIGTERM", 20.0),))
 
     def command(self, spec: LaunchSpec) -> list[str]:
-        """`env VERL_FILE_LOGGER_PATH=... python3 -u -m verl.trainer.main_ppo key=value ...`, SFT
-        through torchrun.
+        """Return `env VERL_FILE_LOGGER_PATH=... python3 -u -m verl.trainer.main_ppo key=value ...`
+        as an argv; SFT goes through torchrun.
 
-        Where it saves, that it saves, and whether it resumes are always said: `resume_mode` is
-        `disable`, or `resume_path` with a whole step, never `auto` (a tracker may name a step that
-        is gone). One metrics file and one Hydra directory for each attempt, because verl empties
-        the one and overwrites the other. BadConfig for a resume mode that is none; NotApplicable
-        for other components.
+        It always sets where verl saves, that it saves, and if it resumes. `resume_mode` is
+        `disable`, or `resume_path` with a whole step, and never `auto`, because a tracker may name
+        a step that is gone. Each attempt has its own metrics file and Hydra directory, because verl
+        empties the one and overwrites the other. Raises BadConfig for an invalid resume mode and
+        NotApplicable for other components.
         """
         if spec.argv:
             return list(spec.argv)
@@ -84,27 +85,24 @@ class Verl:
             )
         version, attempt = verl_settings.version(spec.cwd), self._next_attempt(spec)
         _refuse_resume(spec, version)
-        # Of a key that stands in both, the word counts: Hydra refuses the same key twice.
-        words = []
+        # If a key is in both, the word wins, because Hydra refuses the same key twice.
+        # A key that the file adds and a word removes must not reach Hydra at all.
+        words, added = [], set()
         for key, value in given.items():
-            if (word := verl_settings.word(key, value)) and not _said(word, spec.overrides):
+            word, bare = verl_settings.word(key, value), verl_settings.bare(key)
+            if not _said(word, spec.overrides):
                 words.append(word)
-        # What the file adds and a word takes away was never there for Hydra.
-        added = set()
-        for key in given:
-            if verl_settings.bare(key) != key:
-                added.add(f"~{verl_settings.bare(key)}")
-        words = verl_settings.without(
-            [*words, *(word for word in spec.overrides if word.partition("=")[0] not in added)],
-            _OWNED,
-        )
+            if bare != key:
+                added.add(f"~{bare}")
+        kept = [word for word in spec.overrides if word.partition("=")[0] not in added]
+        words = verl_settings.without(words + kept, _OWNED)
         where = self.layout(spec)
         if verl_settings.text(known, "trainer.default_local_dir") is None:
             words.append(
                 verl_settings.word("trainer.default_local_dir", str(where.trainer_checkpoints))
             )
         if "trainer.experiment_name" not in known and spec.config != UNKNOWN_CONFIG:
-            # verl's own is one name for every run
+            # verl's default is one name for every run.
             words.append(verl_settings.word("trainer.experiment_name", spec.run))
         if "trainer.save_freq" not in known:
             words.append(f"trainer.save_freq={_SAVE_EVERY}")
@@ -124,14 +122,17 @@ class Verl:
         return [*self._program(spec, attempt, version), *words]
 
     def environment(self, spec: LaunchSpec) -> Mapping[str, str]:
+        """Return the environment variables that the config file asks for. Raises BadConfig."""
         return verl_settings.variables(spec)
 
     def needs(self, spec: LaunchSpec) -> Mapping[str, Any]:
+        """Return what the check before the start must know of the settings; see Trainer.needs."""
         return verl_needs.needs(spec, {**verl_settings.variables(spec), **spec.env})
 
     def _program(
         self, spec: LaunchSpec, attempt: int, version: tuple[int, int] | None
     ) -> list[str]:
+        """Return the words before the overrides."""
         metrics = self._run_dir(spec) / f"metrics.{attempt}.jsonl"
         env = ["env", f"VERL_FILE_LOGGER_PATH={metrics}", verl_needs.interpreter(spec), "-u"]
         if spec.component == "rl":
@@ -148,6 +149,7 @@ class Verl:
         return [*env, "-m", "torch.distributed.run", *ranks, "-m", f"verl.trainer.{module}"]
 
     def layout(self, spec: LaunchSpec) -> RunLayout:
+        """Return the directories of the run."""
         run = self._run_dir(spec)
         rollouts = verl_settings.text(verl_settings.flat(spec), "trainer.rollout_data_dir")
         checkpoints = self._checkpoints(spec, run)
@@ -164,52 +166,44 @@ class Verl:
         )
 
     def _run_dir(self, spec: LaunchSpec) -> Path:
+        """Return the run's directory."""
         return spec.output_dir / (spec.trainer_name or spec.run)
 
     def _checkpoints(self, spec: LaunchSpec, run: Path) -> Path:
-        """`trainer.default_local_dir` (forks of 0.2: checkpoints_dir), else below the run; a
-        finished run's may lie in its directory.
+        """Return `trainer.default_local_dir` (forks of 0.2: checkpoints_dir), or else a directory
+        below the run's. A finished run may have its checkpoints in the run's directory itself.
         """
-        known = verl_settings.flat(spec)
-        given = verl_settings.text(known, "trainer.default_local_dir") or verl_settings.text(
-            known, "trainer.checkpoints_dir"
-        )
-        if given is not None and "${" not in given:
+        given = verl_settings.local_dir(verl_settings.flat(spec))
+        if given is not None:
             return spec.cwd / given
         if (run / TRACKER).exists() or step_directories(run):
             return run
         return run / "checkpoints"
 
     def log_sources(self, spec: LaunchSpec) -> list[LogSource]:
-        """The newest attempt's metrics file; the run's output itself is held by the shim, or by
-        whoever started it.
+        """Return the newest attempt's metrics file. The run's output itself is held by the shim, or
+        by the person who started it.
         """
         path = self._metrics(spec)
-        if path is None:
-            return []
-        return [LogSource("metrics", path)]
+        return [LogSource("metrics", path)] if path is not None else []
 
     def _metrics(self, spec: LaunchSpec) -> Path | None:
-        """The file logger's newest file: numbered by attempt where we started it, where the
-        environment says otherwise.
+        """Return the file logger's newest file, or None. It is numbered by attempt if the agent
+        started the run, and otherwise named by the environment.
         """
         by_attempt = numbered(self._run_dir(spec))
         if by_attempt:
             return by_attempt[max(by_attempt)]
         if path := spec.env.get("VERL_FILE_LOGGER_PATH"):
             return spec.cwd / path
-        known = verl_settings.flat(spec)
-        project, name = (
-            verl_settings.text(known, f"trainer.{key}")
-            for key in ("project_name", "experiment_name")
-        )
+        project, name = verl_settings.names(verl_settings.flat(spec))
         if (root := spec.env.get("VERL_FILE_LOGGER_ROOT")) and project and name:
             return spec.cwd / root / project / f"{name}.jsonl"
         return None
 
     def _next_attempt(self, spec: LaunchSpec) -> int:
-        """One more than the newest metrics file or Hydra directory of this run: neither is written
-        twice.
+        """Return one more than the number of the run's newest metrics file or Hydra directory,
+        because neither may be written twice.
         """
         run = self._run_dir(spec)
         hydra = []
@@ -219,44 +213,41 @@ class Verl:
         return max([*numbered(run), *hydra], default=0) + 1
 
     def parse_line(self, source: str, raw: bytes) -> LogLine:
+        """Return the parts of one raw line of the log `source`. Never raises."""
         return verl_lines.parse(source, raw)
 
     def event(self, source: str, line: LogLine) -> Event | None:
+        """Return what a line means, or None if it means nothing."""
         return verl_lines.event(source, line)
 
     def event_words(self, source: str, passing: Collection[str]) -> list[str]:
+        """Return texts such that every line of the log that means an event holds one of them,
+        except for kinds in `passing`.
+        """
         return verl_lines.event_words(source, passing)
 
     def component(self, cmdline: Sequence[str], comm: str) -> str | None:
+        """Return which component of the trainer a process is, such as "worker", or None."""
         return verl_processes.component(cmdline, comm)
 
     def recognise(self, cmdline: Sequence[str], cwd: Path) -> LaunchSpec | None:
-        """The driver, or torchrun under SFT, by its module. Its directories are those that its
-        words name, from its own cwd.
+        """Return the spec of the driver, or of torchrun under SFT, by its module. None for any
+        other process. Its directories are those that its words name, relative to its own cwd.
         """
         start = verl_processes.start_words(cmdline)
         if start is None:
             return None
         known = verl_settings.overrides(start.words)
-        project, name = (
-            verl_settings.text(known, f"trainer.{key}")
-            for key in ("project_name", "experiment_name")
-        )
-        given = verl_settings.text(known, "trainer.default_local_dir") or verl_settings.text(
-            known, "trainer.checkpoints_dir"
-        )
-        if given is not None and "${" not in given:
-            given = given
-        else:
-            given = None
-        # verl's own defaults (ppo_trainer.yaml) where no word says it.
-        place = cwd / (given or Path("checkpoints", project or "verl_examples", name or "gsm8k"))
+        project, name = verl_settings.names(known)
+        given = verl_settings.local_dir(known)
+        # verl's own defaults (ppo_trainer.yaml), if no word sets it.
+        default = Path("checkpoints", project or "verl_examples", name or "gsm8k")
+        place = cwd / (given or default)
         words = verl_settings.without(start.words, ("hydra.run.dir",))
         if given is None:
             words.append(verl_settings.word("trainer.default_local_dir", str(place)))
-        mode = known.get("trainer.resume_mode")
         step = None
-        if mode == "resume_path":
+        if known.get("trainer.resume_mode") == "resume_path":
             step = _step_of(known.get("trainer.resume_from_path"))
         return LaunchSpec(
             run=launcher.run_name(name or place.name),
@@ -271,29 +262,31 @@ class Verl:
         )
 
     def parts(self, spec: LaunchSpec) -> Sequence[PartRule]:
-        """actor and, under PPO, critic; SFT writes the same files into the step directory itself.
+        """Return the parts of a checkpoint: actor and, under PPO, critic. SFT writes the same files
+        into the step directory itself.
 
         A step is whole when the tracker has come to it. Without a tracker (async saving skips it, a
         backup leaves it behind) the data loader's state counts, which verl writes after the models.
         """
         root = self.layout(spec).trainer_checkpoints
-        steps = step_directories(root)
-        newest = steps[max(steps)] if steps else None
+        steps = step_directories(root).values()
         pointer = root / TRACKER
-        if spec.component == "sft" or (
-            newest is not None and not any((d / "actor").is_dir() for d in steps.values())
-        ):
+        has_actor = not steps or any((step / "actor").is_dir() for step in steps)
+        if spec.component == "sft" or not has_actor:
             return (PartRule("model", root, "", (), pointer=pointer),)
-        critic = any((directory / "critic").is_dir() for directory in steps.values())
         rules = [PartRule("actor", root, "actor", (), pointer=pointer)]
-        if critic:
-            return (*rules, PartRule("critic", root, "critic", (), pointer=pointer))
+        if any((step / "critic").is_dir() for step in steps):
+            rules.append(PartRule("critic", root, "critic", (), pointer=pointer))
         return tuple(rules)
 
     def checkpoints(self, spec: LaunchSpec) -> list[Checkpoint]:
+        """Return every step that is found in any part, newest last."""
         return scan(self.parts(spec))
 
     def resume_requested(self, spec: LaunchSpec) -> int | None:
+        """Return the step that the spec, its words or its file resume from, -1 for the latest
+        (verl's default), or None to start afresh.
+        """
         if spec.resume is not None:
             return spec.resume
         known = verl_settings.flat(spec, spec.argv)
@@ -305,34 +298,49 @@ class Verl:
         return -1
 
     def metrics_path(self, spec: LaunchSpec) -> Path | None:
-        # its rows are a log of their own, `metrics`: they tell steps, and what happened when
+        """Return None, because verl's metrics are read as the log `metrics`: its rows say which
+        steps there were and when.
+        """
+        # Its rows are the log `metrics`, which has the steps and their times.
         return None
 
     def metrics_record(self, row: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return None, because verl's metrics are read as a log."""
         return None
 
     def inference_url(self, spec: LaunchSpec) -> str:
+        """Return "", because the rollout engine lives in the workers, or listens on a port that Ray
+        has chosen.
+        """
         return (
             ""  # the rollout engine lives in the workers, or listens on a port that Ray has chosen
         )
 
     def serves(self, spec: LaunchSpec) -> frozenset[int]:
+        """Return no ports, because none is known."""
         return frozenset()
 
     def max_steps(self, spec: LaunchSpec) -> int | None:
+        """Return the number of steps after which the run ends, or else the number that was planned,
+        or None.
+        """
         known = verl_settings.flat(spec)
         return verl_settings.integer(
             known, "trainer.total_training_steps"
         ) or verl_settings.integer(known, verl_settings.PLANNED)
 
     def good_end(self, events: Sequence[Event]) -> bool:
-        """The final validation's line; it is written also where there is no validation (None)."""
-        return any(event.kind == "finished" and event.side == "trainer" for event in events)
+        """Return True if the line of the final validation is among the events. verl writes it also
+        without a validation (None).
+        """
+        return "trainer" in finished_sides(events)
 
 
 def _refuse_mode(spec: LaunchSpec, known: Mapping[str, Any]) -> None:
+    """Raise BadConfig for an unknown resume mode or a resume at a step below 1."""
     mode = known.get("trainer.resume_mode", "auto")
-    # What was started by hand is started again with a mode of ours, whatever its own was.
+    # A run that was started by hand is started again with a mode from here, whatever its own mode
+    # was.
     if mode not in _MODES and spec.config != UNKNOWN_CONFIG:
         raise BadConfig(
             f"trainer.resume_mode={mode!r} is no mode: up to 0.8 verl would resume the latest "
@@ -347,11 +355,13 @@ def _refuse_mode(spec: LaunchSpec, known: Mapping[str, Any]) -> None:
 
 
 def _said(word: str, overrides: Sequence[str]) -> bool:
+    """Return True if the key of this override is set or removed in `overrides`."""
     key = word.partition("=")[0].lstrip("+")
     return any(other.partition("=")[0].lstrip("+~") == key for other in overrides)
 
 
 def _refuse_resume(spec: LaunchSpec, version: tuple[int, int] | None) -> None:
+    """Raise NotApplicable if this release's SFT trainer cannot resume and the spec does."""
     if (
         spec.component == "sft"
         and spec.resume is not None
@@ -365,12 +375,12 @@ def _refuse_resume(spec: LaunchSpec, version: tuple[int, int] | None) -> None:
 
 
 def _listed(given: object) -> list[object]:
-    if isinstance(given, (list, tuple)):
-        return list(given)
-    return [given]
+    """Return a value as a list."""
+    return list(given) if isinstance(given, (list, tuple)) else [given]
 
 
 def _resuming(spec: LaunchSpec, where: RunLayout, version: tuple[int, int] | None) -> list[str]:
+    """Return the overrides that make the run resume or start afresh."""
     if spec.resume is None:
         if spec.component == "sft" and (version is None or version < _SFT_RESUMES):
             return []  # its SFT trainer does not resume at all
@@ -383,29 +393,25 @@ def _resuming(spec: LaunchSpec, where: RunLayout, version: tuple[int, int] | Non
 
 
 def _step_of(path: object) -> int | None:
-    match = None
-    if isinstance(path, str):
-        match = re.search(r"global_step_(\d{1,12})/?$", path)
-    if match:
-        return int(match.group(1))
-    return None
+    """Return the step in the name of a checkpoint's directory, or None."""
+    match = re.search(r"global_step_(\d{1,12})/?$", path) if isinstance(path, str) else None
+    return int(match[1]) if match else None
 
 
 def numbered(run: Path) -> dict[int, Path]:
-    """`metrics.N.jsonl` by number."""
-    found = ((_METRICS.fullmatch(path.name), path) for path in run.glob("metrics.*.jsonl"))
-    rows = {}
-    for match, path in found:
-        if match is not None:
-            rows[int(match.group(1))] = path
-    return rows
+    """Return the files `metrics.N.jsonl` of a run by number."""
+    found = {}
+    for path in run.glob("metrics.*.jsonl"):
+        if match := _METRICS.fullmatch(path.name):
+            found[int(match[1])] = path
+    return found
 
 
 def wrote_here(directory: Path) -> bool:
-    """Whether this looks like a verl run's directory: its tracker, steps or numbered metrics files,
-    here or in checkpoints/.
+    """Return True if this looks like a verl run's directory: its tracker, steps or numbered metrics
+    files are here or in checkpoints/.
     """
-    places = (directory, directory / "checkpoints")
-    return bool(numbered(directory)) or any(
-        (place / TRACKER).exists() or any(place.glob("global_step_*")) for place in places
-    )
+    for place in (directory, directory / "checkpoints"):
+        if (place / TRACKER).exists() or any(place.glob("global_step_*")):
+            return True
+    return bool(numbered(directory))

@@ -1,9 +1,9 @@
-"""verl's lines: what Ray puts around them, and what they mean (0.2 to 0.9).
+"""Rules for verl's lines (0.2 to 0.9), and what Ray puts around them.
 
 Everything is printed by one process (the task runner, under SFT rank 0) and reaches the driver's
-output through Ray, which colours it even in a file, prefixes the whole line and delivers it late: a
-step's line may stand below a later step's and below the final traceback. So steps are `unordered`:
-their number counts, not their place.
+output through Ray, which colours it even in a file, prefixes the whole line and delivers it late. A
+step's line may be below a later step's line and below the final traceback. So steps are
+`unordered`: their number counts, not their place.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from bs4_agent.trainers.base import Event, LogLine
 from bs4_agent.trainers.grammar import Grammar, Rule
 from bs4_agent.trainers.inference_lines import RATE_LIMIT_RULES, TORCH_RULES
 
-#: Where verl's own words stand: the driver's output, whatever a person has called it, and the file
-#: logger's rows.
+#: The logs with verl's own messages: the driver's output, under either name, and the file logger's
+#: rows.
 SOURCES = ("trainer", "launcher", "metrics")
 
-# `(TaskRunner pid=1, ip=10.0.0.2) ` is taken off with vLLM's prefixes, which look the same; these
+# The prefix `(TaskRunner pid=1, ip=10.0.0.2) ` is removed with vLLM's, which look the same. These
 # are left.
 _RAY = re.compile(
     r"\((?:raylet|autoscaler|[A-Za-z_][\w:.\-]{0,80} pid=\d{1,10})(?:, ip=[\w.:]{1,60})?\)\s?"
@@ -70,12 +70,14 @@ RULES = (
     *(rule for rule in RATE_LIMIT_RULES if rule.source == "trainer"),
 )
 _GRAMMAR = Grammar(RULES)
-#: A text that every line of such an event holds.
+#: Texts of which every line of such an event holds one.
 _WORDS = {"step": ("step:", '"data"'), "eval": (" - val", '"val'), "heartbeat": ("%|",)}
 
 
 def parse(source: str, raw: bytes) -> LogLine:
-    """One raw line without Ray's prefix and its `[repeated 3x across cluster]`."""
+    """Return the parts of one raw line, without Ray's prefix and its `[repeated 3x across
+    cluster]`.
+    """
     if source != "kernel" and raw[:9].lstrip().startswith(b'{"step"'):
         return LogLine(text=raw.decode("utf-8", "replace").rstrip("\r\n"))
     line = lines.parse(source, raw)
@@ -91,8 +93,8 @@ def parse(source: str, raw: bytes) -> LogLine:
 
 
 def event(source: str, line: LogLine) -> Event | None:
-    """What a line of verl means; None for lines of other programs, and for its own that say
-    nothing.
+    """Return what a line of verl means. None for lines of other programs, and for verl's lines
+    without a meaning.
     """
     if source not in SOURCES:
         return None
@@ -125,12 +127,13 @@ def event(source: str, line: LogLine) -> Event | None:
 
 
 def event_words(source: str, passing: Collection[str]) -> list[str]:
-    """See Trainer.event_words."""
+    """Return texts such that every line of the log that means an event holds one of them, except
+    for kinds in `passing`. Empty for a log in which no line means anything.
+    """
     if source not in SOURCES:
         return []
-    own = []
+    found = set(_GRAMMAR.words("trainer", passing))
     for kind, words in _WORDS.items():
         if kind not in passing:
-            for word in words:
-                own.append(word)
-    return sorted({*own, *_GRAMMAR.words("trainer", passing)})
+            found.update(words)
+    return sorted(found)

@@ -1,9 +1,10 @@
-"""verl's own program that puts the ranks' files of a step together into a Hugging Face directory:
-where it lies, and how it is asked.
+"""verl's own program that merges the ranks' files of a step into a Hugging Face directory: where it
+is, and how it is called.
 
 Since 0.5 it is a module, `python -m verl.model_merger merge --backend fsdp --local_dir ACTOR
 --target_dir OUT`. Before, it is `scripts/model_merger.py` of a checkout, in three forms that its
-text tells apart: with the same words (0.4), with flags alone and a model path (0.3), and of 0.2,
+  text
+distinguishes: with the same words (0.4), with flags alone and a model path (0.3), and that of 0.2,
 which knows only `--local_dir` and writes into `huggingface/` of the checkpoint itself.
 """
 
@@ -20,14 +21,16 @@ _MODULE = "verl.model_merger"
 _SCRIPT = Path("scripts", "model_merger.py")
 #: The release that brought the module.
 _SINCE = (0, 5)
-#: A script that is larger is none of verl's.
+#: A larger script is not verl's.
 _SCRIPT_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
 class Merger:
-    """`program`: the words before its own. `form`: merge, flags, or inside (it writes below the
-    directory that it reads). `cwd`: where the module is found.
+    """The merger of one verl installation.
+
+    `program` are the words before its own. `form` is merge, flags, or inside (it writes below the
+    directory that it reads). `cwd` is the directory in which the module is found.
     """
 
     program: Sequence[str]
@@ -35,8 +38,8 @@ class Merger:
     form: str = "merge"
 
     def argv(self, source: Path, target: Path) -> list[str]:
-        """`source`: actor/ of a step (SFT: the step itself). Of the form inside, `target` is
-        `source/huggingface`.
+        """Return the command that merges `source` into `target`. `source` is actor/ of a step
+        (under SFT the step itself). For the form inside, `target` is `source/huggingface`.
         """
         if self.form == "inside":
             return [*self.program, "--local_dir", str(source)]
@@ -47,8 +50,8 @@ class Merger:
 
 
 def find(spec: LaunchSpec) -> Merger | None:
-    """The merger of the verl that this run uses; None where its release is older than the module
-    and its script is not there.
+    """Return the merger of the verl that this run uses. None if its release is older than the
+    module and its script is not there.
     """
     python = verl_needs.interpreter(spec, absolute=True)
     for place in (spec.cwd, spec.cwd / "verl", spec.cwd / "train" / "verl"):
@@ -58,14 +61,15 @@ def find(spec: LaunchSpec) -> Merger | None:
         if (form := _form(place / _SCRIPT)) is not None:
             return Merger((python, str(place / _SCRIPT)), place, form)
     known = verl_settings.version(spec.cwd)
-    # Of an image's own interpreter nothing is known before it is asked: every release of the last
-    # year has the module.
+    # The release of an image's own interpreter is not known, but every release of the last year has
+    # the module.
     if known is None or known >= _SINCE:
         return Merger((python, "-m", _MODULE), spec.cwd)
     return None
 
 
 def _form(script: Path) -> str | None:
+    """Return the form of a merger script by its text, or None if it is not verl's."""
     try:
         if script.stat().st_size > _SCRIPT_BYTES:
             return None

@@ -1,5 +1,5 @@
-"""verl's metrics: the `step:N - key:value - ...` line of its console logger, the JSON rows of its
-file logger, and what their keys are in a steps record.
+"""Read verl's metrics: the `step:N - key:value - ...` line of its console logger, and the JSON rows
+of its file logger. Their keys become those of a steps record.
 
 The line is written by one function in every release: up to 0.4 with `:.3f` (a learning rate prints
 as 0.000), since 0.5 with pprint, which shows numpy 2 scalars as `np.float64(0.15)`. The file logger
@@ -17,7 +17,7 @@ from bs4_agent.foreign_json import ForeignJsonError, integer, loads, number, rec
 
 Metrics = Mapping[str, "float | str"]
 
-#: A validation's line (`step:0 - val-core/...`) or row holds nothing but these.
+#: The only prefixes of keys in a validation's line (`step:0 - val-core/...`) or row.
 _VALIDATION = ("val-core/", "val-aux/", "val/")
 _HEAD = re.compile(r"(?:^|[\s\]])step:(\d{1,12}) - (?=\S+?:)")
 _NUMPY = re.compile(r"np\.\w{1,20}\(([^()]*)\)")
@@ -28,9 +28,9 @@ _MOST_VALIDATIONS = 8
 #: A line this long was cut (lines.LINE_CAP), so its last pair may be half a number.
 _CUT = 16 * 1024 - 512
 
-#: Key of a steps record -> the keys that verl had for it, newest first, each with the factor to its
-#: unit. `critic/score` is the reward also where there is no critic (GRPO). Memory is printed as GB
-#: and counted in GiB.
+#: A key of a steps record, and the keys that verl had for it, newest first, each with the factor to
+#: its unit. `critic/score` is the reward also without a critic (GRPO). Memory is printed as GB and
+#: counted in GiB.
 _TRAINER: Mapping[str, tuple[tuple[str, float], ...]] = {
     "time_s": (("timing_s/step", 1.0), ("perf/time_per_step", 1.0), ("train/time(s)", 1.0)),
     "loss": (("actor/pg_loss", 1.0), ("actor/loss", 1.0), ("train/loss", 1.0)),
@@ -62,13 +62,16 @@ _ROLLOUTS: Mapping[str, tuple[tuple[str, float], ...]] = {
 
 
 def of_line(text: str) -> tuple[int, Metrics] | None:
-    """(step, metrics) of a console line without colours and Ray's prefix; None for every other
-    line. Pairs whose value is no number are left out; NaN and infinities are the strings "nan",
-    "inf", "-inf".
+    """Return the step and the metrics of a console line without colours and Ray's prefix. None for
+    every other line.
+
+    Pairs whose value is no number are left out. NaN and infinities are the strings "nan", "inf",
+    "-inf".
     """
     head = _HEAD.search(text)
     if head is None or (head.start() > 0 and "%|" not in text[: head.start()]):
-        # only a progress bar may stand before it: a completion that quotes a step line is none
+        # Only a progress bar may stand before it. A completion that quotes a step line does not
+        # count.
         return None
     found: dict[str, float | str] = {}
     pairs = text[head.end() :].split(" - ", _MOST_PAIRS)
@@ -79,22 +82,18 @@ def of_line(text: str) -> tuple[int, Metrics] | None:
             value = _value(word.strip())
         if value is not None:
             found[key] = value
-    if found:
-        return (int(head.group(1)), found)
-    return None
+    return (int(head.group(1)), found) if found else None
 
 
 def of_row(raw: bytes | str) -> tuple[int, Metrics] | None:
-    """(step, metrics) of one row of the file logger; null is "nan"."""
+    """Return the step and the metrics of one row of the file logger, or None. A null is "nan"."""
     try:
         row = loads(raw)
     except ForeignJsonError:
         return None
-    if isinstance(row, dict):
-        step, data = (row.get("step"), row.get("data"))
-    else:
-        step, data = (None, None)
-    step = integer(step)
+    if not isinstance(row, dict):
+        return None
+    step, data = integer(row.get("step")), row.get("data")
     if step is None or step < 0 or not isinstance(data, dict):
         return None
     found: dict[str, float | str] = {}
@@ -102,28 +101,24 @@ def of_row(raw: bytes | str) -> tuple[int, Metrics] | None:
         told = "nan" if value is None else number(value)
         if told is not None:
             found[key] = told
-    if found:
-        return (step, found)
-    return None
+    return (step, found) if found else None
 
 
 def is_validation(metrics: Metrics) -> bool:
-    """Whether only a validation is told: the line before the first step, or SFT's between two."""
+    """Return True if these are the metrics of a validation only: of the line before the first step,
+    or of SFT's between two steps.
+    """
     return all(key.startswith(_VALIDATION) for key in metrics)
 
 
 def record(metrics: Metrics) -> dict[str, Any]:
-    """`metrics` under a steps record's keys, and `not_finite`: the name of a metric that is NaN,
-    where one is.
+    """Return `metrics` under the keys of a steps record. `not_finite` is added with the name of a
+    metric that is NaN, if there is one.
 
-    Of other numbers than the loss and the gradient an infinity is no alarm: an empty group's
-    minimum is one.
+    An infinity is no alarm except in the loss and the gradient, because the minimum of an empty
+    group is one.
     """
-    found: dict[str, Any] = {
-        name: value
-        for keys in (_TRAINER, _ROLLOUTS)
-        for name, value in _picked(metrics, keys).items()
-    }
+    found: dict[str, Any] = {**_picked(metrics, _TRAINER), **_picked(metrics, _ROLLOUTS)}
     if "response_length/mean" in metrics and "prompt_length/mean" in metrics:
         prompt, answer = metrics["prompt_length/mean"], metrics["response_length/mean"]
         if isinstance(prompt, float) and isinstance(answer, float):
@@ -132,55 +127,49 @@ def record(metrics: Metrics) -> dict[str, Any]:
             found["seq_len"] = "nan"
     if points := validations(metrics):
         found["validation"] = points
-    strange = None
     for key, value in metrics.items():
         if value == "nan":
-            strange = key
-            break
-    if strange is None:
-        return found
-    return {**found, "not_finite": strange}
+            return {**found, "not_finite": key}
+    return found
 
 
 def validation(metrics: Metrics) -> dict[str, Any]:
-    """`reward` (the first val-core mean, else the first number) and `env` (the data source) of a
-    validation; SFT's has `loss`. `validation`: as `validations`.
+    """Return the values of a validation's event: `reward` (the first val-core mean, else the first
+    number), `env` (the data source), and `validation` as in `validations`. SFT's has `loss` in
+    place of the first two.
     """
     points = validations(metrics)
     if "val/loss" in metrics:
         return {"loss": metrics["val/loss"], "validation": points}
-    rewards = [key for key in metrics if key.startswith("val-core/") and "/mean@" in key] or list(
-        metrics
-    )
-    if "/" in rewards[0]:
-        source = rewards[0].split("/", 1)[1].rsplit("/", 2)[0]
-    else:
-        source = rewards[0]
-    return {"reward": metrics[rewards[0]], "env": source, "validation": points}
+    reward = next(iter(_means(metrics) or metrics))
+    source = reward
+    if "/" in reward:
+        source = reward.split("/", 1)[1].rsplit("/", 2)[0]
+    return {"reward": metrics[reward], "env": source, "validation": points}
 
 
 def validations(metrics: Metrics) -> dict[str, float]:
-    """Metric -> value: the mean on each data source (val-core), else what stands under `val/` (SFT:
-    its loss). The rest of the line is left out.
+    """Return the values of a validation by metric, eight at most: the mean on each data source
+    (val-core), or else what is under `val/` (SFT: its loss). The rest of the line is left out.
     """
-    means = []
-    for key in metrics:
-        if key.startswith("val-core/") and "/mean@" in key:
-            means.append(key)
-    keys = means or [key for key in metrics if key.startswith("val/")]
-    told = {}
+    keys = _means(metrics) or [key for key in metrics if key.startswith("val/")]
+    found = {}
     for key in keys[:_MOST_VALIDATIONS]:
-        told[key] = metrics[key]
-    rows = {}
-    for key, value in told.items():
+        value = metrics[key]
         if isinstance(value, float):
-            rows[key.removeprefix("val-core/")] = value
-    return rows
+            found[key.removeprefix("val-core/")] = value
+    return found
+
+
+def _means(metrics: Metrics) -> list[str]:
+    """Return the keys of the means of a validation."""
+    return [key for key in metrics if key.startswith("val-core/") and "/mean@" in key]
 
 
 def _picked(
     metrics: Metrics, keys: Mapping[str, tuple[tuple[str, float], ...]]
 ) -> dict[str, float | str]:
+    """Return the metrics that `keys` name, under the keys of a steps record and in its units."""
     found: dict[str, float | str] = {}
     for name, candidates in keys.items():
         for key, factor in candidates:
@@ -194,13 +183,11 @@ def _picked(
 
 
 def _value(word: str) -> float | str | None:
-    """A number as verl prints it, or None."""
+    """Return a number as verl prints it, or None."""
     numpy = _NUMPY.fullmatch(word)
     word = (numpy.group(1) if numpy else word).strip("'")
     if word in ("True", "False"):
-        if word == "True":
-            return 1.0
-        return 0.0
+        return float(word == "True")
     if _NUMBER.fullmatch(word) is None:
         return None
     if word.endswith("nan"):

@@ -1,4 +1,4 @@
-"""What a start of verl needs, for the look before it: GPUs, engine, model, W&B, and how often and
+"""What a start of verl needs, for the check before it: GPUs, engine, model, W&B, and how often and
 how much it saves.
 """
 
@@ -12,42 +12,43 @@ from typing import Any
 from bs4_agent.trainers import verl_settings
 from bs4_agent.trainers.base import LaunchSpec
 
-#: Bytes on disk for each parameter: weights and Adam's two moments in 32 bits; of an adapter's run
-#: only the frozen weights count.
+#: Bytes on disk for each parameter: weights and Adam's two moments in 32 bits. For an adapter only
+#: the frozen weights count.
 _FULL, _ADAPTER = 12.0, 4.0
-#: ppo_trainer.yaml, where nothing names a number.
+#: The default of ppo_trainer.yaml.
 _GPUS = 8
 
 
 def needs(spec: LaunchSpec, environment: Mapping[str, str]) -> dict[str, Any]:
-    """See Trainer.needs. `environment`: what the run gets besides ours."""
+    """Return what the check before the start must know; see Trainer.needs. `environment` are the
+    variables that the run gets in addition to the agent's.
+    """
     known = verl_settings.flat(spec)
     rl = spec.component == "rl"
+    gpus, engine, keep = ranks(spec), None, "trainer.max_ckpt_to_keep"
+    if rl:
+        gpus = verl_settings.integer(known, "trainer.n_gpus_per_node") or _GPUS
+        engine = verl_settings.text(known, "actor_rollout_ref.rollout.name") or "vllm"
+        keep = "trainer.max_actor_ckpt_to_keep"
     return {
         "python": interpreter(spec, absolute=not spec.container),
         "modules": ["verl"],
-        "keep_last": verl_settings.integer(
-            known, "trainer.max_actor_ckpt_to_keep" if rl else "trainer.max_ckpt_to_keep"
-        ),
+        "keep_last": verl_settings.integer(known, keep),
         "interval": _frequency(known),
         "max_steps": verl_settings.integer(known, "trainer.total_training_steps"),
         "wandb": "wandb" in verl_settings.loggers(known, verl_settings.version(spec.cwd))
         and environment.get("WANDB_MODE") != "offline",
         "model": verl_settings.model(known),
-        "gpu_ids": list(range(verl_settings.integer(known, "trainer.n_gpus_per_node") or _GPUS))
-        if rl
-        else list(range(ranks(spec))),
-        "engine": verl_settings.text(known, "actor_rollout_ref.rollout.name") or "vllm"
-        if rl
-        else None,
+        "gpu_ids": list(range(gpus)),
+        "engine": engine,
         "serves_itself": rl,
         "bytes_each": _ADAPTER if verl_settings.adapter(known) else _FULL,
     }
 
 
 def ranks(spec: LaunchSpec) -> int:
-    """Processes of an SFT run: as many as were asked for, else one for each GPU that the config
-    names.
+    """Return the number of processes of an SFT run: the spec's, or else one for each GPU that the
+    config names.
     """
     if spec.processes > 1:
         return spec.processes
@@ -57,28 +58,27 @@ def ranks(spec: LaunchSpec) -> int:
 
 
 def interpreter(spec: LaunchSpec, *, absolute: bool = False) -> str:
-    """Of the environment that is named, else of the checkout's own, else the one on the PATH (an
-    image's; `absolute`: where that is). An environment that was made in a container points to an
-    interpreter that only the container has.
+    """Return the path of the Python that runs verl: that of the environment that is named, else the
+    checkout's own, else the one on the PATH (an image's). `absolute` finds the path of the latter.
+
+    An environment that was made in a container points to an interpreter that only the container
+    has.
     """
-    places = []
+    places = [spec.cwd / ".venv"]
     if "VIRTUAL_ENV" in spec.env:
-        places = [Path(spec.env["VIRTUAL_ENV"])]
-    found = (place / "bin" / "python3" for place in (*places, spec.cwd / ".venv"))
-    own = None
-    for path in found:
+        places.insert(0, Path(spec.env["VIRTUAL_ENV"]))
+    for place in places:
+        path = place / "bin" / "python3"
         if path.exists() or (spec.container and path.is_symlink()):
-            own = str(path)
-            break
-    if own is not None or not absolute:
-        return own or "python3"
+            return str(path)
+    if not absolute:
+        return "python3"
     import shutil  # half a megabyte that an agent which only watches never needs
 
     return shutil.which("python3", path=spec.env.get("PATH", os.environ.get("PATH"))) or "python3"
 
 
 def _frequency(known: Mapping[str, Any]) -> int | None:
+    """Return the number of steps between checkpoints, or None if none are saved."""
     often = verl_settings.integer(known, "trainer.save_freq")
-    if often is not None and often > 0:
-        return often
-    return None
+    return often if often is not None and often > 0 else None

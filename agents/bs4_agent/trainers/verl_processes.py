@@ -2,8 +2,8 @@
 under SFT.
 
 Ray titles its workers `ray::Class` (idle) and `ray::Class.method` (busy), in argv[0]; comm is cut
-to 15 characters. Only the task runner trains: a dashboard agent outlives its driver by more than a
-minute, so no other process of Ray's says that a run is alive. Class names: 0.2 `main_task` (a
+to 15 characters. Only the task runner trains. A dashboard agent outlives its driver by more than a
+minute, so no other process of Ray proves that a run is alive. Class names: 0.2 `main_task` (a
 task), 0.5 TaskRunner, AsyncvLLMServer, AgentLoopWorker, 0.6 vLLMHttpServer, SGLangHttpServer, 0.7
 RewardLoopWorker, 0.9 TaskRunnerV1, CheckpointEngineWorker (measured with ray 2.60 on stand-ins of
 these names).
@@ -51,8 +51,8 @@ _MODULES = {
     "verl.trainer.sft_trainer_ray": "sft",
 }
 _PYTHON = re.compile(r"(?:python|pypy)[\d.]*")
-#: What a task runner's own method or its workers' methods are doing, by a part of the method's
-#: name; the first that fits.
+#: The phase that a part of a method's name shows, for methods of the task runner and of its
+#: workers. The first that fits counts.
 _PHASES: tuple[tuple[str, Phase], ...] = (
     ("save_checkpoint", "checkpoint"),
     ("load_checkpoint", "start-up"),
@@ -68,8 +68,8 @@ _PHASES: tuple[tuple[str, Phase], ...] = (
 
 
 def component(cmdline: Sequence[str], comm: str) -> str | None:
-    """launcher (the driver; SFT: torchrun), trainer (the task runner), rank, worker, inference,
-    engine, env-server, ray; or None.
+    """Return which component of verl a process is, or None: launcher (the driver; SFT: torchrun),
+    trainer (the task runner), rank, worker, inference, engine, env-server, or ray.
     """
     title = cmdline[0] if cmdline and cmdline[0] else comm
     if (actor := _ACTOR.match(title)) is not None:
@@ -95,8 +95,8 @@ def component(cmdline: Sequence[str], comm: str) -> str | None:
 
 
 class Start(NamedTuple):
-    """What a start command says. `kind`: rl or sft; `entry`: the module or script; `words`: what
-    follows it.
+    """The parts of a start command. `kind` is rl or sft, `entry` the module or script, and `words`
+    what follows it.
     """
 
     kind: str
@@ -105,9 +105,9 @@ class Start(NamedTuple):
 
 
 def start_words(cmdline: Sequence[str]) -> Start | None:
-    """`python3 -m verl.trainer.main_ppo k=v`, `python main_ppo.py k=v`, `torchrun ... -m
-    verl.trainer.fsdp_sft_trainer k=v`; None for every other process, a shell around one of them
-    included.
+    """Return the parts of a command `python3 -m verl.trainer.main_ppo k=v`, `python main_ppo.py
+    k=v` or `torchrun ... -m verl.trainer.fsdp_sft_trainer k=v`. None for every other process, also
+    for a shell around one of them.
     """
     if not cmdline or not (
         _PYTHON.fullmatch(Path(cmdline[0]).name) or Path(cmdline[0]).name == "torchrun"
@@ -134,20 +134,18 @@ def start_words(cmdline: Sequence[str]) -> Start | None:
 
 
 def phase(titles: Iterable[str]) -> Phase | Literal[""]:
-    """What a run does now, by the titles of its live processes: the busiest worker's method names
-    it. "" where no title tells.
+    """Return what a run does now, by the titles of its live processes, or "" if no title shows it.
+    The phases are in order of precedence, so one busy worker is enough.
 
     A worker is titled by the method that it runs, so an idle `ray::WorkerDict` says nothing.
     """
-    found = (
-        match["method"].lower()
-        for title in titles
-        if (match := _ACTOR.match(title)) is not None and match["method"]
-    )
-    # The worker group is called actor_rollout whatever it does: only what stands behind that tells.
     methods = []
-    for method in found:
-        methods.append(method.removeprefix("actor_rollout_").removeprefix("ref_"))
+    for title in titles:
+        match = _ACTOR.match(title)
+        if match is not None and match["method"]:
+            # The worker group is called actor_rollout whatever it does, so only the rest counts.
+            method = match["method"].lower().removeprefix("actor_rollout_")
+            methods.append(method.removeprefix("ref_"))
     for part, name in _PHASES:
         if any(part in method for method in methods):
             return name
@@ -155,6 +153,7 @@ def phase(titles: Iterable[str]) -> Phase | Literal[""]:
 
 
 def _is_torchrun(cmdline: Sequence[str]) -> bool:
+    """Return True if the command is torchrun, by script or by module."""
     for word in cmdline[:4]:
         if Path(word).name == "torchrun" or word == "torch.distributed.run":
             return True

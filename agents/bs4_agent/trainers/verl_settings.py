@@ -1,11 +1,11 @@
-"""What a verl run is told: Hydra's words (`key=value`, `+key=value`, `~key`) on the command line,
-and a TOML file that stands for them.
+"""The settings of a verl run: Hydra's words (`key=value`, `+key=value`, `~key`) on the command
+line, and a TOML file in their place.
 
 A launch from here takes a TOML file whose dotted keys are the overrides (`[trainer] save_freq = 20`
 is `trainer.save_freq=20`; a key that Hydra has to add is written with its plus: `"+override_config"
 = 1`). Words of the command line win over the file, later ones over earlier ones, as in Hydra. Two
-tables are none of Hydra's: the variables of `[environment]` are those of the run, and `[plan]
-steps` says how many steps were wanted, which verl itself does not know unless it is told to end
+tables are none of Hydra's. The variables of `[environment]` are those of the run. `[plan] steps`
+says how many steps were planned, which verl itself does not know unless it is configured to end
 there.
 """
 
@@ -25,28 +25,26 @@ _WORD = re.compile(
 )
 #: The file's tables that are no overrides.
 _ENVIRONMENT, _PLAN = "environment", "plan"
-#: How many steps were wanted, among the settings.
+#: The number of planned steps, as a key of the settings.
 PLANNED = "plan.steps"
-#: Where a checkout of verl lies, from the directory that a run is started in: there, or as a
-#: submodule.
+#: Where a checkout of verl may be, relative to the directory in which a run is started: there, or
+#: as a submodule.
 _CHECKOUTS = ("", "verl", "train/verl")
 #: The release that brought the file logger.
 _FILE_LOGGER = (0, 6)
-#: What Hydra's grammar takes without quotes and reads as it stands.
+#: A text that Hydra's grammar takes without quotes and reads as it is.
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@%?*-]+")
 _INTEGER = re.compile(r"[-+]?\d{1,18}")
 _FLOAT = re.compile(r"[-+]?(?:\d+\.\d*|\.\d+|\d+(?=[eE]))(?:[eE][-+]?\d+)?")
 
 
-def overrides(words: Sequence[str]) -> dict[str, Any]:
-    """`key=value` words as flat settings with plain values; a key that `~` takes away is left out,
-    and so is what is no override.
+def overrides(words: Sequence[str], before: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return `key=value` words as flat settings with plain values, on top of the settings `before`.
+    A key that `~` removes is left out, and so is a word that is no override.
     """
-    found: dict[str, Any] = {}
+    found = dict(before or {})
     for word in words:
-        match = None
-        if not word.startswith("-"):
-            match = _WORD.fullmatch(word)
+        match = _WORD.fullmatch(word)
         if match is None or (match["value"] is None and match["prefix"] != "~"):
             continue
         if match["prefix"] == "~":
@@ -57,16 +55,14 @@ def overrides(words: Sequence[str]) -> dict[str, Any]:
 
 
 def is_override(word: str) -> bool:
-    """Whether Hydra would take this word for an override."""
-    match = None
-    if not word.startswith("-"):
-        match = _WORD.fullmatch(word)
+    """Return True if Hydra would take this word as an override."""
+    match = _WORD.fullmatch(word)
     return match is not None and (match["value"] is not None or match["prefix"] == "~")
 
 
 def without(words: Sequence[str], keys: Sequence[str]) -> list[str]:
-    """The overrides among `words` that set none of `keys`; whatever is no override stays out of a
-    command line too.
+    """Return the overrides among `words` that set none of `keys`. Words that are no override are
+    left out too.
     """
     kept = []
     for word in words:
@@ -77,18 +73,14 @@ def without(words: Sequence[str], keys: Sequence[str]) -> list[str]:
 
 
 def plain(text: str) -> Any:
-    """A value of the command line: numbers, booleans, null (None), lists of plain words; everything
-    else stays text, quotes taken off.
+    """Return a value of the command line as a number, a boolean, None for null, or a list of plain
+    values. Everything else stays text, without its quotes.
     """
     text = text.strip()
     if len(text) >= 2 and text[0] == text[-1] and text[0] in "'\"":
         return text[1:-1].replace(f"\\{text[0]}", text[0])
     if text.startswith("[") and text.endswith("]"):
-        rows = []
-        for item in text[1:-1].split(","):
-            if item.strip():
-                rows.append(plain(item))
-        return rows
+        return [plain(item) for item in text[1:-1].split(",") if item.strip()]
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     if text.lower() in ("null", "none", ""):
@@ -101,20 +93,19 @@ def plain(text: str) -> Any:
 
 
 def word(key: str, value: Any) -> str:
-    """The override that sets `key`; a plus anywhere in a dotted key goes to its front, where Hydra
-    wants it.
+    """Return the override that sets `key`. A plus anywhere in a dotted key moves to its front,
+    where Hydra needs it. Raises BadConfig for a value that Hydra cannot take.
     """
     plus = max((len(part) - len(part.lstrip("+")) for part in key.split(".")), default=0)
     return f"{'+' * plus}{bare(key)}={_written(value)}"
 
 
 def _written(value: Any) -> str:
+    """Return a value as Hydra's grammar writes it. Raises BadConfig for a table."""
     if value is None:
         return "null"
     if isinstance(value, bool):
-        if value:
-            return "True"
-        return "False"
+        return str(value)
     if isinstance(value, (list, tuple)):
         return f"[{','.join(_written(item) for item in value)}]"
     if isinstance(value, Mapping):
@@ -132,8 +123,8 @@ def _written(value: Any) -> str:
 
 
 def of_file(spec: LaunchSpec, *, watching: bool = False) -> dict[str, Any]:
-    """The file's settings, flat, keys as written (with their plus). BadConfig where it cannot be
-    read, {} then when only `watching`.
+    """Return the file's settings, flat, with keys as written (with their plus). Raises BadConfig if
+    it cannot be read; with `watching` it is empty then.
     """
     return _flat(
         {
@@ -146,8 +137,8 @@ def of_file(spec: LaunchSpec, *, watching: bool = False) -> dict[str, Any]:
 
 
 def variables(spec: LaunchSpec) -> dict[str, str]:
-    """What the file names for the run's environment, and where verl is found that lies in the
-    project as a submodule.
+    """Return the environment variables that the file names, and PYTHONPATH if verl lies in the
+    project as a submodule. Raises BadConfig.
     """
     table = _file(spec, watching=False).get(_ENVIRONMENT, {})
     if not isinstance(table, Mapping) or not all(
@@ -169,14 +160,11 @@ def variables(spec: LaunchSpec) -> dict[str, str]:
 
 
 def planned(spec: LaunchSpec, *, watching: bool = False) -> int | None:
-    """How many steps the file says were wanted. BadConfig for anything but a whole number above 0,
-    None then when only `watching`.
+    """Return the number of steps that the file plans, or None if it plans none. Raises BadConfig
+    for anything but a whole number above 0; with `watching` it returns None then.
     """
     table = _file(spec, watching=watching).get(_PLAN, {})
-    if isinstance(table, Mapping):
-        steps = table.get("steps")
-    else:
-        steps = table
+    steps = table.get("steps") if isinstance(table, Mapping) else table
     if steps is None or (isinstance(steps, int) and not isinstance(steps, bool) and steps > 0):
         return steps
     if watching:
@@ -185,6 +173,9 @@ def planned(spec: LaunchSpec, *, watching: bool = False) -> int | None:
 
 
 def _file(spec: LaunchSpec, *, watching: bool) -> dict[str, Any]:
+    """Return the tables of the spec's config file. If it cannot be read, raise BadConfig, or return
+    {} if `watching`.
+    """
     if spec.config == UNKNOWN_CONFIG:
         return {}
     try:
@@ -196,17 +187,15 @@ def _file(spec: LaunchSpec, *, watching: bool) -> dict[str, Any]:
 
 
 def bare(key: str) -> str:
-    """A key as verl knows it, without the plus that Hydra wants before what is new."""
+    """Return a key as verl knows it, without the plus that Hydra needs before a new key."""
     return ".".join(part.lstrip("+") for part in key.split("."))
 
 
 def component_of(keys: Iterable[str]) -> str | None:
-    """Whose settings these are: `rl` (there is an actor), `sft` (there is a model of its own), None
-    where they do not say.
+    """Return the component whose settings these are: `rl` if there is an actor, `sft` if there is a
+    model of its own, None if they do not show it.
     """
-    known = set()
-    for key in map(bare, keys):
-        known.add(key.partition(".")[0])
+    known = {bare(key).partition(".")[0] for key in keys}
     if known & {
         "actor_rollout_ref",
         "algorithm",
@@ -221,9 +210,11 @@ def component_of(keys: Iterable[str]) -> str | None:
 
 
 def loggers(known: Mapping[str, Any], version: tuple[int, int] | None) -> list[Any]:
-    """As a launch from here has them: what was asked for, and the file logger where the release is
-    known to have one. verl's own default names wandb, which needs a login: it stands only where
-    nothing may be added to it.
+    """Return the loggers of a launch from here: the configured ones, and the file logger if the
+    release is known to have one.
+
+    verl's own default names wandb, which needs a login. It is used only if nothing may be added to
+    it.
     """
     given = known.get("trainer.logger")
     if isinstance(given, (list, tuple)):
@@ -238,16 +229,15 @@ def loggers(known: Mapping[str, Any], version: tuple[int, int] | None) -> list[A
 
 
 def model(known: Mapping[str, Any]) -> str:
-    """Name or path of the model, "" where none is set."""
-    keys = ("actor_rollout_ref.model.path", "model.partial_pretrain", "model.path")
-    for key in keys:
+    """Return the name or path of the model, or "" if none is set."""
+    for key in ("actor_rollout_ref.model.path", "model.partial_pretrain", "model.path"):
         if (value := text(known, key)) is not None:
             return value
     return ""
 
 
 def adapter(known: Mapping[str, Any]) -> bool:
-    """Whether only an adapter is trained."""
+    """Return True if only an adapter is trained."""
     ranks = (
         "actor_rollout_ref.model.lora_rank",
         "actor_rollout_ref.model.lora.rank",
@@ -261,37 +251,21 @@ def adapter(known: Mapping[str, Any]) -> bool:
 
 
 def flat(spec: LaunchSpec, words: Sequence[str] = ()) -> dict[str, Any]:
-    """Every setting that is known of this run: the file's, then the spec's own words, then `words`
-    (what was really started).
+    """Return every setting that is known of this run: the file's, then the spec's own words, then
+    `words`, which are those of the real start.
     """
-    found = {}
-    for name, value in of_file(spec, watching=True).items():
-        found[bare(name)] = value
+    found = {bare(name): value for name, value in of_file(spec, watching=True).items()}
     if (steps := planned(spec, watching=True)) is not None:
         found[PLANNED] = steps
-    for said in (spec.overrides, words):
-        gone = set()
-        for word in said:
-            if (key := _taken_away(word)) is not None:
-                gone.add(key)
-        found = {
-            **{key: value for key, value in found.items() if key not in gone},
-            **overrides(said),
-        }
-    return found
-
-
-def _taken_away(word: str) -> str | None:
-    match = _WORD.fullmatch(word)
-    if match is not None and match["prefix"] == "~":
-        return match["key"]
-    return None
+    return overrides([*spec.overrides, *words], found)
 
 
 def recorded(run: Path) -> list[str]:
-    """The words that a finished run was started with, as Hydra wrote them down:
-    `.hydra/overrides.yaml` of the newest attempt, a YAML list with one word a line. [] where there
-    is none. Of a run with one fixed hydra.run.dir only the last start is there.
+    """Return the words with which a finished run was started, as Hydra wrote them:
+    `.hydra/overrides.yaml` of the newest attempt, a YAML list with one word a line. Empty if there
+    is none.
+
+    A run with one fixed hydra.run.dir has only its last start there.
     """
     numbered = sorted(
         (path for path in (run / "hydra").glob("*") if path.name.isdigit()),
@@ -302,25 +276,32 @@ def recorded(run: Path) -> list[str]:
             lines = (place / ".hydra" / "overrides.yaml").read_text(errors="replace").splitlines()
         except OSError:
             continue
-        words = []
-        for line in lines:
-            if line.startswith("- "):
-                words.append(line[2:].strip())
-        # YAML quotes a word where it has to: 'a: b' with '' for one quote, "..." with escapes as
-        # JSON has them.
-        rows = []
-        for w in words:
-            rows.append(
-                w[1:-1].replace("''", "'")
-                if w[:1] == w[-1:] == "'" and len(w) > 1
-                else w.strip('"')
-            )
-        return rows
+        return [_unquoted(line[2:].strip()) for line in lines if line.startswith("- ")]
     return []
 
 
+def _unquoted(text: str) -> str:
+    """Return a word without YAML's quotes. YAML quotes a word if it has to: 'a: b' with '' for one
+    quote, "..." with escapes as in JSON.
+    """
+    if text[:1] == text[-1:] == "'" and len(text) > 1:
+        return text[1:-1].replace("''", "'")
+    return text.strip('"')
+
+
+def local_dir(known: Mapping[str, Any]) -> str | None:
+    """Return the directory of the checkpoints, or None if it is not set or has an interpolation."""
+    given = text(known, "trainer.default_local_dir") or text(known, "trainer.checkpoints_dir")
+    return given if given is not None and "${" not in given else None
+
+
+def names(known: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """Return the names of the project and the experiment, None for one that is not set."""
+    return text(known, "trainer.project_name"), text(known, "trainer.experiment_name")
+
+
 def integer(found: Mapping[str, Any], *keys: str) -> int | None:
-    """The first of these that is a whole number."""
+    """Return the first value of these keys that is a whole number, or None."""
     for key in keys:
         if isinstance(value := found.get(key), int) and not isinstance(value, bool):
             return value
@@ -328,15 +309,15 @@ def integer(found: Mapping[str, Any], *keys: str) -> int | None:
 
 
 def text(found: Mapping[str, Any], key: str) -> str | None:
+    """Return the value of `key` if it is a text that is not empty, or None."""
     value = found.get(key)
-    if isinstance(value, str) and value:
-        return value
-    return None
+    return value if isinstance(value, str) and value else None
 
 
 def version(cwd: Path) -> tuple[int, int] | None:
-    """(major, minor) of the verl that a run in `cwd` imports: a checkout's own file, else what the
-    environment beside it has installed. None where neither is there (an image's own interpreter).
+    """Return the major and minor version of the verl that a run in `cwd` imports: a checkout's own
+    file, or else what the environment beside it has installed. None if neither is there (an image's
+    own interpreter).
     """
     for name in _CHECKOUTS:
         if (found := _said(cwd / name)) is not None:
@@ -350,7 +331,7 @@ def version(cwd: Path) -> tuple[int, int] | None:
 
 
 def _said(checkout: Path) -> tuple[int, int] | None:
-    """The version that a checkout's own file says; None where there is none."""
+    """Return the version in a checkout's own file, or None if there is none."""
     try:
         return _numbers((checkout / "verl" / "version" / "version").read_text(errors="replace"))
     except OSError:
@@ -358,20 +339,17 @@ def _said(checkout: Path) -> tuple[int, int] | None:
 
 
 def _numbers(said: str) -> tuple[int, int] | None:
+    """Return the major and minor version in a text, or None."""
     match = re.match(r"\s*(\d{1,4})\.(\d{1,4})", said)
-    if match:
-        return (int(match.group(1)), int(match.group(2)))
-    return None
+    return (int(match[1]), int(match[2])) if match else None
 
 
 def _flat(table: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    """Return nested tables as one table with dotted keys. The word "None" becomes None."""
     found: dict[str, Any] = {}
     for key, value in table.items():
         if isinstance(value, Mapping):
             found.update(_flat(value, f"{prefix}{key}."))
         else:
-            if value == "None":
-                found[f"{prefix}{key}"] = None
-            else:
-                found[f"{prefix}{key}"] = value
+            found[f"{prefix}{key}"] = None if value == "None" else value
     return found

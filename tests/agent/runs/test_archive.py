@@ -9,7 +9,7 @@ import pytest
 from bs4_agent.errors import StepFailed
 from bs4_agent.launch.start import launch
 from bs4_agent.runs import archive
-from bs4_agent.runs.archive import archive_logs, archived
+from bs4_agent.runs.archive import archive_logs
 from bs4_agent.runs.registry import Runs
 from tests.agent.runs.practice import Pod, ended
 
@@ -30,14 +30,12 @@ def runs(pod: Pod) -> Runs:
 
 
 def test_every_log_is_linked_and_survives_the_trainers_clean(pod: Pod, runs: Runs) -> None:
-    assert not archived(runs, "alpha")
     result = archive_logs(runs, "alpha")
     assert (result.linked, result.copied, result.directory) == (
         3,
         0,
         pod.root / "work/.bs4/alpha/logs/attempt-1",
     )
-    assert archived(runs, "alpha")
     for name in LOGS:
         assert (pod.root / "work/alpha" / name).stat().st_ino == (
             result.directory / name

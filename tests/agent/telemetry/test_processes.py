@@ -95,7 +95,7 @@ def _cpu_ticks(pid: int) -> int:
     return int(fields[11]) + int(fields[12])
 
 
-def test_descendants_and_children(scope: Scope, spawn: Callable[..., Child]) -> None:
+def test_descendants(scope: Scope, spawn: Callable[..., Child]) -> None:
     root = spawn(TREE)
     child, grandchild = map(int, root.answer.split())
     snapshot = ProcessTable(scope).refresh()
@@ -103,7 +103,6 @@ def test_descendants_and_children(scope: Scope, spawn: Callable[..., Child]) -> 
         child,
         grandchild,
     ]
-    assert [proc.identity.pid for proc in snapshot.children(root.identity)] == [child]
 
 
 def test_another_process_with_the_same_pid_is_nobody(
@@ -115,7 +114,6 @@ def test_another_process_with_the_same_pid_is_nobody(
     assert snapshot.find(root.identity) is not None
     assert snapshot.find(earlier) is None
     assert snapshot.descendants(earlier) == []
-    assert snapshot.children(earlier) == []
 
 
 def test_who_is_younger_than_its_child_is_not_its_parent(
@@ -155,27 +153,6 @@ def test_exits_are_seen_zombies_included(
     assert reaped.pid not in snapshot
     assert {reaped.identity, zombie.identity} <= table.exit_seen.keys()
     assert snapshot[zombie.pid].cmdline == name, "a zombie keeps the name it had"
-
-
-def test_a_partial_look_reads_only_whom_it_was_asked_for(
-    scope: Scope, spawn: Callable[..., Child]
-) -> None:
-    source = "import sys; print('up', flush=True); sys.stdin.read()"
-    member, other = spawn(source), spawn(source)
-    table = ProcessTable(scope)
-    table.refresh()
-    member.kill()
-    other.kill()
-    later = spawn(source)
-    snapshot = table.refresh([member.identity])
-    assert member.pid not in snapshot
-    assert member.identity in table.exit_seen
-    assert other.pid in snapshot
-    assert later.pid not in snapshot
-    assert table.snapshot(max_age=60) is snapshot
-    full = table.snapshot(max_age=0)
-    assert other.pid not in full
-    assert later.pid in full
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from bs4_agent.trainers.lines import (
     JSON_CAP,
     LINE_CAP,
     Clock,
-    first_anchor,
     parse,
     seconds_of_day,
     strip_ansi,
@@ -372,24 +371,3 @@ def test_every_time_comes_back_whatever_the_gaps(
         late = wall - disorder.draw(st.integers(0, 5))
         assert clock.resolve(hms(late, tz)) == late
         assert clock.resolve(hms(wall, tz)) == wall
-
-
-@given(
-    start=st.integers(1_700_000_000, 1_800_000_000),
-    tz=st.integers(-48, 56).map(lambda quarter: quarter * 900),
-    gaps=st.lists(st.integers(0, 20 * HOUR), max_size=40),
-    idle=st.integers(0, 11 * HOUR),
-)
-def test_a_finished_file_is_dated_from_its_end(
-    start: int, tz: int, gaps: list[int], idle: int
-) -> None:
-    walls = [start]
-    for gap in gaps:
-        walls.append(walls[-1] + gap)
-    clocks = [hms(wall, tz) for wall in walls]
-    clock = Clock(first_anchor(clocks, walls[-1] + idle, tz), tz)
-    assert [clock.resolve(text) for text in clocks] == walls
-
-
-def test_an_empty_file_is_as_old_as_its_mtime() -> None:
-    assert first_anchor([], 123.0, 0) == 123.0
