@@ -1,5 +1,5 @@
-"""One provider's HTTP, with its failures as typed errors. Reads are tried again a little; what
-spends is sent exactly once.
+"""The HTTP calls to one provider, with failures as typed errors. Reads are repeated a few times. A
+request that spends money is sent exactly once.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ from bs4_console.providers.errors import (
 )
 from bs4_console.secret import Secret
 
-#: Seconds for one request: connecting, and each wait for the next bytes. A create may take long on
-#: the provider's side.
+#: Seconds for connecting, and for each wait for the next bytes of an answer. A create may take long
+#: on the provider's side.
 TIMEOUT = httpx.Timeout(60.0, connect=10.0)
-#: Pauses before a read is tried again. More would only hide that the provider is away.
+#: Seconds to wait before a read is tried again. More tries would only hide that the provider is
+#: away.
 PAUSES_S = (0.5, 2.0)
 #: An answer larger than this is refused. An account's machines or a market's offers are far
 #: smaller.
@@ -38,8 +39,9 @@ _TEXT_CHARS = 200
 
 
 class Api:
-    """`authorize` gives the headers of a request; it may ask for a token first. Redirects are not
-    followed: they would carry the key.
+    """Sends requests to one provider's API. `authorize` returns the headers of a request and may
+    fetch a token first; by default it sends the first secret as a bearer token. Redirects are not
+    followed, because they would carry the key to another server.
     """
 
     def __init__(
@@ -59,21 +61,28 @@ class Api:
         self._pauses_s = pauses_s
 
     def hide(self, secret: Secret) -> None:
-        """A further secret (a token that was given) that no error may repeat."""
+        """Add a further secret (a token that the API issued) that no error message may repeat."""
         self._secrets.append(secret)
 
     async def get(self, path: str, params: Any = None) -> Any:
-        """A read, tried again where that can help."""
+        """Return the JSON answer to a GET request. The request is repeated up to twice if the
+        provider cannot be reached, fails, or asks to wait for at most 10 seconds. Raises
+        ProviderError.
+        """
         return await self._patiently(lambda: self.once("GET", path, params=params))
 
     async def ask(self, method: str, path: str, body: Any) -> Any:
-        """A read that the API spells with another method (a search)."""
+        """Return the JSON answer to a read that the API defines with another HTTP method, such as a
+        search. It is repeated like `get`. Raises ProviderError.
+        """
         return await self._patiently(lambda: self.once(method, path, body=body))
 
     async def once(
         self, method: str, path: str, *, body: Any = None, params: Any = None, text: bool = False
     ) -> Any:
-        """Sent exactly once. The JSON of the answer (None for an empty one), or its text."""
+        """Send a request exactly once. Return the JSON of the answer (None if the answer is empty),
+        or its text if `text` is True. Raises ProviderError.
+        """
         response = await self._send(method, path, body, params)
         if text:
             return response.text
@@ -89,8 +98,11 @@ class Api:
     async def spend(
         self, method: str, path: str, body: Any, label: str, *, text: bool = False
     ) -> Any:
-        """A create: sent exactly once. InDoubt for every end that leaves open whether the machine
-        exists.
+        """Send a request that creates the machine `label` exactly once, and return the answer like
+        `once`.
+
+        Raises NotSent if the request never left this machine, InDoubt if the machine may exist
+        after a failure, and another ProviderError if the provider refused.
         """
         try:
             return await self.once(method, path, body=body, text=text)
@@ -104,6 +116,9 @@ class Api:
             raise self.doubt(error.message.partition(": ")[2], label) from None
 
     def doubt(self, why: str, label: str) -> InDoubt:
+        """Return the error that says, with the reason `why`, that the machine `label` may or may
+        not exist.
+        """
         return InDoubt(
             self.provider,
             f"it is not known whether {label} was made: {why}",
@@ -178,7 +193,7 @@ class Api:
                 self.provider, what, "Give the key the permission to read, create and end machines."
             )
         if status == 404 and not _is_object(response.content):
-            # A proxy's page, or a wrong address: nothing is known of what was asked for.
+            # A proxy's page, or a wrong address: it does not say whether the thing exists.
             return BadAnswer(self.provider, f"{what[:-1]}, and not by its API.", self._later())
         if status == 404:
             return NotThere(
@@ -202,7 +217,9 @@ class Api:
         return Refused(self.provider, what, "Change what is asked for, or take another offer.")
 
     def _said(self, response: httpx.Response) -> str:
-        """The provider's own words, short, on one line, without any key."""
+        """Return the provider's own words on one line, shortened and without any key. Return "" if
+        the answer holds none.
+        """
         try:
             data = json.loads(response.content)
         except ValueError:

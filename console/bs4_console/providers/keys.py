@@ -1,7 +1,7 @@
-"""Where a provider's key comes from: our own private file, the environment, or the file of the
-provider's own program. Never an argument.
+"""Finds a provider's key: in our own private file, in the environment, or in the file of the
+provider's own program. A key is never an argument of a command.
 
-A file that others can read is refused: whoever has the key can spend.
+A file that others can read is refused, because anybody who has the key can spend money.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from bs4_console.errors import UsageError
 from bs4_console.providers.errors import NoKey
 from bs4_console.secret import Secret
 
-#: Provider -> the environment variables of its key, in the order of its fields (Verda has an id and
-#: a secret).
+#: By provider, the environment variables of its key in the order of the key's fields. Verda's key
+#: is an id and a secret.
 VARIABLES: Mapping[str, tuple[str, ...]] = {
     "vast": ("VAST_API_KEY",),
     "runpod": ("RUNPOD_API_KEY",),
@@ -30,11 +30,14 @@ VARIABLES: Mapping[str, tuple[str, ...]] = {
 
 
 def own_file(provider: str) -> Path:
+    """Return the path of our own file with the provider's key. The file need not exist."""
     return locations.config_dir() / "keys" / provider
 
 
 def store(provider: str, text: str) -> Path:
-    """Keep what a person typed or piped (one line a field) in our own file, mode 0600."""
+    """Save the key that a person typed or piped, one field on each line, in our own file with mode
+    0600. Return the file's path. Raises UsageError if `text` is not a key for the provider.
+    """
     fields = []
     for line in text.splitlines():
         if line.strip():
@@ -54,8 +57,11 @@ def store(provider: str, text: str) -> Path:
 def find(
     provider: str, environment: Mapping[str, str] = os.environ, home: Path | None = None
 ) -> tuple[Secret, ...]:
-    """The key's fields. NoKey when there is none; UsageError when a file is open to others or is
-    not understood.
+    """Return the fields of the provider's key: one, or an id and a secret. `home` replaces the home
+    directory.
+
+    Raises NoKey if there is no key, and UsageError if a file is readable by others or is not
+    understood.
     """
     names = VARIABLES[provider]
     own = own_file(provider)
@@ -80,7 +86,7 @@ def find(
 
 
 def known(environment: Mapping[str, str] = os.environ, home: Path | None = None) -> list[str]:
-    """The providers that there is a key for."""
+    """Return the names of the providers that have a key here. Raises UsageError like `find`."""
     found = []
     for provider in VARIABLES:
         try:
@@ -94,7 +100,9 @@ def known(environment: Mapping[str, str] = os.environ, home: Path | None = None)
 def _foreign(
     provider: str, home: Path, environment: Mapping[str, str]
 ) -> list[tuple[Path, Callable[[str], str]]]:
-    """Files that the providers' own programs keep."""
+    """Return the files in which the provider's own programs keep the key, each with the function
+    that reads the key from the file's text.
+    """
     config = Path(environment.get("XDG_CONFIG_HOME") or home / ".config")
     places: dict[str, list[tuple[Path, Callable[[str], str]]]] = {
         "vast": [
@@ -108,8 +116,8 @@ def _foreign(
 
 
 def _runpod(text: str) -> str:
-    """runpodctl writes `apiKey`/`apikey` at the top, the Python library `api_key` under a
-    profile.
+    """Return the API key in RunPod's config file, or "". runpodctl writes `apiKey` or `apikey` at
+    the top; the Python library writes `api_key` under a profile.
     """
     try:
         document = tomllib.loads(text)

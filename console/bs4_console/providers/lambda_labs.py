@@ -1,7 +1,8 @@
 """Lambda Cloud (cloud.lambda.ai/api/v1; its published API description, 1.10).
 
-On demand only; whole instances; no disk survives the end. One launch in 12 s and one other call a
-second are allowed. Errors are told apart by their `code`. User `ubuntu`, port 22.
+Lambda sells whole instances on demand only, and no disk survives the end of an instance. It allows
+one launch in 12 s and one other call a second. Its errors are told apart by their `code`. The user
+is `ubuntu`, the port 22.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ _STATES: dict[str, MachineState] = {
 
 
 class Lambda:
+    """One account at Lambda Cloud."""
+
     name = "lambda"
     capabilities = Capabilities(start_command=True)
 
@@ -48,7 +51,9 @@ class Lambda:
         base_url: str = BASE_URL,
         pace_s: float = 1.0,
     ) -> None:
-        """`pace_s`: between two calls, so that the limit is never met."""
+        """`pace_s` is the number of seconds between two calls, which keeps the calls under the
+        provider's limit.
+        """
         self._api = Api(self.name, client, base_url, key, self._paced)
         self._key = key
         self._pace_s = pace_s
@@ -64,6 +69,10 @@ class Lambda:
         return {"Authorization": f"Bearer {self._key[0].reveal()}"}
 
     async def offers(self, want: Want) -> list[Offer]:
+        """Return the instance types with free capacity that fit `want`, one offer for each region,
+        cheapest first. Return an empty list for an interruptible machine, which Lambda does not
+        sell.
+        """
         if want.interruptible:
             return []
         answer = table(self.name, await self._api.get("/instance-types"), "data")
@@ -107,7 +116,9 @@ class Lambda:
         ]
 
     async def prepare(self, public_key: str) -> None:
-        """A launch takes exactly one key, by its name."""
+        """Make sure that the account has this SSH public key, and remember its name. A launch takes
+        exactly one key, by its name.
+        """
         for row in rows(self.name, await self._api.get("/ssh-keys"), "data"):
             if (
                 isinstance(known := row.get("public_key"), str)
@@ -120,6 +131,9 @@ class Lambda:
         self._key_name = text(made.get("name"))
 
     async def create(self, offer: Offer, want: Want, label: str, public_key: str) -> str:
+        """Launch one instance with one request and return its id. Raises InDoubt if the answer does
+        not name exactly one instance.
+        """
         body: dict[str, Any] = {
             **offer.detail,
             "ssh_key_names": [self._key_name],
@@ -141,11 +155,13 @@ class Lambda:
         return identity(self.name, {"id": ids[0]})
 
     async def machines(self) -> list[Machine]:
+        """Return every instance of the account."""
         return [
             self._machine(row) for row in rows(self.name, await self._api.get("/instances"), "data")
         ]
 
     async def machine(self, machine_id: str) -> Machine | None:
+        """Return the instance with this id, or None if Lambda says that it does not exist."""
         try:
             return self._machine(
                 table(self.name, await self._api.get(f"/instances/{machine_id}"), "data")
@@ -154,6 +170,7 @@ class Lambda:
             return None
 
     async def terminate(self, machine: Machine) -> None:
+        """Order the end of an instance. An instance that no longer exists is not an error."""
         try:
             await self._api.once(
                 "POST", "/instance-operations/terminate", body={"instance_ids": [machine.id]}
@@ -162,6 +179,7 @@ class Lambda:
             return
 
     async def host_keys(self, machine: Machine) -> tuple[str, ...]:
+        """Return an empty tuple: Lambda's API does not give host keys."""
         return ()
 
     def _machine(self, row: dict[str, Any]) -> Machine:

@@ -1,9 +1,9 @@
 """Prime Intellect: machines of several clouds behind one API, as its own prime-cli speaks it
 (2025-12; docs.primeintellect.ai).
 
-`sshConnection` is a string like `root@host -p 22`, a list of such, or [null]: it is taken apart and
-never run. A machine is up when it is ACTIVE and its installation is finished. The paths of lists
-end with a slash: without it the API redirects.
+`sshConnection` is a string like `root@host -p 22`, a list of such strings, or [null]. It is parsed
+and never run. A machine is up when it is ACTIVE and its installation is finished. The paths of
+lists end with a slash, because the API redirects without it.
 """
 
 from __future__ import annotations
@@ -46,6 +46,8 @@ _PAGES, _PAGE = 50, 100
 
 
 class Prime:
+    """One account at Prime Intellect."""
+
     name = "prime"
     capabilities = Capabilities(interruptible=True, stop=True, price_cap=True)
 
@@ -58,6 +60,9 @@ class Prime:
         self._key_id: str | None = None
 
     async def offers(self, want: Want) -> list[Offer]:
+        """Return the offers that fit `want`, cheapest first. At most 50 pages of the market are
+        read.
+        """
         found: list[Offer | None] = []
         seen = 0
         for page in range(1, _PAGES + 1):
@@ -124,7 +129,7 @@ class Prime:
         )
 
     async def prepare(self, public_key: str) -> None:
-        """Its id is remembered for the create."""
+        """Make sure that the account has this SSH public key, and keep its id for the create."""
         answer = await self._api.get("/ssh_keys/", {"offset": 0, "limit": 100})
         for row in rows(self.name, answer, "data"):
             if (
@@ -141,6 +146,9 @@ class Prime:
         )
 
     async def create(self, offer: Offer, want: Want, label: str, public_key: str) -> str:
+        """Rent one pod with one request and return its id. Raises InDoubt if the answer names no
+        pod.
+        """
         row = offer.detail
         images = row.get("images") or []
         image = want.image or (IMAGE if IMAGE in images or not images else str(images[0]))
@@ -170,8 +178,8 @@ class Prime:
         return identity(self.name, answer)
 
     async def machines(self) -> list[Machine]:
-        """All of them or an error. Without a usable count a page that is not full is the last
-        one.
+        """Return every pod of the account. Raises BadAnswer if the list ends before all pods were
+        read. Without a usable total count, a page that is not full is the last page.
         """
         found: dict[str, Machine] = {}
         for _ in range(_PAGES):
@@ -193,6 +201,7 @@ class Prime:
         )
 
     async def machine(self, machine_id: str) -> Machine | None:
+        """Return the pod with this id, or None if Prime Intellect says that it does not exist."""
         try:
             row = table(self.name, await self._api.get(f"/pods/{machine_id}"))
         except NotThere:
@@ -200,12 +209,14 @@ class Prime:
         return self._machine(row)
 
     async def terminate(self, machine: Machine) -> None:
+        """Order the end of a pod. A pod that no longer exists is not an error."""
         try:
             await self._api.once("DELETE", f"/pods/{machine.id}")
         except NotThere:
             return
 
     async def host_keys(self, machine: Machine) -> tuple[str, ...]:
+        """Return an empty tuple: Prime Intellect's API does not give host keys."""
         return ()
 
     def _machine(self, row: dict[str, Any]) -> Machine:
@@ -245,8 +256,8 @@ def _ssh(value: Any) -> tuple[str, str | None, int | None]:
 
 
 def _disk(disk: Any, wanted: int) -> tuple[int | None, float, tuple[str, ...]]:
-    """(GB that it will have, US dollars an hour for them, what to say); None GB where it cannot
-    have as much as is wanted.
+    """Return the size of the machine's disk in GB, its price in US dollars an hour, and notes for
+    the person. The size is None if the disk cannot be as large as `wanted` GB.
     """
     if not isinstance(disk, dict):
         return None, 0.0, ()

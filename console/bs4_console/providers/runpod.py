@@ -1,9 +1,9 @@
 """RunPod, REST v2 (docs.runpod.io/api-reference-v2 and its openapi.json, 2026-08; v1 was retired in
 November 2026).
 
-v2 sells no interruptible pods. Unknown fields are refused by name. The catalog's price is for one
-GPU and without the disk. SSH needs `22/tcp` among the ports and the image's own start script; the
-proxy carries no SFTP, so only the direct address counts.
+v2 sells no interruptible pods. It refuses unknown fields by name. The catalog's price is for one
+GPU and does not include the disk. SSH needs `22/tcp` among the ports and the image's own start
+script. Only the direct address is used, because the proxy carries no SFTP.
 """
 
 from __future__ import annotations
@@ -39,12 +39,14 @@ _STATES: dict[str, MachineState] = {
     "ERROR": "stopped",
     "TERMINATED": "ended",
 }
-#: Seconds that the log stream, which never ends by itself, is read for the fingerprints.
+#: Seconds for which the log stream is read for the fingerprints. It never ends by itself.
 _LOG_S = 5.0
 _LOG_BYTES = 1 << 20
 
 
 class RunPod:
+    """One account at RunPod."""
+
     name = "runpod"
     capabilities = Capabilities(stop=True, host_keys=True, cuda=True)
 
@@ -56,6 +58,9 @@ class RunPod:
         self._api = Api(self.name, client, base_url, key)
 
     async def offers(self, want: Want) -> list[Offer]:
+        """Return the GPUs of the catalog that fit `want`, cheapest first. Return an empty list for
+        an interruptible machine, which v2 does not sell.
+        """
         if want.interruptible:
             return []
         found = []
@@ -114,11 +119,14 @@ class RunPod:
         )
 
     async def prepare(self, public_key: str) -> None:
-        """Nothing: the key goes along with the create, so the account's own keys stay as they are
-        (v2 only replaces them all at once).
+        """Do nothing: the create carries the key, so the account's own keys stay as they are (v2
+        can only replace all of them at once).
         """
 
     async def create(self, offer: Offer, want: Want, label: str, public_key: str) -> str:
+        """Rent one pod with one request and return its id. Raises InDoubt if the answer names no
+        pod.
+        """
         gpu: dict[str, Any] = {"id": offer.detail["gpu"], "count": want.count}
         if want.cuda is not None:
             gpu["minCudaVersion"] = want.cuda
@@ -140,9 +148,11 @@ class RunPod:
         return identity(self.name, answer)
 
     async def machines(self) -> list[Machine]:
+        """Return every pod of the account."""
         return [self._machine(row) for row in rows(self.name, await self._api.get("/pods"), "pods")]
 
     async def machine(self, machine_id: str) -> Machine | None:
+        """Return the pod with this id, or None if RunPod says that it does not exist."""
         try:
             found = self._machine(table(self.name, await self._api.get(f"/pods/{machine_id}")))
         except NotThere:
@@ -150,14 +160,16 @@ class RunPod:
         return found
 
     async def terminate(self, machine: Machine) -> None:
+        """Order the end of a pod. A pod that no longer exists is not an error."""
         try:
             await self._api.once("DELETE", f"/pods/{machine.id}")
         except NotThere:
             return
 
     async def host_keys(self, machine: Machine) -> tuple[str, ...]:
-        """RunPod's images print the fingerprints when their sshd starts. The stream stays open: it
-        is read for a few seconds.
+        """Return the fingerprints of the pod's SSH host keys, which RunPod's images print to the
+        log when their sshd starts. The log stream never ends, so it is read for 5 seconds. The
+        tuple is empty if the log does not hold them (yet).
         """
         url = f"{self._api.base_url}/pods/{machine.id}/logs"
         headers = {
@@ -179,7 +191,8 @@ class RunPod:
                             lines.append(_log_line(line))
         except (TimeoutError, httpx.HTTPError):
             pass  # what was read until then counts
-        # The script's own words come first; a program that prints fingerprints later is not asked.
+        # The image's start script prints first. Fingerprints that a program prints later do not
+        # count.
         start = next(
             (at for at, line in enumerate(lines) if line.strip() == "SSH host keys:"), None
         )

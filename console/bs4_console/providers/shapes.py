@@ -1,4 +1,6 @@
-"""Reading what an API answered, with a typed error where it is not what was promised."""
+"""Reads the JSON that a provider's API answered. Each function raises a typed error if the JSON is
+not what the API promises.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,8 @@ _ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
 
 
 def rows(provider: str, data: Any, key: str | None = None) -> list[dict[str, Any]]:
-    """The objects of a list, or of the list below `key`. A missing one is an error: read as empty
-    it would say "nothing exists".
+    """Return the objects of a list, or of the list at `key`. Raises BadAnswer if there is no list
+    of objects: an empty list instead would say "nothing exists".
     """
     if key is not None and isinstance(data, dict):
         found = data.get(key)
@@ -30,7 +32,7 @@ def rows(provider: str, data: Any, key: str | None = None) -> list[dict[str, Any
 
 
 def table(provider: str, data: Any, key: str | None = None) -> dict[str, Any]:
-    """An object, or the one below `key`."""
+    """Return a JSON object, or the object at `key`. Raises BadAnswer if there is none."""
     if key is not None and isinstance(data, dict):
         found = data.get(key)
     else:
@@ -46,8 +48,8 @@ def table(provider: str, data: Any, key: str | None = None) -> dict[str, Any]:
 
 
 def identity(provider: str, row: dict[str, Any], key: str = "id") -> str:
-    """An id as text; ids are numbers at some providers. Nothing but letters, digits, `-`, `_` and
-    `.`: it becomes part of a path.
+    """Return the id at `key` as text; some providers use numbers. Raises BadAnswer if it has other
+    characters than letters, digits, `-`, `_` and `.`, because it becomes part of a path.
     """
     value = row.get(key)
     text = ""
@@ -61,13 +63,16 @@ def identity(provider: str, row: dict[str, Any], key: str = "id") -> str:
 
 
 def text(value: Any) -> str | None:
+    """Return a string that is not empty, or None for any other value."""
     if isinstance(value, str) and value:
         return value
     return None
 
 
 def moment(value: Any) -> float | None:
-    """ISO 8601, or wall seconds, as wall seconds."""
+    """Return an ISO 8601 time or a number of wall seconds as wall seconds. Return None for any
+    other value.
+    """
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value)
     if not isinstance(value, str):

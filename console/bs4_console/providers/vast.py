@@ -41,8 +41,8 @@ _STATES: dict[str | None, MachineState] = {
     "exited": "stopped",
     "frozen": "stopped",
 }
-#: Says the fingerprints of the machine's host keys in its own log, which is read over the API: so
-#: no first contact is blind.
+#: Prints the fingerprints of the machine's host keys to its own log, which is read over the API. So
+#: the host key of the first connection can be checked.
 _TELL = (
     'for key in /etc/ssh/ssh_host_*_key.pub; do echo "bs4-host-key $(ssh-keygen -lf "$key")"; done'
 )
@@ -50,6 +50,8 @@ _LOG_TRIES = 10
 
 
 class Vast:
+    """One account at Vast.ai."""
+
     name = "vast"
     capabilities = Capabilities(
         interruptible=True,
@@ -67,6 +69,9 @@ class Vast:
         self._api = Api(self.name, client, base_url, key)
 
     async def offers(self, want: Want) -> list[Offer]:
+        """Return the offers of the market that fit `want`, cheapest first. An interruptible offer's
+        price is its lowest bid and its storage.
+        """
         query: dict[str, Any] = {
             "verified": {"eq": True},
             "external": {"eq": False},
@@ -91,8 +96,9 @@ class Vast:
         )
 
     def _offer(self, row: dict[str, Any], want: Want) -> Offer | None:
-        """None for what does not fit: filters are asked for and looked at again, an unknown one may
-        have been left out by the server.
+        """Return the offer of one row of the market, or None if it does not fit. Every filter of
+        the search is applied here again, because the server may ignore a filter that it does not
+        know.
         """
         ram = number(row.get("gpu_ram"))
         gpu = gpus.canonical(
@@ -142,7 +148,9 @@ class Vast:
         )
 
     async def prepare(self, public_key: str) -> None:
-        """The account's keys are put on every machine when it is made."""
+        """Make sure that the account has this SSH public key. Vast puts the account's keys on every
+        machine when it is made.
+        """
         answer = await self._api.get("/api/v0/ssh/")
         known = rows(self.name, answer.get("ssh_keys") if isinstance(answer, dict) else answer)
         if not any(
@@ -151,6 +159,12 @@ class Vast:
             await self._api.once("POST", "/api/v0/ssh/", body={"ssh_key": public_key})
 
     async def create(self, offer: Offer, want: Want, label: str, public_key: str) -> str:
+        """Rent the offered machine with one request and return its id. An interruptible machine is
+        rented at its lowest bid.
+
+        Raises Refused if an interruptible offer names no bid, and InDoubt if the answer names no
+        machine.
+        """
         bid = offer.detail.get("bid")
         if offer.interruptible and bid is None:
             raise Refused(
@@ -181,6 +195,7 @@ class Vast:
         return str(answer["new_contract"])
 
     async def machines(self) -> list[Machine]:
+        """Return every machine of the account, read in pages of 25."""
         found: list[Machine] = []
         after: str | None = None
         while True:
@@ -197,6 +212,7 @@ class Vast:
                 return found
 
     async def machine(self, machine_id: str) -> Machine | None:
+        """Return the machine with this id, or None if Vast says that it does not exist."""
         try:
             answer = _told(await self._api.get(f"/api/v0/instances/{machine_id}/", {"owner": "me"}))
         except NotThere:
@@ -207,12 +223,18 @@ class Vast:
         return self._machine(table(self.name, row))
 
     async def terminate(self, machine: Machine) -> None:
+        """Order the end of a machine and its disk. It is not an error if the machine no longer
+        exists.
+        """
         try:
             await self._api.once("DELETE", f"/api/v0/instances/{machine.id}/", body={})
         except NotThere:
             return
 
     async def host_keys(self, machine: Machine) -> tuple[str, ...]:
+        """Return the fingerprints of the machine's SSH host keys, which its start command prints to
+        the log. The tuple is empty if the log does not hold them (yet).
+        """
         answer = await self._api.ask(
             "PUT", f"/api/v0/instances/request_logs/{machine.id}/", {"tail": "1000"}
         )
@@ -221,9 +243,9 @@ class Vast:
             place = answer.get("result_url")
         if not isinstance(place, str) or not place.startswith(("https://", "http://127.0.0.1")):
             return ()
-        for _ in range(_LOG_TRIES):  # the log is put there a moment later
+        for _ in range(_LOG_TRIES):  # the log appears there a moment later
             try:
-                # Not ours: a signed place of their store, which must not see the key.
+                # A signed address of their file store, which must not see our key.
                 response = await self._client.get(place, timeout=10, follow_redirects=False)
             except httpx.HTTPError:
                 return ()
@@ -272,8 +294,8 @@ class Vast:
 
 
 def _told(answer: Any) -> dict[str, Any]:
-    """What it answered with 200 is an answer only where it does not call it a failure itself: what
-    such a one holds says nothing.
+    """Return the JSON object of an answer. Raises BadAnswer if the object itself reports a failure,
+    although the status is 200: nothing else in it can be trusted.
     """
     found = table(Vast.name, answer)
     if found.get("success") is False:
@@ -286,5 +308,5 @@ def _told(answer: Any) -> dict[str, Any]:
 
 
 def _same_key(known: Any, wanted: str) -> bool:
-    """Type and blob; comments differ."""
+    """Return True if both public keys have the same type and data. Comments may differ."""
     return isinstance(known, str) and known.split()[:2] == wanted.split()[:2]

@@ -1,10 +1,11 @@
 """Verda (formerly DataCrunch), https://api.verda.com/v1, as its own Python library speaks it (1.25,
 2026-04).
 
-OAuth2 client credentials; prices are strings; a create answers with the plain id; the exact label
-goes into `description` (hostnames are lower case and short). A volume goes on costing unless the
-delete names it, also that of a machine that Verda took back: such a machine is `stopped` and not
-`ended` while its volume is there. A machine that is still provisioning cannot be deleted.
+Login is by OAuth2 client credentials. Prices are strings. A create answers with the plain id. The
+exact label goes into `description`, because hostnames are lower case and short. A volume goes on
+costing money unless the delete names it; this holds also for a machine that Verda took back. Such a
+machine is `stopped` and not `ended` while its volume exists. A machine that is still provisioning
+cannot be deleted.
 """
 
 from __future__ import annotations
@@ -54,13 +55,15 @@ _HOURS_A_MONTH = 730.0
 
 
 class Verda:
+    """One account at Verda."""
+
     name = "verda"
     capabilities = Capabilities(interruptible=True, stop=True)
 
     def __init__(
         self, client: httpx.AsyncClient, key: tuple[Secret, ...], base_url: str = BASE_URL
     ) -> None:
-        """`key`: client id and client secret."""
+        """`key` is the client id and the client secret."""
         self._open = Api(self.name, client, base_url, key, _nothing)
         self._api = Api(self.name, client, base_url, key, self._token)
         self._key = key
@@ -90,6 +93,9 @@ class Verda:
             return {"Authorization": f"Bearer {self._bearer.reveal()}"}
 
     async def offers(self, want: Want) -> list[Offer]:
+        """Return the instance types that fit `want`, one offer for each location that has them,
+        cheapest first. Raises BadAnswer if the prices are not in US dollars.
+        """
         kinds = rows(self.name, await self._api.get("/instance-types", {"currency": "usd"}))
         places = rows(
             self.name,
@@ -136,7 +142,9 @@ class Verda:
         return sorted(found, key=lambda offer: offer.price)
 
     async def _disk_price(self, size_gb: float) -> tuple[float, tuple[str, ...]]:
-        """(US dollars an hour, what they leave out)."""
+        """Return the price of a disk in US dollars an hour, and notes on costs that the price
+        leaves out.
+        """
         if self._disk_types is None:
             self._disk_types = rows(self.name, await self._api.get("/volume-types"))
         for row in self._disk_types:
@@ -151,6 +159,7 @@ class Verda:
         return 0.0, ()
 
     async def prepare(self, public_key: str) -> None:
+        """Make sure that the account has this SSH public key, and keep its id for the create."""
         for row in rows(self.name, await self._api.get("/sshkeys")):
             if (
                 isinstance(known := row.get("key"), str)
@@ -164,6 +173,9 @@ class Verda:
         self._key_id = identity(self.name, {"id": made.strip().strip('"')})
 
     async def create(self, offer: Offer, want: Want, label: str, public_key: str) -> str:
+        """Rent one instance with one request and return its id. Raises InDoubt if the answer is not
+        an id.
+        """
         volume = {"name": label, "size": want.disk_gb}
         body = {
             **offer.detail,
@@ -187,12 +199,16 @@ class Verda:
             raise self._api.doubt("its answer is no id.", label) from None
 
     async def machines(self) -> list[Machine]:
+        """Return every instance of the account. The price of ours includes the volume."""
         return [
             await self._whole(self._machine(row))
             for row in rows(self.name, await self._api.get("/instances"))
         ]
 
     async def machine(self, machine_id: str) -> Machine | None:
+        """Return the instance with this id, or None if Verda says that it does not exist. The price
+        of ours includes the volume.
+        """
         try:
             row = table(self.name, await self._api.get(f"/instances/{machine_id}"))
         except NotThere:
@@ -200,6 +216,9 @@ class Verda:
         return await self._whole(self._machine(row))
 
     async def terminate(self, machine: Machine) -> None:
+        """Order the end of an instance and its volume, or of the volume alone if only the volume is
+        left. An instance that no longer exists is not an error.
+        """
         volume = machine.detail.get("os_volume_id")
         path = "/instances"
         body: dict[str, Any] = {
@@ -215,11 +234,13 @@ class Verda:
             return
 
     async def host_keys(self, machine: Machine) -> tuple[str, ...]:
+        """Return an empty tuple: Verda's API does not give host keys."""
         return ()
 
     async def _whole(self, machine: Machine) -> Machine:
-        """With its volume, which costs by itself: one of ours that will never run again has not
-        ended while that is there.
+        """Return the machine with the cost of its volume added. One of our machines that will never
+        run again is `stopped` and not `ended` while its volume exists, because the volume costs
+        money by itself.
         """
         volume = machine.detail.get("os_volume_id")
         if not is_ours(machine.label) or volume is None:
@@ -234,7 +255,7 @@ class Verda:
         except ProviderError:
             if machine.state == "ended":
                 raise
-            # it runs, that is known; what it costs in all is not
+            # The machine is known to run. What it costs in all is not known.
             return replace(machine, price=None)
         if size is None:
             return machine
@@ -250,7 +271,7 @@ class Verda:
         )
 
     async def _volume_gb(self, volume: str) -> float | None:
-        """Its size; None when it is gone or in the trash."""
+        """Return the volume's size in GB, or None if it is deleted or in the trash."""
         try:
             row = table(self.name, await self._api.get(f"/volumes/{volume}"))
         except NotThere:
@@ -280,7 +301,9 @@ class Verda:
 
 
 def _dollars(currency: Any) -> bool:
-    """US dollars are asked for; where nothing is said they were given."""
+    """Return True if a price is in US dollars. The request asks for US dollars, so a missing
+    currency is taken as US dollars.
+    """
     return currency is None or str(currency).lower() == "usd"
 
 

@@ -1,4 +1,4 @@
-"""What would be rented: the offers in their order, the caps, and the hash that is confirmed."""
+"""The plan of a rent: the offers in their order, the caps, and the hash that a person confirms."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ PLAN_S = 900.0
 
 @dataclass(frozen=True)
 class Found:
-    """A search over all providers: what fits, cheapest first, and who could not be asked."""
+    """The result of a search over all providers. `offers` are the fitting offers, cheapest first;
+    `failures` has the error of each provider that did not answer, by name.
+    """
 
     offers: tuple[Offer, ...]
     failures: Mapping[str, ConsoleError]
@@ -29,12 +31,12 @@ class Found:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What would be rented, and under which caps. What is confirmed is its hash."""
+    """What would be rented, and under which caps. A person confirms the plan by its hash."""
 
     run: str
     want: Want
     offers: tuple[Offer, ...]
-    """In the order in which they are tried."""
+    """The offers in the order in which they are tried."""
     max_price: float
     max_spend: float | None
     hours: float
@@ -45,11 +47,16 @@ class Plan:
 
     @property
     def planned(self) -> float:
-        """The most that the planned hours can cost: of the dearest offer in it."""
+        """Return the most that the planned hours can cost, in US dollars: the price of the dearest
+        offer times the hours.
+        """
         return self.hours * max(offer.price for offer in self.offers)
 
     @property
     def hash(self) -> str:
+        """Return the hash that a person confirms. It covers the run, the wish, the offers with
+        their prices, the caps and the hours.
+        """
         offers = []
         for offer in self.offers:
             offers.append([offer.provider, offer.id, round(offer.price, 2)])
@@ -67,6 +74,7 @@ class Plan:
         ).hexdigest()
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the plan as it is saved and as JSON output shows it."""
         return {
             "plan_hash": self.hash,
             "expires": self.expires_t,
@@ -83,8 +91,8 @@ class Plan:
         }
 
     def keep(self) -> None:
-        """So that `create --plan HASH` carries out just this one. Plans of earlier days are
-        dropped.
+        """Save the plan, so that `create --plan HASH` can carry it out. Saved plans older than a
+        day are deleted.
         """
         for old in _plan_file("x").parent.glob("*.json"):
             if time.time() - old.stat().st_mtime > 86400:
@@ -93,7 +101,9 @@ class Plan:
 
     @staticmethod
     def kept(prefix: str) -> Plan:
-        """The plan whose hash begins so. RefusedError when there is none that still lives."""
+        """Return the saved plan whose hash begins with `prefix` (at least 8 characters). Raises
+        RefusedError if there is none, if several match, or if the saved file was changed.
+        """
         places = []
         for path in _plan_file("x").parent.glob("*.json"):
             if len(prefix) >= 8 and path.stem.startswith(prefix):
@@ -126,6 +136,9 @@ class Plan:
 
 
 def no_offers(want: Want, found: Found) -> NoOffers:
+    """Return the error for a search without an affordable offer. It names the cheapest offer, if
+    there is one, and the providers that did not answer.
+    """
     asked = f"{want.count}x {want.gpu}" + (" interruptible" if want.interruptible else "")
     failed = "".join(f" {name} could not be asked." for name in found.failures)
     if not found.offers:
