@@ -1,4 +1,6 @@
-"""The run log: one document of all runs, imported and added to, never losing a line."""
+"""The run log: one document of all runs. Documents are imported into it and notes are added to it,
+and no line is ever lost.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ SCHEMA = "bs4.run-log/1"
 
 @dataclass
 class Added:
-    """What a person added to a run, and older versions of its section. `price`: US dollars an
+    """What a person added to a run, and older versions of its section. `price` is in US dollars an
     hour.
     """
 
@@ -33,7 +35,9 @@ class Added:
 
 @dataclass
 class Imported:
-    """What an import did to the runs of the document, by name."""
+    """The names of the runs in an imported document: those that are new, those whose section
+    changed, and those that are the same.
+    """
 
     added: list[str] = field(default_factory=list)
     changed: list[str] = field(default_factory=list)
@@ -41,8 +45,8 @@ class Imported:
 
 
 class RunLog:
-    """`<data>/runlog.json`: the document in chunks and what was added by name. Read whole, replaced
-    whole, under a lock.
+    """The run log in `<data>/runlog.json`: the document in chunks, and what was added to each run
+    by its name. The file is read whole and replaced whole, under a lock.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -53,8 +57,8 @@ class RunLog:
         self._load()
 
     def records(self) -> dict[str, RunRecord]:
-        """Name -> record, in the order of the document. A section says more than a row of a
-        table.
+        """Return the record of every run by its name, in the order of the document. If a run has a
+        section and a row in a table, the section is used, because it says more.
         """
         found: dict[str, RunRecord] = {}
         for chunk in self.chunks:
@@ -74,9 +78,12 @@ class RunLog:
         return found
 
     def import_text(self, text: str) -> Imported:
-        """Take in a document: what is new goes where it stood among what is known; of two versions
-        of a run's section the later one wins (one that is final before one that is not) and the
-        other is kept below it.
+        """Merge a document into the run log and return what happened to its runs. New parts go to
+        their place among the known parts.
+
+        If a run's section differs from the known version, the later version is used and the other
+        is kept below it; but a section with a final status is not replaced by one without. Raises
+        UsageError if the run log is damaged.
         """
         done = Imported()
         with files.exclusive(self._path):
@@ -102,7 +109,9 @@ class RunLog:
     def note(
         self, name: str, text: str, who: str, *, lesson: bool = False, price: float | None = None
     ) -> None:
-        """Write something down for a run. The caller has made sure that there is such a run."""
+        """Add a note, a lesson or a price to a run and save it. The caller has made sure that the
+        run exists. `price` is in US dollars an hour; None leaves the price as it is.
+        """
         with files.exclusive(self._path):
             self._load()
             added = self.added.setdefault(name, Added())
@@ -113,8 +122,9 @@ class RunLog:
             self._save()
 
     def export(self, own: Iterable[RunRecord] = ()) -> str:
-        """The document with everything that was added; `own`: records that runs kept themselves.
-        With nothing added, byte for byte.
+        """Return the document as Markdown with everything that was added. `own` are the records
+        that the runs kept themselves. If nothing was added, the text is byte for byte the imported
+        one.
         """
         return run_export.document(
             self.chunks, {name: (a.notes, a.earlier) for name, a in self.added.items()}, list(own)
@@ -126,8 +136,8 @@ class RunLog:
             if new.run not in done.added:
                 done.added.append(new.run)
             return self._insert(new, at + 1)
-        # A name that was used twice in one document has two sections: each goes to the one it
-        # resembles.
+        # A name that was used twice in one document has two sections. Each imported section is
+        # matched with the known one that it resembles.
         alike = (
             i
             for i in places
@@ -168,8 +178,8 @@ class RunLog:
         return self._insert(new, max([at, *places]) + 1)
 
     def _places(self, new: Chunk) -> list[int]:
-        """Where the same heading is, as far as this import has not met it yet: one section stands
-        for one of the document.
+        """Return the indexes of the chunks with the same heading that this import has not matched
+        yet. Each known section matches one section of the imported document.
         """
         key = new.run or (new.level, new.title)
         known = enumerate(self.chunks)

@@ -1,5 +1,5 @@
-"""A run's section of a TRAINING_RUNS document, read into a record. What is not understood stays in
-the text; nothing is dropped.
+"""Parses a run's section of a TRAINING_RUNS document into a record. What is not understood stays in
+the text, so nothing is lost.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ _ROW = re.compile(r"\|(.+)\|\s*")
 
 
 def record(chunk: Chunk) -> RunRecord:
-    """The record of a chunk whose heading opens a run (`chunk.run`)."""
+    """Return the record of a run from its section. Raises ValueError if the chunk's heading does
+    not open a run (`chunk.run` is "").
+    """
     heading = run_heading(chunk.title)
     if heading is None:
         raise ValueError(f"{chunk.title!r} opens no run")
@@ -38,7 +40,9 @@ def record(chunk: Chunk) -> RunRecord:
 
 
 def rows(chunk: Chunk) -> list[RunRecord]:
-    """The runs of a table whose first column is "Run ID" or "Run": the list of completed runs."""
+    """Return the runs of a table whose first column is "Run ID" or "Run", which is the list of
+    completed runs. Return an empty list if the chunk has no such table.
+    """
     found: list[RunRecord] = []
     heads: list[str] | None = None
     for line in lines(chunk.text):
@@ -67,7 +71,7 @@ def rows(chunk: Chunk) -> list[RunRecord]:
 
 
 def _parts(body: Sequence[Line]) -> tuple[list[Line], list[tuple[str, list[Line]]]]:
-    """What stands before the first heading, and then (title, lines) of each."""
+    """Return the lines before the first heading, and then the title and lines of each heading."""
     head: list[Line] = []
     parts: list[tuple[str, list[Line]]] = []
     for line in body:
@@ -99,7 +103,7 @@ def _known_fields(run: RunRecord, heading_status: str) -> None:
     say = {}
     for name, value in run.fields.items():
         say[name.lower()] = value
-    # The heading and the field say the same; the field may add why.
+    # The heading and the field have the same status. The field may add the reason.
     word = re.match(r"[^\w]*(\w+)", heading_status) or re.match(
         r"[^\w]*(\w+)", say.get("status", "")
     )
@@ -144,11 +148,11 @@ def _part(run: RunRecord, title: str, body: Sequence[Line]) -> None:
 
 
 def _items(body: Sequence[Line], *, bullets: bool = False) -> Iterator[tuple[str, str]]:
-    """(title, what follows) of numbered items; the numbers inside what follows an item are
-    indented, or not bold where items are.
+    """Yield the title and the following text of each numbered item. Numbers inside an item's text
+    are no items: they are indented, or not bold while the items are bold.
 
-    Items in bold (`**1. ...**`) are the items where there are any: then a plain list below one
-    belongs to it.
+    If there are bold items (`**1. ...**`), only they are items, and a plain list below an item
+    belongs to it. With `bullets`, bullet points are items too.
     """
     bold = any(
         not line.code and line.bare.startswith("**") and _ITEM.match(line.bare) for line in body

@@ -1,5 +1,5 @@
-"""The run log as the Markdown document that people keep by hand: imported sections as they were,
-then what came after.
+"""Writes the run log as the Markdown document that people keep by hand: the imported sections as
+they were, then what was added.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ def document(
     added: Mapping[str, tuple[Sequence[Note], Sequence[str]]],
     own: Sequence[RunRecord],
 ) -> str:
-    """`added`: name -> (notes, older versions of its section). `own`: records that runs kept
-    themselves; each gets a section.
+    """Return the whole document as Markdown. `added` has the notes and the older versions of the
+    section by the run's name. `own` are the records that runs kept themselves; each gets a section.
     """
     kept = {run.name: run for run in own}
     out: list[str] = []
@@ -52,7 +52,9 @@ def document(
 
 
 def _joined(out: Sequence[str]) -> str:
-    """Every piece begins on a line of its own; the last one ends as it did."""
+    """Return the pieces as one text. Every piece begins on a line of its own, and the last piece
+    ends as it did.
+    """
     return "".join(
         piece if piece.endswith("\n") or number == len(out) - 1 else piece + "\n"
         for number, piece in enumerate(out)
@@ -63,7 +65,9 @@ def _joined(out: Sequence[str]) -> str:
 def _with(
     section: str, kept: RunRecord | None, notes: Sequence[Note], earlier: Sequence[str]
 ) -> str:
-    """`section`, and before the rule that ends it what is not in it yet."""
+    """Return the section with everything that is not in it yet, placed before the rule (`---`) that
+    ends it.
+    """
     known = {line.strip() for line in section.split("\n")}
     more = []
     for block in [*_blocks(kept), *_noted(notes)]:
@@ -131,8 +135,8 @@ def _fields(run: RunRecord) -> list[str]:
 
 
 def _blocks(run: RunRecord | None) -> list[list[str]]:
-    """Attempts, incidents and lessons that a run recorded itself, each block with its heading
-    first.
+    """Return the attempts, incidents and lessons that a run recorded itself. Each block is a list
+    of lines that begins with its heading.
     """
     if run is None:
         return []
@@ -176,5 +180,7 @@ def _utc(t: float) -> str:
 
 
 def _one_line(text: str) -> str:
-    """What a person or a pod wrote must not open a heading or a fence of its own."""
+    """Return the text on one line, so that the words of a person or a pod cannot begin a heading or
+    a fence.
+    """
     return " ".join(text.split())

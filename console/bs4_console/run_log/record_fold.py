@@ -1,4 +1,4 @@
-"""The record that a run keeps itself: folded from the journal and the steps of its pod, live or as
+"""Builds the record that a run keeps itself, from the journal and the steps of its pod: live, or as
 the console has mirrored them.
 """
 
@@ -19,7 +19,7 @@ from bs4_console.run_log.record import Attempt, Incident, RunRecord
 
 
 def mirrored() -> Iterator[PodState]:
-    """Every pod that this console has ever kept something of, as it was when last seen."""
+    """Yield the last known state of every pod of which this console has a mirror."""
     root = data_dir() / "pods"
     for directory in sorted(root.iterdir()) if root.is_dir() else []:
         if directory.is_dir():
@@ -35,7 +35,7 @@ def mirrored() -> Iterator[PodState]:
 
 
 def fold(pod: PodState, run: RunState) -> RunRecord:
-    """The record of one run of `pod`."""
+    """Return the record of one run of `pod`."""
     view = run.view
     launches = _launches(pod, view.name)
     newest = launches[max(launches)] if launches else {}
@@ -106,7 +106,9 @@ def fold(pod: PodState, run: RunState) -> RunRecord:
 
 
 def _launches(pod: PodState, run: str) -> dict[int, dict[str, Any]]:
-    """Attempt -> the plan by which it was launched, as far as one was confirmed."""
+    """Return the plan that each attempt was launched by, by the attempt's number, if there was a
+    confirmed plan.
+    """
     found: dict[int, dict[str, Any]] = {}
     for action in pod.ledger.actions.values():
         plan, attempt = action.body.get("plan"), action.result.get("attempt")

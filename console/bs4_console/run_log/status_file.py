@@ -1,5 +1,5 @@
-"""prime-rl's own STATUS.md: the convention by which whoever watches a run appends what they saw,
-one entry a look.
+"""prime-rl's own STATUS.md. By its convention, whoever watches a run appends one entry with each
+observation.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from pathlib import Path
 from bs4_console.run_log.eta import words
 from bs4_console.run_log.record import RunRecord
 
-#: Health words of the convention (prime-rl, skills/training/monitor-run).
+#: The convention's words for health (prime-rl, skills/training/monitor-run).
 HEALTHY, DEGRADED, DOWN = "Healthy", "Degraded", "Down"
 
 
 def entry(run: RunRecord, now: float) -> str:
-    """One entry, `## YYYY-MM-DD HH:MM UTC` and its six points. Unknown is said to be unknown; `now`
-    in wall seconds.
+    """Return one entry as Markdown: the heading `## YYYY-MM-DD HH:MM UTC` and six points. An
+    unknown value is written as unknown. `now` is in wall seconds.
     """
     still = []
     for incident in run.incidents:
@@ -51,8 +51,8 @@ def entry(run: RunRecord, now: float) -> str:
 
 
 def append(path: Path, text: str) -> None:
-    """Add an entry; what others wrote stays. One write, so that two writers do not mix their lines.
-    OSError as it comes.
+    """Append an entry to the file and keep what others wrote. The entry is written in one write, so
+    that two writers do not mix their lines. Raises OSError.
     """
     before = path.read_bytes() if path.exists() else b""
     if not before or before.endswith(b"\n\n"):

@@ -1,5 +1,5 @@
-"""How a run did on what it does not train on: the points of each validation, the best of them, and
-whether its checkpoint still exists.
+"""How well a run did on data that it does not train on: the points of each validation, the best
+point, and whether its checkpoint still exists.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from bs4_agent.trainers.steps import EVAL
 
 @dataclass(kw_only=True)
 class Validation:
-    """One metric. `points`: [step, value], oldest first; of a step that was done twice the later
-    value. `lower`: less is better (a loss).
+    """The curve of one metric. `points` are [step, value], oldest first; a step that was done twice
+    has its later value. `lower` is True if less is better (a loss).
 
-    `checkpoint` of the best step: complete, torn, gone (it is not there), unknown (nobody could
-    look). `saved_step`: the best step whose checkpoint is complete, with its value; None where
-    there is none or nobody could look.
+    `checkpoint` is the state of the best step's checkpoint: complete, torn, gone (it does not
+    exist) or unknown (it could not be checked). `saved_step` is the best step whose checkpoint is
+    complete, and `saved` its value. Both are None if there is none or this could not be checked.
     """
 
     metric: str
@@ -33,8 +33,8 @@ class Validation:
 
 
 def of(rows: Iterable[Mapping[str, Any]]) -> list[Validation]:
-    """From the records of steps/<run> whose side is an evaluation's; the metric with the most
-    points first.
+    """Return the curves in the records of steps/<run> whose side is an evaluation's. The metric
+    with the most points comes first.
     """
     found: dict[str, dict[int, float]] = {}
     for row in rows:
@@ -60,15 +60,18 @@ def _curve(metric: str, points: Mapping[int, float]) -> Validation:
 
 
 def _best(points: Mapping[int, float], *, lower: bool) -> int | None:
-    """The step of the best value, the earliest of equals: it was trained for less."""
+    """Return the step of the best value, or None if there are no points. Of equal values the
+    earliest step counts, because it needed less training.
+    """
     return min(
         points, key=lambda step: (points[step] if lower else -points[step], step), default=None
     )
 
 
 def look(curves: Iterable[Validation], report: Mapping[str, Any] | None, why: str = "") -> None:
-    """Fill in what is known of the checkpoints; `report` as `checkpoints.of_pod` gives it, None
-    (and `why`) where nobody could look.
+    """Fill in what is known of the checkpoints. `report` is the result of
+    `checkpoints.listing.of_pod`, or None with the reason in `why` if the checkpoints could not be
+    checked.
     """
     for curve in curves:
         if report is None:
@@ -98,8 +101,8 @@ def look(curves: Iterable[Validation], report: Mapping[str, Any] | None, why: st
 
 
 def words(curve: Validation, most: int = 12) -> list[str]:
-    """A line about the best step and its checkpoint, and one with the points, the newest `most` of
-    them.
+    """Return two lines: one on the best step and its checkpoint, and one with the newest `most`
+    points. Return an empty list if there are no points.
     """
     if curve.best_step is None:
         return []

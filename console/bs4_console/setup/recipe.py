@@ -1,8 +1,7 @@
-"""Setting a pod up, from the console: the recipe out of the known stacks, the plan from the pod,
-and its confirmation.
+"""The set-up of a pod, seen from the console: the recipe from the known stacks, the plan from the
+pod, and its confirmation.
 
-`pods setup` and `launch --setup` both go this way; the work itself is the agent's
-(bs4_agent.setup).
+Both `pods setup` and `launch --setup` use this module. The agent does the work (bs4_agent.setup).
 """
 
 from __future__ import annotations
@@ -19,16 +18,16 @@ from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import ActionView, PlanView
 from bs4_console.setup.credentials import Credentials
 
-#: Where uv's installer of one version is.
+#: The address of the installer of one version of uv.
 _UV = "https://astral.sh/uv/{version}/install.sh"
-#: What stands where a playbook's id does.
+#: The kind of the action, used in the place of a playbook's id.
 NAME = "setup"
 NOFILE = 65536
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """What the pod shall become, as the agent takes it. Empty fields mean: as the stack says."""
+    """What a pod is to be set up as. An empty field means the value of the trainer's stack."""
 
     trainer: str
     directory: str = "prime-rl"
@@ -39,7 +38,9 @@ class Recipe:
     nofile: int = NOFILE
 
     def body(self, credentials: Credentials) -> dict[str, Any]:
-        """Names of the credentials only: this is journalled."""
+        """Return the recipe as it is sent to the agent. It has only the names of the credentials,
+        because it is journalled. Raises UsageError if the trainer has no stack.
+        """
         stack = _stacks().get(self.trainer)
         if stack is None:
             raise UsageError(
@@ -60,12 +61,12 @@ class Recipe:
 
 
 def trainers() -> tuple[str, ...]:
-    """Those whose environment a set-up can make."""
+    """Return the trainers for which a set-up can make an environment."""
     return tuple(_stacks())
 
 
 def variables(vllm: str) -> dict[str, str]:
-    """What the environment of launches gets with this version of vLLM."""
+    """Return the environment variables that a launch needs with this version of vLLM."""
     version = _numbers(vllm)
     found = {}
     for name, rule in _rules().items():
@@ -77,8 +78,8 @@ def variables(vllm: str) -> dict[str, str]:
 
 
 def left_out(vllm: str) -> dict[str, str]:
-    """Variables that this version of vLLM does not know any more (or yet), and why they are in the
-    list at all.
+    """Return the variables that this version of vLLM does not know any more, or not yet, each with
+    the reason why it is in the list.
     """
     found = {}
     for name, rule in _rules().items():
@@ -88,11 +89,14 @@ def left_out(vllm: str) -> dict[str, str]:
 
 
 def stack_vllm(trainer: str) -> str:
+    """Return the version of vLLM in the trainer's stack."""
     return str(_stacks()[trainer]["vllm"])
 
 
 async def plan(live: PodSession, recipe: Recipe, credentials: Credentials) -> PlanView:
-    """A fresh plan from the pod; NotApplicableError with the agent's reason when there is none."""
+    """Request a new plan from the pod and return it. Raises NotApplicableError with the agent's
+    reason if it makes no plan.
+    """
     key = await live.submit("plan", setup=recipe.body(credentials))
     async for action in live.follow_action(key):
         if action.state == "failed":
@@ -103,12 +107,12 @@ async def plan(live: PodSession, recipe: Recipe, credentials: Credentials) -> Pl
 
 
 async def begin(live: PodSession, plan_hash: str, credentials: Credentials) -> str:
-    """Confirm a plan; the action's key."""
+    """Confirm a plan, which starts the set-up. Return the key of the action."""
     return await live.submit("setup", payload=credentials.payload(), plan_hash=plan_hash)
 
 
 def under_way(live: PodSession) -> ActionView | None:
-    """The set-up that the pod works at."""
+    """Return the set-up that the pod is working on, or None."""
     for action in live.state.ledger.actions.values():
         if action.kind == NAME and not action.ended:
             return action
@@ -116,8 +120,8 @@ def under_way(live: PodSession) -> ActionView | None:
 
 
 def same(action: ActionView, recipe: Recipe, credentials: Credentials) -> bool:
-    """Whether that set-up is of this very recipe: who was interrupted then only goes on
-    watching.
+    """Return True if a running set-up has the same recipe, so that a person who was interrupted can
+    go on following it.
     """
     asked, running = recipe.body(credentials), action.body.get("plan", {}).get("recipe", {})
     # Only the pod knows where its home directory is.
@@ -128,7 +132,7 @@ def same(action: ActionView, recipe: Recipe, credentials: Credentials) -> bool:
 
 
 def todo(steps: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Of a plan's steps those that would do something."""
+    """Return the steps of a plan that are not done already."""
     found = []
     for step in steps:
         if not step["shown"]["done"]:
@@ -137,7 +141,7 @@ def todo(steps: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """The release: 0.26.0+cu129 is (0, 26, 0)."""
+    """Return the release numbers of a version: (0, 26, 0) for 0.26.0+cu129."""
     return tuple(int(part) for part in version.partition("+")[0].split(".") if part.isdigit())
 
 

@@ -16,18 +16,19 @@ from bs4_console.errors import UsageError
 from bs4_console.pods import ssh_aliases
 from bs4_console.pods.inventory import Pod
 
-# A ProxyJump may name a host that itself has one; a loop in the file must end.
+# A ProxyJump may name a host that has a ProxyJump itself. A loop in the file must end.
 _MAX_HOPS = 8
 _OR_WITHOUT = "Correct it, or set ssh_config = false for the pod."
 
 
 @dataclass(frozen=True, kw_only=True)
 class Hop:
-    """One SSH server to log in to. `entry`: its name in our known_hosts.
+    """One SSH server to log in to. `entry` is its name in our known_hosts.
 
-    `host`, `port`, `user` are what was asked for (ssh config applies to `host`), `address`, `at`,
-    `login` what they resolve to. `identities`: private key files; `required`: they were named for
-    this pod, so each must be usable.
+    `host`, `port` and `user` are the values from the inventory or the jump (ssh config applies to
+    `host`); `address`, `at` (the port) and `login` are what they resolve to. `identities` are
+    private key files. `required` is True if they were named for this pod, so that each must be
+    usable.
     """
 
     entry: str
@@ -50,10 +51,10 @@ class Hop:
 
 
 def route(pod: Pod, config: Path | None = None) -> tuple[Hop, ...]:
-    """The hops to `pod`, in the order in which they are connected; the pod is the last.
+    """Return the hops to `pod` in the order in which they are connected. The pod is the last.
 
-    `config` replaces ~/.ssh/config. It may run programs (`Match exec`), so call this in a thread.
-    UsageError when the file is wrong.
+    `config` replaces ~/.ssh/config. The file may run programs (`Match exec`), so call this in a
+    thread. Raises UsageError if the file is wrong.
     """
     path = config or ssh_aliases.default_path()
     paths = (path,) if pod.ssh_config and path.is_file() else ()
@@ -115,8 +116,8 @@ def _hop(
     direct: bool,
 ) -> Hop:
     configured: Any = options.config.get("IdentityFile", ())
-    # The key of a pod also opens its jump hosts, unless the config names another for them (with
-    # plain ssh one would need the config).
+    # The key of a pod also opens its jump hosts, unless the config names another key for them.
+    # (Plain ssh would need a config for that.)
     named = identities if identities and not (jump and configured) else ()
     agent: Any = options.config.get("IdentityAgent", ())
     certificates: Any = options.config.get("CertificateFile", ())
@@ -154,7 +155,7 @@ def _words(proxy_command: Any) -> Sequence[str] | None:
 def _resolve(
     host: str, port: int | None, user: str | None, paths: tuple[Path, ...], label: str
 ) -> asyncssh.SSHClientConnectionOptions:
-    """What asyncssh makes of the config for `host`; no key is read (client_keys=None)."""
+    """Return what asyncssh makes of the config for `host`. No key is read (client_keys=None)."""
     said: dict[str, Any] = {"port": port, "username": user}
     try:
         return asyncssh.SSHClientConnectionOptions(
@@ -182,7 +183,9 @@ def _resolve(
 
 
 def _parse(word: str) -> tuple[str | None, str, int | None]:
-    """`[user@]host[:port]`; IPv6 addresses in brackets."""
+    """Return user, host and port of `[user@]host[:port]`; IPv6 addresses are in brackets. Missing
+    parts are None. Raises UsageError if the text has another form.
+    """
     user, at, rest = word.rpartition("@")
     host, port = rest, ""
     if rest.startswith("["):
