@@ -51,8 +51,8 @@ class Lambda:
         base_url: str = BASE_URL,
         pace_s: float = 1.0,
     ) -> None:
-        """`pace_s` is the number of seconds between two calls, which keeps the calls under the
-        provider's limit.
+        """Make the adapter. `pace_s` is the number of seconds between two calls, which keeps the
+        calls under the provider's limit.
         """
         self._api = Api(self.name, client, base_url, key, self._paced)
         self._key = key

@@ -63,7 +63,7 @@ class Verda:
     def __init__(
         self, client: httpx.AsyncClient, key: tuple[Secret, ...], base_url: str = BASE_URL
     ) -> None:
-        """`key` is the client id and the client secret."""
+        """Make the adapter. `key` is the client id and the client secret."""
         self._open = Api(self.name, client, base_url, key, _nothing)
         self._api = Api(self.name, client, base_url, key, self._token)
         self._key = key
