@@ -24,6 +24,7 @@ from bs4_console.providers.errors import (
     Unreached,
     WrongKey,
 )
+from bs4_console.providers.shapes import inside
 from bs4_console.secret import Secret
 
 #: Seconds for connecting, and for each wait for the next bytes of an answer. A create may take long
@@ -36,6 +37,9 @@ PAUSES_S = (0.5, 2.0)
 #: smaller.
 MOST_BYTES = 16 << 20
 _TEXT_CHARS = 200
+#: The fields in which the APIs say why they failed.
+_SAID = ("code", "error", "title", "message", "msg", "detail")
+_LATER = "Try again; `bs4-console provision list` shows what exists."
 
 
 class Api:
@@ -92,7 +96,7 @@ class Api:
             return json.loads(response.content)
         except ValueError:
             raise BadAnswer(
-                self.provider, f"the answer to {method} {path} is no JSON.", self._later()
+                self.provider, f"the answer to {method} {path} is no JSON.", _LATER
             ) from None
 
     async def spend(
@@ -106,14 +110,11 @@ class Api:
         """
         try:
             return await self.once(method, path, body=body, text=text)
-        except Unreached as error:
-            if not error.sent:
-                raise NotSent(
-                    self.provider, error.message.partition(": ")[2], error.next_step
-                ) from None
-            raise self.doubt(error.message.partition(": ")[2], label) from None
-        except (ServerTrouble, BadAnswer) as error:
-            raise self.doubt(error.message.partition(": ")[2], label) from None
+        except (Unreached, ServerTrouble, BadAnswer) as error:
+            why = error.message.partition(": ")[2]
+            if isinstance(error, Unreached) and not error.sent:
+                raise NotSent(self.provider, why, error.next_step) from None
+            raise self.doubt(why, label) from None
 
     def doubt(self, why: str, label: str) -> InDoubt:
         """Return the error that says, with the reason `why`, that the machine `label` may or may
@@ -167,13 +168,13 @@ class Api:
             raise Unreached(
                 self.provider,
                 f"no answer to {method} {path} ({self._clean(error)}).",
-                self._later(),
+                _LATER,
             ) from None
         if len(response.content) > MOST_BYTES:
             raise BadAnswer(
                 self.provider,
                 f"the answer to {method} {path} is larger than {MOST_BYTES} bytes.",
-                self._later(),
+                _LATER,
             )
         if not response.is_success:
             raise self._failure(method, path, response)
@@ -194,7 +195,7 @@ class Api:
             )
         if status == 404 and not _is_object(response.content):
             # A proxy's page, or a wrong address: it does not say whether the thing exists.
-            return BadAnswer(self.provider, f"{what[:-1]}, and not by its API.", self._later())
+            return BadAnswer(self.provider, f"{what[:-1]}, and not by its API.", _LATER)
         if status == 404:
             return NotThere(
                 self.provider, what, "`bs4-console provision list` shows what there is."
@@ -207,7 +208,7 @@ class Api:
                 _seconds(response.headers.get("Retry-After")),
             )
         if status >= 500:
-            return ServerTrouble(self.provider, what, self._later())
+            return ServerTrouble(self.provider, what, _LATER)
         if 300 <= status < 400:
             return BadAnswer(
                 self.provider,
@@ -224,14 +225,11 @@ class Api:
             data = json.loads(response.content)
         except ValueError:
             return ""
-        for part in (data, data.get("error") if isinstance(data, dict) else None):
-            if isinstance(part, dict):
-                words = []
-                for key in ("code", "error", "title", "message", "msg", "detail"):
-                    if isinstance(part.get(key), str):
-                        words.append(str(part[key]))
-                if words:
-                    return self._clean(", ".join(dict.fromkeys(words)))
+        for part in (data, inside(data, "error")):
+            said = (inside(part, key) for key in _SAID)
+            words = dict.fromkeys(word for word in said if isinstance(word, str))
+            if words:
+                return self._clean(", ".join(words))
         return ""
 
     def _clean(self, text: object) -> str:
@@ -245,9 +243,6 @@ class Api:
 
     async def _bearer(self) -> Mapping[str, str]:
         return {"Authorization": f"Bearer {self._secrets[0].reveal()}"}
-
-    def _later(self) -> str:
-        return "Try again; `bs4-console provision list` shows what exists."
 
 
 def _is_object(content: bytes) -> bool:

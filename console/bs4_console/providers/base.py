@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, Literal, Protocol
 
 #: starting: the machine was made and is not up yet. running: the provider says that it is up (SSH
@@ -21,6 +22,7 @@ MachineState = Literal["starting", "running", "stopped", "ended", "unknown"]
 _LABEL = re.compile(r"bs4-(?P<run>.+)-(?P<ulid>[0-9A-HJKMNP-TV-Z]{26})")
 #: Characters of the run's name in a label. Vast takes labels of 60 characters, Lambda names of 64.
 _RUN_CHARS = 28
+_FINGERPRINT = re.compile(r"(?<![A-Za-z0-9])SHA256:[A-Za-z0-9+/]{43}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +73,10 @@ class Want:
     """
     start_command: str = ""
 
+    def accepts(self, region: str) -> bool:
+        """Return True if the wanted region is a part of this one, or no region is wanted."""
+        return (self.region or "").lower() in region.lower()
+
     def as_dict(self) -> dict[str, Any]:
         """Return the fields as a dictionary, as the journal and JSON output hold them."""
         return dict(vars(self))
@@ -108,11 +114,7 @@ class Offer:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields without `detail` as a dictionary, for the journal and JSON output."""
-        shown = {}
-        for key, value in vars(self).items():
-            if key != "detail":
-                shown[key] = value
-        return {**shown, "notes": list(self.notes)}
+        return {**_shown(self), "notes": list(self.notes)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,11 +142,14 @@ class Machine:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields without `detail` as a dictionary, for JSON output."""
-        rows = {}
-        for key, value in vars(self).items():
-            if key != "detail":
-                rows[key] = value
-        return rows
+        return _shown(self)
+
+
+def _shown(record: Offer | Machine) -> dict[str, Any]:
+    """Return the fields without `detail`, which only the provider's own adapter reads."""
+    shown = dict(vars(record))
+    del shown["detail"]
+    return shown
 
 
 class Provider(Protocol):
@@ -206,15 +211,23 @@ def label_of(run: str, ulid: str) -> str:
 
 def is_ours(label: str | None) -> bool:
     """Return True if a console made this label. `label` is None for a machine without a label."""
-    return label is not None and _LABEL.fullmatch(label) is not None
+    return label is not None and ulid_of(label) is not None
 
 
 def ulid_of(label: str) -> str | None:
     """Return the ULID in a label that a console made, or None for any other label."""
     found = _LABEL.fullmatch(label)
-    if found:
-        return found["ulid"]
-    return None
+    return found["ulid"] if found else None
+
+
+def cheapest_first(offers: Iterable[Offer | None]) -> list[Offer]:
+    """Return the offers without the None among them, cheapest first."""
+    return sorted(filter(None, offers), key=attrgetter("price"))
+
+
+def fingerprints(lines: Iterable[str]) -> tuple[str, ...]:
+    """Return the fingerprints of host keys ("SHA256:...") in the lines, each once."""
+    return tuple(dict.fromkeys(_FINGERPRINT.findall("\n".join(lines))))
 
 
 def key_name(public_key: str) -> str:
@@ -222,9 +235,6 @@ def key_name(public_key: str) -> str:
     key's hash, because names are unique in an account and a person may have several keys.
     """
     return f"bs4-console-{hashlib.sha256(public_key.encode()).hexdigest()[:8]}"
-
-
-FINGERPRINT = re.compile(r"(?<![A-Za-z0-9])SHA256:[A-Za-z0-9+/]{43}")
 
 
 def number(value: Any) -> float | None:

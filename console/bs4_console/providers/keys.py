@@ -15,7 +15,9 @@ from pathlib import Path
 
 from bs4_console import files, locations
 from bs4_console.errors import UsageError
+from bs4_console.providers import shapes
 from bs4_console.providers.errors import NoKey
+from bs4_console.providers.shapes import inside
 from bs4_console.secret import Secret
 
 #: By provider, the environment variables of its key in the order of the key's fields. Verda's key
@@ -38,10 +40,7 @@ def store(provider: str, text: str) -> Path:
     """Save the key that a person typed or piped, one field on each line, in our own file with mode
     0600. Return the file's path. Raises UsageError if `text` is not a key for the provider.
     """
-    fields = []
-    for line in text.splitlines():
-        if line.strip():
-            fields.append(line.strip())
+    fields = _fields(text)
     wanted = VARIABLES[provider]
     if len(fields) != len(wanted) or any(not _plain(field) for field in fields):
         raise UsageError(
@@ -66,17 +65,17 @@ def find(
     names = VARIABLES[provider]
     own = own_file(provider)
     if (text := _private(own)) is not None:
-        found = tuple(line.strip() for line in text.splitlines() if line.strip())
+        found = _fields(text)
         if len(found) != len(names):
             raise UsageError(
                 f"{own} does not hold a key for {provider}.",
                 f"Store it again: `bs4-console provision key {provider}`.",
             )
-        return tuple(Secret(field) for field in found)
+        return tuple(map(Secret, found))
     if all(environment.get(name) for name in names):
         return tuple(Secret(environment[name].strip()) for name in names)
     for path, read in _foreign(provider, home or Path.home(), environment):
-        if (text := _private(path)) is not None and (key := read(text)):
+        if key := read(_private(path) or ""):
             return (Secret(key.strip()),)
     raise NoKey(
         provider,
@@ -123,25 +122,29 @@ def _runpod(text: str) -> str:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError:
         return ""
-    profile = document.get("default")
-    for table in (document, profile if isinstance(profile, dict) else {}):
+    for table in (document, document.get("default")):
         for name in ("apiKey", "apikey", "api_key"):
-            if isinstance(value := table.get(name), str):
+            if isinstance(value := inside(table, name), str):
                 return value
     return ""
 
 
 def _prime(text: str) -> str:
     try:
-        value = json.loads(text).get("api_key", "")
-    except (ValueError, AttributeError):
+        return shapes.text(inside(json.loads(text), "api_key")) or ""
+    except ValueError:
         return ""
-    if isinstance(value, str):
-        return value
-    return ""
+
+
+def _fields(text: str) -> list[str]:
+    """Return the lines that are not blank."""
+    return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 def _private(path: Path) -> str | None:
+    """Return the text of a private file, or None if there is no file. Raises UsageError if others
+    can read it.
+    """
     try:
         with path.open("rb") as handle:
             mode = os.fstat(handle.fileno()).st_mode

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
 
 from bs4_console.providers import gpus
+from bs4_console.providers.adapter import Adapter
 from bs4_console.providers.api import Api
 from bs4_console.providers.base import (
     Capabilities,
@@ -21,11 +23,11 @@ from bs4_console.providers.base import (
     MachineState,
     Offer,
     Want,
+    cheapest_first,
     key_name,
     number,
 )
-from bs4_console.providers.errors import NotThere
-from bs4_console.providers.shapes import identity, rows, table, text
+from bs4_console.providers.shapes import identity, inside, table, text, with_key
 from bs4_console.secret import Secret
 
 BASE_URL = "https://cloud.lambda.ai/api/v1"
@@ -38,7 +40,7 @@ _STATES: dict[str, MachineState] = {
 }
 
 
-class Lambda:
+class Lambda(Adapter):
     """One account at Lambda Cloud."""
 
     name = "lambda"
@@ -75,60 +77,44 @@ class Lambda:
         """
         if want.interruptible:
             return []
-        answer = table(self.name, await self._api.get("/instance-types"), "data")
-        found = [
-            offer
-            for name, row in answer.items()
-            if isinstance(row, dict)
-            for offer in self._offers(name, row, want)
-        ]
-        return sorted(found, key=lambda offer: offer.price)
+        found: list[Offer] = []
+        for name, row in (await self._table("/instance-types", "data")).items():
+            if isinstance(row, dict):
+                found += self._offers(name, row, want)
+        return cheapest_first(found)
 
-    def _offers(self, name: str, row: dict[str, Any], want: Want) -> list[Offer]:
+    def _offers(self, name: str, row: dict[str, Any], want: Want) -> Iterator[Offer]:
+        """Yield one offer for each region with free capacity, if the instance type fits."""
         kind = table(self.name, row, "instance_type")
         specs = table(self.name, kind, "specs")
-        cents, disk = number(kind.get("price_cents_per_hour")), number(specs.get("storage_gib"))
+        cents = number(kind.get("price_cents_per_hour"))
+        disk = number(specs.get("storage_gib")) or 0
         gpu = gpus.canonical(f"{name} {kind.get('gpu_description') or ''}")
-        if (
-            cents is None
-            or specs.get("gpus") != want.count
-            or not gpus.fits(want.gpu, gpu)
-            or (disk or 0) < want.disk_gb
-        ):
-            return []
-        places = []
-        for place in row.get("regions_with_capacity_available") or []:
-            if isinstance(place, dict):
-                places.append(str(place.get("name")))
-        return [
-            Offer(
-                provider=self.name,
-                id=f"{name}/{place}",
-                gpu=gpu,
-                count=want.count,
-                price=cents / 100,
-                disk_gb=int(disk or 0),
-                region=place,
-                detail={"instance_type_name": name, "region_name": place},
-            )
-            for place in places
-            if want.region is None or want.region.lower() in place.lower()
-        ]
+        if cents is None or specs.get("gpus") != want.count or not gpus.fits(want.gpu, gpu):
+            return
+        for region in row.get("regions_with_capacity_available") or []:
+            place = str(inside(region, "name"))
+            if isinstance(region, dict) and disk >= want.disk_gb and want.accepts(place):
+                yield Offer(
+                    provider=self.name,
+                    id=f"{name}/{place}",
+                    gpu=gpu,
+                    count=want.count,
+                    price=cents / 100,
+                    disk_gb=int(disk),
+                    region=place,
+                    detail={"instance_type_name": name, "region_name": place},
+                )
 
     async def prepare(self, public_key: str) -> None:
         """Make sure that the account has this SSH public key, and remember its name. A launch takes
         exactly one key, by its name.
         """
-        for row in rows(self.name, await self._api.get("/ssh-keys"), "data"):
-            if (
-                isinstance(known := row.get("public_key"), str)
-                and known.split()[:2] == public_key.split()[:2]
-            ):
-                self._key_name = text(row.get("name"))
-                return
-        body = {"name": key_name(public_key), "public_key": public_key}
-        made = table(self.name, await self._api.once("POST", "/ssh-keys", body=body), "data")
-        self._key_name = text(made.get("name"))
+        row = with_key(await self._rows("/ssh-keys", "data"), "public_key", public_key)
+        if row is None:
+            body = {"name": key_name(public_key), "public_key": public_key}
+            row = table(self.name, await self._api.once("POST", "/ssh-keys", body=body), "data")
+        self._key_name = text(row.get("name"))
 
     async def create(self, offer: Offer, want: Want, label: str, public_key: str) -> str:
         """Launch one instance with one request and return its id. Raises InDoubt if the answer does
@@ -144,50 +130,26 @@ class Lambda:
         if want.start_command:
             body["user_data"] = f"#!/bin/sh\n{want.start_command}\n"
         answer = await self._api.spend("POST", "/instance-operations/launch", body, label)
-        data = None
-        if isinstance(answer, dict):
-            data = answer.get("data")
-        ids = None
-        if isinstance(data, dict):
-            ids = data.get("instance_ids")
+        ids = inside(inside(answer, "data"), "instance_ids")
         if not isinstance(ids, list) or len(ids) != 1:
             raise self._api.doubt("its answer does not name one instance.", label)
         return identity(self.name, {"id": ids[0]})
 
     async def machines(self) -> list[Machine]:
         """Return every instance of the account."""
-        return [
-            self._machine(row) for row in rows(self.name, await self._api.get("/instances"), "data")
-        ]
+        return [self._machine(row) for row in await self._rows("/instances", "data")]
 
-    async def machine(self, machine_id: str) -> Machine | None:
-        """Return the instance with this id, or None if Lambda says that it does not exist."""
-        try:
-            return self._machine(
-                table(self.name, await self._api.get(f"/instances/{machine_id}"), "data")
-            )
-        except NotThere:
-            return None
+    async def _read(self, machine_id: str) -> Machine:
+        return self._machine(await self._table(f"/instances/{machine_id}", "data"))
 
     async def terminate(self, machine: Machine) -> None:
         """Order the end of an instance. An instance that no longer exists is not an error."""
-        try:
-            await self._api.once(
-                "POST", "/instance-operations/terminate", body={"instance_ids": [machine.id]}
-            )
-        except NotThere:
-            return
-
-    async def host_keys(self, machine: Machine) -> tuple[str, ...]:
-        """Return an empty tuple: Lambda's API does not give host keys."""
-        return ()
+        body = {"instance_ids": [machine.id]}
+        await self._end("POST", "/instance-operations/terminate", body)
 
     def _machine(self, row: dict[str, Any]) -> Machine:
         raw = str(row.get("status"))
-        kind = row.get("instance_type")
-        cents = None
-        if isinstance(kind, dict):
-            cents = number(kind.get("price_cents_per_hour"))
+        cents = number(inside(row.get("instance_type"), "price_cents_per_hour"))
         host = text(row.get("ip"))
         return Machine(
             provider=self.name,

@@ -10,23 +10,26 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterator
+from itertools import dropwhile, islice
 from typing import Any
 
 import httpx
 
 from bs4_console.providers import gpus
+from bs4_console.providers.adapter import Adapter
 from bs4_console.providers.api import Api
 from bs4_console.providers.base import (
-    FINGERPRINT,
     Capabilities,
     Machine,
     MachineState,
     Offer,
     Want,
+    cheapest_first,
+    fingerprints,
     number,
 )
-from bs4_console.providers.errors import NotThere
-from bs4_console.providers.shapes import identity, moment, rows, table, text
+from bs4_console.providers.shapes import identity, inside, moment, table, text
 from bs4_console.secret import Secret
 
 BASE_URL = "https://api.runpod.io/v2"
@@ -44,7 +47,7 @@ _LOG_S = 5.0
 _LOG_BYTES = 1 << 20
 
 
-class RunPod:
+class RunPod(Adapter):
     """One account at RunPod."""
 
     name = "runpod"
@@ -73,34 +76,23 @@ class RunPod:
             }
             if want.cuda is not None:
                 params["minCudaVersion"] = want.cuda
-            answer = await self._api.get("/catalog/gpus", params)
-            for row in rows(self.name, answer, "gpus"):
+            for row in await self._rows("/catalog/gpus", "gpus", params):
                 found.append(self._offer(row, want, cloud))
-        return sorted(
-            (offer for offer in found if offer is not None), key=lambda offer: offer.price
-        )
+        return cheapest_first(found)
 
     def _offer(self, row: dict[str, Any], want: Want, cloud: str) -> Offer | None:
         key = cloud.lower()
         gpu = gpus.canonical(str(row.get("id")), memory_gb=number(row.get("memory")))
         price = number(table(self.name, row, "price").get(key))
-        most = None
-        if isinstance(row.get("maxCount"), dict):
-            most = number((row.get("maxCount") or {}).get(key))
-        places = []
-        for place in row.get("dataCenters") or []:
-            if isinstance(place, dict) and place.get("availability") != "NONE":
-                places.append(str(place["id"]))
-        if want.region is not None:
-            places = [place for place in places if want.region.lower() in place.lower()]
+        most = number(inside(row.get("maxCount"), key))
+        places = list(filter(want.accepts, _places(row)))
         fit = (
             gpus.fits(want.gpu, gpu)
             and row.get(key) is True
             and row.get("availability") in ("LOW", "MEDIUM", "HIGH")
             and (most is None or most >= want.count)
-            and (want.region is None or places)
         )
-        if not fit or price is None or price <= 0:
+        if not fit or price is None or price <= 0 or (want.region is not None and not places):
             return None
         return Offer(
             provider=self.name,
@@ -149,22 +141,14 @@ class RunPod:
 
     async def machines(self) -> list[Machine]:
         """Return every pod of the account."""
-        return [self._machine(row) for row in rows(self.name, await self._api.get("/pods"), "pods")]
+        return [self._machine(row) for row in await self._rows("/pods", "pods")]
 
-    async def machine(self, machine_id: str) -> Machine | None:
-        """Return the pod with this id, or None if RunPod says that it does not exist."""
-        try:
-            found = self._machine(table(self.name, await self._api.get(f"/pods/{machine_id}")))
-        except NotThere:
-            return None
-        return found
+    async def _read(self, machine_id: str) -> Machine:
+        return self._machine(await self._table(f"/pods/{machine_id}"))
 
     async def terminate(self, machine: Machine) -> None:
         """Order the end of a pod. A pod that no longer exists is not an error."""
-        try:
-            await self._api.once("DELETE", f"/pods/{machine.id}")
-        except NotThere:
-            return
+        await self._end("DELETE", f"/pods/{machine.id}")
 
     async def host_keys(self, machine: Machine) -> tuple[str, ...]:
         """Return the fingerprints of the pod's SSH host keys, which RunPod's images print to the
@@ -193,43 +177,40 @@ class RunPod:
             pass  # what was read until then counts
         # The image's start script prints first. Fingerprints that a program prints later do not
         # count.
-        start = next(
-            (at for at, line in enumerate(lines) if line.strip() == "SSH host keys:"), None
-        )
-        told = []
-        if start is not None:
-            told = lines[start + 1 : start + 12]
-        return tuple(dict.fromkeys(found for line in told for found in FINGERPRINT.findall(line)))
+        from_start = dropwhile(lambda line: line.strip() != "SSH host keys:", lines)
+        return fingerprints(islice(from_start, 1, 12))
 
     def _machine(self, row: dict[str, Any]) -> Machine:
         raw = str(row.get("status"))
-        ssh = row.get("ssh")
-        direct = None
-        if isinstance(ssh, dict):
-            direct = ssh.get("direct")
-        place = direct if isinstance(direct, dict) else {}
-        port = number(place.get("port"))
+        place = inside(row.get("ssh"), "direct")
+        port = number(inside(place, "port"))
         return Machine(
             provider=self.name,
             id=identity(self.name, row),
             label=text(row.get("name")),
             state=_STATES.get(raw, "unknown"),
             raw_state=raw,
-            host=text(place.get("host")),
+            host=text(inside(place, "host")),
             port=None if port is None else int(port),
-            user=text(place.get("username")) or "root",
+            user=text(inside(place, "username")) or "root",
             price=number(row.get("cost")),
             created_t=moment(row.get("createdAt")),
         )
 
 
+def _places(row: dict[str, Any]) -> Iterator[str]:
+    """Yield the data centers that have the GPU."""
+    for place in row.get("dataCenters") or []:
+        if isinstance(place, dict) and place.get("availability") != "NONE":
+            yield str(place["id"])
+
+
 def _log_line(event: str) -> str:
+    """Return the log line in one event of the stream, or "" if it holds none."""
     if not event.startswith("data:"):
         return ""
     try:
         data = json.loads(event[5:])
     except ValueError:
         return ""
-    if isinstance(data, dict):
-        return str(data.get("line", ""))
-    return ""
+    return str(data.get("line", "")) if isinstance(data, dict) else ""

@@ -15,18 +15,28 @@ from typing import Any
 import httpx
 
 from bs4_console.providers import gpus
+from bs4_console.providers.adapter import Adapter
 from bs4_console.providers.api import Api
 from bs4_console.providers.base import (
-    FINGERPRINT,
     Capabilities,
     Machine,
     MachineState,
     Offer,
     Want,
+    cheapest_first,
+    fingerprints,
     number,
 )
-from bs4_console.providers.errors import BadAnswer, NotThere, Refused
-from bs4_console.providers.shapes import identity, moment, rows, table, text
+from bs4_console.providers.errors import BadAnswer, Refused
+from bs4_console.providers.shapes import (
+    identity,
+    inside,
+    moment,
+    rows,
+    same_key,
+    table,
+    text,
+)
 from bs4_console.secret import Secret
 
 BASE_URL = "https://console.vast.ai"
@@ -49,7 +59,7 @@ _TELL = (
 _LOG_TRIES = 10
 
 
-class Vast:
+class Vast(Adapter):
     """One account at Vast.ai."""
 
     name = "vast"
@@ -90,10 +100,7 @@ class Vast:
         if want.cuda is not None:
             query["cuda_max_good"] = {"gte": float(want.cuda)}
         answer = await self._api.ask("POST", "/api/v0/bundles/", query)
-        found = (self._offer(row, want) for row in rows(self.name, answer, "offers"))
-        return sorted(
-            (offer for offer in found if offer is not None), key=lambda offer: offer.price
-        )
+        return cheapest_first(self._offer(row, want) for row in rows(self.name, answer, "offers"))
 
     def _offer(self, row: dict[str, Any], want: Want) -> Offer | None:
         """Return the offer of one row of the market, or None if it does not fit. Every filter of
@@ -108,31 +115,21 @@ class Vast:
         reliability, cuda, disk = (
             number(row.get(key)) for key in ("reliability2", "cuda_max_good", "disk_space")
         )
-        total, bid = number(row.get("dph_total")), number(row.get("min_bid"))
-        storage = number(row.get("storage_total_cost")) or 0.0
-        if total is None:
-            price = None
-        elif not want.interruptible:
-            price = total
-        elif bid is None:
-            price = None
-        else:
-            price = bid + storage
+        price, bid = number(row.get("dph_total")), number(row.get("min_bid"))
+        if price is not None and want.interruptible:
+            storage = number(row.get("storage_total_cost")) or 0.0
+            price = None if bid is None else bid + storage
         fit = (
             gpus.fits(want.gpu, gpu)
             and row.get("num_gpus") == want.count
+            and want.accepts(region)
             and (disk is None or disk >= want.disk_gb)
-            and (want.region is None or want.region.lower() in region.lower())
-            and (
-                want.reliability is None
-                or (reliability is not None and reliability >= want.reliability)
-            )
-            and (want.cuda is None or (cuda is not None and cuda >= float(want.cuda)))
         )
-        if price is None or not fit:
+        reaches = _reaches(reliability, want.reliability) and _reaches(cuda, number(want.cuda))
+        if price is None or not fit or not reaches:
             return None
         down = number(row.get("inet_down_cost"))
-        notes = () if not down else (f"traffic costs ${down:.3f} a GB more",)
+        notes = (f"traffic costs ${down:.3f} a GB more",) if down else ()
         return Offer(
             provider=self.name,
             id=identity(self.name, row),
@@ -152,11 +149,11 @@ class Vast:
         machine when it is made.
         """
         answer = await self._api.get("/api/v0/ssh/")
-        known = rows(self.name, answer.get("ssh_keys") if isinstance(answer, dict) else answer)
-        if not any(
-            _same_key(row.get("public_key") or row.get("ssh_key"), public_key) for row in known
-        ):
-            await self._api.once("POST", "/api/v0/ssh/", body={"ssh_key": public_key})
+        known = answer.get("ssh_keys") if isinstance(answer, dict) else answer
+        for row in rows(self.name, known):
+            if same_key(row.get("public_key") or row.get("ssh_key"), public_key):
+                return
+        await self._api.once("POST", "/api/v0/ssh/", body={"ssh_key": public_key})
 
     async def create(self, offer: Offer, want: Want, label: str, public_key: str) -> str:
         """Rent the offered machine with one request and return its id. An interruptible machine is
@@ -211,12 +208,8 @@ class Vast:
             if after is None:
                 return found
 
-    async def machine(self, machine_id: str) -> Machine | None:
-        """Return the machine with this id, or None if Vast says that it does not exist."""
-        try:
-            answer = _told(await self._api.get(f"/api/v0/instances/{machine_id}/", {"owner": "me"}))
-        except NotThere:
-            return None
+    async def _read(self, machine_id: str) -> Machine | None:
+        answer = _told(await self._api.get(f"/api/v0/instances/{machine_id}/", {"owner": "me"}))
         row = answer.get("instances")
         if "instances" in answer and not row:
             return None
@@ -226,10 +219,7 @@ class Vast:
         """Order the end of a machine and its disk. It is not an error if the machine no longer
         exists.
         """
-        try:
-            await self._api.once("DELETE", f"/api/v0/instances/{machine.id}/", body={})
-        except NotThere:
-            return
+        await self._end("DELETE", f"/api/v0/instances/{machine.id}/", {})
 
     async def host_keys(self, machine: Machine) -> tuple[str, ...]:
         """Return the fingerprints of the machine's SSH host keys, which its start command prints to
@@ -238,9 +228,7 @@ class Vast:
         answer = await self._api.ask(
             "PUT", f"/api/v0/instances/request_logs/{machine.id}/", {"tail": "1000"}
         )
-        place = None
-        if isinstance(answer, dict):
-            place = answer.get("result_url")
+        place = inside(answer, "result_url")
         if not isinstance(place, str) or not place.startswith(("https://", "http://127.0.0.1")):
             return ()
         for _ in range(_LOG_TRIES):  # the log appears there a moment later
@@ -250,13 +238,8 @@ class Vast:
             except httpx.HTTPError:
                 return ()
             if response.is_success:
-                lines = []
-                for line in response.text.splitlines():
-                    if line.startswith("bs4-host-key "):
-                        lines.append(line)
-                return tuple(
-                    dict.fromkeys(found for line in lines for found in FINGERPRINT.findall(line))
-                )
+                lines = response.text.splitlines()
+                return fingerprints(line for line in lines if line.startswith("bs4-host-key "))
             await asyncio.sleep(0.3)
         return ()
 
@@ -268,13 +251,10 @@ class Vast:
             raw = f"{actual}, though meant to run (outbid)"
         elif actual is None and intended == "stopped":
             state, raw = "stopped", "never started (its bid was too low)"
-        ports = row.get("ports")
-        mapped = None
-        if isinstance(ports, dict):
-            mapped = ports.get("22/tcp")
+        mapped = inside(row.get("ports"), "22/tcp")
         direct = None
-        if isinstance(mapped, list) and mapped and isinstance(mapped[0], dict):
-            direct = number(mapped[0].get("HostPort"))
+        if isinstance(mapped, list) and mapped:
+            direct = number(inside(mapped[0], "HostPort"))
         address = text(row.get("public_ipaddr"))
         host, port = text(row.get("ssh_host")), number(row.get("ssh_port"))
         if direct is not None and address is not None:
@@ -307,6 +287,6 @@ def _told(answer: Any) -> dict[str, Any]:
     return found
 
 
-def _same_key(known: Any, wanted: str) -> bool:
-    """Return True if both public keys have the same type and data. Comments may differ."""
-    return isinstance(known, str) and known.split()[:2] == wanted.split()[:2]
+def _reaches(value: float | None, least: float | None) -> bool:
+    """Return True if the value is known and at least `least`, or nothing is asked for."""
+    return least is None or (value is not None and value >= least)
