@@ -62,7 +62,7 @@ class Intent:
         time in which it was stopped or taken back counts in full, so that the estimate is never too
         low.
         """
-        if self.state in ("absent",):
+        if self.state == "absent":
             return 0.0
         begin = max(self.made_t or self.t, since_t)
         return max(0.0, (self.gone_t or now_t) - begin) / 3600 * self.price
@@ -184,11 +184,11 @@ class Book:
 
     def of_run(self, run: str) -> list[Intent]:
         """Return the intents of one run, oldest first."""
-        rows = []
-        for intent in self.intents():
-            if intent.run == run:
-                rows.append(intent)
-        return rows
+        return [intent for intent in self.intents() if intent.run == run]
+
+    def of_label(self, label: str) -> Intent | None:
+        """Return the intent with this label, or None."""
+        return next((intent for intent in self.intents() if intent.label == label), None)
 
     def by_machine(self, machine: Machine) -> Intent | None:
         """Return the intent that a machine came from, found by its exact label or by its id at its
@@ -207,11 +207,8 @@ class Book:
         A machine in doubt counts as if it existed. `now_t` is in wall seconds; None means now.
         """
         now = time.time() if now_t is None else now_t
-        return sum(
-            intent.cost(now, since_t)
-            for intent in self.intents()
-            if run is None or intent.run == run
-        )
+        intents = self.intents() if run is None else self.of_run(run)
+        return sum(intent.cost(now, since_t) for intent in intents)
 
     def _records(self) -> Iterator[dict[str, Any]]:
         try:

@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -50,20 +51,17 @@ class Plan:
         """Return the most that the planned hours can cost, in US dollars: the price of the dearest
         offer times the hours.
         """
-        return self.hours * max(offer.price for offer in self.offers)
+        return self.hours * max(self.offers, key=attrgetter("price")).price
 
     @property
     def hash(self) -> str:
         """Return the hash that a person confirms. It covers the run, the wish, the offers with
         their prices, the caps and the hours.
         """
-        offers = []
-        for offer in self.offers:
-            offers.append([offer.provider, offer.id, round(offer.price, 2)])
         said = {
             "run": self.run,
             "want": self.want.as_dict(),
-            "offers": offers,
+            "offers": [[o.provider, o.id, round(o.price, 2)] for o in self.offers],
             "max_price": self.max_price,
             "max_spend": self.max_spend,
             "hours": self.hours,
@@ -104,11 +102,9 @@ class Plan:
         """Return the saved plan whose hash begins with `prefix` (at least 8 characters). Raises
         RefusedError if there is none, if several match, or if the saved file was changed.
         """
-        places = []
-        for path in _plan_file("x").parent.glob("*.json"):
-            if len(prefix) >= 8 and path.stem.startswith(prefix):
-                places.append(path)
-        if len(places) != 1:
+        saved = _plan_file("x").parent.glob("*.json")
+        places = [path for path in saved if path.stem.startswith(prefix)]
+        if len(places) != 1 or len(prefix) < 8:
             raise RefusedError(
                 f"Nothing was rented: there is no plan {prefix}.",
                 "Make one with `provision create ... --plan`.",

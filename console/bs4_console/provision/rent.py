@@ -178,17 +178,10 @@ class Provisioner:
             )
         there = {(machine.provider, machine.id) for machine in found}
         for intent in self.book.intents():
-            asked = intent.provider in self.providers and intent.provider not in failures
-            if (
-                intent.state == "made"
-                and asked
-                and (intent.provider, str(intent.machine)) not in there
-            ):
-                provider = self.providers[intent.provider]
+            unlisted = (intent.provider, str(intent.machine)) not in there
+            if intent.state == "made" and unlisted and intent.provider not in failures:
                 # The list may be behind, so the machine itself is polled.
-                seen = await provider.machine(str(intent.machine))
-                if seen is None or seen.state == "ended":
-                    self.book.note(intent, "gone")
+                await self._close_if_gone(intent)
         return listed, failures
 
     # Renting
@@ -219,21 +212,16 @@ class Provisioner:
             with self.book.renting(run) as free:
                 await self._alone(run, free)
         found = await self.search(want)
-        cheap = []
-        for offer in found.offers:
-            if offer.price <= want.max_price + _CENT:
-                cheap.append(offer)
+        cheap = [offer for offer in found.offers if offer.price <= want.max_price + _CENT]
         if not cheap:
             raise no_offers(want, found)
         spent = self.book.spent(run=run)
-        fit = []
-        for offer in cheap:
-            if max_spend is None or spent + hours * offer.price <= max_spend:
-                fit.append(offer)
+        most = math.inf if max_spend is None else max_spend
+        fit = [offer for offer in cheap if spent + hours * offer.price <= most]
         if not fit:
             raise OverBudget(
                 f"{run} has cost ${spent:.2f}; {hours:g} more hours at ${cheap[0].price:.2f} "
-                f"are above ${max_spend:.2f}.",
+                f"are above ${most:.2f}.",
                 "Raise the spend cap, or plan fewer hours.",
             )
         notes = tuple(
@@ -349,16 +337,13 @@ class Provisioner:
                     "Look at the provider's page if in doubt; then plan again.",
                 ) from None
             return machine
+        except (WrongKey, NotSent) as error:
+            # The request never got as far as the market.
+            self.book.note(intent, "refused", why=str(error))
+            return str(error)
         except ProviderError as error:
-            if isinstance(error, (WrongKey, NotSent)):
-                # The request never got as far as the market.
-                self.book.note(intent, "refused", why=str(error))
-                return str(error)
             self.book.note(intent, "doubt", why=str(error))
-            machine = await self.settle(intent, self.patience.refused_looks)
-            if machine is None:
-                return str(error)
-            return machine
+            return await self.settle(intent, self.patience.refused_looks) or str(error)
         self.book.note(intent, "made", machine=machine_id)
         return await self._made(provider, intent, machine_id, plan.max_price)
 
@@ -472,14 +457,18 @@ class Provisioner:
         for intent in self.book.of_run(run):
             if intent.state in ("open", "doubt"):
                 await self.settle(intent)
-            elif (
-                intent.state == "made"
-                and (provider := self.providers.get(intent.provider)) is not None
-            ):
-                seen = await provider.machine(str(intent.machine))
-                if seen is None or seen.state == "ended":
-                    self.book.note(intent, "gone")
+            elif intent.state == "made":
+                await self._close_if_gone(intent)
         _refuse_others(run, self.book.of_run(run))
+
+    async def _close_if_gone(self, intent: Intent) -> None:
+        """Close an intent if its provider can be asked and says that the machine has ended."""
+        provider = self.providers.get(intent.provider)
+        if provider is None:
+            return
+        seen = await provider.machine(str(intent.machine))
+        if seen is None or seen.state == "ended":
+            self.book.note(intent, "gone")
 
     # Coming up, and the end
 
@@ -585,10 +574,7 @@ class Provisioner:
 
 
 def _refuse_others(run: str, intents: Sequence[Intent]) -> None:
-    there = []
-    for intent in intents:
-        if intent.state in ("open", "doubt", "made"):
-            there.append(intent)
+    there = [intent for intent in intents if intent.state in ("open", "doubt", "made")]
     if there:
         shown = ", ".join(
             f"{intent.provider}:{intent.machine or '?'} ({intent.state}, {intent.label})"

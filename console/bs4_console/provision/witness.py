@@ -9,18 +9,23 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import httpx
 
 from bs4_console import providers
 from bs4_console.errors import ConsoleError
 from bs4_console.pods.inventory import Pod
-from bs4_console.pods.witness import Sight
-from bs4_console.providers.base import Machine, Provider
+from bs4_console.pods.witness import Sight, SightState
+from bs4_console.providers.base import Machine, MachineState, Provider
 
 #: Seconds for one poll, its repeated requests included.
 LOOK_S = 45.0
+_STATES: Mapping[MachineState, SightState] = {
+    "running": "running",
+    "stopped": "stopped",
+    "ended": "gone",
+}
 
 
 class ProviderWitness:
@@ -96,17 +101,11 @@ def _sight(name: str, machine_id: str, seen: Machine | None) -> Sight:
             seen_t=now,
             raw_state="no such machine",
         )
-    said = f"{name} says that machine {machine_id} is {seen.raw_state}."
-    if seen.state == "running":
-        return Sight(state="running", detail=said, seen_t=now, raw_state=seen.raw_state)
-    if seen.state == "stopped":
-        return Sight(state="stopped", detail=said, seen_t=now, raw_state=seen.raw_state)
-    if seen.state == "ended":
-        return Sight(state="gone", detail=said, seen_t=now, raw_state=seen.raw_state)
+    state = _STATES.get(seen.state, "unknown")
     return Sight(
-        state="unknown",
-        detail=said,
+        state=state,
+        detail=f"{name} says that machine {machine_id} is {seen.raw_state}.",
         seen_t=now,
-        coverage="whether the machine runs",
+        coverage="whether the machine runs" if state == "unknown" else "",
         raw_state=seen.raw_state,
     )

@@ -130,10 +130,7 @@ def read(path: Path | None = None) -> dict[str, RunConfig]:
         raise UsageError(
             f"{path} holds no [runs.NAME].", "Write one for each run, and nothing beside them."
         )
-    found = {}
-    for name, table in runs.items():
-        found[name] = _run(path, name, table)
-    return found
+    return {name: _run(path, name, table) for name, table in runs.items()}
 
 
 def _run(path: Path, name: str, table: Any) -> RunConfig:
@@ -141,10 +138,8 @@ def _run(path: Path, name: str, table: Any) -> RunConfig:
     if not isinstance(table, Mapping):
         raise UsageError(f"{where} is no table.", f"Write [runs.{name}].")
     hints = get_type_hints(RunConfig)
-    known = {}
-    for field in fields(RunConfig):
-        if field.name != "run":
-            known[field.name] = field
+    known = {field.name: field for field in fields(RunConfig)}
+    del known["run"]
     values: dict[str, Any] = {}
     for key, value in table.items():
         if key not in known:
@@ -166,17 +161,15 @@ def _run(path: Path, name: str, table: Any) -> RunConfig:
             f"{where}: mode is ask or auto, and trainer one of {', '.join(trainers())}.",
             "Correct it.",
         )
-    if (
-        min(
-            config.max_price,
-            config.per_day,
-            config.per_run,
-            config.recoveries,
-            config.ready_minutes,
-            config.count,
-        )
-        <= 0
-    ):
+    least = min(
+        config.max_price,
+        config.per_day,
+        config.per_run,
+        config.recoveries,
+        config.ready_minutes,
+        config.count,
+    )
+    if least <= 0:
         raise UsageError(f"{where}: prices, budgets, counts and times are above 0.", "Correct it.")
     return config
 

@@ -15,7 +15,7 @@ import asyncio
 import hashlib
 import json
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NoReturn
 
@@ -24,7 +24,7 @@ from bs4_agent.ids import ulid
 from bs4_console.checkpoints.sync import StoreFailed
 from bs4_console.errors import FINDING, REFUSED, UNREACHABLE, RefusedError
 from bs4_console.pods import liveness
-from bs4_console.pods.liveness import Rules, Sign, Verdict
+from bs4_console.pods.liveness import Rules, Sign, Verdict, Word
 from bs4_console.providers.base import label_of
 from bs4_console.recovery.lease import Lease, LeaseHeld
 from bs4_console.recovery.recovery_types import (
@@ -50,6 +50,13 @@ from bs4_console.recovery.state import (
 DAY_S = 86400.0
 #: Verdicts in which the lost machine answers again, so that its agent may have resumed the run.
 _BACK = ("fine", "rebooted", "hung", "network-only")
+#: By verdict, the exit code while the machine is not lost. Any other verdict is a finding.
+_CODES: Mapping[Word, int] = {
+    "fine": 0,
+    "network-only": 0,
+    "rebooted": 0,
+    "unknown": UNREACHABLE,
+}
 #: Seconds. A request and the poll after it fit into this time. If a grant has less time left,
 #: nothing is rented and nothing is ended.
 SPEND_S = 90.0
@@ -191,9 +198,8 @@ class Controller:
         state. Only a person knows which of the two is right, because older files on another machine
         look the same.
         """
-        was = ""
-        if state.named != self.first.pod:
-            was = f" (it was {state.named} in recover.toml)"
+        changed = state.named != self.first.pod
+        was = f" (it was {state.named} in recover.toml)" if changed else ""
         text = (
             f"{self.run} is on {self.first} by the files here, and its controllers look after "
             f"{state.where}{was}. Nothing is done until they agree: correct the files, or, if the "
@@ -206,10 +212,9 @@ class Controller:
         rented, it is ended once the store holds the newest step that was seen on it.
         """
         await self.lease.hold()
+        left = state.left
         if state.where.made:
-            left = (*state.left, replace(state.where, step=self._known(state)))
-        else:
-            left = state.left
+            left = (*left, replace(state.where, step=self._known(state)))
         state = await self._save(
             state, "watching", where=self.first, named=self.first.pod, left=left, done=False, why=""
         )
@@ -220,9 +225,7 @@ class Controller:
 
     async def _watch(self, state: State) -> Outcome:
         verdict = await self.verdict(state.where)
-        report = None
-        if not verdict.lost:
-            report = await self.hands.report(state.where)
+        report = None if verdict.lost else await self.hands.report(state.where)
         if report is not None and report.step is not None:
             self.records.note_step(report.step)
         if report is not None and not self.dry:
@@ -234,15 +237,8 @@ class Controller:
         if state.phase == "stopped" and not self.confirm:
             return Outcome("stopped", f"{self.run} is left alone: {state.why}", FINDING, verdict)
         if not verdict.lost:
-            if verdict.word in ("fine", "network-only", "rebooted"):
-                code = 0
-            elif verdict.word == "unknown":
-                code = UNREACHABLE
-            else:
-                code = FINDING
-            over = ""
-            if state.where.made:
-                over = self._affordable(state)[1]
+            code = _CODES.get(verdict.word, FINDING)
+            over = self._affordable(state)[1] if state.where.made else ""
             return Outcome(
                 "watching",
                 f"{verdict.sentence} {over}".rstrip(),
@@ -295,12 +291,7 @@ class Controller:
         plan = self._plan_of(state, saved, most)
         if self.dry or (self.mode == "ask" and not self.confirm):
             chosen = await self.hands.choose(most)
-            if chosen is None:
-                plan["offer"] = None
-            else:
-                plan["offer"] = {
-                    k: getattr(chosen, k) for k in ("provider", "id", "gpu", "count", "price")
-                }
+            plan["offer"] = None if chosen is None else chosen.as_dict()
             text = (
                 f"{verdict.sentence} The plan {plan['hash'][:16]} waits: confirm it with --plan "
                 f"{plan['hash'][:16]}."
@@ -321,17 +312,14 @@ class Controller:
         day = self.limits.per_day - state.spent(now - DAY_S, now)
         whole = self.limits.per_run - state.spent(0.0, now)
         if min(day, whole) <= 0:
+            which = f"${self.limits.per_run:.2f} for the run"
             if day <= whole:
                 which = f"${self.limits.per_day:.2f} a day"
-            else:
-                which = f"${self.limits.per_run:.2f} for the run"
-            return (
-                0.0,
-                (
-                    f"The budget of {which} is spent, so nothing is rented; raise it in "
-                    "recover.toml if it shall go on."
-                ),
+            why = (
+                f"The budget of {which} is spent, so nothing is rented; raise it in "
+                "recover.toml if it shall go on."
             )
+            return 0.0, why
         return min(self.limits.max_price, day, whole), ""
 
     def _plan_of(self, state: State, saved: Saved, most: float) -> dict[str, Any]:
@@ -372,12 +360,11 @@ class Controller:
         await self.lease.hold()
         chosen = await self.hands.choose(most)
         if chosen is None or chosen.price > most:
-            await self.lease.release()
             text = (
                 f"{verdict.sentence} No machine is offered at or under ${most:.2f} an hour (the "
                 "whole machine); nothing is rented."
             )
-            return Outcome("stopped", text, FINDING, verdict, plan)
+            return await self._released(Outcome("stopped", text, FINDING, verdict, plan))
         label = label_of(self.run, ulid())
         attempt = Attempt(
             label=label,
@@ -393,15 +380,15 @@ class Controller:
         # The verdict is made again right before money is spent because of it.
         if not (again := await self._see(state.where)).lost:
             await self._save(before)
-            await self.lease.release()
-            return Outcome("watching", f"{again.sentence} Nothing was rented.", 0, again)
+            text = f"{again.sentence} Nothing was rented."
+            return await self._released(Outcome("watching", text, 0, again))
         grant = await self.lease.guard()
         try:
             where = await self.hands.create(chosen, label, lambda: grant.left_s() >= SPEND_S)
         except Absent as error:
             await self._save(before, why=error.message)
-            await self.lease.release()
-            return Outcome("stopped", f"Nothing was rented: {error}", FINDING, verdict, plan)
+            text = f"Nothing was rented: {error}"
+            return await self._released(Outcome("stopped", text, FINDING, verdict, plan))
         except Doubt as error:
             return Outcome(
                 "waiting",
@@ -441,12 +428,10 @@ class Controller:
                 where = await self.hands.find(state.attempt.label, state.attempt.provider)
             except Absent:
                 await self._save(state, "watching", attempts=state.attempts[:-1])
-                await self.lease.release()
-                return Outcome(
-                    "stopped",
-                    "The machine that was to be rented does not exist; the next look begins anew.",
-                    FINDING,
+                text = (
+                    "The machine that was to be rented does not exist; the next look begins anew."
                 )
+                return await self._released(Outcome("stopped", text, FINDING))
             except Doubt as error:
                 return Outcome("waiting", str(error), UNREACHABLE)
             state = await self._rented(state, where)
@@ -460,14 +445,18 @@ class Controller:
                     return Outcome("recovering", f"{self.run} on {state.where.pod}: {going}.", 0)
         except Failed as error:
             return await self._failed(state, error)
-        await self.lease.release()
         text = (
             f"{self.run} goes on at {state.where.pod}: step {state.step} is done, from step "
             f"{state.attempt.step_before}."
         )
         if state.why:
             text += f" Ordered before, and refused there: {state.why}"
-        return Outcome("recovered", text, 0)
+        return await self._released(Outcome("recovered", text, 0))
+
+    async def _released(self, outcome: Outcome) -> Outcome:
+        """Release the lease and return the outcome."""
+        await self.lease.release()
+        return outcome
 
     async def _phase(self, state: State) -> State:
         """Begin or check one phase. Return the state, which has the same phase while the work
@@ -526,26 +515,20 @@ class Controller:
         made = state.where
         state = await self._save(state.with_attempt(outcome=error.message), why=error.message)
         gone = await self._end(made)
+        left = state.left
         if gone:
             state = state.ended(made, self.wall())
         else:
-            state = replace(
-                state, left=(*state.left, replace(made, step=state.attempt.step_before))
-            )
-        phase: Phase = "watching"
-        if state.idle() >= self.limits.recoveries:
-            phase = "stopped"
+            left = (*left, replace(made, step=state.attempt.step_before))
+        phase: Phase = "stopped" if state.idle() >= self.limits.recoveries else "watching"
         # From here on the lost machine is polled again: it may come back, and a further recovery
         # would be for it.
-        left = tuple(w for w in state.left if w != state.before)
+        left = tuple(w for w in left if w != state.before)
         await self._save(state, phase, where=state.before or made, before=None, left=left)
-        await self.lease.release()
-        tail = ""
+        text = f"The recovery of {self.run} did not succeed: {error.message}"
         if not gone:
-            tail = f" {made.pod} is not seen to be gone yet: look at {made.provider}."
-        return Outcome(
-            "stopped", f"The recovery of {self.run} did not succeed: {error.message}{tail}", FINDING
-        )
+            text += f" {made.pod} is not seen to be gone yet: look at {made.provider}."
+        return await self._released(Outcome("stopped", text, FINDING))
 
     # --- the end
 
@@ -575,12 +558,8 @@ class Controller:
             )
         await self.lease.hold()
         await self._save(state, "watching", done=False, told=False)
-        await self.lease.release()
-        return Outcome(
-            "watching",
-            f"{self.run} was to end, and goes on at {state.where.pod}: it is looked after again.",
-            0,
-        )
+        text = f"{self.run} was to end, and goes on at {state.where.pod}: it is looked after again."
+        return await self._released(Outcome("watching", text, 0))
 
     async def _finish(self, state: State, report: Report | None = None) -> Outcome:
         """End the machine of a run that ended well. The machine is ended only if it was rented, and
@@ -595,19 +574,10 @@ class Controller:
             )
         if state.phase != "finishing":
             saved = await self.hands.saved()
-            if (
-                report is None
-                or report.complete is None
-                or saved is None
-                or saved.step < report.complete
-            ):
-                there = "nothing"
-                if saved is not None:
-                    there = f"step {saved.step}"
-                if report is None or report.complete is None:
-                    what = "unknown"
-                else:
-                    what = str(report.complete)
+            last = None if report is None else report.complete
+            if last is None or saved is None or saved.step < last:
+                what = "unknown" if last is None else last
+                there = "nothing" if saved is None else f"step {saved.step}"
                 text = (
                     f"{self.run} is finished; its last set (step {what}) is not in the store yet "
                     f"({there} is): {state.where.pod} stays."
@@ -619,13 +589,11 @@ class Controller:
             )
         await self.lease.hold()
         if report is not None and await self.hands.report(state.where) != report:
-            await self.lease.release()
-            return Outcome(
-                "finishing",
+            text = (
                 f"Something has changed about {self.run} on {state.where.pod}; the next look "
-                "sees what.",
-                FINDING,
+                "sees what."
             )
+            return await self._released(Outcome("finishing", text, FINDING))
         state = await self._save(state, "finishing")
         for where in (state.where, *state.left):
             if not await self._end(where):
@@ -637,23 +605,20 @@ class Controller:
                 return Outcome("finishing", text, UNREACHABLE)
             state = state.ended(where, self.wall())
         await self._save(state, "finished", left=(), told=False)
-        await self.lease.release()
-        return Outcome(
-            "finished",
+        text = (
             f"{self.run} is finished, its last set is in the store, and {state.where.pod} "
-            "was ended.",
-            0,
+            "was ended."
         )
+        return await self._released(Outcome("finished", text, 0))
 
     async def _clear(self, state: State) -> State:
         """End earlier rented machines once the store holds at least the newest step that was seen
         on them, so that nothing is lost with them. Return the state.
         """
         saved = await self.hands.saved()
-        idle = []
-        for w in state.left:
-            if saved is not None and w.step is not None and saved.step >= w.step:
-                idle.append(w)
+        if saved is None:
+            return state
+        idle = [w for w in state.left if w.step is not None and saved.step >= w.step]
         if not idle:
             return state
         await self.lease.hold()

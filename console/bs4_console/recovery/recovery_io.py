@@ -41,7 +41,6 @@ from bs4_console.provision.rent import (
     Dearer,
     NoOffers,
     NotGone,
-    NothingMade,
     Plan,
     Provisioner,
     Unsettled,
@@ -175,25 +174,17 @@ class RealHands:
             return []
         if run.word in ("finished", "failed", "stopped"):
             return [Sign(now, "run", "finished" if run.word == "finished" else "failed", run.word)]
-        stalls = []
-        for i in state.ledger.open_incidents():
-            if i.run == self.run and i.failure == "run-stalled":
-                stalls.append(i)
-        return [
-            Sign(
-                now,
-                "run",
-                "still" if stalls else "moving",
-                stalls[0].summary if stalls else "",
-                run.step_seen,
-            )
-        ]
+        for incident in state.ledger.open_incidents(self.run):
+            if incident.failure == "run-stalled":
+                return [Sign(now, "run", "still", incident.summary, run.step_seen)]
+        return [Sign(now, "run", "moving", "", run.step_seen)]
 
     async def _from_outside(self, pod: Pod, found: Sequence[Sign]) -> list[Sign]:
         """Return signs from the pod's address, from W&B and from the store, and a sign that says
         whether this machine has a network, judged by whether any of them answered.
         """
-        signs = [await self._port(pod)]
+        port = await at_its_port(pod.host, pod.port or 22, GREET_S)
+        signs = [Sign(self.clock(), "port", port)]
         state = self._known.get(pod.name) or self.reach.kept(pod)
         if self.outside is not None and self.run in state.runs:
             sight = (await self.outside(state)).sights.get(self.run)
@@ -202,15 +193,9 @@ class RealHands:
         with contextlib.suppress(StoreError):
             newest = await asyncio.to_thread(self._newest)
             signs.append(Sign(self.clock(), "store", "seen", seen_t=newest))
-        heard = (
-            any(s.source in ("provider", "wandb") and s.word != "unknown" for s in (*found, *signs))
-            or signs[-1].source == "store"
-        )
-        return [*signs, Sign(self.clock(), "network", "up" if heard else "down")]
-
-    async def _port(self, pod: Pod) -> Sign:
-        word = await at_its_port(pod.host, pod.port or 22, GREET_S)
-        return Sign(self.clock(), "port", word)
+        heard = {s.source for s in (*found, *signs) if s.word != "unknown"}
+        word = "down" if heard.isdisjoint(("provider", "wandb", "store")) else "up"
+        return [*signs, Sign(self.clock(), "network", word)]
 
     def _newest(self) -> float | None:
         """Return when the run itself last wrote to the store, in seconds, or None. Files that
@@ -236,9 +221,8 @@ class RealHands:
                     why = ""
                     if attempt is not None and run.word in ("failed", "stopped"):
                         why = attempt.detail
-                    return Report(
-                        run.step, failed=why, orders=carried_orders.of(live.state, self.run)
-                    )
+                    orders = carried_orders.of(live.state, self.run)
+                    return Report(run.step, failed=why, orders=orders)
                 sets = (await listing.of_pod(live, self.run))["checkpoints"]
                 return Report(
                     run.step,
@@ -283,13 +267,12 @@ class RealHands:
                 )
             except NoOffers:
                 return None
-            known = []
-            for o in plan.offers:
-                if (
-                    self.config.trust_first_key
-                    or provisioner.providers[o.provider].capabilities.host_keys
-                ):
-                    known.append(o)
+            known = [
+                offer
+                for offer in plan.offers
+                if self.config.trust_first_key
+                or provisioner.providers[offer.provider].capabilities.host_keys
+            ]
         if not known:
             raise RefusedError(
                 "None of the providers with an offer can tell a new machine's host key, and "
@@ -317,11 +300,9 @@ class RealHands:
                 )
             except (Unsettled, Dearer) as error:
                 raise Doubt(error.message, error.next_step) from error
-            except (NothingMade, RefusedError, ConsoleError) as error:
-                if any(
-                    i.label == label and i.state in ("open", "doubt", "made")
-                    for i in provisioner.book.intents()
-                ):
+            except ConsoleError as error:
+                intent = provisioner.book.of_label(label)
+                if intent is not None and intent.state in ("open", "doubt", "made"):
                     raise Doubt(error.message, error.next_step) from error
                 raise Absent(error.message, error.next_step) from error
 
@@ -331,11 +312,7 @@ class RealHands:
         and Doubt if this is not known.
         """
         async with self.provisioner(provider) as provisioner:
-            intent = None
-            for i in provisioner.book.intents():
-                if i.label == label:
-                    intent = i
-                    break
+            intent = provisioner.book.of_label(label)
             if intent is None:
                 # A controller on another machine wrote the intent. Now this machine's journal has
                 # it too.
@@ -437,9 +414,7 @@ class RealHands:
             if machine is None and _just_made(where, provisioner.patience.list_s):
                 return None
             if machine is None or machine.state in ("stopped", "ended"):
-                said = "no longer there"
-                if machine is not None:
-                    said = machine.raw_state
+                said = "no longer there" if machine is None else machine.raw_state
                 raise Failed(f"{where.pod} did not come up: it is {said}.")
             if machine.price is not None and machine.price > self.config.max_price * 1.01:
                 raise Failed(
@@ -559,11 +534,7 @@ class RealHands:
         address and the host key that the controllers wrote down. Raises UsageError if they wrote
         down no address.
         """
-        pod = None
-        for known in self.inventory.list():
-            if known.name == where.pod:
-                pod = known
-                break
+        pod = next((known for known in self.inventory.list() if known.name == where.pod), None)
         if pod is None:
             if not where.host:
                 raise UsageError(

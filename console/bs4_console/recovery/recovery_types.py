@@ -50,6 +50,12 @@ class Chosen:
     price: float
     offer: Any = field(default=None, repr=False, compare=False)
 
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields without the provider's own `offer`, as a plan shows them."""
+        shown = dict(vars(self))
+        del shown["offer"]
+        return shown
+
 
 @dataclass(frozen=True)
 class Report:

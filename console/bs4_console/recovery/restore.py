@@ -76,10 +76,7 @@ def under_way(live: PodSession, run: str) -> ActionView | None:
     """Return a restore of the run that has not ended, or None. It is followed and not begun a
     second time.
     """
-    for a in live.state.ledger.actions.values():
-        if a.kind == NAME and a.run == run and not a.ended:
-            return a
-    return None
+    return next((a for a in live.state.ledger.unfinished(NAME) if a.run == run), None)
 
 
 def launch_of(result: Mapping[str, Any]) -> Launch:
@@ -129,15 +126,13 @@ def command_of(asked: Launch, pod: str) -> str:
     ]
     if asked.component != "rl":
         words += ["--component", asked.component]
-    else:
-        words += []
     if asked.processes != 1:
         words += ["--processes", str(asked.processes)]
-    else:
-        words += []
     for name, value in asked.env.items():
         words += ["--env", f"{name}={value}"]
-    return shlex.join([*words, *(["--", *asked.overrides] if asked.overrides else [])])
+    if asked.overrides:
+        words += ["--", *asked.overrides]
+    return shlex.join(words)
 
 
 def words(view: PlanView) -> list[str]:
@@ -155,13 +150,8 @@ def words(view: PlanView) -> list[str]:
     )
     start = launch_of(body)
     if start.overrides:
-        lines += [f"started with: {shlex.join(start.overrides)}"]
-    else:
-        lines += []
+        lines.append(f"started with: {shlex.join(start.overrides)}")
     if start.env:
-        lines += [
-            f"environment: {shlex.join(f'{name}={value}' for name, value in start.env.items())}"
-        ]
-    else:
-        lines += []
+        settings = (f"{name}={value}" for name, value in start.env.items())
+        lines.append(f"environment: {shlex.join(settings)}")
     return lines + [f"note: {text}" for text in body["notes"]]

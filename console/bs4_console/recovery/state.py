@@ -300,10 +300,7 @@ class Records:
         """Return the last 200 versions of lease.json that this machine wrote. A restarted
         controller continues with them.
         """
-        found = []
-        for row in self._noted("lease")[-200:]:
-            found.append(str(row["version"]))
-        return found
+        return [str(row["version"]) for row in self._noted("lease")[-200:]]
 
     def last_step(self) -> int | None:
         """Return the newest step that this machine's polls have seen, or None."""
@@ -318,11 +315,8 @@ class Records:
             self._step = step
 
     def _noted(self, event: str) -> list[dict[str, Any]]:
-        found = []
-        for r in self.journal.records():
-            if r.get("type") == "recovery" and r.get("event") == event:
-                found.append(r)
-        return found
+        wanted = ("recovery", event)
+        return [r for r in self.journal.records() if (r.get("type"), r.get("event")) == wanted]
 
 
 def _followed(data: bytes) -> str | None:
