@@ -6,10 +6,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 from bs4_console import files
 from bs4_console.errors import UsageError
@@ -64,16 +63,12 @@ class RunLog:
         for chunk in self.chunks:
             if chunk.run and chunk.run not in found:
                 found[chunk.run] = document_import.record(chunk)
-        for run in (
-            row for chunk in self.chunks if not chunk.run for row in document_import.rows(chunk)
-        ):
+        for run in _table_rows(self.chunks):
             found.setdefault(run.name, run)
         for name, added in self.added.items():
             run = found.setdefault(name, RunRecord(name=name))
             run.notes = list(added.notes)
-            if added.price is None:
-                run.price = run.price
-            else:
+            if added.price is not None:
                 run.price = added.price
         return found
 
@@ -95,12 +90,7 @@ class RunLog:
                     at = self._take_run(new, at, done)
                 else:
                     at = self._take_text(new, at)
-            for run in (
-                row
-                for chunk in chunks(text)
-                if not chunk.run
-                for row in document_import.rows(chunk)
-            ):
+            for run in _table_rows(chunks(text)):
                 if run.name not in done.added + done.changed + done.same:
                     done.same.append(run.name)
             self._save()
@@ -146,10 +136,10 @@ class RunLog:
         place = next(alike, places[0])
         old, added = self.chunks[place], self.added.setdefault(new.run, Added())
         # Older versions are kept below the first section of the name.
-        earlier = []
+        kept = [old.text]
         if place == self._first(new.run):
-            earlier = added.earlier
-        if any(covers(text, new.text) for text in [old.text, *earlier]):
+            kept += added.earlier
+        if any(covers(text, new.text) for text in kept):
             done.same.append(new.run)
             return self._claim(place)
         done.changed.append(new.run)
@@ -181,13 +171,8 @@ class RunLog:
         """Return the indexes of the chunks with the same heading that this import has not matched
         yet. Each known section matches one section of the imported document.
         """
-        key = new.run or (new.level, new.title)
         known = enumerate(self.chunks)
-        rows = []
-        for i, chunk in known:
-            if id(chunk) not in self._claimed and (chunk.run or (chunk.level, chunk.title)) == key:
-                rows.append(i)
-        return rows
+        return [i for i, c in known if id(c) not in self._claimed and c.heading == new.heading]
 
     def _first(self, name: str) -> int:
         return next(i for i, chunk in enumerate(self.chunks) if chunk.run == name)
@@ -225,11 +210,15 @@ class RunLog:
     def _save(self) -> None:
         kept = {}
         for name, added in self.added.items():
-            if added.notes or added.earlier or added.price is not None:
-                kept[name] = added
-        data: dict[str, Any] = {
-            "schema": SCHEMA,
-            "chunks": [asdict(chunk) for chunk in self.chunks],
-            "added": {name: asdict(added) for name, added in kept.items()},
-        }
+            if added != Added():
+                kept[name] = asdict(added)
+        parts = [asdict(chunk) for chunk in self.chunks]
+        data = {"schema": SCHEMA, "chunks": parts, "added": kept}
         files.replace(self._path, json.dumps(data, ensure_ascii=False).encode())
+
+
+def _table_rows(parts: Iterable[Chunk]) -> Iterator[RunRecord]:
+    """Yield the runs in the tables of the chunks that are not a run's section."""
+    for chunk in parts:
+        if not chunk.run:
+            yield from document_import.rows(chunk)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import starmap
 
 from bs4_console.run_log.record import Attempt, Incident, RunRecord
 from bs4_console.run_log.text import Chunk, Line, lines, run_heading
@@ -46,9 +47,7 @@ def rows(chunk: Chunk) -> list[RunRecord]:
     found: list[RunRecord] = []
     heads: list[str] | None = None
     for line in lines(chunk.text):
-        row = None
-        if not line.code:
-            row = _ROW.fullmatch(line.bare.strip())
+        row = _ROW.fullmatch(line.prose.strip())
         if row is None:
             heads = None
             continue
@@ -86,9 +85,7 @@ def _fields(head: Sequence[Line]) -> dict[str, str]:
     fields: dict[str, str] = {}
     name = ""
     for line in head:
-        found = None
-        if not line.code:
-            found = _FIELD.fullmatch(line.bare)
+        found = _FIELD.fullmatch(line.prose)
         if found:
             name = found["name"].strip()
             fields[name] = found["value"].strip()
@@ -125,8 +122,6 @@ def _known_fields(run: RunRecord, heading_status: str) -> None:
     )
     if reward:
         run.reward = float(reward[reward.lastindex or 1])
-    else:
-        run.reward = None
 
 
 def _part(run: RunRecord, title: str, body: Sequence[Line]) -> None:
@@ -141,8 +136,7 @@ def _part(run: RunRecord, title: str, body: Sequence[Line]) -> None:
     elif "postmortem" in lower:
         run.incidents.append(Incident(title, text))
     elif re.search(r"\b(incidents?|issues?|problems?|failures?)\b", lower):
-        items = list(_items(body))
-        run.incidents += [Incident(head, more) for head, more in items] or [Incident(title, text)]
+        run.incidents += list(starmap(Incident, _items(body))) or [Incident(title, text)]
     elif re.search(r"\b(attempts?|memory .*journey)\b", lower):
         run.attempts += [Attempt(title=head, text=more) for head, more in _items(body)]
 
@@ -154,23 +148,19 @@ def _items(body: Sequence[Line], *, bullets: bool = False) -> Iterator[tuple[str
     If there are bold items (`**1. ...**`), only they are items, and a plain list below an item
     belongs to it. With `bullets`, bullet points are items too.
     """
-    bold = any(
-        not line.code and line.bare.startswith("**") and _ITEM.match(line.bare) for line in body
-    )
+    bold = any(line.prose.startswith("**") and _ITEM.match(line.prose) for line in body)
     title, rest = "", [""]
     for line in body:
-        bare = line.bare
-        if line.code or (bold and not bare.startswith("**")):
-            found = None
-        else:
-            found = _ITEM.match(bare)
-        if not found and bullets and not line.code:
-            found = _BULLET.match(bare)
+        found = None
+        if not bold or line.prose.startswith("**"):
+            found = _ITEM.match(line.prose)
+        if not found and bullets:
+            found = _BULLET.match(line.prose)
         if found:
             if title:
                 yield title, "".join(rest).strip()
             title, rest = found["rest"].replace("**", "").strip(), [""]
-        elif title and not re.fullmatch(r"-{3,}", bare):
+        elif title and not re.fullmatch(r"-{3,}", line.bare):
             rest.append(line.text)
     if title:
         yield title, "".join(rest).strip()

@@ -44,18 +44,14 @@ def milestones(
         )
     if price is not None and price < 0:
         raise UsageError(f"${price:g} an hour is no price.", "Give dollars an hour with --price.")
-    goals = sorted(
-        {
-            *(m for m in MILESTONES if max_steps is None or m <= max_steps),
-            *([max_steps] if max_steps else []),
-        }
-    )
+    goals = {step for step in MILESTONES if max_steps is None or step <= max_steps}
+    if max_steps:
+        goals.add(max_steps)
     found = []
-    for goal in goals:
+    for goal in sorted(goals):
         seconds = max(0, goal - done) * pace_s
-        if elapsed_s is None or not seconds:
-            total = None
-        else:
+        total = None
+        if elapsed_s is not None and seconds:
             total = cost(price, elapsed_s + seconds)
         found.append(Milestone(goal, seconds, total))
     return found

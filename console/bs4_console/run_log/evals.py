@@ -111,10 +111,7 @@ def judge(baseline: Result, step: int, result: Result, earlier: Result | None = 
     result at step 500, for a result at step 1000.
     """
     points = 100 * (result.pass_rate - baseline.pass_rate)
-    both = []
-    for name in result.archetypes:
-        if name in baseline.archetypes:
-            both.append(name)
+    both = result.archetypes.keys() & baseline.archetypes.keys()
     changes = sorted((result.archetypes[name] - baseline.archetypes[name], name) for name in both)
     word, advice = _word(
         step, points, None if earlier is None else 100 * (result.pass_rate - earlier.pass_rate)

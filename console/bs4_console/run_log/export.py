@@ -28,13 +28,10 @@ def document(
     out: list[str] = []
     done: set[str] = set()
     sections = {chunk.run for chunk in parts if chunk.run}
-    new = []
-    for name in [*kept, *added]:
-        if name not in sections:
-            new.append(name)
     fresh = "".join(
         _section(kept.get(name) or RunRecord(name=name), *added.get(name, ((), ())))
-        for name in dict.fromkeys(new)
+        for name in dict.fromkeys((*kept, *added))
+        if name not in sections
     )
     placed = not fresh
     for chunk in parts:
@@ -69,38 +66,26 @@ def _with(
     ends it.
     """
     known = {line.strip() for line in section.split("\n")}
-    more = []
-    for block in [*_blocks(kept), *_noted(notes)]:
-        if any(line.strip() and line.strip() not in known for line in block[1:]):
-            more.append(block)
-    fresh = []
-    for block in more:
-        fresh.append(
-            [
-                block[0],
-                *(line for line in block[1:] if not line.strip() or line.strip() not in known),
-            ]
-        )
-    tail = "".join("\n".join(block) + "\n\n" for block in fresh)
-    tail += "".join(f"#### Earlier record\n\n{fenced(text)}\n" for text in earlier)
+    tail = ""
+    for title, *lines in [*_blocks(kept), *_noted(notes)]:
+        fresh = [line for line in lines if not line.strip() or line.strip() not in known]
+        if "".join(fresh).strip():
+            tail += "\n".join([title, *fresh, "", ""])
+    for text in earlier:
+        tail += f"#### Earlier record\n\n{fenced(text)}\n"
     if not tail:
         return section
     rule = _SEPARATOR.search(section)
+    body, end = section, "\n"
     if rule:
-        body, end = (section[: rule.start()], section[rule.start() :])
-    else:
-        body, end = (section, "\n")
+        body, end = section[: rule.start()], rule[0]
     return f"{body.rstrip()}\n\n{tail.rstrip()}\n{end}"
 
 
 def _section(run: RunRecord, notes: Sequence[Note], earlier: Sequence[str]) -> str:
     date = f" ({run.date})" if run.date else ""
     status = f" - {run.status}" if run.status else ""
-    text = (
-        f"### Run: {run.name}{date}{status}\n\n"
-        + "".join(f"{line}\n" for line in _fields(run))
-        + "\n---\n\n"
-    )
+    text = "\n".join([f"### Run: {run.name}{date}{status}", "", *_fields(run), "", "---\n\n"])
     attempts_and_rest = RunRecord(
         name=run.name, attempts=run.attempts, incidents=run.incidents, lessons=run.lessons
     )
@@ -151,28 +136,28 @@ def _blocks(run: RunRecord | None) -> list[list[str]]:
         ]
         for name in incident.playbooks:
             incidents.append(f"- Playbook: {name}")
-    lessons = []
-    for n, lesson in enumerate(run.lessons, 1):
-        lessons.append(f"{n}. {_one_line(lesson)}")
-    blocks = [
-        ("Attempts", attempts),
-        ("Incidents and Recovery", incidents),
-        ("Lessons Learned", lessons),
-    ]
-    return [[f"#### {title}", "", *body] for title, body in blocks if body]
+    lessons = [f"{n}. {_one_line(lesson)}" for n, lesson in enumerate(run.lessons, 1)]
+    blocks = {
+        "Attempts": attempts,
+        "Incidents and Recovery": incidents,
+        "Lessons Learned": lessons,
+    }
+    return _headed(blocks)
 
 
 def _noted(notes: Sequence[Note]) -> list[list[str]]:
-    plain = []
-    for n in notes:
-        if not n.lesson:
-            plain.append(f"- {_utc(n.t)} {n.who}: {_one_line(n.text)}")
-    lessons = []
-    for n in notes:
-        if n.lesson:
-            lessons.append(f"- {_one_line(n.text)}")
-    blocks = [("Notes", plain), ("Lessons Learned", lessons)]
-    return [[f"#### {title}", "", *body] for title, body in blocks if body]
+    plain, lessons = [], []
+    for note in notes:
+        if note.lesson:
+            lessons.append(f"- {_one_line(note.text)}")
+        else:
+            plain.append(f"- {_utc(note.t)} {note.who}: {_one_line(note.text)}")
+    return _headed({"Notes": plain, "Lessons Learned": lessons})
+
+
+def _headed(blocks: Mapping[str, list[str]]) -> list[list[str]]:
+    """Return the blocks that are not empty, each with its heading and a blank line first."""
+    return [[f"#### {title}", "", *body] for title, body in blocks.items() if body]
 
 
 def _utc(t: float) -> str:

@@ -5,7 +5,8 @@ the console has mirrored them.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from operator import attrgetter
 from typing import Any
 
 from bs4_console.errors import RefusedError
@@ -39,9 +40,7 @@ def fold(pod: PodState, run: RunState) -> RunRecord:
     view = run.view
     launches = _launches(pod, view.name)
     newest = launches[max(launches)] if launches else {}
-    attempts = []
-    for number in sorted(view.attempts):
-        attempts.append(view.attempts[number])
+    attempts = [attempt for _, attempt in sorted(view.attempts.items())]
     rewards, steps = run.series("reward"), run.series("time_s")
     record = RunRecord(
         name=view.name,
@@ -68,10 +67,8 @@ def fold(pod: PodState, run: RunState) -> RunRecord:
         record.date = time.strftime("%Y-%m-%d", time.gmtime(record.started_t))
         record.start = _utc(record.started_t)
         record.ended_t = attempts[-1].ended_t
-        if record.ended_t is None:
-            record.end = ""
-        else:
-            record.end = _utc(record.ended_t)
+    if record.ended_t is not None:
+        record.end = _utc(record.ended_t)
     for attempt in attempts:
         resumed = ""
         if attempt.resume is not None:
@@ -96,12 +93,9 @@ def fold(pod: PodState, run: RunState) -> RunRecord:
                 phase=phase,
             )
         )
-    incidents = sorted(
-        (i for i in pod.ledger.incidents.values() if i.run == view.name), key=lambda i: i.opened_t
-    )
-    record.incidents = [
-        _incident(incident, list(pod.ledger.actions.values())) for incident in incidents
-    ]
+    for incident in sorted(pod.ledger.incidents.values(), key=attrgetter("opened_t")):
+        if incident.run == view.name:
+            record.incidents.append(_incident(incident, pod.ledger.actions.values()))
     return record
 
 
@@ -128,15 +122,12 @@ def _number(value: Any) -> float | None:
     return None
 
 
-def _incident(incident: IncidentView, actions: list[ActionView]) -> Incident:
-    used = []
+def _incident(incident: IncidentView, actions: Iterable[ActionView]) -> Incident:
+    tried = []
     for a in actions:
         if a.kind == "playbook" and a.incident == incident.id:
-            used.append(a)
-    tried = []
-    for a in used:
-        playbook = a.playbook or incident.playbook or incident.failure
-        tried.append(f"{playbook} ({a.state}, {_utc(a.accepted_t)})")
+            playbook = a.playbook or incident.playbook or incident.failure
+            tried.append(f"{playbook} ({a.state}, {_utc(a.accepted_t)})")
     title = f"{incident.title} ({_utc(incident.opened_t)})"
     return Incident(
         title,

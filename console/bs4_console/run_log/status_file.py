@@ -19,17 +19,13 @@ def entry(run: RunRecord, now: float) -> str:
     """Return one entry as Markdown: the heading `## YYYY-MM-DD HH:MM UTC` and six points. An
     unknown value is written as unknown. `now` is in wall seconds.
     """
-    still = []
-    for incident in run.incidents:
-        if incident.state == "open":
-            still.append(incident)
+    still = [incident for incident in run.incidents if incident.state == "open"]
     goal = f" of {run.max_steps}" if run.max_steps else ""
     step = "unknown"
     if run.step is not None:
         step = f"{run.step}{goal}"
-    if run.step is None or not run.max_steps or not run.pace_s:
-        left = "unknown"
-    else:
+    left = "unknown"
+    if run.step is not None and run.max_steps and run.pace_s:
         left = words(max(0, run.max_steps - 1 - run.step) * run.pace_s)
     points = {
         "Step": step,

@@ -36,6 +36,11 @@ class Line:
         """Return the line without its line end."""
         return self.text.rstrip("\r\n")
 
+    @property
+    def prose(self) -> str:
+        """Return the line without its line end, or "" for a line of a fenced block."""
+        return "" if self.code else self.bare
+
 
 @dataclass(frozen=True)
 class Chunk:
@@ -50,12 +55,17 @@ class Chunk:
     @property
     def run(self) -> str:
         """Return the name of the run that the heading opens, or "" if it opens none."""
-        found = None
-        if self.level == RUN_LEVEL:
-            found = run_heading(self.title)
-        if found:
+        found = run_heading(self.title)
+        if found and self.level == RUN_LEVEL:
             return found["name"]
         return ""
+
+    @property
+    def heading(self) -> str | tuple[int, str]:
+        """Return what identifies the chunk: the name of its run, or the heading's level and
+        title.
+        """
+        return self.run or (self.level, self.title)
 
 
 def run_heading(title: str) -> re.Match[str] | None:
@@ -108,7 +118,7 @@ def chunks(text: str) -> list[Chunk]:
             held = []
         held.append(line)
     if held:
-        return [*found, _chunk(held)]
+        found.append(_chunk(held))
     return found
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import starmap
 from typing import Any
 
 from bs4_agent.trainers.steps import EVAL
@@ -43,9 +44,7 @@ def of(rows: Iterable[Mapping[str, Any]]) -> list[Validation]:
         if isinstance(side, str) and side.startswith(EVAL) and isinstance(step, int) and known:
             values = found.setdefault(side.removeprefix(EVAL), {})
             values[step] = float(value)  # type: ignore[arg-type]
-    curves = []
-    for metric, points in found.items():
-        curves.append(_curve(metric, points))
+    curves = starmap(_curve, found.items())
     return sorted(curves, key=lambda curve: -len(curve.points))
 
 
@@ -77,27 +76,19 @@ def look(curves: Iterable[Validation], report: Mapping[str, Any] | None, why: st
         if report is None:
             curve.checkpoint, curve.checkpoint_why = "unknown", why
             continue
-        sets = {}
-        for one in report["checkpoints"]:
-            sets[one["step"]] = one
-        own = sets.get(curve.best_step)
-        if own is None:
+        sets = {one["step"]: one for one in report["checkpoints"]}
+        own = sets.get(curve.best_step, {"complete": False, "missing": {}})
+        curve.checkpoint = "complete" if own["complete"] else "torn"
+        if curve.best_step not in sets:
             curve.checkpoint = "gone"
-        elif own["complete"]:
-            curve.checkpoint = "complete"
-        else:
-            curve.checkpoint = "torn"
-        missing = own["missing"] if own is not None else {}
-        curve.checkpoint_why = "; ".join(f"{name}: {text}" for name, text in missing.items())
+        missing = own["missing"].items()
+        curve.checkpoint_why = "; ".join(f"{name}: {text}" for name, text in missing)
         kept = {}
         for step, value in curve.points:
             if step in sets and sets[step]["complete"]:
                 kept[int(step)] = value
         curve.saved_step = _best(kept, lower=curve.lower)
-        if curve.saved_step is None:
-            curve.saved = None
-        else:
-            curve.saved = kept[curve.saved_step]
+        curve.saved = None if curve.saved_step is None else kept[curve.saved_step]
 
 
 def words(curve: Validation, most: int = 12) -> list[str]:
@@ -118,8 +109,6 @@ def words(curve: Validation, most: int = 12) -> list[str]:
     line = f"{curve.metric}: best {curve.best:.4g} at step {curve.best_step}; {told}"
     if curve.saved_step is not None and curve.saved_step != curve.best_step:
         line += f"; best with a checkpoint: {curve.saved:.4g} at step {curve.saved_step}"
-    shown = curve.points[-most:]
-    before = ""
-    if len(curve.points) > len(shown):
-        before = "... "
-    return [line, before + "  ".join(f"{step:.0f}:{value:.4g}" for step, value in shown)]
+    shown = [f"{step:.0f}:{value:.4g}" for step, value in curve.points[-most:]]
+    before = "... " if len(curve.points) > len(shown) else ""
+    return [line, before + "  ".join(shown)]

@@ -41,10 +41,10 @@ def find(root: Path) -> list[OfflineRun]:
     found = []
     for directory in sorted(root.rglob("offline-run-*"), key=lambda path: path.name):
         named = _OFFLINE.fullmatch(directory.name)
-        record = None
-        if named:
-            record = directory / f"run-{named['id']}.wandb"
-        if named and record and record.is_file():
+        if named is None:
+            continue
+        record = directory / f"run-{named['id']}.wandb"
+        if record.is_file():
             synced = record.with_name(record.name + ".synced").exists()
             found.append(
                 OfflineRun(named["id"], str(directory.absolute()), record.stat().st_size, synced)
