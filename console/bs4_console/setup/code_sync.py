@@ -102,21 +102,19 @@ class SyncPlan:
         """Return the hash that a person confirms. It covers the source, the target, the files to
         send and those to move.
         """
-        told = []
+        told: list[list[str | float]] = []
         for name in self.send:
-            told.append(
-                [name, self.entries[name].size, self.entries[name].mtime, self.entries[name].link]
-            )
+            entry = self.entries[name]
+            told.append([name, entry.size, entry.mtime, entry.link])
         whole = [str(self.source), self.target, told, self.gone if self.delete else []]
         return hashlib.sha256(json.dumps(whole).encode()).hexdigest()
 
     def lines(self) -> list[str]:
         """Return the plan as lines for a person. Of each kind at most 20 paths are listed."""
-        counts = (
-            f"{len(self.send)} files to send, {self.bytes} bytes ({self.new} new, "
-            f"{len(self.send) - self.new} changed)"
-        )
-        text = [f"{self.source} -> {self.target}: {counts}; {self.same} are there already"]
+        text = [
+            f"{self.source} -> {self.target}: {len(self.send)} files to send, {self.bytes} bytes "
+            f"({self.new} new, {len(self.send) - self.new} changed); {self.same} are there already"
+        ]
         if self.gone:
             what = "left there (--delete moves them to a trash)"
             if self.delete:
@@ -184,19 +182,16 @@ class Sync:
         send = [
             name for name, entry in sorted(entries.items()) if not _same(entry, remote.get(name))
         ]
-        gone = sorted(name for name in remote if name not in entries and name not in skipped)
-        new = sum(name not in remote for name in send)
-        trash = f"{there['store']}/trash/{self.stamp}"
         return SyncPlan(
             source=self.source,
             target=there["root"],
             entries=entries,
             send=send,
-            new=new,
-            gone=gone,
+            new=len(set(send) - remote.keys()),
+            gone=sorted(remote.keys() - entries.keys() - skipped.keys()),
             skipped=skipped,
             delete=self.delete,
-            trash=trash,
+            trash=f"{there['store']}/trash/{self.stamp}",
             same=len(entries) - len(send),
         )
 
@@ -229,15 +224,15 @@ class Sync:
         return Sent(how, len(plan.send), plan.bytes, moved, why)
 
     async def _ask(self, **question: Any) -> dict[str, Any]:
-        body = json.dumps({"root": self.target, **question}).encode()
         done = await self.machine.run(
-            ["python3", "-I", "-c", SCRIPT], stdin=body, timeout=_REMOTE_S
+            ["python3", "-I", "-c", SCRIPT],
+            stdin=json.dumps({"root": self.target, **question}).encode(),
+            timeout=_REMOTE_S,
         )
         if done.exit_status != 0:
             words = done.stderr.decode("utf-8", "replace").strip().splitlines()
-            last = "".join(
-                c for c in (words[-1] if words else "nothing was said") if c.isprintable()
-            )[:200]
+            last = words[-1] if words else "nothing was said"
+            last = "".join(filter(str.isprintable, last))[:200]
             raise SyncFailed(
                 f"{self.pod.name} could not look at {self.target}: {last}.",
                 "Check the target directory there.",
@@ -252,19 +247,13 @@ class Sync:
             if shutil.which(program) is None:
                 return f"there is no {program} here"
         there = await self.machine.run(["sh", "-c", "command -v rsync"])
-        if there.exit_status == 0:
-            return ""
-        return f"{self.pod.name} has no rsync"
+        return "" if there.exit_status == 0 else f"{self.pod.name} has no rsync"
 
     async def _rsync(self, plan: SyncPlan) -> str:
         """Send exactly the files of the plan by rsync, over the system's ssh with the pod's
         address, key, jump host and pinned host key. Return "" or the reason why it failed.
         """
-        words = []
-        for word in shell.of_pod(self.pod):
-            if word != "-t":
-                words.append(word)
-        login, words = words[-1], words[:-2]
+        *words, _, login = [word for word in shell.of_pod(self.pod) if word != "-t"]
         remote = shlex.join(
             [
                 *words,
@@ -276,14 +265,9 @@ class Sync:
                 "ClearAllForwardings=yes",
             ]
         )
-        host = ""
-        if "@" in login:
-            host = f"{login.rpartition('@')[0]}@"
-        name = login.rpartition("@")[2]
+        user, at, name = login.rpartition("@")
         if ":" in name:
-            place = f"{host}[{name}]"
-        else:
-            place = f"{host}{name}"
+            name = f"[{name}]"
         argv = [
             "rsync",
             "--links",
@@ -296,7 +280,7 @@ class Sync:
             "-e",
             remote,
             f"{self.source}/",
-            f"{place}:{plan.target}/",
+            f"{user}{at}{name}:{plan.target}/",
         ]
         process = await asyncio.create_subprocess_exec(
             *argv, stdin=-1, stdout=asyncio.subprocess.DEVNULL, stderr=-1, start_new_session=True
@@ -330,10 +314,7 @@ class Sync:
 def excluded() -> list[str]:
     """Return the name patterns in configs/sync.toml, which are never sent."""
     with (find("configs") / "sync.toml").open("rb") as handle:
-        found = []
-        for name in tomllib.load(handle)["exclude"]:
-            found.append(str(name))
-        return found
+        return list(map(str, tomllib.load(handle)["exclude"]))
 
 
 def local(source: Path, excludes: Sequence[str]) -> tuple[dict[str, Entry], dict[str, str]]:
@@ -351,8 +332,7 @@ def local(source: Path, excludes: Sequence[str]) -> tuple[dict[str, Entry], dict
         status = path.lstat()
         if stat.S_ISLNK(status.st_mode):
             target = path.readlink()
-            real = path.resolve()
-            if target.is_absolute() or root not in real.parents:
+            if target.is_absolute() or root not in path.resolve().parents:
                 skipped[name] = f"a link out of the tree, to {target}"
             else:
                 entries[name] = Entry(0, status.st_mtime, 0o777, str(target))

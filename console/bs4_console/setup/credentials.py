@@ -21,11 +21,6 @@ VARIABLES: Mapping[str, tuple[str, str]] = {
     "B2_APPLICATION_KEY_ID": ("b2", "key_id"),
     "B2_APPLICATION_KEY": ("b2", "key"),
 }
-_FIELDS: Mapping[str, tuple[str, ...]] = {
-    "wandb": ("key",),
-    "huggingface": ("token",),
-    "b2": ("key_id", "key"),
-}
 
 
 class Credentials:
@@ -51,9 +46,7 @@ class Credentials:
         """Return the bytes that are sent to the agent with the action, or b"" if there are no
         credentials.
         """
-        if self._values:
-            return json.dumps(self._values).encode()
-        return b""
+        return json.dumps(self._values).encode() if self._values else b""
 
 
 def read(lines: Iterable[str]) -> Credentials:
@@ -104,14 +97,14 @@ def collect(found: Mapping[str, str]) -> Credentials:
         name, field = VARIABLES[variable]
         values.setdefault(name, {})[field] = value
     for name, fields in values.items():
-        if lacking := [field for field in _FIELDS[name] if field not in fields]:
-            variables = [
-                variable
-                for variable, (owner, field) in VARIABLES.items()
-                if owner == name and field in lacking
-            ]
+        lacking = [
+            variable
+            for variable, (owner, field) in VARIABLES.items()
+            if owner == name and field not in fields
+        ]
+        if lacking:
             raise UsageError(
-                f"The credential {name} is only half there.", f"Give {' and '.join(variables)} too."
+                f"The credential {name} is only half there.", f"Give {' and '.join(lacking)} too."
             )
     return Credentials(values)
 

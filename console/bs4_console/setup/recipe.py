@@ -70,9 +70,8 @@ def variables(vllm: str) -> dict[str, str]:
     version = _numbers(vllm)
     found = {}
     for name, rule in _rules().items():
-        if version >= _numbers(rule.get("from", "0")) and (
-            "below" not in rule or version < _numbers(rule["below"])
-        ):
+        known = version >= _numbers(rule.get("from", "0"))
+        if known and ("below" not in rule or version < _numbers(rule["below"])):
             found[name] = str(rule["value"])
     return found
 
@@ -81,11 +80,8 @@ def left_out(vllm: str) -> dict[str, str]:
     """Return the variables that this version of vLLM does not know any more, or not yet, each with
     the reason why it is in the list.
     """
-    found = {}
-    for name, rule in _rules().items():
-        if name not in variables(vllm):
-            found[name] = str(rule["why"])
-    return found
+    known = variables(vllm)
+    return {name: str(rule["why"]) for name, rule in _rules().items() if name not in known}
 
 
 def stack_vllm(trainer: str) -> str:
@@ -113,10 +109,7 @@ async def begin(live: PodSession, plan_hash: str, credentials: Credentials) -> s
 
 def under_way(live: PodSession) -> ActionView | None:
     """Return the set-up that the pod is working on, or None."""
-    for action in live.state.ledger.actions.values():
-        if action.kind == NAME and not action.ended:
-            return action
-    return None
+    return next(iter(live.state.ledger.unfinished(NAME)), None)
 
 
 def same(action: ActionView, recipe: Recipe, credentials: Credentials) -> bool:
@@ -125,19 +118,14 @@ def same(action: ActionView, recipe: Recipe, credentials: Credentials) -> bool:
     """
     asked, running = recipe.body(credentials), action.body.get("plan", {}).get("recipe", {})
     # Only the pod knows where its home directory is.
-    place = f"/{running.get('directory', '')}".endswith(f"/{asked['directory']}")
-    return place and all(
-        running.get(name) == value for name, value in asked.items() if name != "directory"
-    )
+    directory = asked.pop("directory")
+    place = f"/{running.get('directory', '')}".endswith(f"/{directory}")
+    return place and all(running.get(name) == value for name, value in asked.items())
 
 
 def todo(steps: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return the steps of a plan that are not done already."""
-    found = []
-    for step in steps:
-        if not step["shown"]["done"]:
-            found.append(step)
-    return found
+    return [step for step in steps if not step["shown"]["done"]]
 
 
 def _numbers(version: str) -> tuple[int, ...]:
