@@ -29,6 +29,7 @@ RECORDED_NUMBER = "agents/BUILD_NUMBER"
 
 #: The oldest Python that runs the agent.
 PYTHON_MIN = (3, 10)
+PYTHON_MIN_TEXT = ".".join(map(str, PYTHON_MIN))
 #: By `uname -m`, the platform tag that pip downloads for. manylinux2014 needs glibc 2.17, which
 #: every image with CUDA 11 or newer has.
 MACHINES: Mapping[str, str] = {"x86_64": "manylinux2014_x86_64", "aarch64": "manylinux2014_aarch64"}
@@ -76,7 +77,7 @@ class Bundle:
             "name": self.name,
             "version": self.version,
             "build": self.build,
-            "python_min": ".".join(map(str, PYTHON_MIN)),
+            "python_min": PYTHON_MIN_TEXT,
             "unpacked": self.unpacked,
         }
 
@@ -173,13 +174,10 @@ def assemble(
         "version": version,
         "build": build,
         "hash": name,
-        "python_min": ".".join(map(str, PYTHON_MIN)),
+        "python_min": PYTHON_MIN_TEXT,
     }
     complete = {**members, "bundle.json": json.dumps(about, sort_keys=True).encode() + b"\n"}
-    if cache:
-        archive = _cached(cache, name, complete)
-    else:
-        archive = pack(complete)
+    archive = _cached(cache, name, complete) if cache else pack(complete)
     unpacked = sum(len(data) for data in complete.values()) + _PER_FILE * len(complete) + _LEFT_OVER
     return Bundle(archive, hashlib.sha256(archive).hexdigest(), name, version, build, unpacked)
 
@@ -232,10 +230,7 @@ def wheels(root: Path, work: Path, lock: str = LOCK) -> list[Path]:
     for path in sorted(directory.glob("*.whl")):
         found[hashlib.sha256(path.read_bytes()).hexdigest()] = path
     wanted = re.findall(r"--hash=sha256:([0-9a-f]{64})", (root / "agents" / lock).read_text())
-    missing = []
-    for digest in wanted:
-        if digest not in found:
-            missing.append(digest)
+    missing = set(wanted) - found.keys()
     if missing:
         raise ConsoleError(
             f"{len(missing)} of the {len(wanted)} wheels that agents/{lock} pins are not in "
@@ -281,14 +276,10 @@ def _unpack(wheel: Path) -> Iterator[tuple[str, bytes]]:
     lib-<machine>/ otherwise. Licences are included. pip's metadata and psutil's files for other
     systems are left out.
     """
-    machine = None
-    for name in MACHINES:
-        if wheel.name.endswith(f"_{name}.whl"):
-            machine = name
-            break
     directory = "lib"
-    if machine is not None:
-        directory = f"lib-{machine}"
+    for machine in MACHINES:
+        if wheel.name.endswith(f"_{machine}.whl"):
+            directory = f"lib-{machine}"
     with zipfile.ZipFile(wheel) as archive:
         for entry in archive.infolist():
             if not entry.is_dir() and not _LEFT_OUT.search(entry.filename):
@@ -309,6 +300,4 @@ def _git(root: Path, *arguments: str) -> str | None:
         )
     except FileNotFoundError:
         return None
-    if done.returncode == 0:
-        return done.stdout.strip()
-    return None
+    return done.stdout.strip() if done.returncode == 0 else None

@@ -55,6 +55,4 @@ def contents(root: Path, work: Path) -> Iterator[tuple[str, bytes]]:
 def version(root: Path) -> str:
     """Return the version of b2sdk in the lock file, or "0" if it has none."""
     found = re.search(r"(?m)^b2sdk==([\d.]+)", (root / "agents" / LOCK).read_text())
-    if found:
-        return found[1]
-    return "0"
+    return found[1] if found else "0"

@@ -50,9 +50,7 @@ async def attach(
     if shipped is None:
         return await _attach_existing(remote)
     bundle = shipped()
-    token = _token()
-    pipe = await remote.start(script(token, bundle.name, str(wanted_kib(bundle)), "--start"))
-    preamble = await _Preamble(remote, pipe, token).read()
+    preamble = await _begin(remote, bundle.name, str(wanted_kib(bundle)), "--start")
     if preamble.ready is not None:
         return preamble.ready
     if not preamble.lines:
@@ -67,14 +65,18 @@ async def attach(
         # and N-1).
         progress("attaching to a newer agent")
         return await _attach_installed(remote, need.current[0])
-    python = check(remote.label, need, bundle)
-    return await _install(remote, progress, bundle, need.home, python)
+    return await _install(remote, progress, bundle, need.home, check(remote.label, need, bundle))
+
+
+async def _begin(remote: Remote, name: str, mode: str, *arguments: str) -> _Preamble:
+    """Start need.py's script on the machine and return what it printed before the agent."""
+    token = _token()
+    pipe = await remote.start(script(token, name, mode, *arguments))
+    return await _Preamble(remote, pipe, token, started="--start" in arguments).read()
 
 
 async def _attach_existing(remote: Remote) -> Duplex:
-    token = _token()
-    pipe = await remote.start(script(token, ANY, LOOK))
-    preamble = await _Preamble(remote, pipe, token, started=False).read()
+    preamble = await _begin(remote, ANY, LOOK)
     if not preamble.lines:
         raise _silent(remote, preamble.last_words)
     if preamble.ready is None:
@@ -90,9 +92,7 @@ def _no_agent(remote: Remote) -> NoAgent:
 
 
 async def _attach_installed(remote: Remote, name: str) -> Duplex:
-    token = _token()
-    pipe = await remote.start(script(token, name, LOOK, "--start"))
-    preamble = await _Preamble(remote, pipe, token).read()
+    preamble = await _begin(remote, name, LOOK, "--start")
     if preamble.ready is None:
         raise ChannelLost(
             f"The agent on {remote.label} was replaced meanwhile.", "It is tried again by itself."
@@ -115,20 +115,19 @@ async def _install(
         raise
     progress("installing the agent")
     token = _token()
-    about = [
-        token,
-        archive,
-        bundle.sha256,
-        bundle.name,
-        f"{bundle.version} {bundle.build}",
-        "attach",
-        "--start",
-    ]
-    pipe = await remote.start([python, "-IS", "-c", installer(), *about])
+    pipe = await remote.start(install_argv(python, token, archive, bundle, "attach", "--start"))
     preamble = await _Preamble(remote, pipe, token).read()
     if preamble.ready is None:
         raise _failed(remote, preamble, bundle)
     return preamble.ready
+
+
+def install_argv(python: str, token: str, archive: str, bundle: Bundle, *command: str) -> list[str]:
+    """Return the command that installs an uploaded archive. `command` has the arguments for the
+    agent that is started then, or is "library" if nothing is started.
+    """
+    about = [token, archive, bundle.sha256, bundle.name, f"{bundle.version} {bundle.build}"]
+    return [python, "-IS", "-c", installer(), *about, *command]
 
 
 def installer() -> str:
@@ -145,12 +144,10 @@ async def _clean_up(remote: Remote, archive: str, bundle: Bundle, error: LinkErr
     NoSpace is raised if the room that was left is too small.
     """
     done = await remote.run(["sh", "-c", _CLEAN_UP, "sh", archive, archive.rpartition("/")[0]])
-    words = done.stdout.split()
-    free = None
-    if words and words[-1].isdigit():
-        free = int(words[-1])
-    if isinstance(error, DeployFailed) and free is not None and free * 1024 < len(bundle.data):
-        raise no_space(remote.label, bundle, free) from error
+    free = (done.stdout.split() or [b""])[-1]
+    full = free.isdigit() and int(free) * 1024 < len(bundle.data)
+    if full and isinstance(error, DeployFailed):
+        raise no_space(remote.label, bundle, int(free)) from error
 
 
 InstallFailure = Literal["no-space", "checksum", "unusable"]

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from bs4_console.errors import DeployFailed, LinkError, NoAgent, NoSpace
 from bs4_console.transport.bundle import Bundle
 from bs4_console.transport.bundle_b2 import shipped
-from bs4_console.transport.deploy import installer
+from bs4_console.transport.deploy import install_argv
 from bs4_console.transport.remote import Remote, printable
 
 Progress = Callable[[str], None]
@@ -62,15 +62,8 @@ async def bring(remote: Remote, progress: Progress, bundle: Callable[[], Bundle]
             ["sh", "-c", 'rm -f "$1"; rmdir "${1%/*}" 2>/dev/null; true', "sh", archive]
         )
         raise
-    about = [
-        token,
-        archive,
-        wanted.sha256,
-        wanted.name,
-        f"{wanted.version} {wanted.build}",
-        "library",
-    ]
-    done = await remote.run([python, "-IS", "-c", installer(), *about], timeout=_SECONDS)
+    argv = install_argv(python, token, archive, wanted, "library")
+    done = await remote.run(argv, timeout=_SECONDS)
     said = _ours(done.stdout, token)
     if "ready" in said:
         return True

@@ -123,9 +123,7 @@ def denied(hop: Hop, tried: Sequence[str]) -> AuthFailed:
     """Return the error for a login that the server refused. `tried` names the keys that were
     offered.
     """
-    keys = "none: there is no key in ~/.ssh and none in an ssh-agent"
-    if tried:
-        keys = ", ".join(tried)
+    keys = ", ".join(tried) or "none: there is no key in ~/.ssh and none in an ssh-agent"
     return AuthFailed(
         f"{hop.label} refused user {hop.login} (keys tried: {keys}).",
         "Add the public half of one to ~/.ssh/authorized_keys there, or name the right key or "

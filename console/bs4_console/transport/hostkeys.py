@@ -100,10 +100,7 @@ class HostKeys:
 
     def trusted(self, entry: str) -> list[asyncssh.SSHKey]:
         """Return the pinned keys of an entry as asyncssh objects."""
-        found = []
-        for key in self.pinned(entry):
-            found.append(asyncssh.import_public_key(key))
-        return found
+        return list(map(asyncssh.import_public_key, self.pinned(entry)))
 
     def algorithms(self, entry: str) -> list[str]:
         """Return the host key algorithms to offer to a server. Those of the pinned key come first,
@@ -112,12 +109,8 @@ class HostKeys:
         first: list[str] = []
         for key in self.pinned(entry):
             algorithm = key.split()[0]
-            first += [
-                name
-                for name in (_RSA if algorithm == "ssh-rsa" else (algorithm,))
-                if name not in first
-            ]
-        return first + [name for name in _ALGORITHMS if name not in first]
+            first += _RSA if algorithm == "ssh-rsa" else (algorithm,)
+        return list(dict.fromkeys((*first, *_ALGORITHMS)))
 
     def verdict(
         self, entry: str, shown: asyncssh.SSHKey, *, jump: bool = False
@@ -143,10 +136,9 @@ class HostKeys:
 
     def _changed(self, entry: str, known: Sequence[str], shown: str, jump: bool) -> HostKeyChanged:
         expected, actual = ", ".join(fingerprint(key) for key in known), fingerprint(shown)
+        anew = f"`bs4-console pods remove {entry}`, then `pods add {entry} ...`"
         if jump:
             anew = f"remove the line of {entry} from {self.path}"
-        else:
-            anew = f"`bs4-console pods remove {entry}`, then `pods add {entry} ...`"
         return HostKeyChanged(
             f"{entry} shows another host key than the pinned one: expected {expected}, got "
             f"{actual}. Nothing was sent: it may be another machine on the same address, or "

@@ -43,17 +43,16 @@ def main(arguments: Sequence[str]) -> None:
     library, return after `ready`. After a failure, print `<token> failed KIND DETAIL` and return.
     """
     token, archive, sha256, name, about, *command = arguments
+    library = command == ["library"]
     try:
-        if command == ["library"]:
-            install_library(Path(archive), sha256, name, about)
-            print(f"\n{token} ready", flush=True)  # noqa: T201
-            return
-        bundle = install(Path(archive), sha256, name, about)
+        bundle = (install_library if library else install)(Path(archive), sha256, name, about)
     except Failed as failure:
         # The output is the protocol with the console.
         print(f"\n{token} failed {failure.kind} {failure}", flush=True)  # noqa: T201
         return
     print(f"\n{token} ready", flush=True)  # noqa: T201
+    if library:
+        return
     os.execv(  # noqa: S606 (the pipe stays the agent's)
         sys.executable,
         [sys.executable, "-IS", str(bundle / "bs4_agent" / "bootstrap.py"), *command],
@@ -173,7 +172,7 @@ def _compile(bundle: Path) -> None:
     The work takes 0.2 s and is shared by up to four processes. A file that does not compile is left
     to whoever imports it.
     """
-    foreign = {path for path in bundle.glob("lib-*") if path.name != f"lib-{os.uname().machine}"}
+    foreign = set(bundle.glob("lib-*")) - {bundle / f"lib-{os.uname().machine}"}
     sources = [path for path in bundle.rglob("*.py") if not foreign.intersection(path.parents)]
     sources.sort(key=lambda path: path.stat().st_size, reverse=True)
     workers = min(4, os.cpu_count() or 1)
@@ -273,14 +272,12 @@ def _in_use(bundle: Path) -> bool:
     needle = os.fsencode(bundle) + b"/"
     exact = b"BS4_BUNDLE=" + os.fsencode(bundle) + b"\0"
     for process in Path("/proc").glob("[0-9]*"):
-        try:
+        with contextlib.suppress(OSError):
             if (
                 needle in (process / "cmdline").read_bytes()
                 or exact in (process / "environ").read_bytes() + b"\0"
             ):
                 return True
-        except OSError:
-            continue
     return False
 
 

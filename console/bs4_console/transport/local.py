@@ -69,7 +69,6 @@ class LocalTransport:
 
     async def close(self) -> None:
         """Do nothing: there is no connection to close."""
-        return
 
     async def start(self, argv: Sequence[str]) -> LocalPipe:
         """Start a command and return it as a pipe. Raises LinkError if it cannot be started."""
@@ -127,12 +126,10 @@ class LocalPipe:
         """Send bytes to the command's input. If the command has ended nothing happens; the reader
         gets its exit status.
         """
-        try:
+        # If the command has ended, the reader gets its output and exit status, which say why.
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self._in.write(data)
             await self._in.drain()
-        except (BrokenPipeError, ConnectionResetError):
-            # The command ended. The reader gets its output and exit status, which say why.
-            return
 
     async def ending(self) -> Ending:
         """Wait for the command's end and return its exit status and stderr."""

@@ -5,6 +5,7 @@ files, and those that the ssh-agent holds.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import os
 from collections.abc import Awaitable, Callable
@@ -102,10 +103,9 @@ async def _agent_keys(keys: Keys, hop: Hop) -> dict[bytes, asyncssh.SSHKeyPair]:
     """Return the keys that the ssh-agent holds, by public key. Empty if there is no agent. An agent
     that does not answer is noted in `keys.skipped` and is not an error.
     """
-    if hop.agent_path is None:
+    path = hop.agent_path
+    if path is None:
         path = os.environ.get("SSH_AUTH_SOCK", "")
-    else:
-        path = hop.agent_path
     if not path:
         return {}
     try:
@@ -150,10 +150,7 @@ async def _load(file: str, hop: Hop, passphrases: Passphrases) -> list[asyncssh.
     CertificateFile), then without.
     """
     passphrase: str | None = None
-    certificates = []
-    for name in hop.certificates:
-        if Path(name).exists():
-            certificates.append(name)
+    certificates = [name for name in hop.certificates if Path(name).exists()]
     for attempt in range(2):
         try:
             return list(
@@ -191,10 +188,8 @@ def _public_half(file: str) -> bytes | None:
     it, or the file itself is public and the ssh-agent holds the private key.
     """
     for candidate in (f"{file}.pub", file):
-        try:
+        with contextlib.suppress(OSError, asyncssh.KeyImportError):
             return asyncssh.read_public_key(candidate).public_data
-        except (OSError, asyncssh.KeyImportError):
-            continue
     return None
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from bs4_console.errors import DeployFailed, NoPython, NoSpace
-from bs4_console.transport.bundle import MACHINES, PYTHON_MIN, Bundle
+from bs4_console.transport.bundle import MACHINES, PYTHON_MIN, PYTHON_MIN_TEXT, Bundle
 
 #: The script's argument, in place of a hash name, for which any installed bundle will do.
 ANY = "any"
@@ -108,10 +108,7 @@ def parse(lines: Sequence[str]) -> Need:
         elif key == "home":
             need.home = rest
         elif key == "free":
-            if rest.isdecimal() and len(rest) < 19:
-                need.free_kib = int(rest)
-            else:
-                need.free_kib = None
+            need.free_kib = int(rest) if rest.isdecimal() and len(rest) < 19 else None
         elif key == "unwritable":
             need.unwritable = rest.strip()
         elif key == "current":
@@ -125,7 +122,6 @@ def check(label: str, need: Need, bundle: Bundle) -> str:
     """Return the path of the Python to use. Raises NoPython, NoSpace or DeployFailed if the report
     shows that the agent cannot be installed, before anything is sent.
     """
-    minimum = ".".join(map(str, PYTHON_MIN))
     if need.system and (need.system != "Linux" or need.machine not in MACHINES):
         raise DeployFailed(
             f"{label} is a {need.system} {need.machine} machine; the agent is made for Linux "
@@ -137,7 +133,7 @@ def check(label: str, need: Need, bundle: Bundle) -> str:
         if found is not None:
             what = (
                 f"{label} has Python {found[0] // 100}.{found[0] % 100} ({found[1]}); the agent "
-                f"needs {minimum} or newer."
+                f"needs {PYTHON_MIN_TEXT} or newer."
             )
         elif need.broken:
             what = (

@@ -28,7 +28,6 @@ class Pipe(Duplex, Protocol):
 
     async def ending(self) -> Ending:
         """Wait for the command's end and return it. Call this after `read` has returned b""."""
-        ...
 
 
 class Remote(Protocol):
@@ -37,7 +36,6 @@ class Remote(Protocol):
     @property
     def label(self) -> str:
         """Return the name of the machine in messages: "pod NAME" or "this machine"."""
-        ...
 
     async def start(self, argv: Sequence[str]) -> Pipe:
         """Start a command and return it as a pipe. Raises LinkError if it cannot be started."""
@@ -53,7 +51,6 @@ class Remote(Protocol):
         """Write the new file `path` (absolute) with mode 0600. Raises NoSpace or DeployFailed; the
         caller removes what was written by then.
         """
-        ...
 
 
 def printable(text: str) -> str:

@@ -4,7 +4,7 @@ connected here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,7 +59,7 @@ def route(pod: Pod, config: Path | None = None) -> tuple[Hop, ...]:
     path = config or ssh_aliases.default_path()
     paths = (path,) if pod.ssh_config and path.is_file() else ()
     options = _resolve(pod.host, pod.port, pod.user, paths, f"pod {pod.name}")
-    identities = (str(Path(pod.identity_file).expanduser()),) if pod.identity_file else ()
+    identities = _expanded((pod.identity_file,)) if pod.identity_file else ()
     jump = pod.jump or (options.tunnel if isinstance(options.tunnel, str) else "")
     before = _jumps(jump, paths, identities, 0) if jump and jump.lower() != "none" else ()
     target = _hop(
@@ -92,9 +92,8 @@ def _jumps(
         options = _resolve(host, port, user, paths, label)
         if number == 0 and isinstance(options.tunnel, str) and options.tunnel:
             hops = _jumps(options.tunnel, paths, identities, depth + 1)
-        if options.port == 22:
-            entry = options.host
-        else:
+        entry = options.host
+        if options.port != 22:
             entry = f"[{options.host}]:{options.port}"
         hops += (
             _hop(options, entry, label, True, host, port, user, identities, paths, direct=not hops),
@@ -131,9 +130,9 @@ def _hop(
         address=options.host,
         at=options.port,
         login=options.username,
-        identities=named or tuple(str(Path(name).expanduser()) for name in configured),
+        identities=named or _expanded(configured),
         required=bool(named),
-        certificates=tuple(str(Path(name).expanduser()) for name in certificates),
+        certificates=_expanded(certificates),
         identities_only=bool(options.config.get("IdentitiesOnly")),
         agent_path=str(Path(agent).expanduser())
         if isinstance(agent, str)
@@ -142,6 +141,11 @@ def _hop(
         sets_ciphers=options.config.get("Ciphers") is not None,
         config=paths,
     )
+
+
+def _expanded(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the paths with `~` replaced by the home directory."""
+    return tuple(str(Path(name).expanduser()) for name in names)
 
 
 def _words(proxy_command: Any) -> Sequence[str] | None:

@@ -142,9 +142,11 @@ class SshTransport:
         """
         connection = await self.connect()
         try:
-            async with connection.start_sftp_client() as sftp:
-                async with sftp.open(path, "xb", asyncssh.SFTPAttrs(permissions=0o600)) as remote:
-                    await remote.write(data)
+            async with (
+                connection.start_sftp_client() as sftp,
+                sftp.open(path, "xb", asyncssh.SFTPAttrs(permissions=0o600)) as remote,
+            ):
+                await remote.write(data)
         except asyncssh.ChannelOpenError:
             await self._upload_by_exec(path, data)
         except (asyncssh.SFTPNoSpaceOnFilesystem, asyncssh.SFTPQuotaExceeded) as error:
