@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 from bs4_console.providers.api import Api
@@ -37,10 +38,8 @@ class Adapter:
 
     async def _end(self, method: str, path: str, body: Any = None) -> None:
         """Send the order that ends a machine. A machine that no longer exists is not an error."""
-        try:
+        with contextlib.suppress(NotThere):
             await self._api.once(method, path, body=body)
-        except NotThere:
-            return
 
     async def _rows(self, path: str, key: str | None = None, params: Any = None) -> list[Any]:
         """Return the objects of the list that the API answers, or of the list at `key`."""

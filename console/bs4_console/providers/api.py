@@ -226,10 +226,9 @@ class Api:
         except ValueError:
             return ""
         for part in (data, inside(data, "error")):
-            said = (inside(part, key) for key in _SAID)
-            words = dict.fromkeys(word for word in said if isinstance(word, str))
+            words = [part[key] for key in _SAID if isinstance(inside(part, key), str)]
             if words:
-                return self._clean(", ".join(words))
+                return self._clean(", ".join(dict.fromkeys(words)))
         return ""
 
     def _clean(self, text: object) -> str:

@@ -164,13 +164,11 @@ class Provider(Protocol):
         """Return the offers that fit `want`, cheapest first. The list is empty if none fits. The
         price cap `want.max_price` is not applied, so that a person can compare dearer offers.
         """
-        ...
 
     async def prepare(self, public_key: str) -> None:
         """Make sure that this SSH public key will open the machines that are created. This costs
         nothing.
         """
-        ...
 
     async def create(self, offer: Offer, want: Want, label: str, public_key: str) -> str:
         """Rent the offered machine with one request and return its id.
@@ -178,27 +176,22 @@ class Provider(Protocol):
         Raises Refused if the request was surely not sent or the provider declined, and InDoubt if
         the machine may exist.
         """
-        ...
 
     async def machines(self) -> list[Machine]:
         """Return every machine of the account, with any label."""
-        ...
 
     async def machine(self, machine_id: str) -> Machine | None:
         """Return the machine with this id, or None if the provider says that it does not exist."""
-        ...
 
     async def terminate(self, machine: Machine) -> None:
         """Order the end of a machine and its disk. The call returns when the provider has accepted
         the order, which proves nothing: poll until the machine is gone.
         """
-        ...
 
     async def host_keys(self, machine: Machine) -> tuple[str, ...]:
         """Return the fingerprints ("SHA256:...") of the machine's SSH host keys, read over the
         provider's API. The tuple is empty if the provider does not know them (yet).
         """
-        ...
 
 
 def label_of(run: str, ulid: str) -> str:

@@ -6,6 +6,7 @@ A file that others can read is refused, because anybody who has the key can spen
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import stat
@@ -88,11 +89,9 @@ def known(environment: Mapping[str, str] = os.environ, home: Path | None = None)
     """Return the names of the providers that have a key here. Raises UsageError like `find`."""
     found = []
     for provider in VARIABLES:
-        try:
+        with contextlib.suppress(NoKey):
             find(provider, environment, home)
-        except NoKey:
-            continue
-        found.append(provider)
+            found.append(provider)
     return found
 
 
@@ -147,8 +146,7 @@ def _private(path: Path) -> str | None:
     """
     try:
         with path.open("rb") as handle:
-            mode = os.fstat(handle.fileno()).st_mode
-            if stat.S_IMODE(mode) & 0o077:
+            if stat.S_IMODE(os.fstat(handle.fileno()).st_mode) & 0o077:
                 raise UsageError(
                     f"{path} can be read by others, and it holds a key that spends money.",
                     f"Run `chmod 600 {path}`.",

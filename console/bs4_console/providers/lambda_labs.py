@@ -144,8 +144,7 @@ class Lambda(Adapter):
 
     async def terminate(self, machine: Machine) -> None:
         """Order the end of an instance. An instance that no longer exists is not an error."""
-        body = {"instance_ids": [machine.id]}
-        await self._end("POST", "/instance-operations/terminate", body)
+        await self._end("POST", "/instance-operations/terminate", {"instance_ids": [machine.id]})
 
     def _machine(self, row: dict[str, Any]) -> Machine:
         raw = str(row.get("status"))

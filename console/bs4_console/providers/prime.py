@@ -172,7 +172,9 @@ class Prime(Adapter):
             answer = await self._table("/pods/", params={"offset": len(found), "limit": _PAGE})
             data = rows(self.name, answer, "data")
             before = len(found)
-            found |= {machine.id: machine for machine in map(self._machine, data)}
+            for row in data:
+                machine = self._machine(row)
+                found[machine.id] = machine
             total = number(answer.get("total_count"))
             if len(found) == total or ((total is None or total < len(found)) and len(data) < _PAGE):
                 return list(found.values())

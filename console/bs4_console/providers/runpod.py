@@ -163,16 +163,18 @@ class RunPod(Adapter):
         lines: list[str] = []
         size = 0
         try:
-            async with asyncio.timeout(_LOG_S):
-                async with self._client.stream(
+            async with (
+                asyncio.timeout(_LOG_S),
+                self._client.stream(
                     "GET", url, headers=headers, params={"source": "container", "tail": 1000}
-                ) as response:
-                    if response.is_success:
-                        async for line in response.aiter_lines():
-                            size += len(line)
-                            if size > _LOG_BYTES:
-                                break
-                            lines.append(_log_line(line))
+                ) as response,
+            ):
+                if response.is_success:
+                    async for line in response.aiter_lines():
+                        size += len(line)
+                        if size > _LOG_BYTES:
+                            break
+                        lines.append(_log_line(line))
         except (TimeoutError, httpx.HTTPError):
             pass  # what was read until then counts
         # The image's start script prints first. Fingerprints that a program prints later do not

@@ -233,11 +233,10 @@ class Verda(Adapter):
             return replace(machine, price=None)
         if size is None:
             return machine
-        left = f"{machine.raw_state}, its volume is left"
         return replace(
             machine,
             state="stopped",
-            raw_state=left,
+            raw_state=f"{machine.raw_state}, its volume is left",
             host=None,
             port=None,
             price=None,

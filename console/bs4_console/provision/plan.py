@@ -110,13 +110,12 @@ class Plan:
                 "Make one with `provision create ... --plan`.",
             )
         data = json.loads(places[0].read_bytes())
-        offers = tuple(
-            Offer(**{**offer, "notes": tuple(offer["notes"])}) for offer in data["offers"]
-        )
         plan = Plan(
             run=data["run"],
             want=Want(**data["want"]),
-            offers=offers,
+            offers=tuple(
+                Offer(**{**offer, "notes": tuple(offer["notes"])}) for offer in data["offers"]
+            ),
             max_price=data["max_price"],
             max_spend=data["max_spend"],
             hours=data["hours"],

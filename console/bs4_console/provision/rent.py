@@ -162,8 +162,9 @@ class Provisioner:
         known = {
             (pod.provider, pod.instance): pod.name for pod in pods if pod.provider and pod.instance
         }
-        listed = []
+        listed, there = [], set()
         for machine in found:
+            there.add((machine.provider, machine.id))
             intent, pod = self.book.by_machine(machine), known.get((machine.provider, machine.id))
             if intent is not None and intent.state in ("open", "doubt", "absent"):
                 self.book.note(intent, "adopted", machine=machine.id)
@@ -176,7 +177,6 @@ class Provisioner:
                     twin or (is_ours(machine.label) and intent is None and pod is None),
                 )
             )
-        there = {(machine.provider, machine.id) for machine in found}
         for intent in self.book.intents():
             unlisted = (intent.provider, str(intent.machine)) not in there
             if intent.state == "made" and unlisted and intent.provider not in failures:
@@ -224,9 +224,6 @@ class Provisioner:
                 f"are above ${most:.2f}.",
                 "Raise the spend cap, or plan fewer hours.",
             )
-        notes = tuple(
-            f"{name} could not be asked: {error}" for name, error in found.failures.items()
-        )
         return Plan(
             run=run,
             want=want,
@@ -237,7 +234,9 @@ class Provisioner:
             spent=spent,
             expires_t=time.time() + PLAN_S,
             another=another,
-            notes=notes,
+            notes=tuple(
+                f"{name} could not be asked: {error}" for name, error in found.failures.items()
+            ),
         )
 
     async def create(
@@ -354,7 +353,7 @@ class Provisioner:
         and Dearer if it costs more than the cap.
         """
         try:
-            same = await self._labelled(provider, intent)
+            machine = await self._labelled(provider, intent)
         except ProviderError as error:
             self._say(f"It was made as {machine_id}, and cannot be looked at yet: {error}")
             return Machine(
@@ -365,8 +364,7 @@ class Provisioner:
                 raw_state="not seen yet",
                 price=intent.price,
             )
-        machine = next((machine for machine in same if machine.id == machine_id), None)
-        if machine is None:
+        if machine is None or machine.id != machine_id:
             return Machine(
                 provider=provider.name,
                 id=machine_id,
@@ -405,7 +403,7 @@ class Provisioner:
             if look:
                 await asyncio.sleep(self.patience.every_s)
             try:
-                same = await self._labelled(provider, intent)
+                machine = await self._labelled(provider, intent)
             except ProviderError as error:
                 raise Unsettled(
                     f"{intent.label} may exist: {error.message}",
@@ -413,18 +411,18 @@ class Provisioner:
                     "can see it.",
                     intent,
                 ) from error
-            if same:
-                self.book.note(intent, "adopted", machine=same[0].id)
+            if machine is not None:
+                self.book.note(intent, "adopted", machine=machine.id)
                 self._say(
-                    f"{same[0].name} carries {intent.label} and is {same[0].raw_state}: it is ours."
+                    f"{machine.name} carries {intent.label} and is {machine.raw_state}: it is ours."
                 )
-                return same[0]
+                return machine
         self.book.note(intent, "absent", looks=wanted)
         return None
 
-    async def _labelled(self, provider: Provider, intent: Intent) -> list[Machine]:
-        """Return a list of the machine with exactly the intent's label, or an empty list. Raises
-        Unsettled if several machines carry the label.
+    async def _labelled(self, provider: Provider, intent: Intent) -> Machine | None:
+        """Return the machine with exactly the intent's label, or None. Raises Unsettled if several
+        machines carry the label.
         """
         same = [
             machine
@@ -439,7 +437,7 @@ class Provisioner:
                 intent,
                 same,
             )
-        return same
+        return same[0] if same else None
 
     async def _alone(self, run: str, free: bool) -> None:
         """Raise AlreadyThere if the run has a machine. Intents in doubt are settled first, and

@@ -198,8 +198,9 @@ class Controller:
         state. Only a person knows which of the two is right, because older files on another machine
         look the same.
         """
-        changed = state.named != self.first.pod
-        was = f" (it was {state.named} in recover.toml)" if changed else ""
+        was = ""
+        if state.named != self.first.pod:
+            was = f" (it was {state.named} in recover.toml)"
         text = (
             f"{self.run} is on {self.first} by the files here, and its controllers look after "
             f"{state.where}{was}. Nothing is done until they agree: correct the files, or, if the "
@@ -315,11 +316,10 @@ class Controller:
             which = f"${self.limits.per_run:.2f} for the run"
             if day <= whole:
                 which = f"${self.limits.per_day:.2f} a day"
-            why = (
+            return 0.0, (
                 f"The budget of {which} is spent, so nothing is rented; raise it in "
                 "recover.toml if it shall go on."
             )
-            return 0.0, why
         return min(self.limits.max_price, day, whole), ""
 
     def _plan_of(self, state: State, saved: Saved, most: float) -> dict[str, Any]:
@@ -380,15 +380,17 @@ class Controller:
         # The verdict is made again right before money is spent because of it.
         if not (again := await self._see(state.where)).lost:
             await self._save(before)
-            text = f"{again.sentence} Nothing was rented."
-            return await self._released(Outcome("watching", text, 0, again))
+            return await self._released(
+                Outcome("watching", f"{again.sentence} Nothing was rented.", 0, again)
+            )
         grant = await self.lease.guard()
         try:
             where = await self.hands.create(chosen, label, lambda: grant.left_s() >= SPEND_S)
         except Absent as error:
             await self._save(before, why=error.message)
-            text = f"Nothing was rented: {error}"
-            return await self._released(Outcome("stopped", text, FINDING, verdict, plan))
+            return await self._released(
+                Outcome("stopped", f"Nothing was rented: {error}", FINDING, verdict, plan)
+            )
         except Doubt as error:
             return Outcome(
                 "waiting",

@@ -20,6 +20,7 @@ import contextlib
 import json
 import time
 from collections.abc import Awaitable, Callable, Iterable
+from operator import attrgetter
 from typing import Any
 
 from bs4_agent.checkpoints.remote.errors import NotThere, StoreAuth, StoreDamaged
@@ -103,7 +104,7 @@ class Lease:
         if foreign:
             now = (await self._call(self._store.write, self._layout.clock, b"{}")).t
             if live := [v for v in foreign if v.t + self._ttl >= now]:
-                raise await self._held(max(v.t for v in live) + self._ttl - now)
+                raise await self._held(max(live, key=attrgetter("t")).t + self._ttl - now)
         await self._write()
         await self._sleep(self._settle)
         try:
@@ -131,7 +132,7 @@ class Lease:
         now = (await self._write()).t
         rows = sorted(
             (v for v in await self._versions() if v.t + self._ttl >= now),
-            key=lambda v: (v.t, v.version),
+            key=attrgetter("t", "version"),
         )
         for row in rows:
             if row.version not in self._mine:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -68,11 +68,9 @@ class Reach(Protocol):
         """Return a context manager that yields a session with the pod, like cli.sessions.linked. It
         raises the link's own error if the pod cannot be reached.
         """
-        ...
 
     def kept(self, pod: Pod) -> PodState:
         """Return the pod's state as it was read before, from the mirror on this machine."""
-        ...
 
     def pinned(self, pod: str) -> Sequence[str]:
         """Return the host keys that are pinned for the pod, as `type base64`. Empty if there is
@@ -84,7 +82,6 @@ class Reach(Protocol):
 
     async def store_ready(self, pod: Pod) -> None:
         """Bring the bundle that talks to the object store to the pod, if it is not there."""
-        ...
 
 
 class KeyedBook(Book):
@@ -143,13 +140,8 @@ class RealHands:
         if where.provider and where.instance:
             # The provider is polled first: the rule needs a pod that does not answer after the
             # provider has said that the machine is gone.
-            found.append(
-                of_sight(
-                    "provider",
-                    await ProviderWitness(where.provider, where.instance).look(),
-                    self.clock(),
-                )
-            )
+            sight = await ProviderWitness(where.provider, where.instance).look()
+            found.append(of_sight("provider", sight, self.clock()))
         found += (link := await self._of_link(pod))
         if link[0].word != "up":
             found += await self._from_outside(pod, found)
@@ -429,7 +421,7 @@ class RealHands:
                 return None
             told = await provider.host_keys(machine)
         pod = pod_of(machine, where.pod, self.config.identity_file or None, where.price)
-        if pod.name not in {known.name for known in self.inventory.list()}:
+        if self._listed(pod.name) is None:
             self.inventory.add(pod)
         key = next(iter(self.reach.pinned(pod.name)), "")
         if not key:
@@ -524,17 +516,15 @@ class RealHands:
             raise Failed(f"{self.run} would not be saved on {where.pod}: {refused['sync']}")
         return list(refused.values())
 
-    @contextlib.asynccontextmanager
-    async def _at(self, where: Where) -> AsyncIterator[PodSession]:
-        async with self.reach.linked(self._pod(where), deploy=True, timeout=LOOK_S) as live:
-            yield live
+    def _at(self, where: Where) -> AbstractAsyncContextManager[PodSession]:
+        return self.reach.linked(self._pod(where), deploy=True, timeout=LOOK_S)
 
     def _pod(self, where: Where) -> Pod:
         """Return the pod from the inventory. A pod that the inventory lacks is added, with the
         address and the host key that the controllers wrote down. Raises UsageError if they wrote
         down no address.
         """
-        pod = next((known for known in self.inventory.list() if known.name == where.pod), None)
+        pod = self._listed(where.pod)
         if pod is None:
             if not where.host:
                 raise UsageError(
@@ -557,6 +547,10 @@ class RealHands:
         if where.host_key and not self.reach.pinned(pod.name):
             self.reach.pin(pod.name, where.host_key)
         return pod
+
+    def _listed(self, name: str) -> Pod | None:
+        """Return the inventory's pod with this name, or None."""
+        return next((pod for pod in self.inventory.list() if pod.name == name), None)
 
     def _name(self, label: str) -> str:
         return f"{self.run[:40]}-{(ulid_of(label) or label)[-6:].lower()}"

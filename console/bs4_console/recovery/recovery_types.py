@@ -96,68 +96,57 @@ class Hands(Protocol):
         """Poll the machine once from all sides and return the signs of life. Their times are those
         of the controller's clock.
         """
-        ...
 
     async def report(self, where: Where) -> Report | None:
         """Return what the pod says of the run, or None if the pod does not answer."""
-        ...
 
     async def saved(self) -> Saved | None:
         """Return the newest valid step in the store, or None if there is none. A store that does
         not answer raises its error instead.
         """
-        ...
 
     async def choose(self, most: float) -> Chosen | None:
         """Return the cheapest offer at or under `most` US dollars an hour, or None if there is
         none.
         """
-        ...
 
     async def create(self, chosen: Chosen, label: str, may: Callable[[], bool]) -> Where:
         """Rent the chosen offer once, under `label`, and return the machine. `may` is called right
         before the request and must return True. Raises Absent if surely nothing was rented, and
         Doubt if something may have been.
         """
-        ...
 
     async def find(self, label: str, provider: str) -> Where:
         """Return the machine with exactly this label. Raises Absent if there is surely none, and
         Doubt if this is not known.
         """
-        ...
 
     async def set_up(self, where: Where) -> Where | None:
         """Set the machine up, so that a run can be restored on it. Return its place with its
         address when it is ready, or None while the set-up continues. Raises Failed if it cannot
         succeed.
         """
-        ...
 
     async def restore(self, where: Where, step: int) -> bool:
         """Restore the step on the machine. Return True once it is complete there, and False while
         the work continues. Raises Failed if it cannot succeed.
         """
-        ...
 
     async def launch(self, where: Where, step: int, orders: Sequence[Mapping[str, Any]]) -> bool:
         """Resume the run from the restored step, in the same W&B runs and with the same arguments.
         Return True once its processes run, and False while the work continues. Raises Failed if it
         cannot succeed.
         """
-        ...
 
     async def order(self, where: Where, orders: Sequence[Mapping[str, Any]]) -> Sequence[str]:
         """Repeat on the new machine the standing orders that the run had, and in any case its
         checkpoint sync. Return the refusals as sentences. Raises Failed if the sync was refused.
         """
-        ...
 
     async def terminate(self, where: Where, may: Callable[[], bool]) -> bool:
         """End the machine. Return True once the provider was seen to have it no longer. `may` is
         called right before the first order and must return True.
         """
-        ...
 
 
 Word = Literal[

@@ -135,10 +135,11 @@ class State:
         that has ended.
         """
         count = 0
-        for attempt in reversed([a for a in self.attempts if a.outcome]):
+        for attempt in self.attempts:
             if attempt.outcome == GOOD:
-                break
-            count += 1
+                count = 0
+            elif attempt.outcome:
+                count += 1
         return count
 
     def spent(self, since_t: float, now_t: float) -> float:

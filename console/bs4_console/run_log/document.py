@@ -202,9 +202,9 @@ class RunLog:
                     [Note(**note) for note in entry["notes"]], entry["earlier"], entry["price"]
                 )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            next_step = "Move it aside and import your run log again."
             raise UsageError(
-                f"{self._path} is damaged ({type(error).__name__}).", next_step
+                f"{self._path} is damaged ({type(error).__name__}).",
+                "Move it aside and import your run log again.",
             ) from error
 
     def _save(self) -> None:

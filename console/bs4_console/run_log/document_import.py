@@ -51,7 +51,7 @@ def rows(chunk: Chunk) -> list[RunRecord]:
         if row is None:
             heads = None
             continue
-        cells = [cell.strip() for cell in row[1].split("|")]
+        cells = re.split(r"\s*\|\s*", row[1].strip())
         if heads is None:
             heads = [cell.lower() for cell in cells]
         elif heads[0] in ("run", "run id") and re.fullmatch(r"`?[\w.][^\s*`]*`?", cells[0]):
@@ -109,7 +109,7 @@ def _known_fields(run: RunRecord, heading_status: str) -> None:
     run.status_note = why[1] if why else ""
     run.model, run.config, run.pod = say.get("model", ""), say.get("config", ""), say.get("pod", "")
     run.pod_id, run.start, run.end = say.get("pod id", ""), say.get("start", ""), say.get("end", "")
-    run.wandb = next((say[key] for key in ("w&b run", "w&b link", "w&b") if key in say), "")
+    run.wandb = say.get("w&b run", say.get("w&b link", say.get("w&b", "")))
     run.trainer = say.get("trainer", "")
     price = _PRICE.search(f"{run.pod} {say.get('price', '')}")
     run.price = float(price[1]) if price else None

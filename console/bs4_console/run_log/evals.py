@@ -30,6 +30,22 @@ _BROKEN = {
 }
 _MALFORMED = re.compile(r"Malformed tool arguments")
 _REPAIR_FAILED = re.compile(r"Could not repair JSON")
+#: By cause, what a person can do.
+_ADVICE = {
+    "none": "",
+    "truncated": (
+        "Completions end before their JSON does: run 10 examples with max_tokens 10000; if "
+        "more pass, that was it."
+    ),
+    "escape": (
+        "Escapes are broken off: raise max_tokens first (10000), then look at the model's "
+        "chat template."
+    ),
+    "not-json": (
+        "The model writes code where JSON is due: more tokens do not help; set its "
+        "tool_call_parser, or take another model."
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -94,9 +110,9 @@ def read(path: Path) -> Result:
             f"There is no file {path}.", "Give the results file that the evaluation wrote."
         ) from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        next_step = "Give the results_*.json that the evaluation wrote: an object with pass_rate."
         raise UsageError(
-            f"{path} is no result of an evaluation ({type(error).__name__}).", next_step
+            f"{path} is no result of an evaluation ({type(error).__name__}).",
+            "Give the results_*.json that the evaluation wrote: an object with pass_rate.",
         ) from error
     if not 0 <= result.pass_rate <= 1:
         raise UsageError(
@@ -157,19 +173,5 @@ def truncation(text: str) -> Truncation:
     word = "none"
     if any(causes.values()):
         word = max(causes, key=lambda name: causes[name])
-    advice = {
-        "none": "",
-        "truncated": (
-            "Completions end before their JSON does: run 10 examples with max_tokens 10000; if "
-            "more pass, that was it."
-        ),
-        "escape": (
-            "Escapes are broken off: raise max_tokens first (10000), then look at the model's "
-            "chat template."
-        ),
-        "not-json": (
-            "The model writes code where JSON is due: more tokens do not help; set its "
-            "tool_call_parser, or take another model."
-        ),
-    }[word]
-    return Truncation(malformed, len(_REPAIR_FAILED.findall(text)), causes, word, advice)
+    unrepaired = len(_REPAIR_FAILED.findall(text))
+    return Truncation(malformed, unrepaired, causes, word, _ADVICE[word])

@@ -5,11 +5,10 @@ they were, then what was added.
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Mapping, Sequence
 
 from bs4_console.run_log.record import Note, RunRecord
-from bs4_console.run_log.text import RUN_LEVEL, Chunk, fenced
+from bs4_console.run_log.text import RUN_LEVEL, Chunk, fenced, utc
 
 _TITLE = "# Training Runs Log\n\n"
 _ACTIVE = "Active Runs"
@@ -86,10 +85,7 @@ def _section(run: RunRecord, notes: Sequence[Note], earlier: Sequence[str]) -> s
     date = f" ({run.date})" if run.date else ""
     status = f" - {run.status}" if run.status else ""
     text = "\n".join([f"### Run: {run.name}{date}{status}", "", *_fields(run), "", "---\n\n"])
-    attempts_and_rest = RunRecord(
-        name=run.name, attempts=run.attempts, incidents=run.incidents, lessons=run.lessons
-    )
-    return _with(text, attempts_and_rest, notes, earlier)
+    return _with(text, run, notes, earlier)
 
 
 def _fields(run: RunRecord) -> list[str]:
@@ -137,12 +133,13 @@ def _blocks(run: RunRecord | None) -> list[list[str]]:
         for name in incident.playbooks:
             incidents.append(f"- Playbook: {name}")
     lessons = [f"{n}. {_one_line(lesson)}" for n, lesson in enumerate(run.lessons, 1)]
-    blocks = {
-        "Attempts": attempts,
-        "Incidents and Recovery": incidents,
-        "Lessons Learned": lessons,
-    }
-    return _headed(blocks)
+    return _headed(
+        {
+            "Attempts": attempts,
+            "Incidents and Recovery": incidents,
+            "Lessons Learned": lessons,
+        }
+    )
 
 
 def _noted(notes: Sequence[Note]) -> list[list[str]]:
@@ -151,17 +148,13 @@ def _noted(notes: Sequence[Note]) -> list[list[str]]:
         if note.lesson:
             lessons.append(f"- {_one_line(note.text)}")
         else:
-            plain.append(f"- {_utc(note.t)} {note.who}: {_one_line(note.text)}")
+            plain.append(f"- {utc(note.t)} {note.who}: {_one_line(note.text)}")
     return _headed({"Notes": plain, "Lessons Learned": lessons})
 
 
 def _headed(blocks: Mapping[str, list[str]]) -> list[list[str]]:
     """Return the blocks that are not empty, each with its heading and a blank line first."""
     return [[f"#### {title}", "", *body] for title, body in blocks.items() if body]
-
-
-def _utc(t: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(t))
 
 
 def _one_line(text: str) -> str:

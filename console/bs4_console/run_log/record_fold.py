@@ -17,6 +17,7 @@ from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import ActionView, IncidentView, PodState, RunState
 from bs4_console.run_log import validation
 from bs4_console.run_log.record import Attempt, Incident, RunRecord
+from bs4_console.run_log.text import utc
 
 
 def mirrored() -> Iterator[PodState]:
@@ -41,7 +42,7 @@ def fold(pod: PodState, run: RunState) -> RunRecord:
     launches = _launches(pod, view.name)
     newest = launches[max(launches)] if launches else {}
     attempts = [attempt for _, attempt in sorted(view.attempts.items())]
-    rewards, steps = run.series("reward"), run.series("time_s")
+    rewards = run.series("reward")
     record = RunRecord(
         name=view.name,
         status=run.word.upper(),
@@ -56,41 +57,36 @@ def fold(pod: PodState, run: RunState) -> RunRecord:
         step=run.step,
         max_steps=view.max_steps,
         reward=rewards[-1][1] if rewards else None,
-        pace_s=run.step_seconds(),
+        pace_s=run.step_seconds() if run.series("time_s") else None,
         source=pod.name,
         validation=validation.of(run.eval_points),
     )
-    if not steps:
-        record.pace_s = None
     if attempts:
         record.started_t = attempts[0].started_t
         record.date = time.strftime("%Y-%m-%d", time.gmtime(record.started_t))
-        record.start = _utc(record.started_t)
+        record.start = utc(record.started_t)
         record.ended_t = attempts[-1].ended_t
     if record.ended_t is not None:
-        record.end = _utc(record.ended_t)
+        record.end = utc(record.ended_t)
     for attempt in attempts:
         resumed = ""
         if attempt.resume is not None:
             resumed = f", resumed from step {attempt.resume}"
-        title = f"Attempt {attempt.number}: {_utc(attempt.started_t)}{resumed}"
         ended = ""
         if attempt.ended_t is not None:
-            ended = (
-                f"ended {_utc(attempt.ended_t)}, {_how(attempt.good, attempt.code, attempt.signal)}"
-            )
-        detail = f"{ended} {attempt.detail}".strip()
-        phase = str(launches.get(attempt.number, {}).get("record", {}).get("phase", ""))
+            how = _how(attempt.good, attempt.code, attempt.signal)
+            ended = f"ended {utc(attempt.ended_t)}, {how}"
+        launch = launches.get(attempt.number, {}).get("record", {})
         record.attempts.append(
             Attempt(
-                title=title,
-                text=detail,
+                title=f"Attempt {attempt.number}: {utc(attempt.started_t)}{resumed}",
+                text=f"{ended} {attempt.detail}".strip(),
                 started_t=attempt.started_t,
                 ended_t=attempt.ended_t,
                 good=attempt.good,
                 resume=attempt.resume,
                 overrides=list(attempt.overrides),
-                phase=phase,
+                phase=str(launch.get("phase", "")),
             )
         )
     for incident in sorted(pod.ledger.incidents.values(), key=attrgetter("opened_t")):
@@ -127,10 +123,9 @@ def _incident(incident: IncidentView, actions: Iterable[ActionView]) -> Incident
     for a in actions:
         if a.kind == "playbook" and a.incident == incident.id:
             playbook = a.playbook or incident.playbook or incident.failure
-            tried.append(f"{playbook} ({a.state}, {_utc(a.accepted_t)})")
-    title = f"{incident.title} ({_utc(incident.opened_t)})"
+            tried.append(f"{playbook} ({a.state}, {utc(a.accepted_t)})")
     return Incident(
-        title,
+        f"{incident.title} ({utc(incident.opened_t)})",
         f"{incident.failure}: {incident.summary} [{incident.state}]",
         incident.state,
         incident.opened_t,
@@ -153,10 +148,6 @@ def _option(argv: list[str], name: str) -> str:
         if word == name:
             return argv[i + 1]
     return ""
-
-
-def _utc(t: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(t))
 
 
 def _no_transport() -> Transport:

@@ -5,11 +5,11 @@ observation.
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 from bs4_console.run_log.eta import words
 from bs4_console.run_log.record import RunRecord
+from bs4_console.run_log.text import utc
 
 #: The convention's words for health (prime-rl, skills/training/monitor-run).
 HEALTHY, DEGRADED, DOWN = "Healthy", "Degraded", "Down"
@@ -20,13 +20,11 @@ def entry(run: RunRecord, now: float) -> str:
     unknown value is written as unknown. `now` is in wall seconds.
     """
     still = [incident for incident in run.incidents if incident.state == "open"]
-    goal = f" of {run.max_steps}" if run.max_steps else ""
-    step = "unknown"
+    step = left = "unknown"
     if run.step is not None:
-        step = f"{run.step}{goal}"
-    left = "unknown"
-    if run.step is not None and run.max_steps and run.pace_s:
-        left = words(max(0, run.max_steps - 1 - run.step) * run.pace_s)
+        step = f"{run.step} of {run.max_steps}" if run.max_steps else f"{run.step}"
+        if run.max_steps and run.pace_s:
+            left = words(max(0, run.max_steps - 1 - run.step) * run.pace_s)
     points = {
         "Step": step,
         "Health": _health(run, bool(still)),
@@ -40,10 +38,8 @@ def entry(run: RunRecord, now: float) -> str:
         "Performance": "step time unknown" if run.pace_s is None else f"{run.pace_s:.0f} s a step",
         "Notes": "; ".join(" ".join(incident.title.split()) for incident in still) or "none",
     }
-    head = time.strftime("## %Y-%m-%d %H:%M UTC", time.gmtime(now))
-    return (
-        f"{head}\n\n" + "".join(f"- **{name}**: {text}\n" for name, text in points.items()) + "\n"
-    )
+    lines = [f"- **{name}**: {text}" for name, text in points.items()]
+    return "\n".join([f"## {utc(now)}", "", *lines, "", ""])
 
 
 def append(path: Path, text: str) -> None:

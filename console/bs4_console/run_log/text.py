@@ -5,6 +5,7 @@ bytes again.
 from __future__ import annotations
 
 import re
+import time
 from collections import Counter
 from dataclasses import dataclass
 
@@ -133,6 +134,11 @@ def covers(text: str, other: str) -> bool:
 
 def _counted(text: str) -> Counter[str]:
     return Counter(line for raw in text.split("\n") if (line := raw.strip()))
+
+
+def utc(t: float) -> str:
+    """Return a time in wall seconds as `YYYY-MM-DD HH:MM UTC`."""
+    return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(t))
 
 
 def fenced(text: str) -> str:

@@ -45,9 +45,13 @@ def find(root: Path) -> list[OfflineRun]:
             continue
         record = directory / f"run-{named['id']}.wandb"
         if record.is_file():
-            synced = record.with_name(record.name + ".synced").exists()
             found.append(
-                OfflineRun(named["id"], str(directory.absolute()), record.stat().st_size, synced)
+                OfflineRun(
+                    id=named["id"],
+                    path=str(directory.absolute()),
+                    bytes=record.stat().st_size,
+                    synced=record.with_name(f"{record.name}.synced").exists(),
+                )
             )
     return found
 
