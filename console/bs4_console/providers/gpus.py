@@ -79,14 +79,12 @@ def fits(wanted: str, name: str) -> bool:
 def _memory(model: str, upper: str, memory_gb: float | None) -> str:
     if model != "A100":
         return ""
-    size = memory_gb or (
-        80.0 if re.search(r"80 ?GB?", upper) else 40.0 if re.search(r"40 ?GB?", upper) else None
-    )
-    if size is None:
-        return ""
-    if size > 60:
-        return "-80"
-    return "-40"
+    if memory_gb:
+        return "-80" if memory_gb > 60 else "-40"
+    for size in ("80", "40"):
+        if re.search(rf"{size} ?GB?", upper):
+            return f"-{size}"
+    return ""
 
 
 def _form(model: str, upper: str) -> str:

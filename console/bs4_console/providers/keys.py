@@ -18,7 +18,6 @@ from bs4_console import files, locations
 from bs4_console.errors import UsageError
 from bs4_console.providers import shapes
 from bs4_console.providers.errors import NoKey
-from bs4_console.providers.shapes import inside
 from bs4_console.secret import Secret
 
 #: By provider, the environment variables of its key in the order of the key's fields. Verda's key
@@ -123,14 +122,14 @@ def _runpod(text: str) -> str:
         return ""
     for table in (document, document.get("default")):
         for name in ("apiKey", "apikey", "api_key"):
-            if isinstance(value := inside(table, name), str):
+            if isinstance(value := shapes.inside(table, name), str):
                 return value
     return ""
 
 
 def _prime(text: str) -> str:
     try:
-        return shapes.text(inside(json.loads(text), "api_key")) or ""
+        return shapes.text(shapes.inside(json.loads(text), "api_key")) or ""
     except ValueError:
         return ""
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from operator import attrgetter
 from typing import Any
 
@@ -144,9 +145,9 @@ def _how(good: bool | None, code: int | None, signal: int | None) -> str:
 
 
 def _option(argv: list[str], name: str) -> str:
-    for i, word in enumerate(argv[:-1]):
+    for word, value in pairwise(argv):
         if word == name:
-            return argv[i + 1]
+            return value
     return ""
 
 

@@ -143,6 +143,6 @@ def utc(t: float) -> str:
 
 def fenced(text: str) -> str:
     """Return the text as a fenced Markdown block that no fence inside it can end."""
-    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
-    fence = "`" * max(4, longest + 1)
+    longest = max(re.findall(r"`+", text), default="")
+    fence = longest.ljust(3, "`") + "`"
     return f"{fence}markdown\n{text.rstrip()}\n{fence}\n"

@@ -128,11 +128,9 @@ def _remove_empty(*directories: Path) -> None:
     """Remove these directories if they are empty, so that a first deployment that failed leaves
     none behind.
     """
-    for directory in directories:
-        try:
+    with contextlib.suppress(OSError):
+        for directory in directories:
             directory.rmdir()
-        except OSError:
-            return
 
 
 def _verify(archive: Path, sha256: str) -> None:
