@@ -8,7 +8,7 @@ from bs4_console.errors import FINDING, UNREACHABLE, USAGE, ConsoleError
 
 
 class ProviderError(ConsoleError):
-    """A call to a provider failed. `provider` is the provider's name."""
+    """The base of all errors of a call to a provider. `provider` is the provider's name."""
 
     exit_code = UNREACHABLE
 
@@ -18,24 +18,24 @@ class ProviderError(ConsoleError):
 
 
 class NoKey(ProviderError):
-    """There is no key for the provider on this machine."""
+    """Raised if this machine has no key for the provider."""
 
     exit_code = USAGE
 
 
 class WrongKey(ProviderError):
-    """The provider does not know the key (status 401)."""
+    """Raised if the provider does not know the key (status 401)."""
 
 
 class NotAllowed(ProviderError):
-    """The provider knows the key and does not permit it this call (status 403). The answer says
-    nothing about which machines exist.
+    """Raised if the provider knows the key and does not permit it this call (status 403). The
+    answer says nothing about which machines exist.
     """
 
 
 class RateLimited(ProviderError):
-    """The provider received too many requests (status 429). `after_s` is the number of seconds that
-    it asks to wait, or None if it names none.
+    """Raised if the provider received too many requests (status 429). `after_s` is the number of
+    seconds that it asks to wait, or None if it names none.
     """
 
     retry = True
@@ -48,8 +48,8 @@ class RateLimited(ProviderError):
 
 
 class Unreached(ProviderError):
-    """The provider did not answer. `sent` is False if no connection was made, so that the provider
-    cannot have seen the request.
+    """Raised if the provider did not answer. `sent` is False if no connection was made, so that the
+    provider cannot have seen the request.
     """
 
     retry = True
@@ -62,39 +62,39 @@ class Unreached(ProviderError):
 
 
 class ServerTrouble(ProviderError):
-    """The provider failed (status 5xx). It is unknown what it did before."""
+    """Raised if the provider failed (status 5xx). It is unknown what it did before."""
 
     retry = True
 
 
 class BadAnswer(ProviderError):
-    """The answer is not what the API promises: no JSON, a redirect, a missing field, half a list.
-    It says nothing about what exists.
+    """Raised if an answer is not what the API promises: no JSON, a redirect, a missing field, half
+    a list. Such an answer says nothing about what exists.
     """
 
 
 class NotThere(ProviderError):
-    """The API answered status 404 in its own JSON: the machine, offer or path does not exist. (Any
-    other page with status 404 is a BadAnswer.)
+    """Raised if the API answered status 404 in its own JSON: the machine, offer or path does not
+    exist. (Any other page with status 404 is a BadAnswer.)
     """
 
     exit_code = USAGE
 
 
 class Refused(ProviderError):
-    """The provider understood the request and declined it (no capacity, no credit, a bad field), or
-    surely never received it.
+    """Raised if the provider understood the request and declined it (no capacity, no credit, a bad
+    field), or surely never received it.
     """
 
     exit_code = FINDING
 
 
 class NotSent(Refused):
-    """The request never left this machine, so it had no effect."""
+    """Raised if the request never left this machine, so that it had no effect."""
 
 
 class InDoubt(ProviderError):
-    """A create failed and the machine may exist. `label` is the label to search for."""
+    """Raised if a create failed and the machine may exist. `label` is the label to search for."""
 
     def __init__(self, provider: str, message: str, next_step: str, label: str) -> None:
         super().__init__(provider, message, next_step)

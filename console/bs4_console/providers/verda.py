@@ -189,7 +189,9 @@ class Verda(Adapter):
             raise self._api.doubt("its answer is no id.", label) from None
 
     async def machines(self) -> list[Machine]:
-        """Return every instance of the account. The price of ours includes the volume."""
+        """Return every instance of the account. The price of an instance that a console rented
+        includes its volume.
+        """
         found = await self._rows("/instances")
         return [await self._whole(self._machine(row)) for row in found]
 

@@ -69,8 +69,8 @@ class Intent:
 
 
 class Book:
-    """The journal of one console. Several processes may write: each line is appended under a lock,
-    and is on disk when the call returns.
+    """The journal of the machines that one console has rented. Several processes may write: each
+    line is appended under a lock, and is on disk when the call returns.
     """
 
     def __init__(self, path: Path | None = None) -> None:

@@ -12,8 +12,8 @@ from bs4_console.provision.book import Intent
 
 
 class NoOffers(ConsoleError):
-    """No offer fits, or no fitting offer is cheap enough. `cheapest` is the best offer above the
-    cap, or None.
+    """Raised if no offer fits, or no fitting offer is cheap enough. `cheapest` is the best offer
+    above the cap, or None.
     """
 
     exit_code = FINDING
@@ -24,12 +24,12 @@ class NoOffers(ConsoleError):
 
 
 class OverBudget(RefusedError):
-    """A price cap or a spend cap forbids the rent."""
+    """Raised if a price cap or a spend cap forbids the rent."""
 
 
 class AlreadyThere(RefusedError):
-    """The run has a machine or may have one, so another would cost money without need. `intents`
-    are the intents of these machines.
+    """Raised if the run has a machine or may have one, so that another would cost money without
+    need. `intents` are the intents of these machines.
     """
 
     def __init__(self, message: str, next_step: str, intents: Sequence[Intent]) -> None:
@@ -38,8 +38,9 @@ class AlreadyThere(RefusedError):
 
 
 class Unsettled(ConsoleError):
-    """It could not be learned whether a machine was made: the provider did not answer, or two
-    machines carry the same label.
+    """Raised if it could not be learned whether a machine was made: the provider did not answer, or
+    two machines carry the same label. `intent` is the rent in doubt, and `machines` are the
+    machines with its label.
     """
 
     exit_code = UNREACHABLE
@@ -53,16 +54,16 @@ class Unsettled(ConsoleError):
 
 
 class NothingMade(ConsoleError):
-    """No machine was made: every offer of the plan failed, or a create in doubt left no machine
-    that several scans could find. Nothing is tried again automatically.
+    """Raised if no machine was made: every offer of the plan failed, or several scans after a
+    create in doubt found no machine. Nothing is tried again automatically.
     """
 
     exit_code = FINDING
 
 
 class NotUp(ConsoleError):
-    """A rented machine did not come up. Unless `machine` is None it still exists and may cost
-    money.
+    """Raised if a rented machine did not come up. Unless `machine` is None the machine still exists
+    and may cost money.
     """
 
     exit_code = FINDING
@@ -73,10 +74,10 @@ class NotUp(ConsoleError):
 
 
 class Dearer(NotUp):
-    """The provider charges more than the confirmed price."""
+    """Raised if the provider charges more for a machine than the price cap allows."""
 
 
 class NotGone(ConsoleError):
-    """The end of a machine was ordered, and the machine still exists."""
+    """Raised if the end of a machine was ordered and the machine still exists."""
 
     exit_code = FINDING

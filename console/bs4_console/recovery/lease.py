@@ -37,7 +37,7 @@ Call = Callable[..., Awaitable[Any]]
 
 
 class LeaseHeld(RefusedError):
-    """Another controller acts for the run, or this cannot be ruled out."""
+    """Raised if another controller acts for the run, or if this cannot be ruled out."""
 
 
 def running_clock() -> float:

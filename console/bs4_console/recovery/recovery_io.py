@@ -78,7 +78,7 @@ class Reach(Protocol):
         """
 
     def pin(self, pod: str, key: str) -> None:
-        """Trust this host key (`type base64`) for the pod."""
+        """Save this host key (`type base64`) as the pod's trusted key."""
 
     async def store_ready(self, pod: Pod) -> None:
         """Bring the bundle that talks to the object store to the pod, if it is not there."""

@@ -73,17 +73,17 @@ class Report:
 
 
 class Absent(ConsoleError):
-    """There is surely no machine with the label."""
+    """Raised if there is surely no machine with the label."""
 
 
 class Doubt(ConsoleError):
-    """It is not known whether a machine with the label exists."""
+    """Raised if it is not known whether a machine with the label exists."""
 
     exit_code = UNREACHABLE
 
 
 class Failed(ConsoleError):
-    """A phase cannot succeed on this machine. The message says why."""
+    """Raised if a phase cannot succeed on this machine. The message says why."""
 
 
 class Hands(Protocol):

@@ -19,7 +19,9 @@ NAME = "restore"
 
 
 class NothingToRestore(ConsoleError):
-    """The store answered, and holds no step that is complete. Nothing else is started instead."""
+    """Raised if the store answered and holds no step that is complete. Nothing else is started
+    instead.
+    """
 
     exit_code = FINDING
 

@@ -175,8 +175,9 @@ class State:
         return replace(self, attempts=(*self.attempts[:-1], replace(self.attempts[-1], **changes)))
 
     def encode(self, after: str | None = None) -> bytes:
-        """Return the document as JSON bytes. `after` is the version that this one follows, "" for
-        the first version. None writes no version, as older consoles did.
+        """Return the state as the JSON bytes of the shared document. `after` is the version of the
+        document that this one follows, or "" for the first version. None writes no version, as
+        older consoles did.
         """
         return json.dumps(
             {"schema": SCHEMA, "after": after, **asdict(self)}, ensure_ascii=False

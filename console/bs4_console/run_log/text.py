@@ -77,8 +77,8 @@ def run_heading(title: str) -> re.Match[str] | None:
 
 
 def lines(text: str) -> list[Line]:
-    """Return the text's lines. A fence may stand at any depth, as fences in lists do. A fence that
-    is never closed hides no headings.
+    """Return the text as lines, with headings and fenced code marked. A fence may stand at any
+    depth, as fences in lists do. A fence that is never closed hides no headings.
     """
     raw: list[str] = _LINE.findall(text)
     marked: list[Line] = []

@@ -34,8 +34,8 @@ class Validation:
 
 
 def of(rows: Iterable[Mapping[str, Any]]) -> list[Validation]:
-    """Return the curves in the records of steps/<run> whose side is an evaluation's. The metric
-    with the most points comes first.
+    """Return the validation curves in the step records of a run. Only records whose `side` is an
+    evaluation's count. The metric with the most points comes first.
     """
     found: dict[str, dict[int, float]] = {}
     for row in rows:

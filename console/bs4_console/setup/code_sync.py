@@ -52,8 +52,8 @@ class Machine(Protocol):
 
 
 class SyncFailed(ConsoleError):
-    """A step of the sync failed. What was sent before stays there, and the same command sends the
-    rest.
+    """Raised if a part of the sync failed. What was sent before stays on the pod, and the same
+    command sends the rest.
     """
 
 
@@ -312,7 +312,7 @@ class Sync:
 
 
 def excluded() -> list[str]:
-    """Return the name patterns in configs/sync.toml, which are never sent."""
+    """Return the patterns of file names that a code sync never sends, from configs/sync.toml."""
     with (find("configs") / "sync.toml").open("rb") as handle:
         return list(map(str, tomllib.load(handle)["exclude"]))
 

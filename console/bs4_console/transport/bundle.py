@@ -141,7 +141,9 @@ def read(directory: Path, archive: str = ARCHIVE, description: str = DESCRIPTION
 def write(
     bundle: Bundle, directory: Path, archive: str = ARCHIVE, description: str = DESCRIPTION
 ) -> None:
-    """Write the two files that `read` reads."""
+    """Save a bundle in `directory` as two files, which `read` reads: the archive and its
+    description.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     (directory / archive).write_bytes(bundle.data)
     (directory / description).write_text(json.dumps(bundle.describe(), indent=1) + "\n")

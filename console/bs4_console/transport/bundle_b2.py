@@ -34,8 +34,9 @@ def shipped() -> Bundle:
 
 
 def from_checkout(root: Path, *, work: Path | None = None) -> Bundle:
-    """Return the bundle of the pinned wheels. `work` and the error are those of
-    `bundle.from_checkout`.
+    """Return the bundle of the pinned wheels. `work` (default: `build` in the checkout) holds them
+    in `wheels/`, and earlier bundles in `cache-b2/`. Raises ConsoleError if a pinned wheel is
+    missing or has another hash.
     """
     work = work or root / "build"
     return bundle.assemble(dict(contents(root, work)), version(root), 0, cache=work / "cache-b2")

@@ -31,7 +31,7 @@ _ABANDONED_S = 3600
 
 
 class Failed(Exception):
-    """The installation failed. The console receives `kind` and the message."""
+    """Raised if the installation failed. The console receives `kind` and the message."""
 
     def __init__(self, kind: str, detail: str) -> None:
         super().__init__(detail)
