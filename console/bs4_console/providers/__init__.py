@@ -1,5 +1,5 @@
-"""Where machines are rented: one small adapter for each provider over its HTTP API, all with the
-same face (base.py).
+"""The providers that rent out machines. Each has one small adapter over its HTTP API, and all
+adapters have the interface of base.py.
 """
 
 from __future__ import annotations
@@ -36,8 +36,10 @@ def make(
     key: tuple[Secret, ...] | None = None,
     environment: Mapping[str, str] = os.environ,
 ) -> Provider:
-    """The adapter of one provider, with the key that keys.py finds. `BS4_<NAME>_URL` names another
-    server for it.
+    """Return the adapter of the provider `name`. Its key is `key`, or the key that keys.py finds.
+
+    The environment variable `BS4_<NAME>_URL` replaces the provider's address. Raises UsageError if
+    there is no such provider, and NoKey if there is no key.
     """
     if name not in _MAKERS:
         raise UsageError(f"There is no provider {name!r}.", f"Choose {', '.join(NAMES)}.")

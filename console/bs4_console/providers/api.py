@@ -1,5 +1,5 @@
-"""One provider's HTTP, with its failures as typed errors. Reads are tried again a little; what
-spends is sent exactly once.
+"""The HTTP calls to one provider, with failures as typed errors. Reads are repeated a few times. A
+request that spends money is sent exactly once.
 """
 
 from __future__ import annotations
@@ -24,22 +24,28 @@ from bs4_console.providers.errors import (
     Unreached,
     WrongKey,
 )
+from bs4_console.providers.shapes import inside
 from bs4_console.secret import Secret
 
-#: Seconds for one request: connecting, and each wait for the next bytes. A create may take long on
-#: the provider's side.
+#: Seconds for connecting, and for each wait for the next bytes of an answer. A create may take long
+#: on the provider's side.
 TIMEOUT = httpx.Timeout(60.0, connect=10.0)
-#: Pauses before a read is tried again. More would only hide that the provider is away.
+#: Seconds to wait before a read is tried again. More tries would only hide that the provider is
+#: away.
 PAUSES_S = (0.5, 2.0)
 #: An answer larger than this is refused. An account's machines or a market's offers are far
 #: smaller.
 MOST_BYTES = 16 << 20
 _TEXT_CHARS = 200
+#: The fields in which the APIs say why they failed.
+_SAID = ("code", "error", "title", "message", "msg", "detail")
+_LATER = "Try again; `bs4-console provision list` shows what exists."
 
 
 class Api:
-    """`authorize` gives the headers of a request; it may ask for a token first. Redirects are not
-    followed: they would carry the key.
+    """Sends requests to one provider's API. `authorize` returns the headers of a request and may
+    fetch a token first; by default it sends the first secret as a bearer token. Redirects are not
+    followed, because they would carry the key to another server.
     """
 
     def __init__(
@@ -59,21 +65,28 @@ class Api:
         self._pauses_s = pauses_s
 
     def hide(self, secret: Secret) -> None:
-        """A further secret (a token that was given) that no error may repeat."""
+        """Add a further secret (a token that the API issued) that no error message may repeat."""
         self._secrets.append(secret)
 
     async def get(self, path: str, params: Any = None) -> Any:
-        """A read, tried again where that can help."""
+        """Return the JSON answer to a GET request. The request is repeated up to twice if the
+        provider cannot be reached, fails, or asks to wait for at most 10 seconds. Raises
+        ProviderError.
+        """
         return await self._patiently(lambda: self.once("GET", path, params=params))
 
     async def ask(self, method: str, path: str, body: Any) -> Any:
-        """A read that the API spells with another method (a search)."""
+        """Return the JSON answer to a read that the API defines with another HTTP method, such as a
+        search. It is repeated like `get`. Raises ProviderError.
+        """
         return await self._patiently(lambda: self.once(method, path, body=body))
 
     async def once(
         self, method: str, path: str, *, body: Any = None, params: Any = None, text: bool = False
     ) -> Any:
-        """Sent exactly once. The JSON of the answer (None for an empty one), or its text."""
+        """Send a request exactly once. Return the JSON of the answer (None if the answer is empty),
+        or its text if `text` is True. Raises ProviderError.
+        """
         response = await self._send(method, path, body, params)
         if text:
             return response.text
@@ -83,27 +96,30 @@ class Api:
             return json.loads(response.content)
         except ValueError:
             raise BadAnswer(
-                self.provider, f"the answer to {method} {path} is no JSON.", self._later()
+                self.provider, f"the answer to {method} {path} is no JSON.", _LATER
             ) from None
 
     async def spend(
         self, method: str, path: str, body: Any, label: str, *, text: bool = False
     ) -> Any:
-        """A create: sent exactly once. InDoubt for every end that leaves open whether the machine
-        exists.
+        """Send a request that creates the machine `label` exactly once, and return the answer like
+        `once`.
+
+        Raises NotSent if the request never left this machine, InDoubt if the machine may exist
+        after a failure, and another ProviderError if the provider refused.
         """
         try:
             return await self.once(method, path, body=body, text=text)
-        except Unreached as error:
-            if not error.sent:
-                raise NotSent(
-                    self.provider, error.message.partition(": ")[2], error.next_step
-                ) from None
-            raise self.doubt(error.message.partition(": ")[2], label) from None
-        except (ServerTrouble, BadAnswer) as error:
-            raise self.doubt(error.message.partition(": ")[2], label) from None
+        except (Unreached, ServerTrouble, BadAnswer) as error:
+            why = error.message.partition(": ")[2]
+            if isinstance(error, Unreached) and not error.sent:
+                raise NotSent(self.provider, why, error.next_step) from None
+            raise self.doubt(why, label) from None
 
     def doubt(self, why: str, label: str) -> InDoubt:
+        """Return the error that says, with the reason `why`, that the machine `label` may or may
+        not exist.
+        """
         return InDoubt(
             self.provider,
             f"it is not known whether {label} was made: {why}",
@@ -152,13 +168,13 @@ class Api:
             raise Unreached(
                 self.provider,
                 f"no answer to {method} {path} ({self._clean(error)}).",
-                self._later(),
+                _LATER,
             ) from None
         if len(response.content) > MOST_BYTES:
             raise BadAnswer(
                 self.provider,
                 f"the answer to {method} {path} is larger than {MOST_BYTES} bytes.",
-                self._later(),
+                _LATER,
             )
         if not response.is_success:
             raise self._failure(method, path, response)
@@ -178,8 +194,8 @@ class Api:
                 self.provider, what, "Give the key the permission to read, create and end machines."
             )
         if status == 404 and not _is_object(response.content):
-            # A proxy's page, or a wrong address: nothing is known of what was asked for.
-            return BadAnswer(self.provider, f"{what[:-1]}, and not by its API.", self._later())
+            # A proxy's page, or a wrong address: it does not say whether the thing exists.
+            return BadAnswer(self.provider, f"{what[:-1]}, and not by its API.", _LATER)
         if status == 404:
             return NotThere(
                 self.provider, what, "`bs4-console provision list` shows what there is."
@@ -192,7 +208,7 @@ class Api:
                 _seconds(response.headers.get("Retry-After")),
             )
         if status >= 500:
-            return ServerTrouble(self.provider, what, self._later())
+            return ServerTrouble(self.provider, what, _LATER)
         if 300 <= status < 400:
             return BadAnswer(
                 self.provider,
@@ -202,19 +218,17 @@ class Api:
         return Refused(self.provider, what, "Change what is asked for, or take another offer.")
 
     def _said(self, response: httpx.Response) -> str:
-        """The provider's own words, short, on one line, without any key."""
+        """Return the provider's own words on one line, shortened and without any key. Return "" if
+        the answer holds none.
+        """
         try:
             data = json.loads(response.content)
         except ValueError:
             return ""
-        for part in (data, data.get("error") if isinstance(data, dict) else None):
-            if isinstance(part, dict):
-                words = []
-                for key in ("code", "error", "title", "message", "msg", "detail"):
-                    if isinstance(part.get(key), str):
-                        words.append(str(part[key]))
-                if words:
-                    return self._clean(", ".join(dict.fromkeys(words)))
+        for part in (data, inside(data, "error")):
+            words = [part[key] for key in _SAID if isinstance(inside(part, key), str)]
+            if words:
+                return self._clean(", ".join(dict.fromkeys(words)))
         return ""
 
     def _clean(self, text: object) -> str:
@@ -228,9 +242,6 @@ class Api:
 
     async def _bearer(self) -> Mapping[str, str]:
         return {"Authorization": f"Bearer {self._secrets[0].reveal()}"}
-
-    def _later(self) -> str:
-        return "Try again; `bs4-console provision list` shows what exists."
 
 
 def _is_object(content: bytes) -> bool:

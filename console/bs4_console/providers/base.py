@@ -1,127 +1,132 @@
-"""What every provider of machines is to the console: offers, one create, looks, an end. One small
-adapter each speaks its API.
+"""The interface of a provider: it lists offers and machines, creates a machine and ends one. One
+small adapter for each provider speaks its API.
 
 No provider has an idempotency key. So nothing here ever repeats a create, and a create's label is
-exact and unique: who is in doubt looks for that label (provision/rent.py does).
+exact and unique: when a create is in doubt, provision/rent.py searches for its label.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, Literal, Protocol
 
-#: starting: it was made and is not up yet. running: up by the provider's word (SSH may still take a
-#: moment). stopped: it exists, does not run, and may still cost. ended: it will never run again.
-#: unknown: the provider says so, or says a word that is not known.
+#: starting: the machine was made and is not up yet. running: the provider says that it is up (SSH
+#: may still take a moment). stopped: it exists, does not run, and may still cost money. ended: it
+#: will never run again. unknown: the provider says so, or uses a word that is not known here.
 MachineState = Literal["starting", "running", "stopped", "ended", "unknown"]
 
 _LABEL = re.compile(r"bs4-(?P<run>.+)-(?P<ulid>[0-9A-HJKMNP-TV-Z]{26})")
 #: Characters of the run's name in a label. Vast takes labels of 60 characters, Lambda names of 64.
 _RUN_CHARS = 28
+_FINGERPRINT = re.compile(r"(?<![A-Za-z0-9])SHA256:[A-Za-z0-9+/]{43}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Capabilities:
-    """What a provider's API can do. A wish that it cannot meet gives no offers, and that is
-    said.
+    """What a provider's API can do. A wish that the API cannot meet returns no offers, and the
+    person is told why.
     """
 
     interruptible: bool = False
-    """It sells machines that may be taken back."""
+    """The provider sells machines that it may take back."""
     stop: bool = False
-    """A machine can exist without running (its disk goes on costing)."""
+    """A machine can exist without running. Its disk goes on costing money."""
     start_command: bool = False
-    """A command can be given that runs at every boot."""
+    """The create takes a command that runs at every boot."""
     price_cap: bool = False
-    """The create itself refuses above a price."""
+    """The create takes a price cap and refuses above it."""
     host_keys: bool = False
     """The machine's SSH host key can be learned over the provider's authenticated API, so that no
     person has to compare it.
     """
     reliability: bool = False
-    """Offers tell how reliable the machine was."""
+    """Offers say how reliable the machine was."""
     cuda: bool = False
     """Offers can be chosen by CUDA version."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Want:
-    """What is looked for. `max_price` is US dollars an hour for the whole machine, never for one
-    GPU.
+    """The machine that is searched for. `max_price` is in US dollars an hour for the whole machine,
+    never for one GPU.
     """
 
     gpu: str
-    """As in gpus.py: "H100" is any H100, "H100-SXM" only that."""
+    """A name as in gpus.py: "H100" is any H100, "H100-SXM" only the SXM form."""
     count: int = 1
     max_price: float | None = None
     disk_gb: int = 100
     region: str | None = None
-    """A part of the provider's own word for a place; case does not matter."""
+    """A part of the provider's own name of a place. Case does not matter."""
     reliability: float | None = None
-    """At least this much of 1.0, where the provider tells it."""
+    """The lowest reliability, from 0 to 1. Used only if the provider states it."""
     cuda: str | None = None
-    """At least this version, "12.8", where the provider can choose by it."""
+    """The lowest CUDA version, like "12.8". Used only if the provider can choose by it."""
     interruptible: bool = False
     image: str | None = None
-    """The provider's word for an image; None: the adapter's default, which has sshd and a CUDA
-    driver's user side.
+    """The provider's own name of an image. None means the adapter's default, which has sshd and the
+    user side of a CUDA driver.
     """
     start_command: str = ""
 
+    def accepts(self, region: str) -> bool:
+        """Return True if the wanted region is a part of this one, or no region is wanted."""
+        return (self.region or "").lower() in region.lower()
+
     def as_dict(self) -> dict[str, Any]:
+        """Return the fields as a dictionary, as the journal and JSON output hold them."""
         return dict(vars(self))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Offer:
-    """One machine that could be had now."""
+    """One machine that can be rented now."""
 
     provider: str
     id: str
-    """Unique at the provider while the offer stands; the same on the next search."""
+    """Unique at the provider while the offer stands, and the same in the next search."""
     gpu: str
     count: int
     price: float
-    """US dollars an hour for the whole machine with the disk wanted, as far as the API tells prices
-    (see `notes`).
+    """US dollars an hour for the whole machine with the wanted disk, as far as the API states
+    prices (see `notes`).
     """
     disk_gb: int
     region: str
     reliability: float | None = None
     interruptible: bool = False
     notes: tuple[str, ...] = ()
-    """What the price leaves out, in phrases."""
+    """Phrases that say what the price leaves out."""
     detail: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
-    """The provider's own fields that its create needs."""
+    """The provider's own fields, which its create needs."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "price", round(self.price, 4))
 
     @property
     def key(self) -> tuple[str, str]:
+        """Return the provider's name and the offer's id, which together identify the offer."""
         return self.provider, self.id
 
     def as_dict(self) -> dict[str, Any]:
-        shown = {}
-        for key, value in vars(self).items():
-            if key != "detail":
-                shown[key] = value
-        return {**shown, "notes": list(self.notes)}
+        """Return the fields without `detail` as a dictionary, for the journal and JSON output."""
+        return {**_shown(self), "notes": list(self.notes)}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """One machine as its provider describes it now. What is not known (yet) is None."""
+    """One machine as its provider describes it now. A value that is not known (yet) is None."""
 
     provider: str
     id: str
     label: str | None
     state: MachineState
     raw_state: str
-    """In the provider's own words."""
+    """The state in the provider's own words."""
     host: str | None = None
     port: int | None = None
     user: str = "root"
@@ -132,15 +137,19 @@ class Machine:
 
     @property
     def name(self) -> str:
-        """`provider:id`, which is how a person names exactly one."""
+        """Return `provider:id`, the name by which a person identifies this machine."""
         return f"{self.provider}:{self.id}"
 
     def as_dict(self) -> dict[str, Any]:
-        rows = {}
-        for key, value in vars(self).items():
-            if key != "detail":
-                rows[key] = value
-        return rows
+        """Return the fields without `detail` as a dictionary, for JSON output."""
+        return _shown(self)
+
+
+def _shown(record: Offer | Machine) -> dict[str, Any]:
+    """Return the fields without `detail`, which only the provider's own adapter reads."""
+    shown = dict(vars(record))
+    del shown["detail"]
+    return shown
 
 
 class Provider(Protocol):
@@ -152,75 +161,78 @@ class Provider(Protocol):
     capabilities: Capabilities
 
     async def offers(self, want: Want) -> list[Offer]:
-        """What fits, cheapest first; empty when nothing does. The price cap is not applied: who
-        compares wants to see more.
+        """Return the offers that fit `want`, cheapest first. The list is empty if none fits. The
+        price cap `want.max_price` is not applied, so that a person can compare dearer offers.
         """
-        ...
 
     async def prepare(self, public_key: str) -> None:
-        """Make sure that this SSH public key will open what is created; costs nothing."""
-        ...
+        """Make sure that this SSH public key will open the machines that are created. This costs
+        nothing.
+        """
 
     async def create(self, offer: Offer, want: Want, label: str, public_key: str) -> str:
-        """Rent it, once, and give its id. Refused: it surely was not sent, or the provider says no.
-        InDoubt: it may exist.
+        """Rent the offered machine with one request and return its id.
+
+        Raises Refused if the request was surely not sent or the provider declined, and InDoubt if
+        the machine may exist.
         """
-        ...
 
     async def machines(self) -> list[Machine]:
-        """Every machine of the account, of all labels."""
-        ...
+        """Return every machine of the account, with any label."""
 
     async def machine(self, machine_id: str) -> Machine | None:
-        """That one; None when the provider says that there is none."""
-        ...
+        """Return the machine with this id, or None if the provider says that it does not exist."""
 
     async def terminate(self, machine: Machine) -> None:
-        """Ask for its end, disk included. Returns when the provider took the order, which is no
-        proof: look until it is gone.
+        """Order the end of a machine and its disk. The call returns when the provider has accepted
+        the order, which proves nothing: poll until the machine is gone.
         """
-        ...
 
     async def host_keys(self, machine: Machine) -> tuple[str, ...]:
-        """Fingerprints ("SHA256:...") of its SSH host keys over the provider's API; empty where it
-        cannot tell (yet).
+        """Return the fingerprints ("SHA256:...") of the machine's SSH host keys, read over the
+        provider's API. The tuple is empty if the provider does not know them (yet).
         """
-        ...
 
 
 def label_of(run: str, ulid: str) -> str:
-    """`bs4-<run>-<ulid>`: unique by its ULID; the run's name is for people and cut where it is
-    long.
+    """Return the label `bs4-<run>-<ulid>`. The ULID makes it unique. The run's name is for people
+    and is cut to 28 characters.
     """
     word = re.sub(r"[^A-Za-z0-9._-]+", "-", run).strip("-.")[:_RUN_CHARS] or "run"
     return f"bs4-{word}-{ulid}"
 
 
 def is_ours(label: str | None) -> bool:
-    """Whether a console made this label; a label may be missing (null) or anybody's."""
-    return label is not None and _LABEL.fullmatch(label) is not None
+    """Return True if a console made this label. `label` is None for a machine without a label."""
+    return label is not None and ulid_of(label) is not None
 
 
 def ulid_of(label: str) -> str | None:
+    """Return the ULID in a label that a console made, or None for any other label."""
     found = _LABEL.fullmatch(label)
-    if found:
-        return found["ulid"]
-    return None
+    return found["ulid"] if found else None
+
+
+def cheapest_first(offers: Iterable[Offer | None]) -> list[Offer]:
+    """Return the offers without the None among them, cheapest first."""
+    return sorted(filter(None, offers), key=attrgetter("price"))
+
+
+def fingerprints(lines: Iterable[str]) -> tuple[str, ...]:
+    """Return the fingerprints of host keys ("SHA256:...") in the lines, each once."""
+    return tuple(dict.fromkeys(_FINGERPRINT.findall("\n".join(lines))))
 
 
 def key_name(public_key: str) -> str:
-    """How a public key is called in an account: names are unique there, and a person may have
-    several keys.
+    """Return the name under which a public key is stored in an account. It contains a part of the
+    key's hash, because names are unique in an account and a person may have several keys.
     """
     return f"bs4-console-{hashlib.sha256(public_key.encode()).hexdigest()[:8]}"
 
 
-FINGERPRINT = re.compile(r"(?<![A-Za-z0-9])SHA256:[A-Za-z0-9+/]{43}")
-
-
 def number(value: Any) -> float | None:
-    """A JSON number, or a number in a string (prices come as both); None for everything else, NaN
-    and infinity included.
+    """Return a JSON number, or a number in a string, as a float (prices come as both). Return None
+    for any other value, including NaN and infinity.
     """
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None

@@ -1,5 +1,5 @@
-"""What can go wrong between the console and a provider, each with the next thing to do. No text
-ever holds a key.
+"""The errors between the console and a provider, each with the next thing to do. No text ever
+contains a key.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from bs4_console.errors import FINDING, UNREACHABLE, USAGE, ConsoleError
 
 
 class ProviderError(ConsoleError):
-    """`provider` is its name."""
+    """The base of all errors of a call to a provider. `provider` is the provider's name."""
 
     exit_code = UNREACHABLE
 
@@ -18,21 +18,25 @@ class ProviderError(ConsoleError):
 
 
 class NoKey(ProviderError):
+    """Raised if this machine has no key for the provider."""
+
     exit_code = USAGE
 
 
 class WrongKey(ProviderError):
-    """The provider does not know the key (401)."""
+    """Raised if the provider does not know the key (status 401)."""
 
 
 class NotAllowed(ProviderError):
-    """The key is known and may not do this (403). It says nothing about what exists: never
-    "none".
+    """Raised if the provider knows the key and does not permit it this call (status 403). The
+    answer says nothing about which machines exist.
     """
 
 
 class RateLimited(ProviderError):
-    """429. `after_s`: how long the provider asks to wait, if it says."""
+    """Raised if the provider received too many requests (status 429). `after_s` is the number of
+    seconds that it asks to wait, or None if it names none.
+    """
 
     retry = True
 
@@ -44,8 +48,8 @@ class RateLimited(ProviderError):
 
 
 class Unreached(ProviderError):
-    """No answer. `sent` False: the connection was never made, so the provider cannot have seen the
-    request.
+    """Raised if the provider did not answer. `sent` is False if no connection was made, so that the
+    provider cannot have seen the request.
     """
 
     retry = True
@@ -58,39 +62,39 @@ class Unreached(ProviderError):
 
 
 class ServerTrouble(ProviderError):
-    """5xx: the provider failed; what it did before that is unknown."""
+    """Raised if the provider failed (status 5xx). It is unknown what it did before."""
 
     retry = True
 
 
 class BadAnswer(ProviderError):
-    """An answer that is not what the API promises (no JSON, a redirect, a missing field, half a
-    list): nothing is known by it.
+    """Raised if an answer is not what the API promises: no JSON, a redirect, a missing field, half
+    a list. Such an answer says nothing about what exists.
     """
 
 
 class NotThere(ProviderError):
-    """404 in the API's own JSON: no such machine, offer or path. (Any other page with 404 is a
-    BadAnswer.)
+    """Raised if the API answered status 404 in its own JSON: the machine, offer or path does not
+    exist. (Any other page with status 404 is a BadAnswer.)
     """
 
     exit_code = USAGE
 
 
 class Refused(ProviderError):
-    """The provider understood and said no (no capacity, no credit, a bad field), or was surely
-    never asked.
+    """Raised if the provider understood the request and declined it (no capacity, no credit, a bad
+    field), or surely never received it.
     """
 
     exit_code = FINDING
 
 
 class NotSent(Refused):
-    """The request never left this machine: nothing can have come of it."""
+    """Raised if the request never left this machine, so that it had no effect."""
 
 
 class InDoubt(ProviderError):
-    """A create whose end is not known: the machine may exist. `label` is what to look for."""
+    """Raised if a create failed and the machine may exist. `label` is the label to search for."""
 
     def __init__(self, provider: str, message: str, next_step: str, label: str) -> None:
         super().__init__(provider, message, next_step)

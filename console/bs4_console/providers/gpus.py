@@ -1,12 +1,12 @@
-"""One name for each GPU over all providers, from what they call it: `H100-SXM`, `A100-80-PCIe`,
-`RTX-4090`.
+"""One name for each GPU over all providers, made from the providers' own names: `H100-SXM`,
+`A100-80-PCIe`, `RTX-4090`.
 """
 
 from __future__ import annotations
 
 import re
 
-#: Looked for in this order: a name may hold a shorter one (GH200, H200; L40S, L40, L4).
+#: Searched in this order, because a name may contain a shorter one (GH200, H200; L40S, L40, L4).
 _MODELS = (
     "B300",
     "B200",
@@ -50,11 +50,11 @@ _SPELLED = {
 
 
 def canonical(text: str, *, memory_gb: float | None = None, socket: str | None = None) -> str:
-    """The common name of what a provider calls `text`; an unknown one comes back as letters and
-    digits, so that it can still be asked for.
+    """Return the common name of the GPU that a provider calls `text`. An unknown GPU keeps its
+    letters and digits, in capitals, so that it can still be asked for.
 
-    `memory_gb` of one GPU tells the two A100 apart; `socket` is where a provider says SXM or PCIe
-    beside the name.
+    `memory_gb` of one GPU tells the two A100 models apart. `socket` is the provider's separate
+    field for SXM or PCIe, if it has one.
     """
     upper = f"{text} {socket or ''}".upper()
     for model in _MODELS:
@@ -69,8 +69,8 @@ def canonical(text: str, *, memory_gb: float | None = None, socket: str | None =
 
 
 def fits(wanted: str, name: str) -> bool:
-    """Whether a canonical `name` is what is wanted: itself, or one of its forms ("H100" takes
-    "H100-SXM").
+    """Return True if the canonical `name` is the wanted GPU or one of its forms: "H100" accepts
+    "H100-SXM".
     """
     asked = wanted.upper().replace("_", "-").replace(" ", "-")
     return name.upper() == asked or name.upper().startswith(f"{asked}-")
@@ -79,14 +79,12 @@ def fits(wanted: str, name: str) -> bool:
 def _memory(model: str, upper: str, memory_gb: float | None) -> str:
     if model != "A100":
         return ""
-    size = memory_gb or (
-        80.0 if re.search(r"80 ?GB?", upper) else 40.0 if re.search(r"40 ?GB?", upper) else None
-    )
-    if size is None:
-        return ""
-    if size > 60:
-        return "-80"
-    return "-40"
+    if memory_gb:
+        return "-80" if memory_gb > 60 else "-40"
+    for size in ("80", "40"):
+        if re.search(rf"{size} ?GB?", upper):
+            return f"-{size}"
+    return ""
 
 
 def _form(model: str, upper: str) -> str:

@@ -1,11 +1,12 @@
-"""Where a provider's key comes from: our own private file, the environment, or the file of the
-provider's own program. Never an argument.
+"""Finds a provider's key: in our own private file, in the environment, or in the file of the
+provider's own program. A key is never an argument of a command.
 
-A file that others can read is refused: whoever has the key can spend.
+A file that others can read is refused, because anybody who has the key can spend money.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import stat
@@ -15,11 +16,12 @@ from pathlib import Path
 
 from bs4_console import files, locations
 from bs4_console.errors import UsageError
+from bs4_console.providers import shapes
 from bs4_console.providers.errors import NoKey
 from bs4_console.secret import Secret
 
-#: Provider -> the environment variables of its key, in the order of its fields (Verda has an id and
-#: a secret).
+#: By provider, the environment variables of its key in the order of the key's fields. Verda's key
+#: is an id and a secret.
 VARIABLES: Mapping[str, tuple[str, ...]] = {
     "vast": ("VAST_API_KEY",),
     "runpod": ("RUNPOD_API_KEY",),
@@ -30,15 +32,15 @@ VARIABLES: Mapping[str, tuple[str, ...]] = {
 
 
 def own_file(provider: str) -> Path:
+    """Return the path of our own file with the provider's key. The file need not exist."""
     return locations.config_dir() / "keys" / provider
 
 
 def store(provider: str, text: str) -> Path:
-    """Keep what a person typed or piped (one line a field) in our own file, mode 0600."""
-    fields = []
-    for line in text.splitlines():
-        if line.strip():
-            fields.append(line.strip())
+    """Save the key that a person typed or piped, one field on each line, in our own file with mode
+    0600. Return the file's path. Raises UsageError if `text` is not a key for the provider.
+    """
+    fields = _fields(text)
     wanted = VARIABLES[provider]
     if len(fields) != len(wanted) or any(not _plain(field) for field in fields):
         raise UsageError(
@@ -54,23 +56,26 @@ def store(provider: str, text: str) -> Path:
 def find(
     provider: str, environment: Mapping[str, str] = os.environ, home: Path | None = None
 ) -> tuple[Secret, ...]:
-    """The key's fields. NoKey when there is none; UsageError when a file is open to others or is
-    not understood.
+    """Return the fields of the provider's key: one, or an id and a secret. `home` replaces the home
+    directory.
+
+    Raises NoKey if there is no key, and UsageError if a file is readable by others or is not
+    understood.
     """
     names = VARIABLES[provider]
     own = own_file(provider)
     if (text := _private(own)) is not None:
-        found = tuple(line.strip() for line in text.splitlines() if line.strip())
+        found = _fields(text)
         if len(found) != len(names):
             raise UsageError(
                 f"{own} does not hold a key for {provider}.",
                 f"Store it again: `bs4-console provision key {provider}`.",
             )
-        return tuple(Secret(field) for field in found)
+        return tuple(map(Secret, found))
     if all(environment.get(name) for name in names):
         return tuple(Secret(environment[name].strip()) for name in names)
     for path, read in _foreign(provider, home or Path.home(), environment):
-        if (text := _private(path)) is not None and (key := read(text)):
+        if key := read(_private(path) or ""):
             return (Secret(key.strip()),)
     raise NoKey(
         provider,
@@ -80,21 +85,21 @@ def find(
 
 
 def known(environment: Mapping[str, str] = os.environ, home: Path | None = None) -> list[str]:
-    """The providers that there is a key for."""
+    """Return the names of the providers that have a key here. Raises UsageError like `find`."""
     found = []
     for provider in VARIABLES:
-        try:
+        with contextlib.suppress(NoKey):
             find(provider, environment, home)
-        except NoKey:
-            continue
-        found.append(provider)
+            found.append(provider)
     return found
 
 
 def _foreign(
     provider: str, home: Path, environment: Mapping[str, str]
 ) -> list[tuple[Path, Callable[[str], str]]]:
-    """Files that the providers' own programs keep."""
+    """Return the files in which the provider's own programs keep the key, each with the function
+    that reads the key from the file's text.
+    """
     config = Path(environment.get("XDG_CONFIG_HOME") or home / ".config")
     places: dict[str, list[tuple[Path, Callable[[str], str]]]] = {
         "vast": [
@@ -108,36 +113,39 @@ def _foreign(
 
 
 def _runpod(text: str) -> str:
-    """runpodctl writes `apiKey`/`apikey` at the top, the Python library `api_key` under a
-    profile.
+    """Return the API key in RunPod's config file, or "". runpodctl writes `apiKey` or `apikey` at
+    the top; the Python library writes `api_key` under a profile.
     """
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError:
         return ""
-    profile = document.get("default")
-    for table in (document, profile if isinstance(profile, dict) else {}):
+    for table in (document, document.get("default")):
         for name in ("apiKey", "apikey", "api_key"):
-            if isinstance(value := table.get(name), str):
+            if isinstance(value := shapes.inside(table, name), str):
                 return value
     return ""
 
 
 def _prime(text: str) -> str:
     try:
-        value = json.loads(text).get("api_key", "")
-    except (ValueError, AttributeError):
+        return shapes.text(shapes.inside(json.loads(text), "api_key")) or ""
+    except ValueError:
         return ""
-    if isinstance(value, str):
-        return value
-    return ""
+
+
+def _fields(text: str) -> list[str]:
+    """Return the lines that are not blank."""
+    return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 def _private(path: Path) -> str | None:
+    """Return the text of a private file, or None if there is no file. Raises UsageError if others
+    can read it.
+    """
     try:
         with path.open("rb") as handle:
-            mode = os.fstat(handle.fileno()).st_mode
-            if stat.S_IMODE(mode) & 0o077:
+            if stat.S_IMODE(os.fstat(handle.fileno()).st_mode) & 0o077:
                 raise UsageError(
                     f"{path} can be read by others, and it holds a key that spends money.",
                     f"Run `chmod 600 {path}`.",

@@ -1,18 +1,21 @@
 """Lambda Cloud (cloud.lambda.ai/api/v1; its published API description, 1.10).
 
-On demand only; whole instances; no disk survives the end. One launch in 12 s and one other call a
-second are allowed. Errors are told apart by their `code`. User `ubuntu`, port 22.
+Lambda sells whole instances on demand only, and no disk survives the end of an instance. It allows
+one launch in 12 s and one other call a second. Its errors are told apart by their `code`. The user
+is `ubuntu`, the port 22.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
 
 from bs4_console.providers import gpus
+from bs4_console.providers.adapter import Adapter
 from bs4_console.providers.api import Api
 from bs4_console.providers.base import (
     Capabilities,
@@ -20,11 +23,11 @@ from bs4_console.providers.base import (
     MachineState,
     Offer,
     Want,
+    cheapest_first,
     key_name,
     number,
 )
-from bs4_console.providers.errors import NotThere
-from bs4_console.providers.shapes import identity, rows, table, text
+from bs4_console.providers.shapes import identity, inside, table, text, with_key
 from bs4_console.secret import Secret
 
 BASE_URL = "https://cloud.lambda.ai/api/v1"
@@ -37,7 +40,9 @@ _STATES: dict[str, MachineState] = {
 }
 
 
-class Lambda:
+class Lambda(Adapter):
+    """One account at Lambda Cloud."""
+
     name = "lambda"
     capabilities = Capabilities(start_command=True)
 
@@ -48,7 +53,9 @@ class Lambda:
         base_url: str = BASE_URL,
         pace_s: float = 1.0,
     ) -> None:
-        """`pace_s`: between two calls, so that the limit is never met."""
+        """Make the adapter. `pace_s` is the number of seconds between two calls, which keeps the
+        calls under the provider's limit.
+        """
         self._api = Api(self.name, client, base_url, key, self._paced)
         self._key = key
         self._pace_s = pace_s
@@ -64,62 +71,55 @@ class Lambda:
         return {"Authorization": f"Bearer {self._key[0].reveal()}"}
 
     async def offers(self, want: Want) -> list[Offer]:
+        """Return the instance types with free capacity that fit `want`, one offer for each region,
+        cheapest first. Return an empty list for an interruptible machine, which Lambda does not
+        sell.
+        """
         if want.interruptible:
             return []
-        answer = table(self.name, await self._api.get("/instance-types"), "data")
-        found = [
-            offer
-            for name, row in answer.items()
-            if isinstance(row, dict)
-            for offer in self._offers(name, row, want)
-        ]
-        return sorted(found, key=lambda offer: offer.price)
+        found: list[Offer] = []
+        for name, row in (await self._table("/instance-types", "data")).items():
+            if isinstance(row, dict):
+                found += self._offers(name, row, want)
+        return cheapest_first(found)
 
-    def _offers(self, name: str, row: dict[str, Any], want: Want) -> list[Offer]:
+    def _offers(self, name: str, row: dict[str, Any], want: Want) -> Iterator[Offer]:
+        """Yield one offer for each region with free capacity, if the instance type fits."""
         kind = table(self.name, row, "instance_type")
         specs = table(self.name, kind, "specs")
-        cents, disk = number(kind.get("price_cents_per_hour")), number(specs.get("storage_gib"))
+        cents = number(kind.get("price_cents_per_hour"))
+        disk = number(specs.get("storage_gib")) or 0
         gpu = gpus.canonical(f"{name} {kind.get('gpu_description') or ''}")
-        if (
-            cents is None
-            or specs.get("gpus") != want.count
-            or not gpus.fits(want.gpu, gpu)
-            or (disk or 0) < want.disk_gb
-        ):
-            return []
-        places = []
-        for place in row.get("regions_with_capacity_available") or []:
-            if isinstance(place, dict):
-                places.append(str(place.get("name")))
-        return [
-            Offer(
-                provider=self.name,
-                id=f"{name}/{place}",
-                gpu=gpu,
-                count=want.count,
-                price=cents / 100,
-                disk_gb=int(disk or 0),
-                region=place,
-                detail={"instance_type_name": name, "region_name": place},
-            )
-            for place in places
-            if want.region is None or want.region.lower() in place.lower()
-        ]
+        if cents is None or specs.get("gpus") != want.count or not gpus.fits(want.gpu, gpu):
+            return
+        for region in row.get("regions_with_capacity_available") or []:
+            place = str(inside(region, "name"))
+            if isinstance(region, dict) and disk >= want.disk_gb and want.accepts(place):
+                yield Offer(
+                    provider=self.name,
+                    id=f"{name}/{place}",
+                    gpu=gpu,
+                    count=want.count,
+                    price=cents / 100,
+                    disk_gb=int(disk),
+                    region=place,
+                    detail={"instance_type_name": name, "region_name": place},
+                )
 
     async def prepare(self, public_key: str) -> None:
-        """A launch takes exactly one key, by its name."""
-        for row in rows(self.name, await self._api.get("/ssh-keys"), "data"):
-            if (
-                isinstance(known := row.get("public_key"), str)
-                and known.split()[:2] == public_key.split()[:2]
-            ):
-                self._key_name = text(row.get("name"))
-                return
-        body = {"name": key_name(public_key), "public_key": public_key}
-        made = table(self.name, await self._api.once("POST", "/ssh-keys", body=body), "data")
-        self._key_name = text(made.get("name"))
+        """Make sure that the account has this SSH public key, and remember its name. A launch takes
+        exactly one key, by its name.
+        """
+        row = with_key(await self._rows("/ssh-keys", "data"), "public_key", public_key)
+        if row is None:
+            body = {"name": key_name(public_key), "public_key": public_key}
+            row = table(self.name, await self._api.once("POST", "/ssh-keys", body=body), "data")
+        self._key_name = text(row.get("name"))
 
     async def create(self, offer: Offer, want: Want, label: str, public_key: str) -> str:
+        """Launch one instance with one request and return its id. Raises InDoubt if the answer does
+        not name exactly one instance.
+        """
         body: dict[str, Any] = {
             **offer.detail,
             "ssh_key_names": [self._key_name],
@@ -130,46 +130,25 @@ class Lambda:
         if want.start_command:
             body["user_data"] = f"#!/bin/sh\n{want.start_command}\n"
         answer = await self._api.spend("POST", "/instance-operations/launch", body, label)
-        data = None
-        if isinstance(answer, dict):
-            data = answer.get("data")
-        ids = None
-        if isinstance(data, dict):
-            ids = data.get("instance_ids")
+        ids = inside(inside(answer, "data"), "instance_ids")
         if not isinstance(ids, list) or len(ids) != 1:
             raise self._api.doubt("its answer does not name one instance.", label)
         return identity(self.name, {"id": ids[0]})
 
     async def machines(self) -> list[Machine]:
-        return [
-            self._machine(row) for row in rows(self.name, await self._api.get("/instances"), "data")
-        ]
+        """Return every instance of the account."""
+        return [self._machine(row) for row in await self._rows("/instances", "data")]
 
-    async def machine(self, machine_id: str) -> Machine | None:
-        try:
-            return self._machine(
-                table(self.name, await self._api.get(f"/instances/{machine_id}"), "data")
-            )
-        except NotThere:
-            return None
+    async def _read(self, machine_id: str) -> Machine:
+        return self._machine(await self._table(f"/instances/{machine_id}", "data"))
 
     async def terminate(self, machine: Machine) -> None:
-        try:
-            await self._api.once(
-                "POST", "/instance-operations/terminate", body={"instance_ids": [machine.id]}
-            )
-        except NotThere:
-            return
-
-    async def host_keys(self, machine: Machine) -> tuple[str, ...]:
-        return ()
+        """Order the end of an instance. An instance that no longer exists is not an error."""
+        await self._end("POST", "/instance-operations/terminate", {"instance_ids": [machine.id]})
 
     def _machine(self, row: dict[str, Any]) -> Machine:
         raw = str(row.get("status"))
-        kind = row.get("instance_type")
-        cents = None
-        if isinstance(kind, dict):
-            cents = number(kind.get("price_cents_per_hour"))
+        cents = number(inside(row.get("instance_type"), "price_cents_per_hour"))
         host = text(row.get("ip"))
         return Machine(
             provider=self.name,

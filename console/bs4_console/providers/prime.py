@@ -1,9 +1,9 @@
 """Prime Intellect: machines of several clouds behind one API, as its own prime-cli speaks it
 (2025-12; docs.primeintellect.ai).
 
-`sshConnection` is a string like `root@host -p 22`, a list of such, or [null]: it is taken apart and
-never run. A machine is up when it is ACTIVE and its installation is finished. The paths of lists
-end with a slash: without it the API redirects.
+`sshConnection` is a string like `root@host -p 22`, a list of such strings, or [null]. It is parsed
+and never run. A machine is up when it is ACTIVE and its installation is finished. The paths of
+lists end with a slash, because the API redirects without it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 
 from bs4_console.providers import gpus
+from bs4_console.providers.adapter import Adapter
 from bs4_console.providers.api import Api
 from bs4_console.providers.base import (
     Capabilities,
@@ -21,11 +22,12 @@ from bs4_console.providers.base import (
     MachineState,
     Offer,
     Want,
+    cheapest_first,
     key_name,
     number,
 )
-from bs4_console.providers.errors import BadAnswer, NotThere
-from bs4_console.providers.shapes import identity, moment, rows, table, text
+from bs4_console.providers.errors import BadAnswer
+from bs4_console.providers.shapes import identity, inside, moment, rows, table, text, with_key
 from bs4_console.secret import Secret
 
 BASE_URL = "https://api.primeintellect.ai"
@@ -45,7 +47,9 @@ _SSH = re.compile(
 _PAGES, _PAGE = 50, 100
 
 
-class Prime:
+class Prime(Adapter):
+    """One account at Prime Intellect."""
+
     name = "prime"
     capabilities = Capabilities(interruptible=True, stop=True, price_cap=True)
 
@@ -58,24 +62,20 @@ class Prime:
         self._key_id: str | None = None
 
     async def offers(self, want: Want) -> list[Offer]:
+        """Return the offers that fit `want`, cheapest first. At most 50 pages of the market are
+        read.
+        """
         found: list[Offer | None] = []
         seen = 0
         for page in range(1, _PAGES + 1):
-            answer = table(
-                self.name,
-                await self._api.get(
-                    "/availability/gpus",
-                    {"gpu_count": str(want.count), "page": page, "page_size": 100},
-                ),
-            )
+            params = {"gpu_count": str(want.count), "page": page, "page_size": 100}
+            answer = await self._table("/availability/gpus", params=params)
             items = rows(self.name, answer, "items")
             found += [self._offer(row, want) for row in items]
             seen += len(items)
             if not items or seen >= (number(answer.get("totalCount")) or 0):
                 break
-        return sorted(
-            (offer for offer in found if offer is not None), key=lambda offer: offer.price
-        )
+        return cheapest_first(found)
 
     def _offer(self, row: dict[str, Any], want: Want) -> Offer | None:
         gpu = gpus.canonical(
@@ -83,23 +83,21 @@ class Prime:
             memory_gb=number(row.get("gpuMemory")),
             socket=text(row.get("socket")),
         )
-        prices = row.get("prices") if isinstance(row.get("prices"), dict) else {}
-        price = number(prices.get("communityPrice"))  # type: ignore[union-attr]
+        prices = row.get("prices")
+        price = number(inside(prices, "communityPrice"))
         if price is None:
-            price = number(prices.get("onDemand"))  # type: ignore[union-attr]
-        currency = prices.get("currency")  # type: ignore[union-attr]
+            price = number(inside(prices, "onDemand"))
         disk, disk_price, notes = _disk(row.get("disk"), want.disk_gb)
         place = text(row.get("dataCenter")) or ""
-        region = "/".join(word for word in (text(row.get("country")), place) if word) or "?"
+        region = "/".join(filter(None, (text(row.get("country")), place))) or "?"
         spot = row.get("isSpot") is True
         fit = (
             gpus.fits(want.gpu, gpu)
             and row.get("gpuCount") == want.count
             and row.get("stockStatus") not in ("Unavailable", None)
-            and currency in ("USD", None)
-            and disk is not None
+            and inside(prices, "currency") in ("USD", None)
             and spot == want.interruptible
-            and (want.region is None or want.region.lower() in region.lower())
+            and want.accepts(region)
         )
         if not fit or disk is None or price is None or price <= 0:
             return None
@@ -124,23 +122,19 @@ class Prime:
         )
 
     async def prepare(self, public_key: str) -> None:
-        """Its id is remembered for the create."""
-        answer = await self._api.get("/ssh_keys/", {"offset": 0, "limit": 100})
-        for row in rows(self.name, answer, "data"):
-            if (
-                isinstance(known := row.get("publicKey"), str)
-                and known.split()[:2] == public_key.split()[:2]
-            ):
-                self._key_id = identity(self.name, row)
-                return
-        made = await self._api.once(
-            "POST", "/ssh_keys/", body={"name": key_name(public_key), "publicKey": public_key}
-        )
-        self._key_id = identity(
-            self.name, table(self.name, made.get("data", made) if isinstance(made, dict) else made)
-        )
+        """Make sure that the account has this SSH public key, and keep its id for the create."""
+        known = await self._rows("/ssh_keys/", "data", {"offset": 0, "limit": 100})
+        row = with_key(known, "publicKey", public_key)
+        if row is None:
+            body = {"name": key_name(public_key), "publicKey": public_key}
+            made = await self._api.once("POST", "/ssh_keys/", body=body)
+            row = table(self.name, made.get("data", made) if isinstance(made, dict) else made)
+        self._key_id = identity(self.name, row)
 
     async def create(self, offer: Offer, want: Want, label: str, public_key: str) -> str:
+        """Rent one pod with one request and return its id. Raises InDoubt if the answer names no
+        pod.
+        """
         row = offer.detail
         images = row.get("images") or []
         image = want.image or (IMAGE if IMAGE in images or not images else str(images[0]))
@@ -170,17 +164,17 @@ class Prime:
         return identity(self.name, answer)
 
     async def machines(self) -> list[Machine]:
-        """All of them or an error. Without a usable count a page that is not full is the last
-        one.
+        """Return every pod of the account. Raises BadAnswer if the list ends before all pods were
+        read. Without a usable total count, a page that is not full is the last page.
         """
         found: dict[str, Machine] = {}
         for _ in range(_PAGES):
-            answer = table(
-                self.name, await self._api.get("/pods/", {"offset": len(found), "limit": _PAGE})
-            )
+            answer = await self._table("/pods/", params={"offset": len(found), "limit": _PAGE})
             data = rows(self.name, answer, "data")
             before = len(found)
-            found |= {machine.id: machine for machine in map(self._machine, data)}
+            for row in data:
+                machine = self._machine(row)
+                found[machine.id] = machine
             total = number(answer.get("total_count"))
             if len(found) == total or ((total is None or total < len(found)) and len(data) < _PAGE):
                 return list(found.values())
@@ -192,21 +186,12 @@ class Prime:
             "Try again.",
         )
 
-    async def machine(self, machine_id: str) -> Machine | None:
-        try:
-            row = table(self.name, await self._api.get(f"/pods/{machine_id}"))
-        except NotThere:
-            return None
-        return self._machine(row)
+    async def _read(self, machine_id: str) -> Machine:
+        return self._machine(await self._table(f"/pods/{machine_id}"))
 
     async def terminate(self, machine: Machine) -> None:
-        try:
-            await self._api.once("DELETE", f"/pods/{machine.id}")
-        except NotThere:
-            return
-
-    async def host_keys(self, machine: Machine) -> tuple[str, ...]:
-        return ()
+        """Order the end of a pod. A pod that no longer exists is not an error."""
+        await self._end("DELETE", f"/pods/{machine.id}")
 
     def _machine(self, row: dict[str, Any]) -> Machine:
         raw = str(row.get("status"))
@@ -232,21 +217,18 @@ class Prime:
 
 
 def _ssh(value: Any) -> tuple[str, str | None, int | None]:
-    words = []
-    for word in value if isinstance(value, list) else [value]:
-        if isinstance(word, str):
-            words.append(word)
-    found = None
-    if words:
-        found = _SSH.fullmatch(words[0].removeprefix("ssh ").strip())
+    """Return user, host and port of the first address. Host and port are None if there is none."""
+    words = value if isinstance(value, list) else [value]
+    first = next((word for word in words if isinstance(word, str)), "")
+    found = _SSH.fullmatch(first.removeprefix("ssh ").strip())
     if found is None:
         return "root", None, None
     return found["user"] or "root", found["host"], int(found["port"] or 22)
 
 
 def _disk(disk: Any, wanted: int) -> tuple[int | None, float, tuple[str, ...]]:
-    """(GB that it will have, US dollars an hour for them, what to say); None GB where it cannot
-    have as much as is wanted.
+    """Return the size of the machine's disk in GB, its price in US dollars an hour, and notes for
+    the person. The size is None if the disk cannot be as large as `wanted` GB.
     """
     if not isinstance(disk, dict):
         return None, 0.0, ()
@@ -258,8 +240,7 @@ def _disk(disk: Any, wanted: int) -> tuple[int | None, float, tuple[str, ...]]:
     size = max(wanted, int(least or 0))
     if size > most:
         return None, 0.0, ()
+    charged = float(size)
     if disk.get("defaultIncludedInPrice"):
         charged = max(0.0, size - (usual or 0.0))
-    else:
-        charged = float(size)
     return size, charged * (number(disk.get("pricePerUnit")) or 0.0), ()

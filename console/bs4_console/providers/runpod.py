@@ -1,32 +1,35 @@
 """RunPod, REST v2 (docs.runpod.io/api-reference-v2 and its openapi.json, 2026-08; v1 was retired in
 November 2026).
 
-v2 sells no interruptible pods. Unknown fields are refused by name. The catalog's price is for one
-GPU and without the disk. SSH needs `22/tcp` among the ports and the image's own start script; the
-proxy carries no SFTP, so only the direct address counts.
+v2 sells no interruptible pods. It refuses unknown fields by name. The catalog's price is for one
+GPU and does not include the disk. SSH needs `22/tcp` among the ports and the image's own start
+script. Only the direct address is used, because the proxy carries no SFTP.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterator
+from itertools import dropwhile, islice
 from typing import Any
 
 import httpx
 
 from bs4_console.providers import gpus
+from bs4_console.providers.adapter import Adapter
 from bs4_console.providers.api import Api
 from bs4_console.providers.base import (
-    FINGERPRINT,
     Capabilities,
     Machine,
     MachineState,
     Offer,
     Want,
+    cheapest_first,
+    fingerprints,
     number,
 )
-from bs4_console.providers.errors import NotThere
-from bs4_console.providers.shapes import identity, moment, rows, table, text
+from bs4_console.providers.shapes import identity, inside, moment, table, text
 from bs4_console.secret import Secret
 
 BASE_URL = "https://api.runpod.io/v2"
@@ -39,12 +42,14 @@ _STATES: dict[str, MachineState] = {
     "ERROR": "stopped",
     "TERMINATED": "ended",
 }
-#: Seconds that the log stream, which never ends by itself, is read for the fingerprints.
+#: Seconds for which the log stream is read for the fingerprints. It never ends by itself.
 _LOG_S = 5.0
 _LOG_BYTES = 1 << 20
 
 
-class RunPod:
+class RunPod(Adapter):
+    """One account at RunPod."""
+
     name = "runpod"
     capabilities = Capabilities(stop=True, host_keys=True, cuda=True)
 
@@ -56,6 +61,9 @@ class RunPod:
         self._api = Api(self.name, client, base_url, key)
 
     async def offers(self, want: Want) -> list[Offer]:
+        """Return the GPUs of the catalog that fit `want`, cheapest first. Return an empty list for
+        an interruptible machine, which v2 does not sell.
+        """
         if want.interruptible:
             return []
         found = []
@@ -68,34 +76,23 @@ class RunPod:
             }
             if want.cuda is not None:
                 params["minCudaVersion"] = want.cuda
-            answer = await self._api.get("/catalog/gpus", params)
-            for row in rows(self.name, answer, "gpus"):
+            for row in await self._rows("/catalog/gpus", "gpus", params):
                 found.append(self._offer(row, want, cloud))
-        return sorted(
-            (offer for offer in found if offer is not None), key=lambda offer: offer.price
-        )
+        return cheapest_first(found)
 
     def _offer(self, row: dict[str, Any], want: Want, cloud: str) -> Offer | None:
         key = cloud.lower()
         gpu = gpus.canonical(str(row.get("id")), memory_gb=number(row.get("memory")))
         price = number(table(self.name, row, "price").get(key))
-        most = None
-        if isinstance(row.get("maxCount"), dict):
-            most = number((row.get("maxCount") or {}).get(key))
-        places = []
-        for place in row.get("dataCenters") or []:
-            if isinstance(place, dict) and place.get("availability") != "NONE":
-                places.append(str(place["id"]))
-        if want.region is not None:
-            places = [place for place in places if want.region.lower() in place.lower()]
+        most = number(inside(row.get("maxCount"), key))
+        places = list(filter(want.accepts, _places(row)))
         fit = (
             gpus.fits(want.gpu, gpu)
             and row.get(key) is True
             and row.get("availability") in ("LOW", "MEDIUM", "HIGH")
             and (most is None or most >= want.count)
-            and (want.region is None or places)
         )
-        if not fit or price is None or price <= 0:
+        if not fit or price is None or price <= 0 or (want.region is not None and not places):
             return None
         return Offer(
             provider=self.name,
@@ -114,11 +111,14 @@ class RunPod:
         )
 
     async def prepare(self, public_key: str) -> None:
-        """Nothing: the key goes along with the create, so the account's own keys stay as they are
-        (v2 only replaces them all at once).
+        """Do nothing: the create carries the key, so the account's own keys stay as they are (v2
+        can only replace all of them at once).
         """
 
     async def create(self, offer: Offer, want: Want, label: str, public_key: str) -> str:
+        """Rent one pod with one request and return its id. Raises InDoubt if the answer names no
+        pod.
+        """
         gpu: dict[str, Any] = {"id": offer.detail["gpu"], "count": want.count}
         if want.cuda is not None:
             gpu["minCudaVersion"] = want.cuda
@@ -140,24 +140,20 @@ class RunPod:
         return identity(self.name, answer)
 
     async def machines(self) -> list[Machine]:
-        return [self._machine(row) for row in rows(self.name, await self._api.get("/pods"), "pods")]
+        """Return every pod of the account."""
+        return [self._machine(row) for row in await self._rows("/pods", "pods")]
 
-    async def machine(self, machine_id: str) -> Machine | None:
-        try:
-            found = self._machine(table(self.name, await self._api.get(f"/pods/{machine_id}")))
-        except NotThere:
-            return None
-        return found
+    async def _read(self, machine_id: str) -> Machine:
+        return self._machine(await self._table(f"/pods/{machine_id}"))
 
     async def terminate(self, machine: Machine) -> None:
-        try:
-            await self._api.once("DELETE", f"/pods/{machine.id}")
-        except NotThere:
-            return
+        """Order the end of a pod. A pod that no longer exists is not an error."""
+        await self._end("DELETE", f"/pods/{machine.id}")
 
     async def host_keys(self, machine: Machine) -> tuple[str, ...]:
-        """RunPod's images print the fingerprints when their sshd starts. The stream stays open: it
-        is read for a few seconds.
+        """Return the fingerprints of the pod's SSH host keys, which RunPod's images print to the
+        log when their sshd starts. The log stream never ends, so it is read for 5 seconds. The
+        tuple is empty if the log does not hold them (yet).
         """
         url = f"{self._api.base_url}/pods/{machine.id}/logs"
         headers = {
@@ -167,56 +163,56 @@ class RunPod:
         lines: list[str] = []
         size = 0
         try:
-            async with asyncio.timeout(_LOG_S):
-                async with self._client.stream(
+            async with (
+                asyncio.timeout(_LOG_S),
+                self._client.stream(
                     "GET", url, headers=headers, params={"source": "container", "tail": 1000}
-                ) as response:
-                    if response.is_success:
-                        async for line in response.aiter_lines():
-                            size += len(line)
-                            if size > _LOG_BYTES:
-                                break
-                            lines.append(_log_line(line))
+                ) as response,
+            ):
+                if response.is_success:
+                    async for line in response.aiter_lines():
+                        size += len(line)
+                        if size > _LOG_BYTES:
+                            break
+                        lines.append(_log_line(line))
         except (TimeoutError, httpx.HTTPError):
             pass  # what was read until then counts
-        # The script's own words come first; a program that prints fingerprints later is not asked.
-        start = next(
-            (at for at, line in enumerate(lines) if line.strip() == "SSH host keys:"), None
-        )
-        told = []
-        if start is not None:
-            told = lines[start + 1 : start + 12]
-        return tuple(dict.fromkeys(found for line in told for found in FINGERPRINT.findall(line)))
+        # The image's start script prints first. Fingerprints that a program prints later do not
+        # count.
+        from_start = dropwhile(lambda line: line.strip() != "SSH host keys:", lines)
+        return fingerprints(islice(from_start, 1, 12))
 
     def _machine(self, row: dict[str, Any]) -> Machine:
         raw = str(row.get("status"))
-        ssh = row.get("ssh")
-        direct = None
-        if isinstance(ssh, dict):
-            direct = ssh.get("direct")
-        place = direct if isinstance(direct, dict) else {}
-        port = number(place.get("port"))
+        place = inside(row.get("ssh"), "direct")
+        port = number(inside(place, "port"))
         return Machine(
             provider=self.name,
             id=identity(self.name, row),
             label=text(row.get("name")),
             state=_STATES.get(raw, "unknown"),
             raw_state=raw,
-            host=text(place.get("host")),
+            host=text(inside(place, "host")),
             port=None if port is None else int(port),
-            user=text(place.get("username")) or "root",
+            user=text(inside(place, "username")) or "root",
             price=number(row.get("cost")),
             created_t=moment(row.get("createdAt")),
         )
 
 
+def _places(row: dict[str, Any]) -> Iterator[str]:
+    """Yield the data centers that have the GPU."""
+    for place in row.get("dataCenters") or []:
+        if isinstance(place, dict) and place.get("availability") != "NONE":
+            yield str(place["id"])
+
+
 def _log_line(event: str) -> str:
+    """Return the log line in one event of the stream, or "" if it holds none."""
     if not event.startswith("data:"):
         return ""
     try:
         data = json.loads(event[5:])
     except ValueError:
         return ""
-    if isinstance(data, dict):
-        return str(data.get("line", ""))
-    return ""
+    return str(data.get("line", "")) if isinstance(data, dict) else ""

@@ -1,4 +1,6 @@
-"""Reading what an API answered, with a typed error where it is not what was promised."""
+"""Reads the JSON that a provider's API answered. Each function raises a typed error if the JSON is
+not what the API promises.
+"""
 
 from __future__ import annotations
 
@@ -12,42 +14,52 @@ _ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
 
 
 def rows(provider: str, data: Any, key: str | None = None) -> list[dict[str, Any]]:
-    """The objects of a list, or of the list below `key`. A missing one is an error: read as empty
-    it would say "nothing exists".
+    """Return the objects of a list, or of the list at `key`. Raises BadAnswer if there is no list
+    of objects: an empty list instead would say "nothing exists".
     """
-    if key is not None and isinstance(data, dict):
-        found = data.get(key)
-    else:
-        found = data
+    found = _at(data, key)
     if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
-        where = f"no list `{key}`" if key else "no list"
-        raise BadAnswer(
-            provider,
-            f"its answer holds {where}.",
-            "Its API may have changed; look at the provider's page.",
-        )
+        raise _without(provider, "list", key)
     return found
 
 
 def table(provider: str, data: Any, key: str | None = None) -> dict[str, Any]:
-    """An object, or the one below `key`."""
-    if key is not None and isinstance(data, dict):
-        found = data.get(key)
-    else:
-        found = data
+    """Return a JSON object, or the object at `key`. Raises BadAnswer if there is none."""
+    found = _at(data, key)
     if not isinstance(found, dict):
-        where = f"no object `{key}`" if key else "no object"
-        raise BadAnswer(
-            provider,
-            f"its answer holds {where}.",
-            "Its API may have changed; look at the provider's page.",
-        )
+        raise _without(provider, "object", key)
     return found
 
 
+def _at(data: Any, key: str | None) -> Any:
+    """Return the value at `key`, or `data` itself if there is no key or `data` is no object."""
+    if key is not None and isinstance(data, dict):
+        return data.get(key)
+    return data
+
+
+def _without(provider: str, kind: str, key: str | None) -> BadAnswer:
+    """Return the error for an answer that holds no list or no object (at `key`)."""
+    what = f"no {kind} `{key}`" if key else f"no {kind}"
+    return BadAnswer(
+        provider,
+        f"its answer holds {what}.",
+        "Its API may have changed; look at the provider's page.",
+    )
+
+
+def inside(data: Any, key: str) -> Any:
+    """Return the value at `key` of a JSON object. Return None if `data` is no object or lacks the
+    key.
+    """
+    if isinstance(data, dict):
+        return data.get(key)
+    return None
+
+
 def identity(provider: str, row: dict[str, Any], key: str = "id") -> str:
-    """An id as text; ids are numbers at some providers. Nothing but letters, digits, `-`, `_` and
-    `.`: it becomes part of a path.
+    """Return the id at `key` as text; some providers use numbers. Raises BadAnswer if it has other
+    characters than letters, digits, `-`, `_` and `.`, because it becomes part of a path.
     """
     value = row.get(key)
     text = ""
@@ -61,13 +73,29 @@ def identity(provider: str, row: dict[str, Any], key: str = "id") -> str:
 
 
 def text(value: Any) -> str | None:
+    """Return a string that is not empty, or None for any other value."""
     if isinstance(value, str) and value:
         return value
     return None
 
 
+def same_key(known: Any, wanted: str) -> bool:
+    """Return True if both are SSH public keys with the same type and data. Comments may differ."""
+    return isinstance(known, str) and known.split()[:2] == wanted.split()[:2]
+
+
+def with_key(found: list[dict[str, Any]], field: str, public_key: str) -> dict[str, Any] | None:
+    """Return the first object whose `field` holds this SSH public key, or None."""
+    for row in found:
+        if same_key(row.get(field), public_key):
+            return row
+    return None
+
+
 def moment(value: Any) -> float | None:
-    """ISO 8601, or wall seconds, as wall seconds."""
+    """Return an ISO 8601 time or a number of wall seconds as wall seconds. Return None for any
+    other value.
+    """
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value)
     if not isinstance(value, str):

@@ -15,18 +15,28 @@ from typing import Any
 import httpx
 
 from bs4_console.providers import gpus
+from bs4_console.providers.adapter import Adapter
 from bs4_console.providers.api import Api
 from bs4_console.providers.base import (
-    FINGERPRINT,
     Capabilities,
     Machine,
     MachineState,
     Offer,
     Want,
+    cheapest_first,
+    fingerprints,
     number,
 )
-from bs4_console.providers.errors import BadAnswer, NotThere, Refused
-from bs4_console.providers.shapes import identity, moment, rows, table, text
+from bs4_console.providers.errors import BadAnswer, Refused
+from bs4_console.providers.shapes import (
+    identity,
+    inside,
+    moment,
+    rows,
+    same_key,
+    table,
+    text,
+)
 from bs4_console.secret import Secret
 
 BASE_URL = "https://console.vast.ai"
@@ -41,15 +51,17 @@ _STATES: dict[str | None, MachineState] = {
     "exited": "stopped",
     "frozen": "stopped",
 }
-#: Says the fingerprints of the machine's host keys in its own log, which is read over the API: so
-#: no first contact is blind.
+#: Prints the fingerprints of the machine's host keys to its own log, which is read over the API. So
+#: the host key of the first connection can be checked.
 _TELL = (
     'for key in /etc/ssh/ssh_host_*_key.pub; do echo "bs4-host-key $(ssh-keygen -lf "$key")"; done'
 )
 _LOG_TRIES = 10
 
 
-class Vast:
+class Vast(Adapter):
+    """One account at Vast.ai."""
+
     name = "vast"
     capabilities = Capabilities(
         interruptible=True,
@@ -67,6 +79,9 @@ class Vast:
         self._api = Api(self.name, client, base_url, key)
 
     async def offers(self, want: Want) -> list[Offer]:
+        """Return the offers of the market that fit `want`, cheapest first. An interruptible offer's
+        price is its lowest bid and its storage.
+        """
         query: dict[str, Any] = {
             "verified": {"eq": True},
             "external": {"eq": False},
@@ -85,14 +100,12 @@ class Vast:
         if want.cuda is not None:
             query["cuda_max_good"] = {"gte": float(want.cuda)}
         answer = await self._api.ask("POST", "/api/v0/bundles/", query)
-        found = (self._offer(row, want) for row in rows(self.name, answer, "offers"))
-        return sorted(
-            (offer for offer in found if offer is not None), key=lambda offer: offer.price
-        )
+        return cheapest_first(self._offer(row, want) for row in rows(self.name, answer, "offers"))
 
     def _offer(self, row: dict[str, Any], want: Want) -> Offer | None:
-        """None for what does not fit: filters are asked for and looked at again, an unknown one may
-        have been left out by the server.
+        """Return the offer of one row of the market, or None if it does not fit. Every filter of
+        the search is applied here again, because the server may ignore a filter that it does not
+        know.
         """
         ram = number(row.get("gpu_ram"))
         gpu = gpus.canonical(
@@ -102,31 +115,21 @@ class Vast:
         reliability, cuda, disk = (
             number(row.get(key)) for key in ("reliability2", "cuda_max_good", "disk_space")
         )
-        total, bid = number(row.get("dph_total")), number(row.get("min_bid"))
-        storage = number(row.get("storage_total_cost")) or 0.0
-        if total is None:
-            price = None
-        elif not want.interruptible:
-            price = total
-        elif bid is None:
-            price = None
-        else:
-            price = bid + storage
+        price, bid = number(row.get("dph_total")), number(row.get("min_bid"))
+        if price is not None and want.interruptible:
+            storage = number(row.get("storage_total_cost")) or 0.0
+            price = None if bid is None else bid + storage
         fit = (
             gpus.fits(want.gpu, gpu)
             and row.get("num_gpus") == want.count
+            and want.accepts(region)
             and (disk is None or disk >= want.disk_gb)
-            and (want.region is None or want.region.lower() in region.lower())
-            and (
-                want.reliability is None
-                or (reliability is not None and reliability >= want.reliability)
-            )
-            and (want.cuda is None or (cuda is not None and cuda >= float(want.cuda)))
         )
-        if price is None or not fit:
+        reaches = _reaches(reliability, want.reliability) and _reaches(cuda, number(want.cuda))
+        if price is None or not fit or not reaches:
             return None
         down = number(row.get("inet_down_cost"))
-        notes = () if not down else (f"traffic costs ${down:.3f} a GB more",)
+        notes = (f"traffic costs ${down:.3f} a GB more",) if down else ()
         return Offer(
             provider=self.name,
             id=identity(self.name, row),
@@ -142,15 +145,23 @@ class Vast:
         )
 
     async def prepare(self, public_key: str) -> None:
-        """The account's keys are put on every machine when it is made."""
+        """Make sure that the account has this SSH public key. Vast puts the account's keys on every
+        machine when it is made.
+        """
         answer = await self._api.get("/api/v0/ssh/")
-        known = rows(self.name, answer.get("ssh_keys") if isinstance(answer, dict) else answer)
-        if not any(
-            _same_key(row.get("public_key") or row.get("ssh_key"), public_key) for row in known
-        ):
-            await self._api.once("POST", "/api/v0/ssh/", body={"ssh_key": public_key})
+        known = answer.get("ssh_keys") if isinstance(answer, dict) else answer
+        for row in rows(self.name, known):
+            if same_key(row.get("public_key") or row.get("ssh_key"), public_key):
+                return
+        await self._api.once("POST", "/api/v0/ssh/", body={"ssh_key": public_key})
 
     async def create(self, offer: Offer, want: Want, label: str, public_key: str) -> str:
+        """Rent the offered machine with one request and return its id. An interruptible machine is
+        rented at its lowest bid.
+
+        Raises Refused if an interruptible offer names no bid, and InDoubt if the answer names no
+        machine.
+        """
         bid = offer.detail.get("bid")
         if offer.interruptible and bid is None:
             raise Refused(
@@ -181,6 +192,7 @@ class Vast:
         return str(answer["new_contract"])
 
     async def machines(self) -> list[Machine]:
+        """Return every machine of the account, read in pages of 25."""
         found: list[Machine] = []
         after: str | None = None
         while True:
@@ -196,45 +208,38 @@ class Vast:
             if after is None:
                 return found
 
-    async def machine(self, machine_id: str) -> Machine | None:
-        try:
-            answer = _told(await self._api.get(f"/api/v0/instances/{machine_id}/", {"owner": "me"}))
-        except NotThere:
-            return None
+    async def _read(self, machine_id: str) -> Machine | None:
+        answer = _told(await self._api.get(f"/api/v0/instances/{machine_id}/", {"owner": "me"}))
         row = answer.get("instances")
         if "instances" in answer and not row:
             return None
         return self._machine(table(self.name, row))
 
     async def terminate(self, machine: Machine) -> None:
-        try:
-            await self._api.once("DELETE", f"/api/v0/instances/{machine.id}/", body={})
-        except NotThere:
-            return
+        """Order the end of a machine and its disk. It is not an error if the machine no longer
+        exists.
+        """
+        await self._end("DELETE", f"/api/v0/instances/{machine.id}/", {})
 
     async def host_keys(self, machine: Machine) -> tuple[str, ...]:
+        """Return the fingerprints of the machine's SSH host keys, which its start command prints to
+        the log. The tuple is empty if the log does not hold them (yet).
+        """
         answer = await self._api.ask(
             "PUT", f"/api/v0/instances/request_logs/{machine.id}/", {"tail": "1000"}
         )
-        place = None
-        if isinstance(answer, dict):
-            place = answer.get("result_url")
+        place = inside(answer, "result_url")
         if not isinstance(place, str) or not place.startswith(("https://", "http://127.0.0.1")):
             return ()
-        for _ in range(_LOG_TRIES):  # the log is put there a moment later
+        for _ in range(_LOG_TRIES):  # the log appears there a moment later
             try:
-                # Not ours: a signed place of their store, which must not see the key.
+                # A signed address of their file store, which must not see our key.
                 response = await self._client.get(place, timeout=10, follow_redirects=False)
             except httpx.HTTPError:
                 return ()
             if response.is_success:
-                lines = []
-                for line in response.text.splitlines():
-                    if line.startswith("bs4-host-key "):
-                        lines.append(line)
-                return tuple(
-                    dict.fromkeys(found for line in lines for found in FINGERPRINT.findall(line))
-                )
+                lines = response.text.splitlines()
+                return fingerprints(line for line in lines if line.startswith("bs4-host-key "))
             await asyncio.sleep(0.3)
         return ()
 
@@ -246,13 +251,10 @@ class Vast:
             raw = f"{actual}, though meant to run (outbid)"
         elif actual is None and intended == "stopped":
             state, raw = "stopped", "never started (its bid was too low)"
-        ports = row.get("ports")
-        mapped = None
-        if isinstance(ports, dict):
-            mapped = ports.get("22/tcp")
+        mapped = inside(row.get("ports"), "22/tcp")
         direct = None
-        if isinstance(mapped, list) and mapped and isinstance(mapped[0], dict):
-            direct = number(mapped[0].get("HostPort"))
+        if isinstance(mapped, list) and mapped:
+            direct = number(inside(mapped[0], "HostPort"))
         address = text(row.get("public_ipaddr"))
         host, port = text(row.get("ssh_host")), number(row.get("ssh_port"))
         if direct is not None and address is not None:
@@ -272,8 +274,8 @@ class Vast:
 
 
 def _told(answer: Any) -> dict[str, Any]:
-    """What it answered with 200 is an answer only where it does not call it a failure itself: what
-    such a one holds says nothing.
+    """Return the JSON object of an answer. Raises BadAnswer if the object itself reports a failure,
+    although the status is 200: nothing else in it can be trusted.
     """
     found = table(Vast.name, answer)
     if found.get("success") is False:
@@ -285,6 +287,6 @@ def _told(answer: Any) -> dict[str, Any]:
     return found
 
 
-def _same_key(known: Any, wanted: str) -> bool:
-    """Type and blob; comments differ."""
-    return isinstance(known, str) and known.split()[:2] == wanted.split()[:2]
+def _reaches(value: float | None, least: float | None) -> bool:
+    """Return True if the value is known and at least `least`, or nothing is asked for."""
+    return least is None or (value is not None and value >= least)

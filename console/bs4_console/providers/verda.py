@@ -1,10 +1,11 @@
 """Verda (formerly DataCrunch), https://api.verda.com/v1, as its own Python library speaks it (1.25,
 2026-04).
 
-OAuth2 client credentials; prices are strings; a create answers with the plain id; the exact label
-goes into `description` (hostnames are lower case and short). A volume goes on costing unless the
-delete names it, also that of a machine that Verda took back: such a machine is `stopped` and not
-`ended` while its volume is there. A machine that is still provisioning cannot be deleted.
+Login is by OAuth2 client credentials. Prices are strings. A create answers with the plain id. The
+exact label goes into `description`, because hostnames are lower case and short. A volume goes on
+costing money unless the delete names it; this holds also for a machine that Verda took back. Such a
+machine is `stopped` and not `ended` while its volume exists. A machine that is still provisioning
+cannot be deleted.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 import httpx
 
 from bs4_console.providers import gpus
+from bs4_console.providers.adapter import Adapter
 from bs4_console.providers.api import Api
 from bs4_console.providers.base import (
     Capabilities,
@@ -24,13 +26,14 @@ from bs4_console.providers.base import (
     MachineState,
     Offer,
     Want,
+    cheapest_first,
     is_ours,
     key_name,
     number,
     ulid_of,
 )
 from bs4_console.providers.errors import BadAnswer, NotThere, ProviderError
-from bs4_console.providers.shapes import identity, moment, rows, table, text
+from bs4_console.providers.shapes import identity, inside, moment, table, text, with_key
 from bs4_console.secret import Secret
 
 BASE_URL = "https://api.verda.com/v1"
@@ -53,14 +56,16 @@ _STATES: dict[str, MachineState] = {
 _HOURS_A_MONTH = 730.0
 
 
-class Verda:
+class Verda(Adapter):
+    """One account at Verda."""
+
     name = "verda"
     capabilities = Capabilities(interruptible=True, stop=True)
 
     def __init__(
         self, client: httpx.AsyncClient, key: tuple[Secret, ...], base_url: str = BASE_URL
     ) -> None:
-        """`key`: client id and client secret."""
+        """Make the adapter. `key` is the client id and the client secret."""
         self._open = Api(self.name, client, base_url, key, _nothing)
         self._api = Api(self.name, client, base_url, key, self._token)
         self._key = key
@@ -90,13 +95,12 @@ class Verda:
             return {"Authorization": f"Bearer {self._bearer.reveal()}"}
 
     async def offers(self, want: Want) -> list[Offer]:
-        kinds = rows(self.name, await self._api.get("/instance-types", {"currency": "usd"}))
-        places = rows(
-            self.name,
-            await self._api.get(
-                "/instance-availability", {"isSpot": str(want.interruptible).lower()}
-            ),
-        )
+        """Return the instance types that fit `want`, one offer for each location that has them,
+        cheapest first. Raises BadAnswer if the prices are not in US dollars.
+        """
+        kinds = await self._rows("/instance-types", params={"currency": "usd"})
+        spot = {"isSpot": str(want.interruptible).lower()}
+        places = await self._rows("/instance-availability", params=spot)
         disk, notes = await self._disk_price(want.disk_gb)
         found = []
         for row in kinds:
@@ -113,32 +117,31 @@ class Verda:
                     "Let the account be billed in US dollars, or leave it out with --provider.",
                 )
             kind = str(row.get("instance_type"))
-            found += [
-                Offer(
-                    provider=self.name,
-                    id=f"{kind}/{place}",
-                    gpu=gpu,
-                    count=want.count,
-                    price=price + disk,
-                    disk_gb=want.disk_gb,
-                    region=place,
-                    interruptible=want.interruptible,
-                    notes=notes,
-                    detail={"instance_type": kind, "location_code": place},
-                )
-                for place in (
-                    str(entry.get("location_code"))
-                    for entry in places
-                    if kind in (entry.get("availabilities") or [])
-                )
-                if want.region is None or want.region.lower() in place.lower()
-            ]
-        return sorted(found, key=lambda offer: offer.price)
+            for entry in places:
+                place = str(entry.get("location_code"))
+                if kind in (entry.get("availabilities") or []) and want.accepts(place):
+                    found.append(
+                        Offer(
+                            provider=self.name,
+                            id=f"{kind}/{place}",
+                            gpu=gpu,
+                            count=want.count,
+                            price=price + disk,
+                            disk_gb=want.disk_gb,
+                            region=place,
+                            interruptible=want.interruptible,
+                            notes=notes,
+                            detail={"instance_type": kind, "location_code": place},
+                        )
+                    )
+        return cheapest_first(found)
 
     async def _disk_price(self, size_gb: float) -> tuple[float, tuple[str, ...]]:
-        """(US dollars an hour, what they leave out)."""
+        """Return the price of a disk in US dollars an hour, and notes on costs that the price
+        leaves out.
+        """
         if self._disk_types is None:
-            self._disk_types = rows(self.name, await self._api.get("/volume-types"))
+            self._disk_types = await self._rows("/volume-types")
         for row in self._disk_types:
             if row.get("type") == "NVMe":
                 price = table(self.name, row, "price")
@@ -151,19 +154,18 @@ class Verda:
         return 0.0, ()
 
     async def prepare(self, public_key: str) -> None:
-        for row in rows(self.name, await self._api.get("/sshkeys")):
-            if (
-                isinstance(known := row.get("key"), str)
-                and known.split()[:2] == public_key.split()[:2]
-            ):
-                self._key_id = identity(self.name, row)
-                return
-        made = await self._api.once(
-            "POST", "/sshkeys", body={"name": key_name(public_key), "key": public_key}, text=True
-        )
-        self._key_id = identity(self.name, {"id": made.strip().strip('"')})
+        """Make sure that the account has this SSH public key, and keep its id for the create."""
+        row = with_key(await self._rows("/sshkeys"), "key", public_key)
+        if row is None:
+            body = {"name": key_name(public_key), "key": public_key}
+            made = await self._api.once("POST", "/sshkeys", body=body, text=True)
+            row = {"id": made.strip().strip('"')}
+        self._key_id = identity(self.name, row)
 
     async def create(self, offer: Offer, want: Want, label: str, public_key: str) -> str:
+        """Rent one instance with one request and return its id. Raises InDoubt if the answer is not
+        an id.
+        """
         volume = {"name": label, "size": want.disk_gb}
         body = {
             **offer.detail,
@@ -187,19 +189,19 @@ class Verda:
             raise self._api.doubt("its answer is no id.", label) from None
 
     async def machines(self) -> list[Machine]:
-        return [
-            await self._whole(self._machine(row))
-            for row in rows(self.name, await self._api.get("/instances"))
-        ]
+        """Return every instance of the account. The price of an instance that a console rented
+        includes its volume.
+        """
+        found = await self._rows("/instances")
+        return [await self._whole(self._machine(row)) for row in found]
 
-    async def machine(self, machine_id: str) -> Machine | None:
-        try:
-            row = table(self.name, await self._api.get(f"/instances/{machine_id}"))
-        except NotThere:
-            return None
-        return await self._whole(self._machine(row))
+    async def _read(self, machine_id: str) -> Machine:
+        return await self._whole(self._machine(await self._table(f"/instances/{machine_id}")))
 
     async def terminate(self, machine: Machine) -> None:
+        """Order the end of an instance and its volume, or of the volume alone if only the volume is
+        left. An instance that no longer exists is not an error.
+        """
         volume = machine.detail.get("os_volume_id")
         path = "/instances"
         body: dict[str, Any] = {
@@ -209,17 +211,12 @@ class Verda:
         }
         if machine.detail.get("left"):
             path, body = "/volumes", {"id": [volume], "action": "delete", "is_permanent": True}
-        try:
-            await self._api.once("PUT", path, body=body)
-        except NotThere:
-            return
-
-    async def host_keys(self, machine: Machine) -> tuple[str, ...]:
-        return ()
+        await self._end("PUT", path, body)
 
     async def _whole(self, machine: Machine) -> Machine:
-        """With its volume, which costs by itself: one of ours that will never run again has not
-        ended while that is there.
+        """Return the machine with the cost of its volume added. One of our machines that will never
+        run again is `stopped` and not `ended` while its volume exists, because the volume costs
+        money by itself.
         """
         volume = machine.detail.get("os_volume_id")
         if not is_ours(machine.label) or volume is None:
@@ -234,15 +231,14 @@ class Verda:
         except ProviderError:
             if machine.state == "ended":
                 raise
-            # it runs, that is known; what it costs in all is not
+            # The machine is known to run. What it costs in all is not known.
             return replace(machine, price=None)
         if size is None:
             return machine
-        left = f"{machine.raw_state}, its volume is left"
         return replace(
             machine,
             state="stopped",
-            raw_state=left,
+            raw_state=f"{machine.raw_state}, its volume is left",
             host=None,
             port=None,
             price=None,
@@ -250,13 +246,12 @@ class Verda:
         )
 
     async def _volume_gb(self, volume: str) -> float | None:
-        """Its size; None when it is gone or in the trash."""
+        """Return the volume's size in GB, or None if it is deleted or in the trash."""
         try:
-            row = table(self.name, await self._api.get(f"/volumes/{volume}"))
+            row = await self._table(f"/volumes/{volume}")
         except NotThere:
             return None
-        gone = row.get("deleted_at") is not None or row.get("status") == "deleted"
-        if gone:
+        if row.get("deleted_at") is not None or row.get("status") == "deleted":
             return None
         return number(row.get("size")) or 0.0
 
@@ -280,7 +275,9 @@ class Verda:
 
 
 def _dollars(currency: Any) -> bool:
-    """US dollars are asked for; where nothing is said they were given."""
+    """Return True if a price is in US dollars. The request asks for US dollars, so a missing
+    currency is taken as US dollars.
+    """
     return currency is None or str(currency).lower() == "usd"
 
 
@@ -289,13 +286,8 @@ async def _nothing() -> dict[str, str]:
 
 
 def _size(row: dict[str, Any]) -> str:
-    memory = row.get("gpu_memory")
-    total = None
-    if isinstance(memory, dict):
-        total = number(memory.get("size_in_gigabytes"))
-    count = None
-    if isinstance(row.get("gpu"), dict):
-        count = number(row.get("gpu", {}).get("number_of_gpus"))
+    total = number(inside(row.get("gpu_memory"), "size_in_gigabytes"))
+    count = number(inside(row.get("gpu"), "number_of_gpus"))
     if total and count:
         return f"{total / count:.0f}GB"
     return ""

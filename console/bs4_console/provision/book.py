@@ -1,8 +1,8 @@
-"""What was rented, or may have been: a local journal that is written to disk before any money is
-spent, and its fold.
+"""The local journal of machines that were rented or may have been rented. It is written to disk
+before any money is spent, and folded into intents.
 
-One line is one event of one intent. An intent stands before its create is sent; so whatever dies in
-between leaves a label to look for.
+Each line is one event of one intent. An intent is written before its create is sent, so a crash
+between the two leaves a label to search for.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from bs4_console import files, locations
 from bs4_console.errors import UsageError
 from bs4_console.providers.base import Machine, Offer, Want, label_of
 
-#: open: written, and nothing is known of its create yet. doubt: the create's end is not known.
-#: made: the machine exists, as far as was last seen. absent: it surely never came to be. gone: it
-#: was, and is no more.
+#: open: the intent is written, and the result of its create is not known yet. doubt: the create
+#: failed in a way that leaves its result unknown. made: the machine existed when it was last seen.
+#: absent: the machine was surely never made. gone: the machine existed and no longer does.
 IntentState = Literal["open", "doubt", "made", "absent", "gone"]
 _NEXT: Mapping[str, IntentState] = {
     "doubt": "doubt",
@@ -46,7 +46,7 @@ class Intent:
     run: str
     provider: str
     price: float
-    """US dollars an hour, as offered."""
+    """The offered price in US dollars an hour."""
     t: float
     who: str
     state: IntentState = "open"
@@ -58,18 +58,19 @@ class Intent:
     offer: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def cost(self, now_t: float, since_t: float = 0.0) -> float:
-        """US dollars until now. What was stopped or taken back in between is counted in full: an
-        estimate that never says too little.
+        """Return the US dollars that the machine has cost until `now_t`, counted from `since_t`. A
+        time in which it was stopped or taken back counts in full, so that the estimate is never too
+        low.
         """
-        if self.state in ("absent",):
+        if self.state == "absent":
             return 0.0
         begin = max(self.made_t or self.t, since_t)
         return max(0.0, (self.gone_t or now_t) - begin) / 3600 * self.price
 
 
 class Book:
-    """The journal of one console. Several processes may write: each line is appended under a lock,
-    and on disk when the call returns.
+    """The journal of the machines that one console has rented. Several processes may write: each
+    line is appended under a lock, and is on disk when the call returns.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -77,16 +78,18 @@ class Book:
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Nobody else writes while this holds: between looking at what there is and writing an
-        intent.
+        """Keep other writers away for the length of the block: between reading which intents there
+        are and writing a new one.
         """
         with files.exclusive(self.path):
             yield
 
     @contextlib.contextmanager
     def renting(self, run: str) -> Iterator[bool]:
-        """Whether this process alone rents for `run` on this machine while the block lasts. An
-        intent that is open while one holds this was left by a process that is dead.
+        """Yield True if no other process on this machine rents for `run`, and keep others from it
+        for the length of the block. Yield False if another process rents.
+
+        An intent that is still open when True is yielded was left by a process that died.
         """
         name = hashlib.sha256(run.encode()).hexdigest()[:16]
         path = locations.private(self.path.parent) / f".provision-{name}.lock"
@@ -102,8 +105,8 @@ class Book:
             os.close(descriptor)
 
     def intend(self, run: str, offer: Offer, want: Want, who: str, key: str = "") -> Intent:
-        """Write an intent; it is on disk when this returns. To be called within `alone`. `key`: its
-        ULID, where it is known already.
+        """Write an intent and return it; it is on disk when this returns. Call this within `alone`.
+        `key` is the intent's ULID; "" makes a new one.
         """
         key = key or ulid()
         intent = Intent(
@@ -133,8 +136,8 @@ class Book:
         return intent
 
     def note(self, intent: Intent, event: str, **fields: Any) -> None:
-        """A further event of an intent: doubt, made, adopted, refused, absent, pod, terminating,
-        gone.
+        """Write a further event of an intent and apply it: doubt, made, adopted, refused, absent,
+        pod, terminating or gone.
         """
         record = {"t": time.time(), "event": event, "intent": intent.ulid, **fields}
         with self.alone():
@@ -142,7 +145,7 @@ class Book:
         _apply(intent, record)
 
     def ended(self, machine: Machine) -> None:
-        """A machine is no more, whoever ended it."""
+        """Record that a machine no longer exists, whoever ended it."""
         for intent in self.intents():
             if (
                 intent.provider == machine.provider
@@ -152,7 +155,9 @@ class Book:
                 self.note(intent, "gone")
 
     def intents(self) -> list[Intent]:
-        """All of them as they stand, oldest first."""
+        """Return all intents in their present state, oldest first. Raises UsageError if a line of
+        the journal is not understood.
+        """
         found: dict[str, Intent] = {}
         for number, record in enumerate(self._records(), 1):
             try:
@@ -178,14 +183,17 @@ class Book:
         return list(found.values())
 
     def of_run(self, run: str) -> list[Intent]:
-        rows = []
-        for intent in self.intents():
-            if intent.run == run:
-                rows.append(intent)
-        return rows
+        """Return the intents of one run, oldest first."""
+        return [intent for intent in self.intents() if intent.run == run]
+
+    def of_label(self, label: str) -> Intent | None:
+        """Return the intent with this label, or None."""
+        return next((intent for intent in self.intents() if intent.label == label), None)
 
     def by_machine(self, machine: Machine) -> Intent | None:
-        """The intent that a machine came from: by its exact label, or its id at its provider."""
+        """Return the intent that a machine came from, found by its exact label or by its id at its
+        provider. Return None if this journal has no such intent.
+        """
         for intent in self.intents():
             same = intent.provider == machine.provider and intent.machine == machine.id
             if same or (machine.label is not None and intent.label == machine.label):
@@ -195,15 +203,12 @@ class Book:
     def spent(
         self, now_t: float | None = None, *, run: str | None = None, since_t: float = 0.0
     ) -> float:
-        """US dollars so far, of a run or of all, since `since_t`. Machines in doubt count as if
-        they were there.
+        """Return the US dollars spent since `since_t` on one run, or on all runs if `run` is None.
+        A machine in doubt counts as if it existed. `now_t` is in wall seconds; None means now.
         """
         now = time.time() if now_t is None else now_t
-        return sum(
-            intent.cost(now, since_t)
-            for intent in self.intents()
-            if run is None or intent.run == run
-        )
+        intents = self.intents() if run is None else self.of_run(run)
+        return sum(intent.cost(now, since_t) for intent in intents)
 
     def _records(self) -> Iterator[dict[str, Any]]:
         try:
@@ -211,8 +216,8 @@ class Book:
         except FileNotFoundError:
             return
         lines = data.split(b"\n")
-        # A last line without its end was being written when the console died: nothing was done on
-        # the strength of it.
+        # A last line without its line end was being written when the console died. Nothing was done
+        # because of it.
         for number, line in enumerate(lines[:-1], 1):
             try:
                 record = json.loads(line)
@@ -249,7 +254,7 @@ class Book:
                 os.close(directory)
 
 
-#: What is put behind half a line, so that it is known as one ever after.
+#: Written behind half a line, so that every later reader knows it as half a line.
 _TORN = b" #torn"
 
 

@@ -1,4 +1,6 @@
-"""Why nothing was rented, or why it is not known: each with the next thing to do."""
+"""The errors of renting: nothing was rented, or the result is not known. Each has the next thing to
+do.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,8 @@ from bs4_console.provision.book import Intent
 
 
 class NoOffers(ConsoleError):
-    """Nothing fits, or nothing that fits is cheap enough. `cheapest` is the best one above the
-    cap.
+    """Raised if no offer fits, or no fitting offer is cheap enough. `cheapest` is the best offer
+    above the cap, or None.
     """
 
     exit_code = FINDING
@@ -22,12 +24,12 @@ class NoOffers(ConsoleError):
 
 
 class OverBudget(RefusedError):
-    """A price cap or a spend cap forbids it."""
+    """Raised if a price cap or a spend cap forbids the rent."""
 
 
 class AlreadyThere(RefusedError):
-    """The run has a machine, or may have one: another would be paid for and not needed. `intents`
-    are those.
+    """Raised if the run has a machine or may have one, so that another would cost money without
+    need. `intents` are the intents of these machines.
     """
 
     def __init__(self, message: str, next_step: str, intents: Sequence[Intent]) -> None:
@@ -36,8 +38,9 @@ class AlreadyThere(RefusedError):
 
 
 class Unsettled(ConsoleError):
-    """Whether a machine was made could not be learned: the provider did not answer, or two machines
-    carry one label.
+    """Raised if it could not be learned whether a machine was made: the provider did not answer, or
+    two machines carry the same label. `intent` is the rent in doubt, and `machines` are the
+    machines with its label.
     """
 
     exit_code = UNREACHABLE
@@ -51,15 +54,17 @@ class Unsettled(ConsoleError):
 
 
 class NothingMade(ConsoleError):
-    """A create ended in doubt, and look after look found nothing. Nobody tries again by
-    themselves.
+    """Raised if no machine was made: every offer of the plan failed, or several scans after a
+    create in doubt found no machine. Nothing is tried again automatically.
     """
 
     exit_code = FINDING
 
 
 class NotUp(ConsoleError):
-    """A rented machine did not come up. It exists and may cost."""
+    """Raised if a rented machine did not come up. Unless `machine` is None the machine still exists
+    and may cost money.
+    """
 
     exit_code = FINDING
 
@@ -69,10 +74,10 @@ class NotUp(ConsoleError):
 
 
 class Dearer(NotUp):
-    """The provider charges more than was offered and agreed."""
+    """Raised if the provider charges more for a machine than the price cap allows."""
 
 
 class NotGone(ConsoleError):
-    """An end was ordered and the machine is still there."""
+    """Raised if the end of a machine was ordered and the machine still exists."""
 
     exit_code = FINDING

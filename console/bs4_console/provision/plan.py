@@ -1,4 +1,4 @@
-"""What would be rented: the offers in their order, the caps, and the hash that is confirmed."""
+"""The plan of a rent: the offers in their order, the caps, and the hash that a person confirms."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,9 @@ PLAN_S = 900.0
 
 @dataclass(frozen=True)
 class Found:
-    """A search over all providers: what fits, cheapest first, and who could not be asked."""
+    """The result of a search over all providers. `offers` are the fitting offers, cheapest first;
+    `failures` has the error of each provider that did not answer, by name.
+    """
 
     offers: tuple[Offer, ...]
     failures: Mapping[str, ConsoleError]
@@ -29,12 +32,12 @@ class Found:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What would be rented, and under which caps. What is confirmed is its hash."""
+    """What would be rented, and under which caps. A person confirms the plan by its hash."""
 
     run: str
     want: Want
     offers: tuple[Offer, ...]
-    """In the order in which they are tried."""
+    """The offers in the order in which they are tried."""
     max_price: float
     max_spend: float | None
     hours: float
@@ -45,18 +48,20 @@ class Plan:
 
     @property
     def planned(self) -> float:
-        """The most that the planned hours can cost: of the dearest offer in it."""
-        return self.hours * max(offer.price for offer in self.offers)
+        """Return the most that the planned hours can cost, in US dollars: the price of the dearest
+        offer times the hours.
+        """
+        return self.hours * max(self.offers, key=attrgetter("price")).price
 
     @property
     def hash(self) -> str:
-        offers = []
-        for offer in self.offers:
-            offers.append([offer.provider, offer.id, round(offer.price, 2)])
+        """Return the hash that a person confirms. It covers the run, the wish, the offers with
+        their prices, the caps and the hours.
+        """
         said = {
             "run": self.run,
             "want": self.want.as_dict(),
-            "offers": offers,
+            "offers": [[o.provider, o.id, round(o.price, 2)] for o in self.offers],
             "max_price": self.max_price,
             "max_spend": self.max_spend,
             "hours": self.hours,
@@ -67,6 +72,7 @@ class Plan:
         ).hexdigest()
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the plan as it is saved and as JSON output shows it."""
         return {
             "plan_hash": self.hash,
             "expires": self.expires_t,
@@ -83,8 +89,8 @@ class Plan:
         }
 
     def keep(self) -> None:
-        """So that `create --plan HASH` carries out just this one. Plans of earlier days are
-        dropped.
+        """Save the plan, so that `create --plan HASH` can carry it out. Saved plans older than a
+        day are deleted.
         """
         for old in _plan_file("x").parent.glob("*.json"):
             if time.time() - old.stat().st_mtime > 86400:
@@ -93,24 +99,23 @@ class Plan:
 
     @staticmethod
     def kept(prefix: str) -> Plan:
-        """The plan whose hash begins so. RefusedError when there is none that still lives."""
-        places = []
-        for path in _plan_file("x").parent.glob("*.json"):
-            if len(prefix) >= 8 and path.stem.startswith(prefix):
-                places.append(path)
-        if len(places) != 1:
+        """Return the saved plan whose hash begins with `prefix` (at least 8 characters). Raises
+        RefusedError if there is none, if several match, or if the saved file was changed.
+        """
+        saved = _plan_file("x").parent.glob("*.json")
+        places = [path for path in saved if path.stem.startswith(prefix)]
+        if len(places) != 1 or len(prefix) < 8:
             raise RefusedError(
                 f"Nothing was rented: there is no plan {prefix}.",
                 "Make one with `provision create ... --plan`.",
             )
         data = json.loads(places[0].read_bytes())
-        offers = tuple(
-            Offer(**{**offer, "notes": tuple(offer["notes"])}) for offer in data["offers"]
-        )
         plan = Plan(
             run=data["run"],
             want=Want(**data["want"]),
-            offers=offers,
+            offers=tuple(
+                Offer(**{**offer, "notes": tuple(offer["notes"])}) for offer in data["offers"]
+            ),
             max_price=data["max_price"],
             max_spend=data["max_spend"],
             hours=data["hours"],
@@ -126,6 +131,9 @@ class Plan:
 
 
 def no_offers(want: Want, found: Found) -> NoOffers:
+    """Return the error for a search without an affordable offer. It names the cheapest offer, if
+    there is one, and the providers that did not answer.
+    """
     asked = f"{want.count}x {want.gpu}" + (" interruptible" if want.interruptible else "")
     failed = "".join(f" {name} could not be asked." for name in found.failures)
     if not found.offers:

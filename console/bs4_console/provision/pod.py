@@ -1,4 +1,4 @@
-"""A rented machine as a pod: whether its SSH server is there, and how it stands in the
+"""Treats a rented machine as a pod: checks that its SSH server answers, and puts it into the
 inventory.
 """
 
@@ -13,7 +13,9 @@ from bs4_console.provision.errors import NotUp
 
 
 async def greets(host: str, port: int, timeout_s: float = 10.0) -> bool:
-    """Whether an SSH server is there and says so first; nothing is sent."""
+    """Return True if an SSH server at the address sends its greeting within `timeout_s` seconds.
+    Nothing is sent.
+    """
     try:
         async with asyncio.timeout(timeout_s):
             reader, writer = await asyncio.open_connection(host, port)
@@ -28,7 +30,9 @@ async def greets(host: str, port: int, timeout_s: float = 10.0) -> bool:
 def pod_of(
     machine: Machine, name: str, identity_file: str | None, price: float | None = None
 ) -> Pod:
-    """How a machine stands in the inventory."""
+    """Return the inventory's entry for a machine. `price` in US dollars an hour replaces the
+    machine's own. Raises NotUp if the machine has no address yet.
+    """
     if machine.host is None or machine.port is None:
         raise NotUp(f"{machine.name} has no address yet.", "Wait until it is up.", machine)
     return Pod(
@@ -52,7 +56,9 @@ def remember(
     book: Book,
     inventory: Inventory | None = None,
 ) -> Pod:
-    """Put it into the inventory, with provider, id and price, and into the journal."""
+    """Add a machine to the inventory, with provider, id and price, and record its pod name in the
+    journal. Return the pod. Raises NotUp if the machine has no address yet.
+    """
     intent = book.by_machine(machine)
     pod = pod_of(machine, name, identity_file, machine.price if intent is None else intent.price)
     (inventory or Inventory()).add(pod)

@@ -1,10 +1,10 @@
-"""Renting a machine so that none is ever rented twice, lost sight of, or paid for above what was
-agreed.
+"""Rents a machine so that none is ever rented twice, lost sight of, or paid above the confirmed
+price.
 
-The order is always: look, plan, confirm, write the intent to disk, send the create once, look for
-its exact label until its end is known. A create is never repeated. Another offer is tried only when
-the one before surely left nothing behind. What is in doubt stays written down, and nothing more is
-rented for that run until it is settled.
+The order is always: search, plan, confirm, write the intent to disk, send the create once, search
+for its exact label until the result is known. A create is never repeated. Another offer is tried
+only when the offer before surely left nothing behind. A create in doubt stays in the journal, and
+nothing more is rented for its run until it is settled.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from bs4_console.provision.errors import (
 from bs4_console.provision.plan import PLAN_S, Found, Plan, no_offers
 from bs4_console.provision.pod import greets
 
-#: A price is the same when it differs by less than this (the providers' own rounding).
+#: US dollars. Prices that differ by less count as equal, because the providers round.
 _CENT = 0.005
 
 __all__ = [
@@ -59,17 +59,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class Patience:
-    """How often and how long is looked. Seconds."""
+    """How often and for how many seconds the provider is polled."""
 
     looks: int = 6
-    """After a create in doubt: as many looks that find nothing, in a row, mean that there is
-    nothing.
+    """After a create in doubt, this many scans in a row that find nothing mean that no machine was
+    made.
     """
     refused_looks: int = 2
-    """The same after a create that the provider refused."""
+    """The same number after a create that the provider refused."""
     every_s: float = 10.0
     list_s: float = 60.0
-    """For so long a machine that was just made may be missing from what the provider shows."""
+    """A machine that was just made may be missing for this long from what the provider shows."""
     boot_s: float = 1200.0
     end_s: float = 300.0
     poll_s: float = 5.0
@@ -77,20 +77,22 @@ class Patience:
 
 @dataclass(frozen=True)
 class Listed:
-    """A machine, and what this console knows of it."""
+    """A machine with what this console knows of it: its intent and its pod's name, or None for
+    each.
+    """
 
     machine: Machine
     intent: Intent | None
     pod: str | None
     orphan: bool
-    """It carries a label that a console made, and neither journal nor inventory here knows it; or
-    it is the twin of one that is known.
+    """True if the machine carries a label that a console made, but neither the journal nor the
+    inventory here knows it, and true if it is a second machine with a known label.
     """
 
 
 class Provisioner:
-    """The providers of one console, compared and used. `say` gets one sentence for each thing that
-    happens.
+    """The providers of one console, compared and used. `say` receives one sentence for each thing
+    that happens; `who` is written into the journal.
     """
 
     def __init__(
@@ -108,11 +110,11 @@ class Provisioner:
         self.patience = patience or Patience()
         self._say = say
 
-    # Looking
+    # Searching
 
     async def search(self, want: Want) -> Found:
-        """All providers at once. One that cannot be asked is named, and does not hide the
-        others.
+        """Return the offers of all providers, asked at once, cheapest first. A provider that fails
+        is listed with its error and does not hide the others.
         """
         offers, failures = await self._all(lambda provider: provider.offers(want))
         return Found(
@@ -121,8 +123,9 @@ class Provisioner:
         )
 
     async def machines(self) -> tuple[list[Machine], dict[str, ConsoleError]]:
-        """Every machine of every account, and who could not be asked: of those nothing is known,
-        which is not "none".
+        """Return every machine of every account that has not ended, and the errors of the providers
+        that did not answer, by name. Machines of those providers are unknown, which does not mean
+        that there are none.
         """
         found, failures = await self._all(lambda provider: provider.machines())
         return [machine for machine in found if machine.state != "ended"], failures
@@ -130,7 +133,9 @@ class Provisioner:
     async def _all(
         self, ask: Callable[[Provider], Awaitable[Sequence[T]]]
     ) -> tuple[list[T], dict[str, ConsoleError]]:
-        """The answers of all providers in one list, and who gave none."""
+        """Return the answers of all providers in one list, and the errors of those that failed, by
+        name.
+        """
         asked = list(self.providers.values())
         answers = await asyncio.gather(
             *(ask(provider) for provider in asked), return_exceptions=True
@@ -147,15 +152,19 @@ class Provisioner:
         return found, failures
 
     async def listing(self, pods: Iterable[Pod]) -> tuple[list[Listed], dict[str, ConsoleError]]:
-        """The machines with what is known of them here; journal entries whose machine is gone are
-        closed on the way.
+        """Return the machines of every account with what this console knows of them, and the errors
+        of the providers that did not answer, by name. `pods` are the pods of the inventory.
+
+        The journal is brought up to date: a found machine is adopted by its intent, and the intent
+        of a machine that no longer exists is closed.
         """
         found, failures = await self.machines()
         known = {
             (pod.provider, pod.instance): pod.name for pod in pods if pod.provider and pod.instance
         }
-        listed = []
+        listed, there = [], set()
         for machine in found:
+            there.add((machine.provider, machine.id))
             intent, pod = self.book.by_machine(machine), known.get((machine.provider, machine.id))
             if intent is not None and intent.state in ("open", "doubt", "absent"):
                 self.book.note(intent, "adopted", machine=machine.id)
@@ -168,19 +177,11 @@ class Provisioner:
                     twin or (is_ours(machine.label) and intent is None and pod is None),
                 )
             )
-        there = {(machine.provider, machine.id) for machine in found}
         for intent in self.book.intents():
-            asked = intent.provider in self.providers and intent.provider not in failures
-            if (
-                intent.state == "made"
-                and asked
-                and (intent.provider, str(intent.machine)) not in there
-            ):
-                provider = self.providers[intent.provider]
-                # a list may be behind; the machine itself is asked
-                seen = await provider.machine(str(intent.machine))
-                if seen is None or seen.state == "ended":
-                    self.book.note(intent, "gone")
+            unlisted = (intent.provider, str(intent.machine)) not in there
+            if intent.state == "made" and unlisted and intent.provider not in failures:
+                # The list may be behind, so the machine itself is polled.
+                await self._close_if_gone(intent)
         return listed, failures
 
     # Renting
@@ -195,8 +196,12 @@ class Provisioner:
         fallbacks: int = 2,
         another: bool = False,
     ) -> Plan:
-        """The cheapest offers under the cap. NoOffers, OverBudget or AlreadyThere say why there is
-        none.
+        """Return a plan with the cheapest offers under the price cap: the best and up to
+        `fallbacks` more. `max_spend` is a cap in US dollars for all of the run, `hours` the planned
+        hours. `another` permits a further machine for a run that has one.
+
+        Raises NotApplicableError without a price cap, and NoOffers, OverBudget or AlreadyThere,
+        which say why there is no plan.
         """
         if want.max_price is None or not math.isfinite(want.max_price) or want.max_price <= 0:
             raise NotApplicableError(
@@ -207,26 +212,18 @@ class Provisioner:
             with self.book.renting(run) as free:
                 await self._alone(run, free)
         found = await self.search(want)
-        cheap = []
-        for offer in found.offers:
-            if offer.price <= want.max_price + _CENT:
-                cheap.append(offer)
+        cheap = [offer for offer in found.offers if offer.price <= want.max_price + _CENT]
         if not cheap:
             raise no_offers(want, found)
         spent = self.book.spent(run=run)
-        fit = []
-        for offer in cheap:
-            if max_spend is None or spent + hours * offer.price <= max_spend:
-                fit.append(offer)
+        most = math.inf if max_spend is None else max_spend
+        fit = [offer for offer in cheap if spent + hours * offer.price <= most]
         if not fit:
             raise OverBudget(
                 f"{run} has cost ${spent:.2f}; {hours:g} more hours at ${cheap[0].price:.2f} "
-                f"are above ${max_spend:.2f}.",
+                f"are above ${most:.2f}.",
                 "Raise the spend cap, or plan fewer hours.",
             )
-        notes = tuple(
-            f"{name} could not be asked: {error}" for name, error in found.failures.items()
-        )
         return Plan(
             run=run,
             want=want,
@@ -237,16 +234,21 @@ class Provisioner:
             spent=spent,
             expires_t=time.time() + PLAN_S,
             another=another,
-            notes=notes,
+            notes=tuple(
+                f"{name} could not be asked: {error}" for name, error in found.failures.items()
+            ),
         )
 
     async def create(
         self, plan: Plan, public_key: str, may: Callable[[], bool] = lambda: True
     ) -> Machine:
-        """Carry the plan out: the first of its offers that can still be had at its price. The
-        machine exists when this returns, and is not up yet. `may` is asked right before each
-        request that spends. RefusedError: the plan is too old or no longer fits. Refused,
-        NothingMade: nothing was rented. Unsettled: in doubt.
+        """Rent the first offer of the plan that is still available at its price, and return the
+        machine. The machine exists when this returns, and is not up yet. `may` is called right
+        before each request that spends money, and must return True.
+
+        Raises RefusedError if the plan is too old or no longer fits, NothingMade if nothing was
+        rented, Unsettled if the result is in doubt, and Dearer if the machine costs more than the
+        cap.
         """
         if time.time() > plan.expires_t:
             raise RefusedError("Nothing was rented: the plan is too old.", "Make a new one.")
@@ -287,7 +289,7 @@ class Provisioner:
         )
 
     async def _again(self, provider: Provider, planned: Offer, plan: Plan) -> Offer | None:
-        """The offer as it is now; None when it is gone or costs more than was confirmed."""
+        """Return the offer as it is now, or None if it is gone or costs more than was confirmed."""
         for offer in await provider.offers(plan.want):
             if (
                 offer.key == planned.key
@@ -299,8 +301,8 @@ class Provisioner:
     async def _rent(
         self, provider: Provider, offer: Offer, plan: Plan, public_key: str, may: Callable[[], bool]
     ) -> Machine | str:
-        """One intent, one create. The machine, or why it surely was not made; Unsettled and
-        NothingMade end the whole plan.
+        """Write one intent and send one create. Return the machine, or a sentence that says why it
+        surely was not made. Raises Unsettled or NothingMade, which end the whole plan.
         """
         with self.book.alone():
             if not plan.another:
@@ -334,24 +336,24 @@ class Provisioner:
                     "Look at the provider's page if in doubt; then plan again.",
                 ) from None
             return machine
+        except (WrongKey, NotSent) as error:
+            # The request never got as far as the market.
+            self.book.note(intent, "refused", why=str(error))
+            return str(error)
         except ProviderError as error:
-            if isinstance(error, (WrongKey, NotSent)):
-                self.book.note(intent, "refused", why=str(error))  # never got as far as the market
-                return str(error)
             self.book.note(intent, "doubt", why=str(error))
-            machine = await self.settle(intent, self.patience.refused_looks)
-            if machine is None:
-                return str(error)
-            return machine
+            return await self.settle(intent, self.patience.refused_looks) or str(error)
         self.book.note(intent, "made", machine=machine_id)
         return await self._made(provider, intent, machine_id, plan.max_price)
 
     async def _made(
         self, provider: Provider, intent: Intent, machine_id: str, max_price: float
     ) -> Machine:
-        """The machine that a create named; Unsettled when its label is there twice."""
+        """Return the machine that a create named. Raises Unsettled if two machines carry its label,
+        and Dearer if it costs more than the cap.
+        """
         try:
-            same = await self._labelled(provider, intent)
+            machine = await self._labelled(provider, intent)
         except ProviderError as error:
             self._say(f"It was made as {machine_id}, and cannot be looked at yet: {error}")
             return Machine(
@@ -362,8 +364,7 @@ class Provisioner:
                 raw_state="not seen yet",
                 price=intent.price,
             )
-        machine = next((machine for machine in same if machine.id == machine_id), None)
-        if machine is None:
+        if machine is None or machine.id != machine_id:
             return Machine(
                 provider=provider.name,
                 id=machine_id,
@@ -383,11 +384,12 @@ class Provisioner:
         return machine
 
     async def settle(self, intent: Intent, looks: int | None = None) -> Machine | None:
-        """Look for an intent's exact label until it is known: the machine, which is adopted, or
-        None when it surely is not there.
+        """Scan for an intent's exact label until the result is known. Return the machine, which is
+        then adopted, or None if it surely does not exist: `looks` scans in a row (by default those
+        of Patience) found nothing.
 
-        Unsettled when the provider cannot be asked: an unanswered look is no look, and the intent
-        stays in doubt.
+        Raises Unsettled if the provider does not answer. A scan without an answer does not count,
+        and the intent stays in doubt.
         """
         provider = self.providers.get(intent.provider)
         if provider is None:
@@ -401,7 +403,7 @@ class Provisioner:
             if look:
                 await asyncio.sleep(self.patience.every_s)
             try:
-                same = await self._labelled(provider, intent)
+                machine = await self._labelled(provider, intent)
             except ProviderError as error:
                 raise Unsettled(
                     f"{intent.label} may exist: {error.message}",
@@ -409,17 +411,19 @@ class Provisioner:
                     "can see it.",
                     intent,
                 ) from error
-            if same:
-                self.book.note(intent, "adopted", machine=same[0].id)
+            if machine is not None:
+                self.book.note(intent, "adopted", machine=machine.id)
                 self._say(
-                    f"{same[0].name} carries {intent.label} and is {same[0].raw_state}: it is ours."
+                    f"{machine.name} carries {intent.label} and is {machine.raw_state}: it is ours."
                 )
-                return same[0]
+                return machine
         self.book.note(intent, "absent", looks=wanted)
         return None
 
-    async def _labelled(self, provider: Provider, intent: Intent) -> list[Machine]:
-        """The machine with exactly this label, or none; Unsettled when there are several."""
+    async def _labelled(self, provider: Provider, intent: Intent) -> Machine | None:
+        """Return the machine with exactly the intent's label, or None. Raises Unsettled if several
+        machines carry the label.
+        """
         same = [
             machine
             for machine in await provider.machines()
@@ -433,14 +437,14 @@ class Provisioner:
                 intent,
                 same,
             )
-        return same
+        return same[0] if same else None
 
     async def _alone(self, run: str, free: bool) -> None:
-        """AlreadyThere when the run has a machine. What is in doubt is settled first, and what is
-        gone is closed.
+        """Raise AlreadyThere if the run has a machine. Intents in doubt are settled first, and
+        intents of machines that are gone are closed.
 
-        `free`: no other process rents for this run now, so that what is open was left by a dead
-        one.
+        `free` is True if no other process rents for this run now, so that an open intent was left
+        by a process that died.
         """
         if not free:
             raise AlreadyThere(
@@ -451,20 +455,25 @@ class Provisioner:
         for intent in self.book.of_run(run):
             if intent.state in ("open", "doubt"):
                 await self.settle(intent)
-            elif (
-                intent.state == "made"
-                and (provider := self.providers.get(intent.provider)) is not None
-            ):
-                seen = await provider.machine(str(intent.machine))
-                if seen is None or seen.state == "ended":
-                    self.book.note(intent, "gone")
+            elif intent.state == "made":
+                await self._close_if_gone(intent)
         _refuse_others(run, self.book.of_run(run))
+
+    async def _close_if_gone(self, intent: Intent) -> None:
+        """Close an intent if its provider can be asked and says that the machine has ended."""
+        provider = self.providers.get(intent.provider)
+        if provider is None:
+            return
+        seen = await provider.machine(str(intent.machine))
+        if seen is None or seen.state == "ended":
+            self.book.note(intent, "gone")
 
     # Coming up, and the end
 
     async def up(self, machine: Machine) -> Machine:
-        """Until it runs and its SSH server greets; within a bound. NotUp says what it is instead:
-        it exists and may cost.
+        """Wait until the machine runs and its SSH server answers, for at most `patience.boot_s`
+        seconds, and return the machine as it is then. Raises NotUp with the machine's state if it
+        does not come up; unless it has ended it still exists and may cost money.
         """
         provider = self.providers[machine.provider]
         deadline = time.monotonic() + self.patience.boot_s
@@ -517,8 +526,11 @@ class Provisioner:
         )
 
     async def terminate(self, machine: Machine, may: Callable[[], bool] = lambda: True) -> None:
-        """End it, disk included, and look until it is gone. NotGone when it is still there at the
-        end of the time, or when `may`, which is asked right before the first order, says no.
+        """End the machine and its disk, and poll until it is gone. `may` is called right before the
+        first order, and must return True.
+
+        Raises NotGone if the machine still exists after `patience.end_s` seconds or if `may`
+        returned False, and RefusedError if its label has changed.
         """
         provider = self.providers[machine.provider]
         if intent := self.book.by_machine(machine):
@@ -541,8 +553,8 @@ class Provisioner:
                         "nothing was ended.",
                         "Look again with `provision list`.",
                     )
-                # Ordered again and again: it is the same end, and a machine that provisions may
-                # refuse the first order.
+                # The order is repeated: a second one does no harm, and a machine that is still
+                # being provisioned may refuse the first.
                 await provider.terminate(seen)
             except (WrongKey, NotAllowed):
                 raise
@@ -560,10 +572,7 @@ class Provisioner:
 
 
 def _refuse_others(run: str, intents: Sequence[Intent]) -> None:
-    there = []
-    for intent in intents:
-        if intent.state in ("open", "doubt", "made"):
-            there.append(intent)
+    there = [intent for intent in intents if intent.state in ("open", "doubt", "made")]
     if there:
         shown = ", ".join(
             f"{intent.provider}:{intent.machine or '?'} ({intent.state}, {intent.label})"

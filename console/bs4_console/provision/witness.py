@@ -1,31 +1,36 @@
-"""What a pod's provider says of its machine: a witness among others, never a ground for an action
-by itself.
+"""The provider as an external observer of a pod's machine. Its observation is never by itself a
+ground for an action.
 
-A key of another account says "no such machine" too. That is one more reason why `gone` needs a
-second sign.
+A key of another account also gets the answer "no such machine". That is one more reason why a lost
+pod needs a second sign.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import httpx
 
 from bs4_console import providers
 from bs4_console.errors import ConsoleError
 from bs4_console.pods.inventory import Pod
-from bs4_console.pods.witness import Sight
-from bs4_console.providers.base import Machine, Provider
+from bs4_console.pods.witness import Sight, SightState
+from bs4_console.providers.base import Machine, MachineState, Provider
 
-#: Seconds for one look, tries included.
+#: Seconds for one poll, its repeated requests included.
 LOOK_S = 45.0
+_STATES: Mapping[MachineState, SightState] = {
+    "running": "running",
+    "stopped": "stopped",
+    "ended": "gone",
+}
 
 
 class ProviderWitness:
-    """`make` gives the adapter anew for each look, over a client that lives as long as it; none is
-    made before somebody looks.
+    """Observes one machine through its provider. `make` returns a new adapter for each poll, over a
+    client that lives only for the poll. No adapter is made before the first poll.
     """
 
     def __init__(
@@ -39,6 +44,9 @@ class ProviderWitness:
         self._make = make or (lambda client: providers.make(provider, client))
 
     async def look(self) -> Sight:
+        """Poll the provider once, for at most 45 seconds, and return what it says of the machine. A
+        failure returns the state "unknown" and its reason; nothing is raised.
+        """
         try:
             async with asyncio.timeout(LOOK_S), httpx.AsyncClient() as client:
                 seen = await self._make(client).machine(self._machine_id)
@@ -61,8 +69,8 @@ class ProviderWitness:
 
 
 def witness_of(pod: Pod) -> ProviderWitness | None:
-    """None where the inventory does not say where the pod was rented, or no adapter knows that
-    place.
+    """Return the observer of a pod's machine, or None if the inventory does not say where the pod
+    was rented or no adapter knows that provider.
     """
     if pod.provider not in providers.NAMES or not pod.instance:
         return None
@@ -70,7 +78,9 @@ def witness_of(pod: Pod) -> ProviderWitness | None:
 
 
 async def machine_state(pod: Pod) -> Sight:
-    """One look at a pod's machine."""
+    """Return what the provider says of a pod's machine, from one poll. The state is "unknown" if
+    the inventory does not say where the pod was rented.
+    """
     witness = witness_of(pod)
     if witness is None:
         return Sight(
@@ -91,17 +101,11 @@ def _sight(name: str, machine_id: str, seen: Machine | None) -> Sight:
             seen_t=now,
             raw_state="no such machine",
         )
-    said = f"{name} says that machine {machine_id} is {seen.raw_state}."
-    if seen.state == "running":
-        return Sight(state="running", detail=said, seen_t=now, raw_state=seen.raw_state)
-    if seen.state == "stopped":
-        return Sight(state="stopped", detail=said, seen_t=now, raw_state=seen.raw_state)
-    if seen.state == "ended":
-        return Sight(state="gone", detail=said, seen_t=now, raw_state=seen.raw_state)
+    state = _STATES.get(seen.state, "unknown")
     return Sight(
-        state="unknown",
-        detail=said,
+        state=state,
+        detail=f"{name} says that machine {machine_id} is {seen.raw_state}.",
         seen_t=now,
-        coverage="whether the machine runs",
+        coverage="whether the machine runs" if state == "unknown" else "",
         raw_state=seen.raw_state,
     )

@@ -1,12 +1,12 @@
-"""`recover.toml`: which runs may be brought on to another machine, and for how much.
+"""Reads `recover.toml`: which runs may be moved to another machine, and for how much money.
 
 [runs.demo]
-pod = "alpha"                      # where it is now, by its name in pods.toml
+pod = "alpha"                      # where the run is now, by its name in pods.toml
 store = "b2://BUCKET/PREFIX"       # where its checkpoints are synced to
 mode = "ask"                       # or "auto"
 trainer = "prime-rl"
 gpu = "H100"
-max_price = 6.0                    # US dollars an hour, the whole machine
+max_price = 6.0                    # US dollars an hour for the whole machine
 per_day = 60.0
 per_run = 400.0
 """
@@ -33,8 +33,8 @@ MODES = ("ask", "auto")
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """One run. Paths: `identity_file` and `credentials` on this machine; `cwd` and `output_dir` on
-    the pod.
+    """The settings of one run. `identity_file` and `credentials` are paths on this machine; `cwd`
+    and `output_dir` are paths on the pod. `per_day` and `per_run` are budgets in US dollars.
     """
 
     run: str
@@ -53,7 +53,7 @@ class RunConfig:
     interruptible: bool = False
     image: str = ""
     providers: tuple[str, ...] = ()
-    """Empty: all that there is a key for."""
+    """The providers that may be rented from. Empty means all that there is a key for."""
     recoveries: int = 2
     ready_minutes: float = 60.0
     cwd: str = "prime-rl"
@@ -64,25 +64,30 @@ class RunConfig:
     environments: tuple[str, ...] = ()
     identity_file: str = ""
     credentials: str = ""
-    """A private file (0600) of NAME=value lines: the store's key, and what the new machine gets
-    (W&B, Hugging Face).
+    """A private file (0600) of NAME=value lines: the store's key, and the keys that the new machine
+    gets (W&B, Hugging Face).
     """
     trust_first_key: bool = False
-    """Take the host key that a new machine shows first, where its provider cannot tell it: nobody
-    is there to compare it.
+    """Trust the host key that a new machine shows first, if its provider does not give the key.
+    Nobody is there to compare it.
     """
 
     @property
     def layout(self) -> Layout:
+        """Return where the run's files lie in the object store. Raises BadRequest if `store` is not
+        an address like b2://BUCKET/PREFIX.
+        """
         return Layout(Place.parse(self.store).prefix, self.run)
 
     @property
     def limits(self) -> Limits:
+        """Return the limits that the controller obeys."""
         return Limits(
             self.max_price, self.per_day, self.per_run, self.recoveries, self.ready_minutes * 60.0
         )
 
     def want(self, most: float) -> Want:
+        """Return the machine to search for, at no more than `most` US dollars an hour."""
         return Want(
             gpu=self.gpu,
             count=self.count,
@@ -95,6 +100,7 @@ class RunConfig:
 
     @property
     def recipe(self) -> Recipe:
+        """Return the set-up of a new machine for this run."""
         return Recipe(
             trainer=self.trainer,
             directory=self.cwd,
@@ -106,7 +112,9 @@ class RunConfig:
 
 
 def read(path: Path | None = None) -> dict[str, RunConfig]:
-    """By run. UsageError names what is wrong and where."""
+    """Return the settings of all runs by the run's name. `path` replaces recover.toml in the config
+    directory. Raises UsageError, which names the wrong setting, if the file is missing or wrong.
+    """
     path = path or locations.config_dir() / "recover.toml"
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -122,10 +130,7 @@ def read(path: Path | None = None) -> dict[str, RunConfig]:
         raise UsageError(
             f"{path} holds no [runs.NAME].", "Write one for each run, and nothing beside them."
         )
-    found = {}
-    for name, table in runs.items():
-        found[name] = _run(path, name, table)
-    return found
+    return {name: _run(path, name, table) for name, table in runs.items()}
 
 
 def _run(path: Path, name: str, table: Any) -> RunConfig:
@@ -133,10 +138,8 @@ def _run(path: Path, name: str, table: Any) -> RunConfig:
     if not isinstance(table, Mapping):
         raise UsageError(f"{where} is no table.", f"Write [runs.{name}].")
     hints = get_type_hints(RunConfig)
-    known = {}
-    for field in fields(RunConfig):
-        if field.name != "run":
-            known[field.name] = field
+    known = {field.name: field for field in fields(RunConfig)}
+    del known["run"]
     values: dict[str, Any] = {}
     for key, value in table.items():
         if key not in known:
@@ -158,17 +161,15 @@ def _run(path: Path, name: str, table: Any) -> RunConfig:
             f"{where}: mode is ask or auto, and trainer one of {', '.join(trainers())}.",
             "Correct it.",
         )
-    if (
-        min(
-            config.max_price,
-            config.per_day,
-            config.per_run,
-            config.recoveries,
-            config.ready_minutes,
-            config.count,
-        )
-        <= 0
-    ):
+    least = min(
+        config.max_price,
+        config.per_day,
+        config.per_run,
+        config.recoveries,
+        config.ready_minutes,
+        config.count,
+    )
+    if least <= 0:
         raise UsageError(f"{where}: prices, budgets, counts and times are above 0.", "Correct it.")
     return config
 

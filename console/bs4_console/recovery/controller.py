@@ -1,11 +1,12 @@
-"""The controller of one run: brings it on to another machine when its own is lost, and ends that
-machine when the run is done.
+"""The controller of one run. It moves the run to another machine when the run's own is lost, and
+ends that machine when the run is done.
 
-One look is one call of `look`: signs, a verdict, and at most the work that the verdict allows. What
-is done is a chain of phases, each written down before it begins (`controller_state`), each safe to
-begin again: whoever holds the lease goes on where the last one stopped. A machine is only ever
-rented for a pod that is lost by two independent signs, under the run's own mode, limits and budget,
-and for one intent at most one exists. What it did not rent it never ends.
+One call of `look` polls the signs, judges them, and does at most the work that the verdict allows.
+The work is a chain of phases. Each phase is written down before it begins (recovery/state.py) and
+is safe to begin again, so whoever holds the lease continues where the last controller stopped. A
+machine is rented only for a pod that two independent signs show as lost, and only under the run's
+own mode, limits and budget. For one intent at most one machine exists. The controller never ends a
+machine that was not rented for the run.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import asyncio
 import hashlib
 import json
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NoReturn
 
@@ -23,7 +24,7 @@ from bs4_agent.ids import ulid
 from bs4_console.checkpoints.sync import StoreFailed
 from bs4_console.errors import FINDING, REFUSED, UNREACHABLE, RefusedError
 from bs4_console.pods import liveness
-from bs4_console.pods.liveness import Rules, Sign, Verdict
+from bs4_console.pods.liveness import Rules, Sign, Verdict, Word
 from bs4_console.providers.base import label_of
 from bs4_console.recovery.lease import Lease, LeaseHeld
 from bs4_console.recovery.recovery_types import (
@@ -47,18 +48,28 @@ from bs4_console.recovery.state import (
 )
 
 DAY_S = 86400.0
-#: The lost machine answers: its agent may have resumed the run.
+#: Verdicts in which the lost machine answers again, so that its agent may have resumed the run.
 _BACK = ("fine", "rebooted", "hung", "network-only")
-#: A request with its look afterwards fits into this; with less left of a grant nothing is rented
-#: and nothing ended.
+#: By verdict, the exit code while the machine is not lost. Any other verdict is a finding.
+_CODES: Mapping[Word, int] = {
+    "fine": 0,
+    "network-only": 0,
+    "rebooted": 0,
+    "unknown": UNREACHABLE,
+}
+#: Seconds. A request and the poll after it fit into this time. If a grant has less time left,
+#: nothing is rented and nothing is ended.
 SPEND_S = 90.0
 
 
 @dataclass(kw_only=True)
 class Controller:
-    """`mode`: ask (a plan waits for `confirm`) or auto. `first`: the pod that recover.toml names;
-    `moved`: a person says that the run was moved there by hand. `dry`: nothing is written, taken or
-    rented.
+    """Watches and recovers one run; one per run.
+
+    In mode "ask" a plan waits until its hash is given as `confirm`; in mode "auto" it is carried
+    out. `first` is the pod that recover.toml names. `moved` is True if a person says that the run
+    was moved to that pod by hand. With `dry` nothing is written, rented or ended, and no lease is
+    taken.
     """
 
     records: Records
@@ -79,11 +90,12 @@ class Controller:
 
     @property
     def run(self) -> str:
+        """Return the run's name."""
         return self.records.layout.run
 
     async def look(self) -> Outcome:
-        """One look, and what follows from it. StoreFailed where the store did not answer: nothing
-        more was done then.
+        """Poll once, do what follows from the verdict, and return the outcome. Raises StoreFailed
+        if the object store does not answer; nothing more is done then.
         """
         try:
             state = await self._load()
@@ -104,8 +116,9 @@ class Controller:
             raise StoreFailed(error) from error
 
     async def verdict(self, where: Where) -> Verdict:
-        """Looked at once more; looked at again at a distance where the first look asks for a
-        second.
+        """Poll the signs of a machine and return the verdict. While the verdict is "unknown" or
+        "network-only" and rests on a provider's sign too, poll again at intervals, up to
+        `rules.samples` polls in all.
         """
         verdict = await self._see(where)
         pause = self.rules.apart_s / max(1, self.rules.samples - 1)
@@ -125,8 +138,8 @@ class Controller:
         return liveness.judge(where.pod, self.seen[where], now, self.rules)
 
     async def _load(self) -> State:
-        """As it is in the store. What nobody has written down yet of a pod that was not rented by
-        us is as the inventory here has it.
+        """Return the state from the object store. A pod that no controller rented has the address
+        that this machine's inventory has for it.
         """
         state = await asyncio.to_thread(self.records.load)
         state = state or State(run=self.run, where=self.first, since_t=self.wall())
@@ -138,8 +151,8 @@ class Controller:
         return state
 
     def _other_machine(self, state: State) -> bool:
-        """Whether the inventory here has another machine under the name of the pod that was not
-        rented by us.
+        """Return True if this machine's inventory has another machine under the name of the pod,
+        and the pod was not rented by a controller.
         """
         known, here = state.where, self.first
         same = (known.provider, known.instance) == (here.provider, here.instance)
@@ -151,7 +164,9 @@ class Controller:
         )
 
     async def _save(self, state: State, phase: Phase | None = None, **changes: Any) -> State:
-        """Only by who holds the lease, and only to follow what it has read."""
+        """Save the state and return it. Only the holder of the lease may save, and only to follow
+        the version that it has read. Raises LeaseHeld if another controller was first.
+        """
         if phase is not None and phase != state.phase:
             changes |= {"phase": phase, "since_t": self.wall()}
         state = replace(state, **changes)
@@ -161,13 +176,16 @@ class Controller:
         return state
 
     async def _unchanged(self) -> None:
+        """Renew the lease, and raise LeaseHeld if another controller has changed the state since it
+        was read.
+        """
         await self.lease.guard()
         if not await asyncio.to_thread(self.records.unchanged):
             await self._overtaken()
 
     async def _overtaken(self) -> NoReturn:
-        """Another has acted since the state was read: before the lease was taken, or while this
-        machine slept.
+        """Release the lease and raise LeaseHeld: another controller has acted since the state was
+        read, before the lease was taken or while this machine slept.
         """
         await self.lease.release()
         raise LeaseHeld(
@@ -176,8 +194,9 @@ class Controller:
         )
 
     def _elsewhere(self, state: State) -> Outcome:
-        """Which of two is right only a person knows: older files on another machine look the
-        same.
+        """Return the outcome for a run whose place differs between the files here and the shared
+        state. Only a person knows which of the two is right, because older files on another machine
+        look the same.
         """
         was = ""
         if state.named != self.first.pod:
@@ -190,14 +209,13 @@ class Controller:
         return Outcome("stopped", text, FINDING)
 
     async def _move(self, state: State) -> State:
-        """A person has moved the run. The machine before, if it is ours, ends once the store holds
-        what was seen on it.
+        """Record that a person has moved the run, and return the state. If the machine before was
+        rented, it is ended once the store holds the newest step that was seen on it.
         """
         await self.lease.hold()
+        left = state.left
         if state.where.made:
-            left = (*state.left, replace(state.where, step=self._known(state)))
-        else:
-            left = state.left
+            left = (*left, replace(state.where, step=self._known(state)))
         state = await self._save(
             state, "watching", where=self.first, named=self.first.pod, left=left, done=False, why=""
         )
@@ -208,9 +226,7 @@ class Controller:
 
     async def _watch(self, state: State) -> Outcome:
         verdict = await self.verdict(state.where)
-        report = None
-        if not verdict.lost:
-            report = await self.hands.report(state.where)
+        report = None if verdict.lost else await self.hands.report(state.where)
         if report is not None and report.step is not None:
             self.records.note_step(report.step)
         if report is not None and not self.dry:
@@ -222,15 +238,8 @@ class Controller:
         if state.phase == "stopped" and not self.confirm:
             return Outcome("stopped", f"{self.run} is left alone: {state.why}", FINDING, verdict)
         if not verdict.lost:
-            if verdict.word in ("fine", "network-only", "rebooted"):
-                code = 0
-            elif verdict.word == "unknown":
-                code = UNREACHABLE
-            else:
-                code = FINDING
-            over = ""
-            if state.where.made:
-                over = self._affordable(state)[1]
+            code = _CODES.get(verdict.word, FINDING)
+            over = self._affordable(state)[1] if state.where.made else ""
             return Outcome(
                 "watching",
                 f"{verdict.sentence} {over}".rstrip(),
@@ -240,8 +249,8 @@ class Controller:
         return await self._plan(state, verdict)
 
     async def _learn(self, state: State, report: Report) -> State:
-        """What must be known when nobody can ask the pod any more: what was ordered on it, and
-        whether the run has ended well.
+        """Record what must be known when the pod can no longer answer: its standing orders, and
+        whether the run has ended well. Return the state.
         """
         done = report.finished or (state.done and report.step is None)
         learned = replace(state, orders=report.orders or state.orders, done=done)
@@ -283,12 +292,7 @@ class Controller:
         plan = self._plan_of(state, saved, most)
         if self.dry or (self.mode == "ask" and not self.confirm):
             chosen = await self.hands.choose(most)
-            if chosen is None:
-                plan["offer"] = None
-            else:
-                plan["offer"] = {
-                    k: getattr(chosen, k) for k in ("provider", "id", "gpu", "count", "price")
-                }
+            plan["offer"] = None if chosen is None else chosen.as_dict()
             text = (
                 f"{verdict.sentence} The plan {plan['hash'][:16]} waits: confirm it with --plan "
                 f"{plan['hash'][:16]}."
@@ -302,29 +306,25 @@ class Controller:
         return await self._rent(state, saved, most, plan, verdict)
 
     def _affordable(self, state: State) -> tuple[float, str]:
-        """The highest price an hour under which one hour more stays in the budgets, or 0 and
-        why.
+        """Return the highest price in US dollars an hour at which one more hour stays within the
+        budgets, and "". Return 0 and the reason if a budget is spent.
         """
         now = self.wall()
         day = self.limits.per_day - state.spent(now - DAY_S, now)
         whole = self.limits.per_run - state.spent(0.0, now)
         if min(day, whole) <= 0:
+            which = f"${self.limits.per_run:.2f} for the run"
             if day <= whole:
                 which = f"${self.limits.per_day:.2f} a day"
-            else:
-                which = f"${self.limits.per_run:.2f} for the run"
-            return (
-                0.0,
-                (
-                    f"The budget of {which} is spent, so nothing is rented; raise it in "
-                    "recover.toml if it shall go on."
-                ),
+            return 0.0, (
+                f"The budget of {which} is spent, so nothing is rented; raise it in "
+                "recover.toml if it shall go on."
             )
         return min(self.limits.max_price, day, whole), ""
 
     def _plan_of(self, state: State, saved: Saved, most: float) -> dict[str, Any]:
-        """The hash covers what a person decides on, not the offer of the minute: it stays the same
-        while nothing of it changes.
+        """Return the plan of a recovery. Its hash covers what a person decides on and not the offer
+        of the moment, so that the hash stays the same while nothing of that changes.
         """
         now = self.wall()
         decided = {
@@ -346,7 +346,7 @@ class Controller:
         }
 
     def _known(self, state: State) -> int | None:
-        """The newest step that anybody has seen done."""
+        """Return the newest step that any controller has seen done, or None."""
         return max(
             (step for step in (state.step, self.records.last_step()) if step is not None),
             default=None,
@@ -360,12 +360,11 @@ class Controller:
         await self.lease.hold()
         chosen = await self.hands.choose(most)
         if chosen is None or chosen.price > most:
-            await self.lease.release()
             text = (
                 f"{verdict.sentence} No machine is offered at or under ${most:.2f} an hour (the "
                 "whole machine); nothing is rented."
             )
-            return Outcome("stopped", text, FINDING, verdict, plan)
+            return await self._released(Outcome("stopped", text, FINDING, verdict, plan))
         label = label_of(self.run, ulid())
         attempt = Attempt(
             label=label,
@@ -378,18 +377,20 @@ class Controller:
         state = await self._save(
             state, "renting", attempts=(*state.attempts, attempt), plan_hash=plan["hash"]
         )
-        # The verdict that leads to money is made again right before it is spent.
+        # The verdict is made again right before money is spent because of it.
         if not (again := await self._see(state.where)).lost:
             await self._save(before)
-            await self.lease.release()
-            return Outcome("watching", f"{again.sentence} Nothing was rented.", 0, again)
+            return await self._released(
+                Outcome("watching", f"{again.sentence} Nothing was rented.", 0, again)
+            )
         grant = await self.lease.guard()
         try:
             where = await self.hands.create(chosen, label, lambda: grant.left_s() >= SPEND_S)
         except Absent as error:
             await self._save(before, why=error.message)
-            await self.lease.release()
-            return Outcome("stopped", f"Nothing was rented: {error}", FINDING, verdict, plan)
+            return await self._released(
+                Outcome("stopped", f"Nothing was rented: {error}", FINDING, verdict, plan)
+            )
         except Doubt as error:
             return Outcome(
                 "waiting",
@@ -399,8 +400,8 @@ class Controller:
         return await self._go_on(await self._rented(state, where))
 
     async def _rented(self, state: State, where: Where) -> State:
-        """It exists. The one that was lost may come back by itself (Vast does that): it is kept in
-        mind, and ended later if it is ours.
+        """Record a new machine and return the state. The lost machine may come back by itself (Vast
+        does that), so it is remembered, and ended later if it was rented.
         """
         now, old = self.wall(), replace(state.where, step=self._known(state))
         state = state.ended(old, now)
@@ -412,7 +413,9 @@ class Controller:
     # --- on the new machine
 
     async def _go_on(self, state: State) -> Outcome:
-        """From whatever phase it is in. Returns when it waits for something that takes longer."""
+        """Continue a recovery from its present phase. Return when it is done, has failed, or waits
+        for something that takes longer.
+        """
         if self.dry:
             return Outcome("recovering", f"{self.run} is being recovered: {state.phase}.", 0)
         await self.lease.hold()
@@ -427,12 +430,10 @@ class Controller:
                 where = await self.hands.find(state.attempt.label, state.attempt.provider)
             except Absent:
                 await self._save(state, "watching", attempts=state.attempts[:-1])
-                await self.lease.release()
-                return Outcome(
-                    "stopped",
-                    "The machine that was to be rented does not exist; the next look begins anew.",
-                    FINDING,
+                text = (
+                    "The machine that was to be rented does not exist; the next look begins anew."
                 )
+                return await self._released(Outcome("stopped", text, FINDING))
             except Doubt as error:
                 return Outcome("waiting", str(error), UNREACHABLE)
             state = await self._rented(state, where)
@@ -446,17 +447,23 @@ class Controller:
                     return Outcome("recovering", f"{self.run} on {state.where.pod}: {going}.", 0)
         except Failed as error:
             return await self._failed(state, error)
-        await self.lease.release()
         text = (
             f"{self.run} goes on at {state.where.pod}: step {state.step} is done, from step "
             f"{state.attempt.step_before}."
         )
         if state.why:
             text += f" Ordered before, and refused there: {state.why}"
-        return Outcome("recovered", text, 0)
+        return await self._released(Outcome("recovered", text, 0))
+
+    async def _released(self, outcome: Outcome) -> Outcome:
+        """Release the lease and return the outcome."""
+        await self.lease.release()
+        return outcome
 
     async def _phase(self, state: State) -> State:
-        """One phase, begun or looked after; the same phase when it goes on."""
+        """Begin or check one phase. Return the state, which has the same phase while the work
+        continues.
+        """
         where, step = state.where, state.attempt.step_before
         if state.phase == "proving":
             return await self._prove(state)
@@ -478,15 +485,15 @@ class Controller:
             return state
         if not await self.hands.launch(where, step, state.orders):
             return state
-        # Behind the launch: a sync of what nobody has resumed yet does not know that the run was
-        # set back on purpose.
+        # After the launch: before a run is resumed, its checkpoint sync does not know that the run
+        # was set back on purpose.
         return await self._save(
             state, "proving", why=" ".join(await self.hands.order(where, state.orders))
         )
 
     async def _prove(self, state: State) -> State:
-        """Good is only a new step: the pod says it, or, where it cannot be asked, the store has
-        one.
+        """Return the state after checking for a new step, which is the only proof of a good
+        recovery. The step comes from the pod, or from the store if the pod does not answer.
         """
         report = await self.hands.report(state.where)
         if report is None and (saved := await self.hands.saved()) is not None:
@@ -504,38 +511,32 @@ class Controller:
         return await self._save(state, "watching", step=report.step, before=None)
 
     async def _failed(self, state: State, error: Failed) -> Outcome:
-        """The machine that was made for it is ended: it costs, and nothing is on it that is not in
-        the store.
+        """Record a failed recovery and end the machine that was rented for it. That machine costs
+        money, and the store has everything that is on it.
         """
         made = state.where
         state = await self._save(state.with_attempt(outcome=error.message), why=error.message)
         gone = await self._end(made)
+        left = state.left
         if gone:
             state = state.ended(made, self.wall())
         else:
-            state = replace(
-                state, left=(*state.left, replace(made, step=state.attempt.step_before))
-            )
-        phase: Phase = "watching"
-        if state.idle() >= self.limits.recoveries:
-            phase = "stopped"
-        # What is looked at from here on is the machine that was lost: it may come back, and it is
-        # what a further recovery is for.
-        left = tuple(w for w in state.left if w != state.before)
+            left = (*left, replace(made, step=state.attempt.step_before))
+        phase: Phase = "stopped" if state.idle() >= self.limits.recoveries else "watching"
+        # From here on the lost machine is polled again: it may come back, and a further recovery
+        # would be for it.
+        left = tuple(w for w in left if w != state.before)
         await self._save(state, phase, where=state.before or made, before=None, left=left)
-        await self.lease.release()
-        tail = ""
+        text = f"The recovery of {self.run} did not succeed: {error.message}"
         if not gone:
-            tail = f" {made.pod} is not seen to be gone yet: look at {made.provider}."
-        return Outcome(
-            "stopped", f"The recovery of {self.run} did not succeed: {error.message}{tail}", FINDING
-        )
+            text += f" {made.pod} is not seen to be gone yet: look at {made.provider}."
+        return await self._released(Outcome("stopped", text, FINDING))
 
     # --- the end
 
     async def _finish_on(self, state: State) -> Outcome:
-        """It was to end, and has not been seen to be gone. A run that was started there meanwhile
-        is looked after again.
+        """Continue to end a finished run's machine that has not been seen to be gone. If the run
+        was started again on it meanwhile, the controller watches it again.
         """
         report = await self.hands.report(state.where)
         if (
@@ -559,16 +560,12 @@ class Controller:
             )
         await self.lease.hold()
         await self._save(state, "watching", done=False, told=False)
-        await self.lease.release()
-        return Outcome(
-            "watching",
-            f"{self.run} was to end, and goes on at {state.where.pod}: it is looked after again.",
-            0,
-        )
+        text = f"{self.run} was to end, and goes on at {state.where.pod}: it is looked after again."
+        return await self._released(Outcome("watching", text, 0))
 
     async def _finish(self, state: State, report: Report | None = None) -> Outcome:
-        """A run that ended well: its machine ends when the store holds its last set, and only if we
-        rented it.
+        """End the machine of a run that ended well. The machine is ended only if it was rented, and
+        only when the store holds the run's last checkpoint.
         """
         if not state.where.made:
             return Outcome(
@@ -579,19 +576,10 @@ class Controller:
             )
         if state.phase != "finishing":
             saved = await self.hands.saved()
-            if (
-                report is None
-                or report.complete is None
-                or saved is None
-                or saved.step < report.complete
-            ):
-                there = "nothing"
-                if saved is not None:
-                    there = f"step {saved.step}"
-                if report is None or report.complete is None:
-                    what = "unknown"
-                else:
-                    what = str(report.complete)
+            last = None if report is None else report.complete
+            if last is None or saved is None or saved.step < last:
+                what = "unknown" if last is None else last
+                there = "nothing" if saved is None else f"step {saved.step}"
                 text = (
                     f"{self.run} is finished; its last set (step {what}) is not in the store yet "
                     f"({there} is): {state.where.pod} stays."
@@ -603,13 +591,11 @@ class Controller:
             )
         await self.lease.hold()
         if report is not None and await self.hands.report(state.where) != report:
-            await self.lease.release()
-            return Outcome(
-                "finishing",
+            text = (
                 f"Something has changed about {self.run} on {state.where.pod}; the next look "
-                "sees what.",
-                FINDING,
+                "sees what."
             )
+            return await self._released(Outcome("finishing", text, FINDING))
         state = await self._save(state, "finishing")
         for where in (state.where, *state.left):
             if not await self._end(where):
@@ -621,23 +607,20 @@ class Controller:
                 return Outcome("finishing", text, UNREACHABLE)
             state = state.ended(where, self.wall())
         await self._save(state, "finished", left=(), told=False)
-        await self.lease.release()
-        return Outcome(
-            "finished",
+        text = (
             f"{self.run} is finished, its last set is in the store, and {state.where.pod} "
-            "was ended.",
-            0,
+            "was ended."
         )
+        return await self._released(Outcome("finished", text, 0))
 
     async def _clear(self, state: State) -> State:
-        """Earlier machines of ours end when the store holds at least the step that was seen on
-        them: nothing is only there any more.
+        """End earlier rented machines once the store holds at least the newest step that was seen
+        on them, so that nothing is lost with them. Return the state.
         """
         saved = await self.hands.saved()
-        idle = []
-        for w in state.left:
-            if saved is not None and w.step is not None and saved.step >= w.step:
-                idle.append(w)
+        if saved is None:
+            return state
+        idle = [w for w in state.left if w.step is not None and saved.step >= w.step]
         if not idle:
             return state
         await self.lease.hold()
@@ -651,13 +634,18 @@ class Controller:
         return state
 
     async def close(self) -> None:
-        """Another controller need not wait for the lease to end."""
+        """Release the lease, so that another controller need not wait for its end. Raises
+        StoreFailed if the store does not answer.
+        """
         try:
             await self.lease.release()
         except AgentError as error:
             raise StoreFailed(error) from error
 
     async def _end(self, where: Where) -> bool:
+        """Order the end of a rented machine. Return True if the provider was seen to have it no
+        longer, and False also for a machine that was not rented.
+        """
         if not where.made:
             return False
         grant = await self.lease.guard()

@@ -1,16 +1,16 @@
-"""Which of several controllers may act for a run: versions of one file, `lease.json`, in the run's
-object store.
+"""Decides which of several controllers may act for a run, by the versions of one file,
+`lease.json`, in the run's object store.
 
 The store has no compare-and-set. So a claim is a new version of the file, and the writer of the
 oldest version that has not expired holds the lease. All times are the store's: "now" is the time
 that the store gave to the version just written, and no clock of ours is compared with it. A holder
 writes again (and lists again) right before every call that costs money.
 
-Why two can never hold it at once: let a and b be the versions that A and B rely on, a the older
-one. A's write took at most `settle_s`, or it does not count, so a can be listed from a.t + settle_s
-on. B relies on b only when its list was made settle_s after b.t, later than that; so B saw a, which
-has not expired while A may act (`margin_s` before its end A may not), and B does not hold. What is
-measured by a clock of ours is only how long our own call took.
+Why two controllers can never hold the lease at once: let a and b be the versions that A and B rely
+on, and let a be the older one. A's write took at most `settle_s`, or it does not count, so a can be
+listed from a.t + settle_s on. B relies on b only when its list was made settle_s after b.t, which
+is later than that. So B saw a, which has not expired while A may act (`margin_s` before its end A
+may not), and B does not hold. Our own clock only measures how long our own call took.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import contextlib
 import json
 import time
 from collections.abc import Awaitable, Callable, Iterable
+from operator import attrgetter
 from typing import Any
 
 from bs4_agent.checkpoints.remote.errors import NotThere, StoreAuth, StoreDamaged
@@ -27,8 +28,8 @@ from bs4_agent.checkpoints.remote.layout import Layout
 from bs4_agent.checkpoints.remote.store import Entry, Store
 from bs4_console.errors import RefusedError
 
-#: Seconds. A dead controller is followed by another after TTL_S at the latest; one create call and
-#: its look afterwards fit into MARGIN_S.
+#: Seconds. Another controller can follow a dead one after TTL_S at the latest. One create call and
+#: the poll after it fit into MARGIN_S.
 TTL_S, SETTLE_S, MARGIN_S = 900.0, 10.0, 180.0
 MOST = 4096
 
@@ -36,11 +37,13 @@ Call = Callable[..., Awaitable[Any]]
 
 
 class LeaseHeld(RefusedError):
-    """Another controller acts for the run, or it cannot be ruled out."""
+    """Raised if another controller acts for the run, or if this cannot be ruled out."""
 
 
 def running_clock() -> float:
-    """Seconds that also pass while this machine sleeps, where the kernel counts them (Linux)."""
+    """Return a clock's seconds that also pass while this machine sleeps, if the kernel counts them
+    (Linux).
+    """
     boottime = getattr(time, "CLOCK_BOOTTIME", None)
     if boottime is None:
         return time.monotonic()
@@ -48,19 +51,24 @@ def running_clock() -> float:
 
 
 class Grant:
-    """The right to begin one act. `left_s`: for how long, at most `margin_s`."""
+    """The right to begin one action within a limited time."""
 
     def __init__(self, clock: Callable[[], float], deadline: float) -> None:
         self._clock, self._deadline = clock, deadline
 
     def left_s(self) -> float:
+        """Return the seconds that are left, at most the lease's `margin_s`. The number is negative
+        once the time is over.
+        """
         return self._deadline - self._clock()
 
 
 class Lease:
-    """One controller's side. `owner` is shown to others, proof of nothing. `mine`: versions that
-    this controller wrote before it was restarted; `note` is told each new one. Store errors pass
-    through: without a store nobody holds anything.
+    """One controller's side of the lease. Errors of the store pass through: without a store nobody
+    holds a lease.
+
+    `owner` is shown to other controllers and proves nothing. `mine` has the versions that this
+    controller wrote before it was restarted. `note` is called with each new version.
     """
 
     def __init__(
@@ -89,12 +97,14 @@ class Lease:
         self._call, self._clock, self._sleep = call, clock, sleep
 
     async def take(self) -> Grant:
-        """Hold the lease, or LeaseHeld says who does and until when."""
+        """Take the lease and return a grant. Raises LeaseHeld, which says who holds it and until
+        when, if another controller does.
+        """
         foreign = [v for v in await self._versions() if v.version not in self._mine]
         if foreign:
             now = (await self._call(self._store.write, self._layout.clock, b"{}")).t
             if live := [v for v in foreign if v.t + self._ttl >= now]:
-                raise await self._held(max(v.t for v in live) + self._ttl - now)
+                raise await self._held(max(live, key=attrgetter("t")).t + self._ttl - now)
         await self._write()
         await self._sleep(self._settle)
         try:
@@ -104,28 +114,30 @@ class Lease:
             raise
 
     async def hold(self) -> Grant:
-        """Go on holding it, or take it."""
+        """Renew the lease, or take it if this controller does not have it. Return a grant. Raises
+        LeaseHeld like `take` if another controller holds the lease.
+        """
         if self._mine:
             try:
                 return await self.guard()
             except LeaseHeld:
-                pass  # it ended meanwhile, or was never ours: who holds it now is said by `take`
+                pass  # It ended meanwhile, or was never ours. `take` says who holds it now.
         return await self.take()
 
     async def guard(self) -> Grant:
-        """Before every call that spends: renewed and listed again. LeaseHeld: it must not be
-        made.
+        """Renew and list the lease and return a grant. Call this before every call that spends
+        money, and make that call only within the grant. Raises LeaseHeld if the lease is not held.
         """
         begun = self._clock()
         now = (await self._write()).t
         rows = sorted(
             (v for v in await self._versions() if v.t + self._ttl >= now),
-            key=lambda v: (v.t, v.version),
+            key=attrgetter("t", "version"),
         )
         for row in rows:
             if row.version not in self._mine:
-                # Ours would outlive theirs, and then keep them from going on, as theirs would keep
-                # us.
+                # Our version would outlive theirs and then keep them from continuing, as theirs now
+                # keeps us.
                 await self._withdraw()
                 raise await self._held(row.t + self._ttl - now)
             if row.t + self._ttl >= now + self._margin and row.t <= now - self._settle:
@@ -136,7 +148,9 @@ class Lease:
         )
 
     async def release(self) -> None:
-        """Take our own versions away. Where the key may not delete they end by themselves."""
+        """Delete this controller's versions. If the key may not delete, the versions expire by
+        themselves after their time to live.
+        """
         await self._withdraw()
         self._mine.clear()
 
@@ -147,8 +161,8 @@ class Lease:
                     await self._call(self._store.delete, version)
 
     async def _write(self) -> Entry:
-        """A claim. One that took long might not have been listed by others in time: it does not
-        count as ours.
+        """Write a claim and return its version. A write that took long does not count, because
+        others might not have listed it in time: it is deleted, and LeaseHeld is raised.
         """
         data = json.dumps(
             {
@@ -181,7 +195,7 @@ class Lease:
             owner = json.loads(await self._call(self._store.read, self._layout.lease, MOST)).get(
                 "owner"
             )
-            # What was written last may be ours; a name that others wrote is shown, never trusted.
+            # The newest version may be ours. A name that others wrote is shown and never trusted.
             if owner and owner != self._owner:
                 who = (
                     f"Another controller ({''.join(c for c in str(owner)[:80] if c.isprintable())})"

@@ -1,7 +1,7 @@
-"""What the controller does to the real world: providers over HTTP, pods over their sessions, the
-object store.
+"""The controller's actions on the real world: on providers over HTTP, on pods over their sessions,
+and on the object store.
 
-How a pod is reached is given from outside (`Reach`): this package knows no SSH.
+The way to reach a pod is given from outside (`Reach`), so this package does not depend on SSH.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -41,7 +41,6 @@ from bs4_console.provision.rent import (
     Dearer,
     NoOffers,
     NotGone,
-    NothingMade,
     Plan,
     Provisioner,
     Unsettled,
@@ -54,47 +53,56 @@ from bs4_console.recovery.state import Where
 from bs4_console.setup import recipe
 from bs4_console.setup.credentials import Credentials
 
-#: Seconds for which one look waits for something that goes on by itself on the pod.
+#: Seconds for which one poll waits for an action that continues by itself on the pod.
 WAIT_S = 60.0
-#: Seconds for a look at a pod that may be gone, and for its address's greeting.
+#: Seconds for connecting to a pod that may be gone, and for the SSH greeting at its address.
 LOOK_S, GREET_S = 30.0, 10.0
 
 
 class Reach(Protocol):
-    """How this machine gets to pods."""
+    """How this machine reaches pods."""
 
     def linked(
         self, pod: Pod, *, deploy: bool, timeout: float
     ) -> AbstractAsyncContextManager[PodSession]:
-        """As cli.sessions.linked: the link's own error when it cannot be."""
-        ...
+        """Return a context manager that yields a session with the pod, like cli.sessions.linked. It
+        raises the link's own error if the pod cannot be reached.
+        """
 
     def kept(self, pod: Pod) -> PodState:
-        """What was read of it before, from the mirror."""
-        ...
+        """Return the pod's state as it was read before, from the mirror on this machine."""
 
-    def pinned(self, pod: str) -> Sequence[str]: ...
+    def pinned(self, pod: str) -> Sequence[str]:
+        """Return the host keys that are pinned for the pod, as `type base64`. Empty if there is
+        none.
+        """
 
-    def pin(self, pod: str, key: str) -> None: ...
+    def pin(self, pod: str, key: str) -> None:
+        """Save this host key (`type base64`) as the pod's trusted key."""
 
     async def store_ready(self, pod: Pod) -> None:
-        """The bundle that speaks to the store is on the pod."""
-        ...
+        """Bring the bundle that talks to the object store to the pod, if it is not there."""
 
 
 class KeyedBook(Book):
-    """Whose next intent has the label that stands in the run's shared state already."""
+    """A journal of rents whose next intent has the ULID `key`, because the run's shared state
+    already names the label made from it.
+    """
 
     key = ""
 
     def intend(self, run: str, offer: Offer, want: Want, who: str, key: str = "") -> Intent:
+        """Write an intent like `Book.intend`, with `self.key` as its ULID if `key` is ""."""
         return super().intend(run, offer, want, who, key or self.key)
 
 
 @dataclass(kw_only=True)
 class RealHands:
-    """One run. `provisioner` makes one for the length of a block, over its own HTTP client; its
-    book is a KeyedBook. Of the one provider that is named, or of all that may be rented from.
+    """The controller's actions on the real world, for one run.
+
+    `provisioner(name)` is a context manager that yields a Provisioner over its own HTTP client, for
+    the provider with this name, or for all that may be rented from if the name is "". Its journal
+    is a KeyedBook.
     """
 
     config: RunConfig
@@ -106,34 +114,34 @@ class RealHands:
     inventory: Inventory = field(default_factory=Inventory)
     clock: Callable[[], float] = time.monotonic
     outside: Callable[[PodState], Any] | None = None
-    """checks.outside.ask: W&B, with this machine's key."""
+    """checks.outside.ask, which polls W&B with this machine's key."""
     tell: Callable[[str, IncidentView], None] | None = None
-    """Receives, with the pod's name, each incident of the newest attempt that is open while a new
-    step is waited for; each once.
+    """Called once, with the pod's name, for each open incident of the newest attempt while the
+    controller waits for a new step.
     """
     _told: set[tuple[str, str]] = field(default_factory=set)
-    """Pod and id of the incidents that `tell` has received."""
+    """The pod and id of each incident that `tell` has received."""
     _known: dict[str, PodState] = field(default_factory=dict)
-    """What each pod said when it was reached last."""
+    """By pod, the state that was read when the pod was last reached."""
 
     @property
     def run(self) -> str:
+        """Return the run's name."""
         return self.config.run
 
     # --- looking
 
     async def signs(self, where: Where) -> Sequence[Sign]:
+        """Poll the provider and the pod, and return the signs of life. If the pod's link is not up,
+        also poll its address, W&B and the object store.
+        """
         pod = self._pod(where)
         found = []
         if where.provider and where.instance:
-            # First: what counts is that nothing answered after the provider had said so.
-            found.append(
-                of_sight(
-                    "provider",
-                    await ProviderWitness(where.provider, where.instance).look(),
-                    self.clock(),
-                )
-            )
+            # The provider is polled first: the rule needs a pod that does not answer after the
+            # provider has said that the machine is gone.
+            sight = await ProviderWitness(where.provider, where.instance).look()
+            found.append(of_sight("provider", sight, self.clock()))
         found += (link := await self._of_link(pod))
         if link[0].word != "up":
             found += await self._from_outside(pod, found)
@@ -158,23 +166,17 @@ class RealHands:
             return []
         if run.word in ("finished", "failed", "stopped"):
             return [Sign(now, "run", "finished" if run.word == "finished" else "failed", run.word)]
-        stalls = []
-        for i in state.ledger.open_incidents():
-            if i.run == self.run and i.failure == "run-stalled":
-                stalls.append(i)
-        return [
-            Sign(
-                now,
-                "run",
-                "still" if stalls else "moving",
-                stalls[0].summary if stalls else "",
-                run.step_seen,
-            )
-        ]
+        for incident in state.ledger.open_incidents(self.run):
+            if incident.failure == "run-stalled":
+                return [Sign(now, "run", "still", incident.summary, run.step_seen)]
+        return [Sign(now, "run", "moving", "", run.step_seen)]
 
     async def _from_outside(self, pod: Pod, found: Sequence[Sign]) -> list[Sign]:
-        """Its address, W&B, the store; and by who answers, whether this machine has a network."""
-        signs = [await self._port(pod)]
+        """Return signs from the pod's address, from W&B and from the store, and a sign that says
+        whether this machine has a network, judged by whether any of them answered.
+        """
+        port = await at_its_port(pod.host, pod.port or 22, GREET_S)
+        signs = [Sign(self.clock(), "port", port)]
         state = self._known.get(pod.name) or self.reach.kept(pod)
         if self.outside is not None and self.run in state.runs:
             sight = (await self.outside(state)).sights.get(self.run)
@@ -183,18 +185,14 @@ class RealHands:
         with contextlib.suppress(StoreError):
             newest = await asyncio.to_thread(self._newest)
             signs.append(Sign(self.clock(), "store", "seen", seen_t=newest))
-        heard = (
-            any(s.source in ("provider", "wandb") and s.word != "unknown" for s in (*found, *signs))
-            or signs[-1].source == "store"
-        )
-        return [*signs, Sign(self.clock(), "network", "up" if heard else "down")]
-
-    async def _port(self, pod: Pod) -> Sign:
-        word = await at_its_port(pod.host, pod.port or 22, GREET_S)
-        return Sign(self.clock(), "port", word)
+        heard = {s.source for s in (*found, *signs) if s.word != "unknown"}
+        word = "down" if heard.isdisjoint(("provider", "wandb", "store")) else "up"
+        return [*signs, Sign(self.clock(), "network", word)]
 
     def _newest(self) -> float | None:
-        """When something of the run itself was written last: not what controllers write."""
+        """Return when the run itself last wrote to the store, in seconds, or None. Files that
+        controllers write do not count.
+        """
         layout = self.config.layout
         ours = (layout.lease, layout.clock, layout.recovery)
         return max(
@@ -203,6 +201,7 @@ class RealHands:
         )
 
     async def report(self, where: Where) -> Report | None:
+        """Return what the pod says of the run, or None if the pod cannot be reached."""
         try:
             async with self.reach.linked(self._pod(where), deploy=False, timeout=LOOK_S) as live:
                 run = live.state.runs.get(self.run)
@@ -214,9 +213,8 @@ class RealHands:
                     why = ""
                     if attempt is not None and run.word in ("failed", "stopped"):
                         why = attempt.detail
-                    return Report(
-                        run.step, failed=why, orders=carried_orders.of(live.state, self.run)
-                    )
+                    orders = carried_orders.of(live.state, self.run)
+                    return Report(run.step, failed=why, orders=orders)
                 sets = (await listing.of_pod(live, self.run))["checkpoints"]
                 return Report(
                     run.step,
@@ -236,6 +234,7 @@ class RealHands:
                 self.tell(state.name, incident)
 
     async def saved(self) -> Saved | None:
+        """Return the newest valid step in the store, or None if there is none."""
         found = await asyncio.to_thread(
             source.find, self.store, Place.parse(self.config.store), self.run
         )
@@ -246,6 +245,10 @@ class RealHands:
     # --- renting
 
     async def choose(self, most: float) -> Chosen | None:
+        """Return the cheapest offer at or under `most` US dollars an hour, or None if there is
+        none. Raises RefusedError if no provider with an offer can tell a new machine's host key and
+        `trust_first_key` is not set.
+        """
         async with self.provisioner("") as provisioner:
             try:
                 plan = await provisioner.plan(
@@ -256,13 +259,12 @@ class RealHands:
                 )
             except NoOffers:
                 return None
-            known = []
-            for o in plan.offers:
-                if (
-                    self.config.trust_first_key
-                    or provisioner.providers[o.provider].capabilities.host_keys
-                ):
-                    known.append(o)
+            known = [
+                offer
+                for offer in plan.offers
+                if self.config.trust_first_key
+                or provisioner.providers[offer.provider].capabilities.host_keys
+            ]
         if not known:
             raise RefusedError(
                 "None of the providers with an offer can tell a new machine's host key, and "
@@ -270,13 +272,17 @@ class RealHands:
                 "Allow it with trust_first_key = true in recover.toml, or name other "
                 "providers there.",
             )
-        # One intent, one offer: whoever finds the label must know what it was for.
+        # One intent has one offer, so that whoever finds its label knows what was rented.
         plan = replace(plan, offers=(known[0],))
         return Chosen(
             known[0].provider, known[0].id, known[0].gpu, known[0].count, known[0].price, plan
         )
 
     async def create(self, chosen: Chosen, label: str, may: Callable[[], bool]) -> Where:
+        """Rent the chosen offer once, under `label`, and return the machine. `may` is called right
+        before the request. Raises Absent if surely nothing was rented, and Doubt if something may
+        have been.
+        """
         plan: Plan = chosen.offer
         async with self.provisioner(chosen.provider) as provisioner:
             _keyed(provisioner).key = ulid_of(label) or ""
@@ -286,23 +292,22 @@ class RealHands:
                 )
             except (Unsettled, Dearer) as error:
                 raise Doubt(error.message, error.next_step) from error
-            except (NothingMade, RefusedError, ConsoleError) as error:
-                if any(
-                    i.label == label and i.state in ("open", "doubt", "made")
-                    for i in provisioner.book.intents()
-                ):
+            except ConsoleError as error:
+                intent = provisioner.book.of_label(label)
+                if intent is not None and intent.state in ("open", "doubt", "made"):
                     raise Doubt(error.message, error.next_step) from error
                 raise Absent(error.message, error.next_step) from error
 
     async def find(self, label: str, provider: str) -> Where:
+        """Return the machine with exactly this label. An intent that another machine's controller
+        made is written into this machine's journal too. Raises Absent if there is no such machine,
+        and Doubt if this is not known.
+        """
         async with self.provisioner(provider) as provisioner:
-            intent = None
-            for i in provisioner.book.intents():
-                if i.label == label:
-                    intent = i
-                    break
+            intent = provisioner.book.of_label(label)
             if intent is None:
-                # Another machine's controller wrote it down; from now on this one knows of it too.
+                # A controller on another machine wrote the intent. Now this machine's journal has
+                # it too.
                 offer = Offer(
                     provider=provider,
                     id="",
@@ -329,12 +334,16 @@ class RealHands:
         return _where(self._name(label), machine)
 
     async def terminate(self, where: Where, may: Callable[[], bool]) -> bool:
+        """End the machine and its disk. Return True if the provider was seen to have it no longer.
+        `may` is called right before the first order. Raises RefusedError if the machine has another
+        label.
+        """
         async with self.provisioner(where.provider) as provisioner:
             provider = provisioner.providers[where.provider]
             machine = await provider.machine(where.instance)
             if machine is None:
-                # Gone is what neither its id nor its label finds, once it must have been listed:
-                # else it would be paid and forgotten.
+                # A machine counts as gone only if neither its id nor its label finds it at a time
+                # when it must be listed. Else it would go on costing money unseen.
                 machine = next(
                     (
                         one
@@ -362,6 +371,9 @@ class RealHands:
     # --- on the new machine
 
     async def set_up(self, where: Where) -> Where | None:
+        """Set the machine up for the run. Return its place with address and host key when it is
+        ready, or None while the set-up continues. Raises Failed if it cannot succeed.
+        """
         met = await self._met(where)
         if met is None:
             return None
@@ -377,23 +389,24 @@ class RealHands:
                 if key and not await _ended(live, key):
                     return None
         except LinkError:
-            # it boots, or the way there is broken: looked at again, within the whole recovery's
-            # time
+            # The machine boots, or the connection is broken. The next poll tries again, within the
+            # time of the whole recovery.
             return None
         await self.reach.store_ready(pod)
         return met
 
     async def _met(self, where: Where) -> Where | None:
-        """The machine, up and with a host key that is confirmed; None while it is not there yet."""
+        """Return the machine's place once the machine is up and its host key is confirmed, or None
+        before that. Raises Failed if it will not come up, costs too much, or shows another host key
+        than its provider names.
+        """
         async with self.provisioner(where.provider) as provisioner:
             provider = provisioner.providers[where.provider]
             machine = await provider.machine(where.instance)
             if machine is None and _just_made(where, provisioner.patience.list_s):
                 return None
             if machine is None or machine.state in ("stopped", "ended"):
-                said = "no longer there"
-                if machine is not None:
-                    said = machine.raw_state
+                said = "no longer there" if machine is None else machine.raw_state
                 raise Failed(f"{where.pod} did not come up: it is {said}.")
             if machine.price is not None and machine.price > self.config.max_price * 1.01:
                 raise Failed(
@@ -408,7 +421,7 @@ class RealHands:
                 return None
             told = await provider.host_keys(machine)
         pod = pod_of(machine, where.pod, self.config.identity_file or None, where.price)
-        if pod.name not in {known.name for known in self.inventory.list()}:
+        if self._listed(pod.name) is None:
             self.inventory.add(pod)
         key = next(iter(self.reach.pinned(pod.name)), "")
         if not key:
@@ -422,11 +435,14 @@ class RealHands:
                         f"provider names {', '.join(told)}."
                     ) from error
                 if not told and not self.config.trust_first_key:
-                    return None  # the provider has not told it yet
+                    return None  # The provider does not show the host key yet.
                 self.reach.pin(pod.name, key := error.key)
         return replace(where, host=pod.host, port=pod.port, user=pod.user or "", host_key=key)
 
     async def restore(self, where: Where, step: int) -> bool:
+        """Restore the step on the machine. Return True once it is complete there, and False while
+        the work continues. Raises Failed if it cannot succeed.
+        """
         async with self._at(where) as live:
             done = _last(live, restore.NAME, self.run)
             if (
@@ -454,12 +470,16 @@ class RealHands:
             return await _ended(live, key)
 
     async def launch(self, where: Where, step: int, orders: Sequence[carried_orders.Order]) -> bool:
+        """Resume the run from the restored step, with the same arguments and W&B runs. Return True
+        once it has been started. Raises Failed if it cannot be started.
+        """
         async with self._at(where) as live:
             done = _last(live, restore.NAME, self.run)
             if done is None or done.state != "done":
                 raise Failed(f"{self.run} was not restored on {where.pod}.")
             asked = restore.launch_of(done.result)
-            # saved by an agent of before that: what the looks have learned is all that is known
+            # An older agent saved the checkpoint. Only the orders that the polls have read are
+            # known.
             if not restore.recorded(done.result):
                 asked = replace(asked, overrides=carried_orders.overrides(orders))
             if (
@@ -485,6 +505,9 @@ class RealHands:
             return True
 
     async def order(self, where: Where, orders: Sequence[carried_orders.Order]) -> Sequence[str]:
+        """Repeat on the new machine the standing orders that the run had, and in any case its
+        checkpoint sync. Return the refusals as sentences. Raises Failed if the sync was refused.
+        """
         async with self._at(where) as live:
             refused = await carried_orders.renew(
                 live, self.run, carried_orders.with_sync(orders, self.config.store)
@@ -493,18 +516,15 @@ class RealHands:
             raise Failed(f"{self.run} would not be saved on {where.pod}: {refused['sync']}")
         return list(refused.values())
 
-    @contextlib.asynccontextmanager
-    async def _at(self, where: Where) -> AsyncIterator[PodSession]:
-        async with self.reach.linked(self._pod(where), deploy=True, timeout=LOOK_S) as live:
-            yield live
+    def _at(self, where: Where) -> AbstractAsyncContextManager[PodSession]:
+        return self.reach.linked(self._pod(where), deploy=True, timeout=LOOK_S)
 
     def _pod(self, where: Where) -> Pod:
-        """By the inventory; on a machine that never met it, by what the controllers wrote down."""
-        pod = None
-        for known in self.inventory.list():
-            if known.name == where.pod:
-                pod = known
-                break
+        """Return the pod from the inventory. A pod that the inventory lacks is added, with the
+        address and the host key that the controllers wrote down. Raises UsageError if they wrote
+        down no address.
+        """
+        pod = self._listed(where.pod)
         if pod is None:
             if not where.host:
                 raise UsageError(
@@ -527,6 +547,10 @@ class RealHands:
         if where.host_key and not self.reach.pinned(pod.name):
             self.reach.pin(pod.name, where.host_key)
         return pod
+
+    def _listed(self, name: str) -> Pod | None:
+        """Return the inventory's pod with this name, or None."""
+        return next((pod for pod in self.inventory.list() if pod.name == name), None)
 
     def _name(self, label: str) -> str:
         return f"{self.run[:40]}-{(ulid_of(label) or label)[-6:].lower()}"
@@ -557,7 +581,9 @@ def _last(live: PodSession, kind: str, run: str) -> ActionView | None:
 
 
 async def _ended(live: PodSession, key: str) -> bool:
-    """Whether the action is done, looked at for a while; Failed when it ended otherwise."""
+    """Wait up to 60 seconds for an action. Return True if it is done, and False if it still runs.
+    Raises Failed if it ended otherwise.
+    """
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(WAIT_S):
             async for action in live.follow_action(key):
@@ -569,8 +595,8 @@ async def _ended(live: PodSession, key: str) -> bool:
 
 
 def _just_made(where: Where, list_s: float) -> bool:
-    """Whether what was rented may still be missing from what its provider shows; its label tells
-    when that was.
+    """Return True if a machine was rented less than `list_s` seconds ago, by the time in its label,
+    so that the provider may not show it yet.
     """
     made = ulid_of(where.label)
     return made is not None and time.time() - made_t(made) < list_s

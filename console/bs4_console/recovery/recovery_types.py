@@ -1,5 +1,5 @@
-"""What the controller and its hands say to each other: limits, what is saved, offered and reported,
-and why something cannot be done.
+"""The types between the controller and its actions on the world: limits, what is saved, offered and
+reported, and the errors of an action that failed.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from bs4_console.recovery.state import Where
 
 @dataclass(frozen=True)
 class Limits:
-    """US dollars; `recoveries`: so many in a row without a new step end the loop. `ready_s`: from
-    the rent to the first new step.
+    """The limits of one run's recoveries. Prices and budgets are in US dollars, `max_price` for an
+    hour of the whole machine. After `recoveries` in a row without a new step no further one begins
+    by itself. `ready_s` is the time in seconds from the rent to the first new step.
     """
 
     max_price: float
@@ -28,7 +29,9 @@ class Limits:
 
 @dataclass(frozen=True)
 class Saved:
-    """The newest step in the object store that is whole and verified. `bytes` of its files."""
+    """The newest step in the object store that is complete and verified. `bytes` is the size of its
+    files.
+    """
 
     step: int
     bytes: int
@@ -36,7 +39,9 @@ class Saved:
 
 @dataclass(frozen=True)
 class Chosen:
-    """An offer, as the plan names it. `offer` is the provider's own, for `create`."""
+    """An offer as the plan shows it. `price` is in US dollars an hour. `offer` is the provider's
+    own object, which `create` needs.
+    """
 
     provider: str
     id: str
@@ -45,97 +50,103 @@ class Chosen:
     price: float
     offer: Any = field(default=None, repr=False, compare=False)
 
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields without the provider's own `offer`, as a plan shows them."""
+        shown = dict(vars(self))
+        del shown["offer"]
+        return shown
+
 
 @dataclass(frozen=True)
 class Report:
-    """What the pod itself says of the run: its newest step, the newest complete set on its disk,
-    and whether it ended well.
+    """What the pod itself says of the run: its newest step, the newest step whose checkpoint is
+    complete on its disk (`complete`), and whether the run ended well (`finished`).
     """
 
     step: int | None = None
     complete: int | None = None
     finished: bool = False
     failed: str = ""
-    """Why its newest attempt ended badly; empty while it runs or after a good end."""
+    """Why the newest attempt ended badly. Empty while it runs or after a good end."""
     orders: tuple[Mapping[str, Any], ...] = ()
-    """What was ordered for it there and stays in force (standing.of)."""
+    """The run's standing orders on the pod (pods/carried_orders.py)."""
 
 
 class Absent(ConsoleError):
-    """No machine with that label exists, surely."""
+    """Raised if there is surely no machine with the label."""
 
 
 class Doubt(ConsoleError):
-    """It cannot be said whether a machine with that label exists."""
+    """Raised if it is not known whether a machine with the label exists."""
 
     exit_code = UNREACHABLE
 
 
 class Failed(ConsoleError):
-    """A phase cannot succeed on this machine; the sentence says why."""
+    """Raised if a phase cannot succeed on this machine. The message says why."""
 
 
 class Hands(Protocol):
-    """What the controller does to the world. Each call may be made again after it was cut off
-    anywhere. Any ConsoleError other than the ones named means: not now; it is tried again at the
-    next look.
+    """The controller's actions on the world. Each call may be made again after it was cut off at
+    any point. Any ConsoleError other than the named ones means "not now": the controller tries
+    again at its next poll.
     """
 
     async def signs(self, where: Where) -> Sequence[Sign]:
-        """One look at everything. Times by the controller's clock."""
-        ...
+        """Poll the machine once from all sides and return the signs of life. Their times are those
+        of the controller's clock.
+        """
 
     async def report(self, where: Where) -> Report | None:
-        """None where the pod does not answer."""
-        ...
+        """Return what the pod says of the run, or None if the pod does not answer."""
 
     async def saved(self) -> Saved | None:
-        """The newest valid step; None when there is none (which is not: the store did not
-        answer).
+        """Return the newest valid step in the store, or None if there is none. A store that does
+        not answer raises its error instead.
         """
-        ...
 
     async def choose(self, most: float) -> Chosen | None:
-        """The cheapest offer at or under `most` dollars an hour; None without one."""
-        ...
+        """Return the cheapest offer at or under `most` US dollars an hour, or None if there is
+        none.
+        """
 
     async def create(self, chosen: Chosen, label: str, may: Callable[[], bool]) -> Where:
-        """Rent it, once; `may` is asked right before. Absent: surely nothing exists of it. Doubt:
-        something may.
+        """Rent the chosen offer once, under `label`, and return the machine. `may` is called right
+        before the request and must return True. Raises Absent if surely nothing was rented, and
+        Doubt if something may have been.
         """
-        ...
 
     async def find(self, label: str, provider: str) -> Where:
-        """The machine of exactly this label. Absent, or Doubt."""
-        ...
+        """Return the machine with exactly this label. Raises Absent if there is surely none, and
+        Doubt if this is not known.
+        """
 
     async def set_up(self, where: Where) -> Where | None:
-        """Bring the machine to where a run can be restored. With its address when it is there;
-        None: it goes on. Failed.
+        """Set the machine up, so that a run can be restored on it. Return its place with its
+        address when it is ready, or None while the set-up continues. Raises Failed if it cannot
+        succeed.
         """
-        ...
 
     async def restore(self, where: Where, step: int) -> bool:
-        """Put the step in its place. True: it is complete there; False: it goes on. Failed."""
-        ...
+        """Restore the step on the machine. Return True once it is complete there, and False while
+        the work continues. Raises Failed if it cannot succeed.
+        """
 
     async def launch(self, where: Where, step: int, orders: Sequence[Mapping[str, Any]]) -> bool:
-        """Resume from it, in the same W&B runs and with the same arguments. True: its processes
-        run; False: it goes on. Failed.
+        """Resume the run from the restored step, in the same W&B runs and with the same arguments.
+        Return True once its processes run, and False while the work continues. Raises Failed if it
+        cannot succeed.
         """
-        ...
 
     async def order(self, where: Where, orders: Sequence[Mapping[str, Any]]) -> Sequence[str]:
-        """Order for the run there what was ordered before, its sync in any case; what was refused,
-        as sentences. Failed: the sync was.
+        """Repeat on the new machine the standing orders that the run had, and in any case its
+        checkpoint sync. Return the refusals as sentences. Raises Failed if the sync was refused.
         """
-        ...
 
     async def terminate(self, where: Where, may: Callable[[], bool]) -> bool:
-        """True when the provider was seen not to have it any more. `may` is asked right before the
-        first order.
+        """End the machine. Return True once the provider was seen to have it no longer. `may` is
+        called right before the first order and must return True.
         """
-        ...
 
 
 Word = Literal[
@@ -153,8 +164,9 @@ Word = Literal[
 
 @dataclass(frozen=True)
 class Outcome:
-    """Of one look. `exit_code` as everywhere: 0 all is well, 1 not achieved, 3 unknown, 4 a plan
-    waits for its confirmation.
+    """The result of one poll by the controller. `exit_code` is 0 if all is well, 1 if something was
+    not achieved, 3 if the state is unknown, and 4 if a plan waits for its confirmation or another
+    controller acts.
     """
 
     word: Word

@@ -1,5 +1,5 @@
-"""Bringing a run's checkpoint back from an object store to a pod: what is asked for, the pod's
-plan, and its confirmation.
+"""Restores a run's checkpoint from an object store to a pod: the request, the pod's plan, and its
+confirmation.
 """
 
 from __future__ import annotations
@@ -14,20 +14,23 @@ from bs4_console.launch.guide import Asked as Launch
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import ActionView, PlanView
 
-#: What stands where a playbook's id does.
+#: The kind of the action, used in the place of a playbook's id.
 NAME = "restore"
 
 
 class NothingToRestore(ConsoleError):
-    """The store was asked, and holds no step that is whole. Nothing is started instead."""
+    """Raised if the store answered and holds no step that is complete. Nothing else is started
+    instead.
+    """
 
     exit_code = FINDING
 
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """One restore. `source`: b2://BUCKET/PREFIX. `step` None: the newest one that is whole there.
-    `trainer`, `config` "": as the store says; relative paths count on the pod, as in a launch.
+    """The request for one restore. `source` is an address like b2://BUCKET/PREFIX. `step` None
+    means the newest step that is complete there. An empty `trainer` or `config` means what the
+    store has recorded. Relative paths are those of the pod, as in a launch.
     """
 
     run: str
@@ -39,6 +42,7 @@ class Asked:
     config: str = ""
 
     def body(self) -> dict[str, Any]:
+        """Return the request as it is sent to the agent."""
         return {
             "run": self.run,
             "from": self.source,
@@ -51,8 +55,9 @@ class Asked:
 
 
 async def plan(live: PodSession, asked: Asked) -> PlanView:
-    """The pod's plan: it looks at the store. NothingToRestore when the store holds no step that is
-    whole, RefusedError with the reason when the pod makes none for another one.
+    """Request a plan from the pod, which reads the store, and return it. Raises NothingToRestore if
+    the store holds no complete step, and RefusedError with the pod's reason if it makes no plan for
+    another reason.
     """
     key = await live.submit("plan", restore=asked.body())
     async for action in live.follow_action(key):
@@ -65,21 +70,20 @@ async def plan(live: PodSession, asked: Asked) -> PlanView:
 
 
 async def begin(live: PodSession, view: PlanView) -> str:
-    """Confirm a plan; the action's key."""
+    """Confirm a plan, which starts the restore. Return the key of the action."""
     return await live.submit(NAME, run=view.run, plan_hash=view.plan_hash)
 
 
 def under_way(live: PodSession, run: str) -> ActionView | None:
-    """A restore of the run that has not ended: it is watched, and not begun a second time."""
-    for a in live.state.ledger.actions.values():
-        if a.kind == NAME and a.run == run and not a.ended:
-            return a
-    return None
+    """Return a restore of the run that has not ended, or None. It is followed and not begun a
+    second time.
+    """
+    return next((a for a in live.state.ledger.unfinished(NAME) if a.run == run), None)
 
 
 def launch_of(result: Mapping[str, Any]) -> Launch:
-    """The launch that continues what was restored, at exactly that step and as the run was started;
-    `result` of the ended action.
+    """Return the launch that continues the restored run, at exactly the restored step and as the
+    run was started. `result` is the result of the restore action.
     """
     body = result["launch"]
     return Launch(
@@ -97,14 +101,14 @@ def launch_of(result: Mapping[str, Any]) -> Launch:
 
 
 def recorded(result: Mapping[str, Any]) -> bool:
-    """Whether the store knew how the run was started. An agent of before this was kept there does
-    not say.
+    """Return True if the store had recorded how the run was started. Older agents have not recorded
+    that, and their results do not say so.
     """
     return bool(result["launch"].get("recorded"))
 
 
 def command_of(asked: Launch, pod: str) -> str:
-    """What a person types to launch it."""
+    """Return the command line that a person types to launch it on `pod`."""
     words = [
         "bs4-console",
         "launch",
@@ -124,20 +128,19 @@ def command_of(asked: Launch, pod: str) -> str:
     ]
     if asked.component != "rl":
         words += ["--component", asked.component]
-    else:
-        words += []
     if asked.processes != 1:
         words += ["--processes", str(asked.processes)]
-    else:
-        words += []
     for name, value in asked.env.items():
         words += ["--env", f"{name}={value}"]
-    return shlex.join([*words, *(["--", *asked.overrides] if asked.overrides else [])])
+    if asked.overrides:
+        words += ["--", *asked.overrides]
+    return shlex.join(words)
 
 
 def words(view: PlanView) -> list[str]:
-    """What a person reads beside the steps: which newer steps were passed over and why, what has to
-    come, how the run was started (a launch from it will be as that), what to mind.
+    """Return the lines that a person reads beside the plan's steps: which newer steps were skipped
+    and why, what is still to be fetched, how the run was started (a launch from it will be the
+    same), and notes.
     """
     body = view.plan
     lines = []
@@ -149,13 +152,8 @@ def words(view: PlanView) -> list[str]:
     )
     start = launch_of(body)
     if start.overrides:
-        lines += [f"started with: {shlex.join(start.overrides)}"]
-    else:
-        lines += []
+        lines.append(f"started with: {shlex.join(start.overrides)}")
     if start.env:
-        lines += [
-            f"environment: {shlex.join(f'{name}={value}' for name, value in start.env.items())}"
-        ]
-    else:
-        lines += []
+        settings = (f"{name}={value}" for name, value in start.env.items())
+        lines.append(f"environment: {shlex.join(settings)}")
     return lines + [f"note: {text}" for text in body["notes"]]

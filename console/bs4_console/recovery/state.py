@@ -1,8 +1,9 @@
-"""What the controllers of a run know together: where it is, what is being done, what it has cost.
+"""The state that all controllers of a run share: where the run is, what is being done, and what it
+has cost.
 
-One document beside the run's checkpoints (`recovery.json`), written only by the holder of the
-lease, before each act. Every change is also in this machine's own journal, first: hash-chained,
-like a pod's.
+It is one document beside the run's checkpoints (`recovery.json`), written only by the holder of the
+lease, before each action. Every change is first written to this machine's own journal, which is
+hash-chained like a pod's.
 """
 
 from __future__ import annotations
@@ -24,13 +25,14 @@ from bs4_console.locations import private
 
 SCHEMA = "bs4.recovery/1"
 MOST = 256 * 1024
-#: The outcome of a recovery after which the run made steps; any other is a sentence.
+#: The outcome of a recovery after which the run made steps. Any other outcome is a sentence.
 GOOD = "good"
 JOURNAL_BYTES, SEGMENT_BYTES = 64 << 20, 4 << 20
 
-#: watching: nothing is under way. renting: a machine with this label may exist. setting-up,
-#: restoring, launching: on that machine. proving: until a new step is done. stopped: given up, a
-#: person has to look. finishing: the run is done, its machine is to end. finished.
+#: watching: no recovery is under way. renting: a machine with the attempt's label may exist.
+#: setting-up, restoring, launching: work on that machine is under way. proving: the run is started
+#: and a new step is awaited. stopped: the controller has given up and a person has to decide.
+#: finishing: the run is done and its machine is to be ended. finished: its machine was ended.
 Phase = Literal[
     "watching",
     "renting",
@@ -42,14 +44,14 @@ Phase = Literal[
     "finishing",
     "finished",
 ]
-#: In these a recovery is under way.
+#: The phases in which a recovery is under way.
 WORKING: tuple[Phase, ...] = ("renting", "setting-up", "restoring", "launching", "proving")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Where:
-    """The machine that the run is on. `made`: rented by a controller (or `provision create`) under
-    `label`, so it may be ended by one. `price` in US dollars an hour.
+    """The machine that the run is on. `made` is True if a controller (or `provision create`) rented
+    it under `label`, so that a controller may end it. `price` is in US dollars an hour.
     """
 
     pod: str
@@ -59,15 +61,15 @@ class Where:
     made: bool = False
     price: float | None = None
     step: int | None = None
-    """The newest step that was seen there when it was lost: what its disk holds beyond the store
-    ends with it.
+    """The newest step that was seen on this machine when it was lost. Checkpoints that are only on
+    its disk are lost with it.
     """
     host: str = ""
     port: int | None = None
     user: str = ""
     host_key: str = ""
-    """`type base64`, as it was confirmed when the machine was met: the next controller may be a
-    fresh machine that knows nobody.
+    """The host key as `type base64`, as it was confirmed at the first connection. The next
+    controller may run on a new machine that knows no host keys.
     """
 
     def __str__(self) -> str:
@@ -78,8 +80,8 @@ class Where:
 
 @dataclass(frozen=True, kw_only=True)
 class Attempt:
-    """One recovery. `step_before`: the step it starts from. `step_after`: the newest that was done
-    afterwards, None while none was.
+    """One recovery. It starts from the step `step_before`. `step_after` is the newest step done
+    afterwards, or None while there is none. `t` is the time of the rent in wall seconds.
     """
 
     label: str
@@ -89,17 +91,17 @@ class Attempt:
     step_before: int
     step_after: int | None = None
     outcome: str = ""
-    """Empty while it goes on; "good", or a sentence why not."""
+    """Empty while the attempt continues, then "good" or a sentence that says why it failed."""
     ended_t: float | None = None
-    """When its machine was ended, as far as it was ended by us."""
+    """When a controller ended its machine, in wall seconds. None if no controller ended it."""
     instance: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """All of one run. `before`: the machine that was lost, while a recovery from it is under way.
-    `left`: earlier machines of ours that may still exist. `step`: the newest step that is known to
-    be done.
+    """The whole state of one run. `before` is the machine that was lost, while a recovery from it
+    is under way. `left` are earlier rented machines that may still exist. `step` is the newest step
+    that is known to be done.
     """
 
     run: str
@@ -113,32 +115,36 @@ class State:
     plan_hash: str = ""
     why: str = ""
     orders: tuple[Mapping[str, Any], ...] = ()
-    """What was ordered for the run on its pod and stays in force (pods/carried_orders.py): the next
-    machine is to be ordered the same.
+    """The run's standing orders on its pod (pods/carried_orders.py). The next machine gets the same
+    orders.
     """
     named: str = ""
-    """The run's pod in recover.toml, as whoever acted last had it there."""
+    """The run's pod in recover.toml on the machine of the controller that acted last."""
     done: bool = False
-    """A look found that the run had ended well, and none has found it going since."""
+    """True if a poll found that the run had ended well, and no later poll found it running."""
     told: bool = False
-    """In "finishing": the machine was told to end, so that its silence means nothing any more."""
+    """True in "finishing" once the end of the machine was ordered. Silence then says nothing."""
 
     @property
     def attempt(self) -> Attempt:
+        """Return the newest attempt. Raises IndexError if there is none."""
         return self.attempts[-1]
 
     def idle(self) -> int:
-        """Recoveries in a row, up to the last that has ended, which brought no new step."""
+        """Return how many recoveries in a row brought no new step, counted back from the last one
+        that has ended.
+        """
         count = 0
-        for attempt in reversed([a for a in self.attempts if a.outcome]):
+        for attempt in self.attempts:
             if attempt.outcome == GOOD:
-                break
-            count += 1
+                count = 0
+            elif attempt.outcome:
+                count += 1
         return count
 
     def spent(self, since_t: float, now_t: float) -> float:
-        """US dollars for machines of the recoveries between the two, by the price at which each was
-        made.
+        """Return the US dollars spent on the recoveries' machines between two times in wall
+        seconds, at the price at which each was rented.
         """
         return sum(
             a.price * max(0.0, (a.ended_t or now_t) - max(a.t, since_t)) / 3600.0
@@ -147,14 +153,16 @@ class State:
         )
 
     def rented_on(self, where: Where) -> int | None:
-        """The attempt whose machine this is, None for one that no controller rented."""
+        """Return the index of the attempt that rented this machine, or None if no controller rented
+        it.
+        """
         for n, a in enumerate(self.attempts):
             if a.instance and (a.provider, a.instance) == (where.provider, where.instance):
                 return n
         return None
 
     def ended(self, where: Where, t: float) -> State:
-        """Its machine costs no more from `t` on."""
+        """Return the state in which this machine costs nothing more after the time `t`."""
         number = self.rented_on(where)
         if number is None or self.attempts[number].ended_t is not None:
             return self
@@ -163,11 +171,13 @@ class State:
         return replace(self, attempts=tuple(attempts))
 
     def with_attempt(self, **changes: Any) -> State:
+        """Return the state with these fields of its newest attempt replaced."""
         return replace(self, attempts=(*self.attempts[:-1], replace(self.attempts[-1], **changes)))
 
     def encode(self, after: str | None = None) -> bytes:
-        """`after`: the version of the document that this one follows, "" for the first; None: as
-        consoles wrote it that did not say.
+        """Return the state as the JSON bytes of the shared document. `after` is the version of the
+        document that this one follows, or "" for the first version. None writes no version, as
+        older consoles did.
         """
         return json.dumps(
             {"schema": SCHEMA, "after": after, **asdict(self)}, ensure_ascii=False
@@ -175,7 +185,9 @@ class State:
 
     @classmethod
     def decode(cls, data: bytes) -> State:
-        """StoreDamaged for anything that is none."""
+        """Return the state in a document. Raises StoreDamaged if the bytes are not a valid
+        document.
+        """
         try:
             raw = json.loads(data)
             if raw.pop("schema") != SCHEMA or raw["phase"] not in get_args(Phase):
@@ -203,11 +215,11 @@ class State:
 
 @dataclass
 class Records:
-    """The document and the journal of one run on this machine.
+    """The shared document and this machine's journal of one run.
 
-    The store has no compare-and-set, and whoever has slept in the middle of a write may end it long
-    after another took over. So each version of the document names the one that it follows, and of
-    several that follow the same one only the first counts, for everybody.
+    The store has no compare-and-set, and a controller that slept in the middle of a write may
+    finish it long after another took over. So each version of the document names the version that
+    it follows. If several follow the same version, only the first counts, for everybody.
     """
 
     store: Store
@@ -216,10 +228,11 @@ class Records:
     _journal: Journal | None = field(default=None, repr=False)
     _step: int | None = field(default=None, repr=False)
     _version: str = field(default="", repr=False)
-    """Of the document that was read or written last."""
+    """The version of the document that was read or written last."""
 
     @property
     def journal(self) -> Journal:
+        """Return this machine's journal of the run. It is opened, or created, at the first use."""
         if self._journal is None:
             private(self.directory)
             self._journal = Journal(
@@ -228,7 +241,9 @@ class Records:
         return self._journal
 
     def load(self) -> State | None:
-        """As the last holder left it; None before the first."""
+        """Return the state as the last holder of the lease left it, or None before the first.
+        Raises ConsoleError if the document belongs to another run.
+        """
         self._version, state = self._head()
         if state is not None and state.run != self.layout.run:
             raise ConsoleError(
@@ -238,25 +253,27 @@ class Records:
         return state
 
     def save(self, state: State) -> bool:
-        """On this disk first, then for all, to follow what was read last. False: another was first,
-        and this counts for nobody.
+        """Write the state to this machine's journal, then to the store, as the version that follows
+        the one read last. Return False if another controller was first; this version then counts
+        for nobody.
         """
         self.note("state", phase=state.phase, state=json.loads(state.encode()))
         data = state.encode(self._version)
         self.store.write(self.layout.recovery, data)
         version, there = self._head()
-        # By its content: a write whose answer was lost is made again, and then it is there twice.
+        # The contents are compared, because a write whose answer was lost is repeated, and the
+        # document then exists twice.
         if there is None or there.encode(self._version) != data:
             return False
         self._version = version
         return True
 
     def unchanged(self) -> bool:
-        """Whether nobody has written since."""
+        """Return True if nobody has written the document since it was last read or written here."""
         return self._head()[0] == self._version
 
     def _head(self) -> tuple[str, State | None]:
-        """The version that counts, and its document."""
+        """Return the version that counts and its state, or ("", None) if there is no document."""
         rows = self.store.versions(self.layout.recovery)
         known: dict[str, bytes] = {}
 
@@ -278,39 +295,36 @@ class Records:
         return "", None
 
     def note(self, event: str, **fields: Any) -> None:
+        """Append one event of the run to this machine's journal, and return once it is on disk."""
         self.journal.append("recovery", sync=True, run=self.layout.run, event=event, **fields)
 
     def leases(self) -> list[str]:
-        """Versions of lease.json that this machine wrote lately: a restarted controller goes on
-        with them.
+        """Return the last 200 versions of lease.json that this machine wrote. A restarted
+        controller continues with them.
         """
-        found = []
-        for row in self._noted("lease")[-200:]:
-            found.append(str(row["version"]))
-        return found
+        return [str(row["version"]) for row in self._noted("lease")[-200:]]
 
     def last_step(self) -> int | None:
-        """The newest step that this machine's looks have seen."""
+        """Return the newest step that this machine's polls have seen, or None."""
         if self._step is None:
             self._step = max((int(row["step"]) for row in self._noted("step")), default=None)
         return self._step
 
     def note_step(self, step: int) -> None:
-        """Once for each new one."""
+        """Append the step to the journal if it is newer than every step before."""
         if step > (-1 if (last := self.last_step()) is None else last):
             self.note("step", step=step)
             self._step = step
 
     def _noted(self, event: str) -> list[dict[str, Any]]:
-        found = []
-        for r in self.journal.records():
-            if r.get("type") == "recovery" and r.get("event") == event:
-                found.append(r)
-        return found
+        wanted = ("recovery", event)
+        return [r for r in self.journal.records() if (r.get("type"), r.get("event")) == wanted]
 
 
 def _followed(data: bytes) -> str | None:
-    """As `after` of State.encode. StoreDamaged for what is no document."""
+    """Return the version that a document follows, with the meaning of `after` in State.encode.
+    Raises StoreDamaged if the bytes are not a document.
+    """
     State.decode(data)
     after: str | None = json.loads(data).get("after")
     return after

@@ -1,13 +1,14 @@
-"""The run log: one document of all runs, imported and added to, never losing a line."""
+"""The run log: one document of all runs. Documents are imported into it and notes are added to it,
+and no line is ever lost.
+"""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 from bs4_console import files
 from bs4_console.errors import UsageError
@@ -22,7 +23,7 @@ SCHEMA = "bs4.run-log/1"
 
 @dataclass
 class Added:
-    """What a person added to a run, and older versions of its section. `price`: US dollars an
+    """What a person added to a run, and older versions of its section. `price` is in US dollars an
     hour.
     """
 
@@ -33,7 +34,9 @@ class Added:
 
 @dataclass
 class Imported:
-    """What an import did to the runs of the document, by name."""
+    """The names of the runs in an imported document: those that are new, those whose section
+    changed, and those that are the same.
+    """
 
     added: list[str] = field(default_factory=list)
     changed: list[str] = field(default_factory=list)
@@ -41,8 +44,8 @@ class Imported:
 
 
 class RunLog:
-    """`<data>/runlog.json`: the document in chunks and what was added by name. Read whole, replaced
-    whole, under a lock.
+    """The run log in `<data>/runlog.json`: the document in chunks, and what was added to each run
+    by its name. The file is read whole and replaced whole, under a lock.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -53,30 +56,29 @@ class RunLog:
         self._load()
 
     def records(self) -> dict[str, RunRecord]:
-        """Name -> record, in the order of the document. A section says more than a row of a
-        table.
+        """Return the record of every run by its name, in the order of the document. If a run has a
+        section and a row in a table, the section is used, because it says more.
         """
         found: dict[str, RunRecord] = {}
         for chunk in self.chunks:
             if chunk.run and chunk.run not in found:
                 found[chunk.run] = document_import.record(chunk)
-        for run in (
-            row for chunk in self.chunks if not chunk.run for row in document_import.rows(chunk)
-        ):
+        for run in _table_rows(self.chunks):
             found.setdefault(run.name, run)
         for name, added in self.added.items():
             run = found.setdefault(name, RunRecord(name=name))
             run.notes = list(added.notes)
-            if added.price is None:
-                run.price = run.price
-            else:
+            if added.price is not None:
                 run.price = added.price
         return found
 
     def import_text(self, text: str) -> Imported:
-        """Take in a document: what is new goes where it stood among what is known; of two versions
-        of a run's section the later one wins (one that is final before one that is not) and the
-        other is kept below it.
+        """Merge a document into the run log and return what happened to its runs. New parts go to
+        their place among the known parts.
+
+        If a run's section differs from the known version, the later version is used and the other
+        is kept below it; but a section with a final status is not replaced by one without. Raises
+        UsageError if the run log is damaged.
         """
         done = Imported()
         with files.exclusive(self._path):
@@ -88,12 +90,7 @@ class RunLog:
                     at = self._take_run(new, at, done)
                 else:
                     at = self._take_text(new, at)
-            for run in (
-                row
-                for chunk in chunks(text)
-                if not chunk.run
-                for row in document_import.rows(chunk)
-            ):
+            for run in _table_rows(chunks(text)):
                 if run.name not in done.added + done.changed + done.same:
                     done.same.append(run.name)
             self._save()
@@ -102,7 +99,9 @@ class RunLog:
     def note(
         self, name: str, text: str, who: str, *, lesson: bool = False, price: float | None = None
     ) -> None:
-        """Write something down for a run. The caller has made sure that there is such a run."""
+        """Add a note, a lesson or a price to a run and save it. The caller has made sure that the
+        run exists. `price` is in US dollars an hour; None leaves the price as it is.
+        """
         with files.exclusive(self._path):
             self._load()
             added = self.added.setdefault(name, Added())
@@ -113,8 +112,9 @@ class RunLog:
             self._save()
 
     def export(self, own: Iterable[RunRecord] = ()) -> str:
-        """The document with everything that was added; `own`: records that runs kept themselves.
-        With nothing added, byte for byte.
+        """Return the document as Markdown with everything that was added. `own` are the records
+        that the runs kept themselves. If nothing was added, the text is byte for byte the imported
+        one.
         """
         return run_export.document(
             self.chunks, {name: (a.notes, a.earlier) for name, a in self.added.items()}, list(own)
@@ -126,8 +126,8 @@ class RunLog:
             if new.run not in done.added:
                 done.added.append(new.run)
             return self._insert(new, at + 1)
-        # A name that was used twice in one document has two sections: each goes to the one it
-        # resembles.
+        # A name that was used twice in one document has two sections. Each imported section is
+        # matched with the known one that it resembles.
         alike = (
             i
             for i in places
@@ -136,10 +136,10 @@ class RunLog:
         place = next(alike, places[0])
         old, added = self.chunks[place], self.added.setdefault(new.run, Added())
         # Older versions are kept below the first section of the name.
-        earlier = []
+        kept = [old.text]
         if place == self._first(new.run):
-            earlier = added.earlier
-        if any(covers(text, new.text) for text in [old.text, *earlier]):
+            kept += added.earlier
+        if any(covers(text, new.text) for text in kept):
             done.same.append(new.run)
             return self._claim(place)
         done.changed.append(new.run)
@@ -168,16 +168,11 @@ class RunLog:
         return self._insert(new, max([at, *places]) + 1)
 
     def _places(self, new: Chunk) -> list[int]:
-        """Where the same heading is, as far as this import has not met it yet: one section stands
-        for one of the document.
+        """Return the indexes of the chunks with the same heading that this import has not matched
+        yet. Each known section matches one section of the imported document.
         """
-        key = new.run or (new.level, new.title)
         known = enumerate(self.chunks)
-        rows = []
-        for i, chunk in known:
-            if id(chunk) not in self._claimed and (chunk.run or (chunk.level, chunk.title)) == key:
-                rows.append(i)
-        return rows
+        return [i for i, c in known if id(c) not in self._claimed and c.heading == new.heading]
 
     def _first(self, name: str) -> int:
         return next(i for i, chunk in enumerate(self.chunks) if chunk.run == name)
@@ -207,19 +202,23 @@ class RunLog:
                     [Note(**note) for note in entry["notes"]], entry["earlier"], entry["price"]
                 )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            next_step = "Move it aside and import your run log again."
             raise UsageError(
-                f"{self._path} is damaged ({type(error).__name__}).", next_step
+                f"{self._path} is damaged ({type(error).__name__}).",
+                "Move it aside and import your run log again.",
             ) from error
 
     def _save(self) -> None:
         kept = {}
         for name, added in self.added.items():
-            if added.notes or added.earlier or added.price is not None:
-                kept[name] = added
-        data: dict[str, Any] = {
-            "schema": SCHEMA,
-            "chunks": [asdict(chunk) for chunk in self.chunks],
-            "added": {name: asdict(added) for name, added in kept.items()},
-        }
+            if added != Added():
+                kept[name] = asdict(added)
+        parts = [asdict(chunk) for chunk in self.chunks]
+        data = {"schema": SCHEMA, "chunks": parts, "added": kept}
         files.replace(self._path, json.dumps(data, ensure_ascii=False).encode())
+
+
+def _table_rows(parts: Iterable[Chunk]) -> Iterator[RunRecord]:
+    """Yield the runs in the tables of the chunks that are not a run's section."""
+    for chunk in parts:
+        if not chunk.run:
+            yield from document_import.rows(chunk)

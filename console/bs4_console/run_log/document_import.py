@@ -1,11 +1,12 @@
-"""A run's section of a TRAINING_RUNS document, read into a record. What is not understood stays in
-the text; nothing is dropped.
+"""Parses a run's section of a TRAINING_RUNS document into a record. What is not understood stays in
+the text, so nothing is lost.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import starmap
 
 from bs4_console.run_log.record import Attempt, Incident, RunRecord
 from bs4_console.run_log.text import Chunk, Line, lines, run_heading
@@ -21,7 +22,9 @@ _ROW = re.compile(r"\|(.+)\|\s*")
 
 
 def record(chunk: Chunk) -> RunRecord:
-    """The record of a chunk whose heading opens a run (`chunk.run`)."""
+    """Return the record of a run from its section. Raises ValueError if the chunk's heading does
+    not open a run (`chunk.run` is "").
+    """
     heading = run_heading(chunk.title)
     if heading is None:
         raise ValueError(f"{chunk.title!r} opens no run")
@@ -38,17 +41,17 @@ def record(chunk: Chunk) -> RunRecord:
 
 
 def rows(chunk: Chunk) -> list[RunRecord]:
-    """The runs of a table whose first column is "Run ID" or "Run": the list of completed runs."""
+    """Return the runs of a table whose first column is "Run ID" or "Run", which is the list of
+    completed runs. Return an empty list if the chunk has no such table.
+    """
     found: list[RunRecord] = []
     heads: list[str] | None = None
     for line in lines(chunk.text):
-        row = None
-        if not line.code:
-            row = _ROW.fullmatch(line.bare.strip())
+        row = _ROW.fullmatch(line.prose.strip())
         if row is None:
             heads = None
             continue
-        cells = [cell.strip() for cell in row[1].split("|")]
+        cells = re.split(r"\s*\|\s*", row[1].strip())
         if heads is None:
             heads = [cell.lower() for cell in cells]
         elif heads[0] in ("run", "run id") and re.fullmatch(r"`?[\w.][^\s*`]*`?", cells[0]):
@@ -67,7 +70,7 @@ def rows(chunk: Chunk) -> list[RunRecord]:
 
 
 def _parts(body: Sequence[Line]) -> tuple[list[Line], list[tuple[str, list[Line]]]]:
-    """What stands before the first heading, and then (title, lines) of each."""
+    """Return the lines before the first heading, and then the title and lines of each heading."""
     head: list[Line] = []
     parts: list[tuple[str, list[Line]]] = []
     for line in body:
@@ -82,9 +85,7 @@ def _fields(head: Sequence[Line]) -> dict[str, str]:
     fields: dict[str, str] = {}
     name = ""
     for line in head:
-        found = None
-        if not line.code:
-            found = _FIELD.fullmatch(line.bare)
+        found = _FIELD.fullmatch(line.prose)
         if found:
             name = found["name"].strip()
             fields[name] = found["value"].strip()
@@ -99,7 +100,7 @@ def _known_fields(run: RunRecord, heading_status: str) -> None:
     say = {}
     for name, value in run.fields.items():
         say[name.lower()] = value
-    # The heading and the field say the same; the field may add why.
+    # The heading and the field have the same status. The field may add the reason.
     word = re.match(r"[^\w]*(\w+)", heading_status) or re.match(
         r"[^\w]*(\w+)", say.get("status", "")
     )
@@ -108,7 +109,7 @@ def _known_fields(run: RunRecord, heading_status: str) -> None:
     run.status_note = why[1] if why else ""
     run.model, run.config, run.pod = say.get("model", ""), say.get("config", ""), say.get("pod", "")
     run.pod_id, run.start, run.end = say.get("pod id", ""), say.get("start", ""), say.get("end", "")
-    run.wandb = next((say[key] for key in ("w&b run", "w&b link", "w&b") if key in say), "")
+    run.wandb = say.get("w&b run", say.get("w&b link", say.get("w&b", "")))
     run.trainer = say.get("trainer", "")
     price = _PRICE.search(f"{run.pod} {say.get('price', '')}")
     run.price = float(price[1]) if price else None
@@ -121,8 +122,6 @@ def _known_fields(run: RunRecord, heading_status: str) -> None:
     )
     if reward:
         run.reward = float(reward[reward.lastindex or 1])
-    else:
-        run.reward = None
 
 
 def _part(run: RunRecord, title: str, body: Sequence[Line]) -> None:
@@ -137,36 +136,31 @@ def _part(run: RunRecord, title: str, body: Sequence[Line]) -> None:
     elif "postmortem" in lower:
         run.incidents.append(Incident(title, text))
     elif re.search(r"\b(incidents?|issues?|problems?|failures?)\b", lower):
-        items = list(_items(body))
-        run.incidents += [Incident(head, more) for head, more in items] or [Incident(title, text)]
+        run.incidents += list(starmap(Incident, _items(body))) or [Incident(title, text)]
     elif re.search(r"\b(attempts?|memory .*journey)\b", lower):
         run.attempts += [Attempt(title=head, text=more) for head, more in _items(body)]
 
 
 def _items(body: Sequence[Line], *, bullets: bool = False) -> Iterator[tuple[str, str]]:
-    """(title, what follows) of numbered items; the numbers inside what follows an item are
-    indented, or not bold where items are.
+    """Yield the title and the following text of each numbered item. Numbers inside an item's text
+    are no items: they are indented, or not bold while the items are bold.
 
-    Items in bold (`**1. ...**`) are the items where there are any: then a plain list below one
-    belongs to it.
+    If there are bold items (`**1. ...**`), only they are items, and a plain list below an item
+    belongs to it. With `bullets`, bullet points are items too.
     """
-    bold = any(
-        not line.code and line.bare.startswith("**") and _ITEM.match(line.bare) for line in body
-    )
+    bold = any(line.prose.startswith("**") and _ITEM.match(line.prose) for line in body)
     title, rest = "", [""]
     for line in body:
-        bare = line.bare
-        if line.code or (bold and not bare.startswith("**")):
-            found = None
-        else:
-            found = _ITEM.match(bare)
-        if not found and bullets and not line.code:
-            found = _BULLET.match(bare)
+        found = None
+        if not bold or line.prose.startswith("**"):
+            found = _ITEM.match(line.prose)
+        if not found and bullets:
+            found = _BULLET.match(line.prose)
         if found:
             if title:
                 yield title, "".join(rest).strip()
             title, rest = found["rest"].replace("**", "").strip(), [""]
-        elif title and not re.fullmatch(r"-{3,}", bare):
+        elif title and not re.fullmatch(r"-{3,}", line.bare):
             rest.append(line.text)
     if title:
         yield title, "".join(rest).strip()

@@ -1,4 +1,4 @@
-"""How long until a run reaches its milestones, and what that costs."""
+"""Estimates when a run reaches its milestones, and what that costs."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from dataclasses import dataclass
 
 from bs4_console.errors import UsageError
 
-#: Steps at which the benchmark protocol looks (beautifulsoup-rl's training notes).
+#: Steps at which the benchmark protocol evaluates a run (beautifulsoup-rl's training notes).
 MILESTONES = (100, 500, 1000)
 _HOUR_S = 3600.0
 
 
 @dataclass(frozen=True)
 class Milestone:
-    """`seconds` from now, 0 when it is reached; `cost` in US dollars from the run's start to then,
-    None without price or start.
+    """When a run reaches one step. `seconds` count from now and are 0 if the step is reached.
+    `cost` is in US dollars from the run's start to then, or None if the price or the start is
+    unknown or the step is reached.
     """
 
     step: int
@@ -30,11 +31,12 @@ def milestones(
     price: float | None = None,
     elapsed_s: float | None = None,
 ) -> list[Milestone]:
-    """Each of 100, 500, 1000 up to `max_steps`, and `max_steps` itself.
+    """Return the milestones 100, 500 and 1000 up to `max_steps`, and `max_steps` itself.
 
-    `done`: finished steps. `pace_s`: seconds a step. `price`: dollars an hour. `elapsed_s`: since
-    the first attempt began; a pod costs the same between attempts, so pauses count. UsageError for
-    a pace or a price that is none.
+    `done` is the number of finished steps, `pace_s` the seconds for a step, and `price` the US
+    dollars for an hour. `elapsed_s` are the seconds since the first attempt began, pauses included,
+    because a pod costs the same between attempts. Raises UsageError if the pace is not above 0 or
+    the price is negative.
     """
     if not pace_s > 0:
         raise UsageError(
@@ -42,32 +44,30 @@ def milestones(
         )
     if price is not None and price < 0:
         raise UsageError(f"${price:g} an hour is no price.", "Give dollars an hour with --price.")
-    goals = sorted(
-        {
-            *(m for m in MILESTONES if max_steps is None or m <= max_steps),
-            *([max_steps] if max_steps else []),
-        }
-    )
+    goals = {step for step in MILESTONES if max_steps is None or step <= max_steps}
+    if max_steps:
+        goals.add(max_steps)
     found = []
-    for goal in goals:
+    for goal in sorted(goals):
         seconds = max(0, goal - done) * pace_s
-        if elapsed_s is None or not seconds:
-            total = None
-        else:
+        total = None
+        if elapsed_s is not None and seconds:
             total = cost(price, elapsed_s + seconds)
         found.append(Milestone(goal, seconds, total))
     return found
 
 
 def cost(price: float | None, seconds: float | None) -> float | None:
-    """US dollars of `seconds` at `price` dollars an hour; None while either is unknown."""
+    """Return the cost of `seconds` in US dollars, at `price` dollars an hour, or None if either is
+    unknown.
+    """
     if price is None or seconds is None:
         return None
     return price * seconds / _HOUR_S
 
 
 def words(seconds: float) -> str:
-    """`1d 06h`, `6h 07m`, `12m`."""
+    """Return a duration as text, like `1d 06h`, `6h 07m` or `12m`."""
     minutes = round(seconds / 60)
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)

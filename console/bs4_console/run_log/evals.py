@@ -1,5 +1,5 @@
-"""Results of evaluations: read, compared per archetype, judged at the milestones; and why tool
-calls of an evaluation broke off.
+"""Reads results of evaluations, compares them by archetype and judges them at the milestones. Also
+finds out why tool calls of an evaluation were cut off.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ from pathlib import Path
 
 from bs4_console.errors import UsageError
 
-#: Step -> improvement over the baseline, in points of the pass rate, that a healthy run has by
-#: then, from and to. Source: beautifulsoup-rl's training notes, January 2026; one environment's
-#: experience, not a law.
+#: By step, the lowest and the highest improvement over the baseline that a healthy run has by then,
+#: in percentage points of the pass rate. Source: beautifulsoup-rl's training notes, January 2026;
+#: one environment's experience, not a law.
 EXPECTED = {100: (5.0, 10.0), 500: (15.0, 20.0), 1000: (25.0, 30.0)}
-#: Less than this between step 500 and 1000 is a standstill: stop (same source).
+#: An improvement of fewer percentage points between steps 500 and 1000 is a standstill: the run
+#: should be stopped (same source).
 STANDSTILL = 5.0
 
-#: What the environment's adapter and json say of arguments that do not parse, by cause.
+#: By cause, the messages of the environment's adapter and of json for arguments that do not parse.
 _BROKEN = {
     "truncated": re.compile(
         r"Unterminated string starting at|Expecting (?:',' delimiter|property name|':' "
@@ -29,11 +30,29 @@ _BROKEN = {
 }
 _MALFORMED = re.compile(r"Malformed tool arguments")
 _REPAIR_FAILED = re.compile(r"Could not repair JSON")
+#: By cause, what a person can do.
+_ADVICE = {
+    "none": "",
+    "truncated": (
+        "Completions end before their JSON does: run 10 examples with max_tokens 10000; if "
+        "more pass, that was it."
+    ),
+    "escape": (
+        "Escapes are broken off: raise max_tokens first (10000), then look at the model's "
+        "chat template."
+    ),
+    "not-json": (
+        "The model writes code where JSON is due: more tokens do not help; set its "
+        "tool_call_parser, or take another model."
+    ),
+}
 
 
 @dataclass(frozen=True)
 class Result:
-    """Shares 0..1; `archetypes`: name -> mean reward."""
+    """The result of one evaluation. The rates are shares from 0 to 1. `archetypes` has the mean
+    reward by archetype.
+    """
 
     pass_rate: float
     perfect_rate: float | None = None
@@ -43,20 +62,24 @@ class Result:
 
 @dataclass(frozen=True)
 class Verdict:
-    """`points`: pass rate against the baseline, in points.
-    `word`: ahead, on-track, behind, worse, standstill, or measured (no milestone)."""
+    """A result compared with the baseline. `points` is the change of the pass rate in percentage
+    points. `word` is ahead, on-track, behind, worse, standstill, or measured if the step is no
+    milestone.
+    """
 
     step: int
     points: float
     word: str
     advice: str
     archetypes: dict[str, float]
-    """Change of each archetype that both have, most fallen first."""
+    """The change of each archetype that both results have, the largest fall first."""
 
 
 @dataclass(frozen=True)
 class Truncation:
-    """Counts of lines. `word`: none, truncated, not-json or escape."""
+    """Counts of log lines about tool calls that did not parse, by cause. `word` is the most
+    frequent cause: none, truncated, not-json or escape.
+    """
 
     malformed: int
     unrepaired: int
@@ -66,8 +89,9 @@ class Truncation:
 
 
 def read(path: Path) -> Result:
-    """A results file of the environment's evaluation: an object with pass_rate and, where it has
-    them, perfect_rate, avg_reward, by_archetype. UsageError when it is something else.
+    """Return the result in a file that the environment's evaluation wrote: a JSON object with
+    pass_rate and perhaps perfect_rate, avg_reward and by_archetype. Raises UsageError if the file
+    is missing or something else.
     """
     try:
         data = json.loads(path.read_bytes())
@@ -86,9 +110,9 @@ def read(path: Path) -> Result:
             f"There is no file {path}.", "Give the results file that the evaluation wrote."
         ) from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        next_step = "Give the results_*.json that the evaluation wrote: an object with pass_rate."
         raise UsageError(
-            f"{path} is no result of an evaluation ({type(error).__name__}).", next_step
+            f"{path} is no result of an evaluation ({type(error).__name__}).",
+            "Give the results_*.json that the evaluation wrote: an object with pass_rate.",
         ) from error
     if not 0 <= result.pass_rate <= 1:
         raise UsageError(
@@ -99,12 +123,11 @@ def read(path: Path) -> Result:
 
 
 def judge(baseline: Result, step: int, result: Result, earlier: Result | None = None) -> Verdict:
-    """`earlier`: the result at step 500, when `step` is 1000."""
+    """Return the verdict on the result at `step`, compared with the baseline. `earlier` is the
+    result at step 500, for a result at step 1000.
+    """
     points = 100 * (result.pass_rate - baseline.pass_rate)
-    both = []
-    for name in result.archetypes:
-        if name in baseline.archetypes:
-            both.append(name)
+    both = result.archetypes.keys() & baseline.archetypes.keys()
     changes = sorted((result.archetypes[name] - baseline.archetypes[name], name) for name in both)
     word, advice = _word(
         step, points, None if earlier is None else 100 * (result.pass_rate - earlier.pass_rate)
@@ -137,7 +160,7 @@ def _word(step: int, points: float, since_500: float | None) -> tuple[str, str]:
 
 
 def truncation(text: str) -> Truncation:
-    """Why an evaluation's tool calls did not parse, from its log."""
+    """Return why tool calls of an evaluation did not parse, from the text of its log."""
     malformed = len(_MALFORMED.findall(text))
     relevant = []
     for line in text.split("\n"):
@@ -150,19 +173,5 @@ def truncation(text: str) -> Truncation:
     word = "none"
     if any(causes.values()):
         word = max(causes, key=lambda name: causes[name])
-    advice = {
-        "none": "",
-        "truncated": (
-            "Completions end before their JSON does: run 10 examples with max_tokens 10000; if "
-            "more pass, that was it."
-        ),
-        "escape": (
-            "Escapes are broken off: raise max_tokens first (10000), then look at the model's "
-            "chat template."
-        ),
-        "not-json": (
-            "The model writes code where JSON is due: more tokens do not help; set its "
-            "tool_call_parser, or take another model."
-        ),
-    }[word]
-    return Truncation(malformed, len(_REPAIR_FAILED.findall(text)), causes, word, advice)
+    unrepaired = len(_REPAIR_FAILED.findall(text))
+    return Truncation(malformed, unrepaired, causes, word, _ADVICE[word])

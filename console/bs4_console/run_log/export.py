@@ -1,15 +1,14 @@
-"""The run log as the Markdown document that people keep by hand: imported sections as they were,
-then what came after.
+"""Writes the run log as the Markdown document that people keep by hand: the imported sections as
+they were, then what was added.
 """
 
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Mapping, Sequence
 
 from bs4_console.run_log.record import Note, RunRecord
-from bs4_console.run_log.text import RUN_LEVEL, Chunk, fenced
+from bs4_console.run_log.text import RUN_LEVEL, Chunk, fenced, utc
 
 _TITLE = "# Training Runs Log\n\n"
 _ACTIVE = "Active Runs"
@@ -21,20 +20,17 @@ def document(
     added: Mapping[str, tuple[Sequence[Note], Sequence[str]]],
     own: Sequence[RunRecord],
 ) -> str:
-    """`added`: name -> (notes, older versions of its section). `own`: records that runs kept
-    themselves; each gets a section.
+    """Return the whole document as Markdown. `added` has the notes and the older versions of the
+    section by the run's name. `own` are the records that runs kept themselves; each gets a section.
     """
     kept = {run.name: run for run in own}
     out: list[str] = []
     done: set[str] = set()
     sections = {chunk.run for chunk in parts if chunk.run}
-    new = []
-    for name in [*kept, *added]:
-        if name not in sections:
-            new.append(name)
     fresh = "".join(
         _section(kept.get(name) or RunRecord(name=name), *added.get(name, ((), ())))
-        for name in dict.fromkeys(new)
+        for name in dict.fromkeys((*kept, *added))
+        if name not in sections
     )
     placed = not fresh
     for chunk in parts:
@@ -52,7 +48,9 @@ def document(
 
 
 def _joined(out: Sequence[str]) -> str:
-    """Every piece begins on a line of its own; the last one ends as it did."""
+    """Return the pieces as one text. Every piece begins on a line of its own, and the last piece
+    ends as it did.
+    """
     return "".join(
         piece if piece.endswith("\n") or number == len(out) - 1 else piece + "\n"
         for number, piece in enumerate(out)
@@ -63,44 +61,31 @@ def _joined(out: Sequence[str]) -> str:
 def _with(
     section: str, kept: RunRecord | None, notes: Sequence[Note], earlier: Sequence[str]
 ) -> str:
-    """`section`, and before the rule that ends it what is not in it yet."""
+    """Return the section with everything that is not in it yet, placed before the rule (`---`) that
+    ends it.
+    """
     known = {line.strip() for line in section.split("\n")}
-    more = []
-    for block in [*_blocks(kept), *_noted(notes)]:
-        if any(line.strip() and line.strip() not in known for line in block[1:]):
-            more.append(block)
-    fresh = []
-    for block in more:
-        fresh.append(
-            [
-                block[0],
-                *(line for line in block[1:] if not line.strip() or line.strip() not in known),
-            ]
-        )
-    tail = "".join("\n".join(block) + "\n\n" for block in fresh)
-    tail += "".join(f"#### Earlier record\n\n{fenced(text)}\n" for text in earlier)
+    tail = ""
+    for title, *lines in [*_blocks(kept), *_noted(notes)]:
+        fresh = [line for line in lines if not line.strip() or line.strip() not in known]
+        if "".join(fresh).strip():
+            tail += "\n".join([title, *fresh, "", ""])
+    for text in earlier:
+        tail += f"#### Earlier record\n\n{fenced(text)}\n"
     if not tail:
         return section
     rule = _SEPARATOR.search(section)
+    body, end = section, "\n"
     if rule:
-        body, end = (section[: rule.start()], section[rule.start() :])
-    else:
-        body, end = (section, "\n")
+        body, end = section[: rule.start()], rule[0]
     return f"{body.rstrip()}\n\n{tail.rstrip()}\n{end}"
 
 
 def _section(run: RunRecord, notes: Sequence[Note], earlier: Sequence[str]) -> str:
     date = f" ({run.date})" if run.date else ""
     status = f" - {run.status}" if run.status else ""
-    text = (
-        f"### Run: {run.name}{date}{status}\n\n"
-        + "".join(f"{line}\n" for line in _fields(run))
-        + "\n---\n\n"
-    )
-    attempts_and_rest = RunRecord(
-        name=run.name, attempts=run.attempts, incidents=run.incidents, lessons=run.lessons
-    )
-    return _with(text, attempts_and_rest, notes, earlier)
+    text = "\n".join([f"### Run: {run.name}{date}{status}", "", *_fields(run), "", "---\n\n"])
+    return _with(text, run, notes, earlier)
 
 
 def _fields(run: RunRecord) -> list[str]:
@@ -131,8 +116,8 @@ def _fields(run: RunRecord) -> list[str]:
 
 
 def _blocks(run: RunRecord | None) -> list[list[str]]:
-    """Attempts, incidents and lessons that a run recorded itself, each block with its heading
-    first.
+    """Return the attempts, incidents and lessons that a run recorded itself. Each block is a list
+    of lines that begins with its heading.
     """
     if run is None:
         return []
@@ -147,34 +132,33 @@ def _blocks(run: RunRecord | None) -> list[list[str]]:
         ]
         for name in incident.playbooks:
             incidents.append(f"- Playbook: {name}")
-    lessons = []
-    for n, lesson in enumerate(run.lessons, 1):
-        lessons.append(f"{n}. {_one_line(lesson)}")
-    blocks = [
-        ("Attempts", attempts),
-        ("Incidents and Recovery", incidents),
-        ("Lessons Learned", lessons),
-    ]
-    return [[f"#### {title}", "", *body] for title, body in blocks if body]
+    lessons = [f"{n}. {_one_line(lesson)}" for n, lesson in enumerate(run.lessons, 1)]
+    return _headed(
+        {
+            "Attempts": attempts,
+            "Incidents and Recovery": incidents,
+            "Lessons Learned": lessons,
+        }
+    )
 
 
 def _noted(notes: Sequence[Note]) -> list[list[str]]:
-    plain = []
-    for n in notes:
-        if not n.lesson:
-            plain.append(f"- {_utc(n.t)} {n.who}: {_one_line(n.text)}")
-    lessons = []
-    for n in notes:
-        if n.lesson:
-            lessons.append(f"- {_one_line(n.text)}")
-    blocks = [("Notes", plain), ("Lessons Learned", lessons)]
-    return [[f"#### {title}", "", *body] for title, body in blocks if body]
+    plain, lessons = [], []
+    for note in notes:
+        if note.lesson:
+            lessons.append(f"- {_one_line(note.text)}")
+        else:
+            plain.append(f"- {utc(note.t)} {note.who}: {_one_line(note.text)}")
+    return _headed({"Notes": plain, "Lessons Learned": lessons})
 
 
-def _utc(t: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(t))
+def _headed(blocks: Mapping[str, list[str]]) -> list[list[str]]:
+    """Return the blocks that are not empty, each with its heading and a blank line first."""
+    return [[f"#### {title}", "", *body] for title, body in blocks.items() if body]
 
 
 def _one_line(text: str) -> str:
-    """What a person or a pod wrote must not open a heading or a fence of its own."""
+    """Return the text on one line, so that the words of a person or a pod cannot begin a heading or
+    a fence.
+    """
     return " ".join(text.split())

@@ -1,5 +1,5 @@
-"""What is kept of one run: what it recorded itself, what was written down by hand before, and what
-a person adds.
+"""The record of one run: what the run recorded itself, what people wrote by hand, and what a person
+adds.
 """
 
 from __future__ import annotations
@@ -9,13 +9,15 @@ from typing import Any
 
 from bs4_console.run_log.validation import Validation
 
-#: Words of a status after which nothing more comes.
+#: The status words of a run that is over.
 FINAL = ("COMPLETED", "FINISHED", "ABANDONED", "POSTMORTEM", "FAILED", "STOPPED", "CANCELLED")
 
 
 @dataclass
 class Incident:
-    """`text`: everything said of it, Markdown. `playbooks`: what was run for it."""
+    """One incident of a run. `text` is everything written about it, in Markdown. `playbooks` names
+    the playbooks that were run for it.
+    """
 
     title: str
     text: str = ""
@@ -26,9 +28,9 @@ class Incident:
 
 @dataclass(kw_only=True)
 class Attempt:
-    """`title` as somebody numbered it ("First attempt (OOM)"); the rest is known only of attempts
-    that the agent saw. Wall seconds. `overrides`: the further arguments of its command; `phase`: of
-    a phased run.
+    """One attempt of a run. `title` is as a person numbered it ("First attempt (OOM)"). The other
+    fields are known only for attempts that the agent saw. Times are wall seconds. `overrides` are
+    the further arguments of its command, and `phase` is its phase in a phased run.
     """
 
     title: str
@@ -43,6 +45,10 @@ class Attempt:
 
 @dataclass
 class Note:
+    """One note that a person added to a run: when (wall seconds), who, and what. `lesson` is True
+    for a lesson learned.
+    """
+
     t: float
     who: str
     text: str
@@ -51,12 +57,12 @@ class Note:
 
 @dataclass(kw_only=True)
 class RunRecord:
-    """`source`: log (imported), or the name of the pod whose journal it is folded from. Times
-    `start`, `end` are as written.
+    """Everything known of one run. `source` is "log" for an imported record, or the name of the pod
+    whose journal it is folded from. `start` and `end` are times as text.
 
-    `version`: of the config in its registry; `lineage`: what that is based on; `phase`: the one
-    that a phased run is in. `price`: US dollars an hour. `reward`: the last one known. `pace_s`:
-    seconds a step. Unknown is "" or None.
+    `version` is that of the config in its registry, `lineage` what that version is based on, and
+    `phase` the present phase of a phased run. `price` is in US dollars an hour, `reward` the last
+    known one, and `pace_s` the seconds for a step. An unknown value is "" or None.
     """
 
     name: str
@@ -88,11 +94,13 @@ class RunRecord:
     lessons: list[str] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
     validation: list[Validation] = field(default_factory=list)
-    """The curves of what the run does not train on, the one with the most points first."""
+    """The curves of data that the run does not train on, the one with the most points first."""
 
     @property
     def final(self) -> bool:
+        """Return True if the run is over: its status is final or it has an end."""
         return self.status in FINAL or bool(self.end)
 
     def as_dict(self) -> dict[str, Any]:
+        """Return all fields as a dictionary, for JSON output."""
         return asdict(self)

@@ -1,11 +1,13 @@
-"""The record that a run keeps itself: folded from the journal and the steps of its pod, live or as
+"""Builds the record that a run keeps itself, from the journal and the steps of its pod: live, or as
 the console has mirrored them.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from operator import attrgetter
 from typing import Any
 
 from bs4_console.errors import RefusedError
@@ -16,10 +18,11 @@ from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import ActionView, IncidentView, PodState, RunState
 from bs4_console.run_log import validation
 from bs4_console.run_log.record import Attempt, Incident, RunRecord
+from bs4_console.run_log.text import utc
 
 
 def mirrored() -> Iterator[PodState]:
-    """Every pod that this console has ever kept something of, as it was when last seen."""
+    """Yield the last known state of every pod of which this console has a mirror."""
     root = data_dir() / "pods"
     for directory in sorted(root.iterdir()) if root.is_dir() else []:
         if directory.is_dir():
@@ -35,14 +38,12 @@ def mirrored() -> Iterator[PodState]:
 
 
 def fold(pod: PodState, run: RunState) -> RunRecord:
-    """The record of one run of `pod`."""
+    """Return the record of one run of `pod`."""
     view = run.view
     launches = _launches(pod, view.name)
     newest = launches[max(launches)] if launches else {}
-    attempts = []
-    for number in sorted(view.attempts):
-        attempts.append(view.attempts[number])
-    rewards, steps = run.series("reward"), run.series("time_s")
+    attempts = [attempt for _, attempt in sorted(view.attempts.items())]
+    rewards = run.series("reward")
     record = RunRecord(
         name=view.name,
         status=run.word.upper(),
@@ -57,56 +58,48 @@ def fold(pod: PodState, run: RunState) -> RunRecord:
         step=run.step,
         max_steps=view.max_steps,
         reward=rewards[-1][1] if rewards else None,
-        pace_s=run.step_seconds(),
+        pace_s=run.step_seconds() if run.series("time_s") else None,
         source=pod.name,
         validation=validation.of(run.eval_points),
     )
-    if not steps:
-        record.pace_s = None
     if attempts:
         record.started_t = attempts[0].started_t
         record.date = time.strftime("%Y-%m-%d", time.gmtime(record.started_t))
-        record.start = _utc(record.started_t)
+        record.start = utc(record.started_t)
         record.ended_t = attempts[-1].ended_t
-        if record.ended_t is None:
-            record.end = ""
-        else:
-            record.end = _utc(record.ended_t)
+    if record.ended_t is not None:
+        record.end = utc(record.ended_t)
     for attempt in attempts:
         resumed = ""
         if attempt.resume is not None:
             resumed = f", resumed from step {attempt.resume}"
-        title = f"Attempt {attempt.number}: {_utc(attempt.started_t)}{resumed}"
         ended = ""
         if attempt.ended_t is not None:
-            ended = (
-                f"ended {_utc(attempt.ended_t)}, {_how(attempt.good, attempt.code, attempt.signal)}"
-            )
-        detail = f"{ended} {attempt.detail}".strip()
-        phase = str(launches.get(attempt.number, {}).get("record", {}).get("phase", ""))
+            how = _how(attempt.good, attempt.code, attempt.signal)
+            ended = f"ended {utc(attempt.ended_t)}, {how}"
+        launch = launches.get(attempt.number, {}).get("record", {})
         record.attempts.append(
             Attempt(
-                title=title,
-                text=detail,
+                title=f"Attempt {attempt.number}: {utc(attempt.started_t)}{resumed}",
+                text=f"{ended} {attempt.detail}".strip(),
                 started_t=attempt.started_t,
                 ended_t=attempt.ended_t,
                 good=attempt.good,
                 resume=attempt.resume,
                 overrides=list(attempt.overrides),
-                phase=phase,
+                phase=str(launch.get("phase", "")),
             )
         )
-    incidents = sorted(
-        (i for i in pod.ledger.incidents.values() if i.run == view.name), key=lambda i: i.opened_t
-    )
-    record.incidents = [
-        _incident(incident, list(pod.ledger.actions.values())) for incident in incidents
-    ]
+    for incident in sorted(pod.ledger.incidents.values(), key=attrgetter("opened_t")):
+        if incident.run == view.name:
+            record.incidents.append(_incident(incident, pod.ledger.actions.values()))
     return record
 
 
 def _launches(pod: PodState, run: str) -> dict[int, dict[str, Any]]:
-    """Attempt -> the plan by which it was launched, as far as one was confirmed."""
+    """Return the plan that each attempt was launched by, by the attempt's number, if there was a
+    confirmed plan.
+    """
     found: dict[int, dict[str, Any]] = {}
     for action in pod.ledger.actions.values():
         plan, attempt = action.body.get("plan"), action.result.get("attempt")
@@ -126,18 +119,14 @@ def _number(value: Any) -> float | None:
     return None
 
 
-def _incident(incident: IncidentView, actions: list[ActionView]) -> Incident:
-    used = []
+def _incident(incident: IncidentView, actions: Iterable[ActionView]) -> Incident:
+    tried = []
     for a in actions:
         if a.kind == "playbook" and a.incident == incident.id:
-            used.append(a)
-    tried = []
-    for a in used:
-        playbook = a.playbook or incident.playbook or incident.failure
-        tried.append(f"{playbook} ({a.state}, {_utc(a.accepted_t)})")
-    title = f"{incident.title} ({_utc(incident.opened_t)})"
+            playbook = a.playbook or incident.playbook or incident.failure
+            tried.append(f"{playbook} ({a.state}, {utc(a.accepted_t)})")
     return Incident(
-        title,
+        f"{incident.title} ({utc(incident.opened_t)})",
         f"{incident.failure}: {incident.summary} [{incident.state}]",
         incident.state,
         incident.opened_t,
@@ -156,14 +145,10 @@ def _how(good: bool | None, code: int | None, signal: int | None) -> str:
 
 
 def _option(argv: list[str], name: str) -> str:
-    for i, word in enumerate(argv[:-1]):
+    for word, value in pairwise(argv):
         if word == name:
-            return argv[i + 1]
+            return value
     return ""
-
-
-def _utc(t: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(t))
 
 
 def _no_transport() -> Transport:

@@ -1,36 +1,30 @@
-"""prime-rl's own STATUS.md: the convention by which whoever watches a run appends what they saw,
-one entry a look.
+"""prime-rl's own STATUS.md. By its convention, whoever watches a run appends one entry with each
+observation.
 """
 
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 from bs4_console.run_log.eta import words
 from bs4_console.run_log.record import RunRecord
+from bs4_console.run_log.text import utc
 
-#: Health words of the convention (prime-rl, skills/training/monitor-run).
+#: The convention's words for health (prime-rl, skills/training/monitor-run).
 HEALTHY, DEGRADED, DOWN = "Healthy", "Degraded", "Down"
 
 
 def entry(run: RunRecord, now: float) -> str:
-    """One entry, `## YYYY-MM-DD HH:MM UTC` and its six points. Unknown is said to be unknown; `now`
-    in wall seconds.
+    """Return one entry as Markdown: the heading `## YYYY-MM-DD HH:MM UTC` and six points. An
+    unknown value is written as unknown. `now` is in wall seconds.
     """
-    still = []
-    for incident in run.incidents:
-        if incident.state == "open":
-            still.append(incident)
-    goal = f" of {run.max_steps}" if run.max_steps else ""
-    step = "unknown"
+    still = [incident for incident in run.incidents if incident.state == "open"]
+    step = left = "unknown"
     if run.step is not None:
-        step = f"{run.step}{goal}"
-    if run.step is None or not run.max_steps or not run.pace_s:
-        left = "unknown"
-    else:
-        left = words(max(0, run.max_steps - 1 - run.step) * run.pace_s)
+        step = f"{run.step} of {run.max_steps}" if run.max_steps else f"{run.step}"
+        if run.max_steps and run.pace_s:
+            left = words(max(0, run.max_steps - 1 - run.step) * run.pace_s)
     points = {
         "Step": step,
         "Health": _health(run, bool(still)),
@@ -44,15 +38,13 @@ def entry(run: RunRecord, now: float) -> str:
         "Performance": "step time unknown" if run.pace_s is None else f"{run.pace_s:.0f} s a step",
         "Notes": "; ".join(" ".join(incident.title.split()) for incident in still) or "none",
     }
-    head = time.strftime("## %Y-%m-%d %H:%M UTC", time.gmtime(now))
-    return (
-        f"{head}\n\n" + "".join(f"- **{name}**: {text}\n" for name, text in points.items()) + "\n"
-    )
+    lines = [f"- **{name}**: {text}" for name, text in points.items()]
+    return "\n".join([f"## {utc(now)}", "", *lines, "", ""])
 
 
 def append(path: Path, text: str) -> None:
-    """Add an entry; what others wrote stays. One write, so that two writers do not mix their lines.
-    OSError as it comes.
+    """Append an entry to the file and keep what others wrote. The entry is written in one write, so
+    that two writers do not mix their lines. Raises OSError.
     """
     before = path.read_bytes() if path.exists() else b""
     if not before or before.endswith(b"\n\n"):

@@ -1,10 +1,11 @@
-"""A run log as text: Markdown cut at its headings, so that joining the pieces gives the same bytes
-again.
+"""The run log as text: Markdown that is cut at its headings. Joining the pieces gives the same
+bytes again.
 """
 
 from __future__ import annotations
 
 import re
+import time
 from collections import Counter
 from dataclasses import dataclass
 
@@ -15,14 +16,15 @@ _RUN = re.compile(
     r"Run:\s*(?P<name>[^\s\[(]\S*)(?:\s+\((?P<date>[^)]*)\))?(?:\s+[-\u2013\u2014]+\s+(?"
     r"P<status>.*))?"
 )
-#: Sections of a run are of this level; a heading of this level or a higher one ends it.
+#: The heading level of a run's section. A heading of this level, or with fewer marks, ends the
+#: section.
 RUN_LEVEL = 3
 
 
 @dataclass(frozen=True)
 class Line:
-    """`text` with its line end; `level` > 0 and `title` for a heading. `code`: in a fenced block,
-    its fences included.
+    """One line. `text` includes its line end. A heading has a `level` above 0 and a `title`. `code`
+    is True in a fenced block, its fences included.
     """
 
     text: str
@@ -32,13 +34,19 @@ class Line:
 
     @property
     def bare(self) -> str:
+        """Return the line without its line end."""
         return self.text.rstrip("\r\n")
+
+    @property
+    def prose(self) -> str:
+        """Return the line without its line end, or "" for a line of a fenced block."""
+        return "" if self.code else self.bare
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """From one heading of level 1 to 3 to the next (the first chunk may have none). `run`: the
-    name, where the heading opens a run.
+    """The text from one heading of level 1 to 3 to the next. The first chunk may be without a
+    heading.
     """
 
     text: str
@@ -47,23 +55,31 @@ class Chunk:
 
     @property
     def run(self) -> str:
-        found = None
-        if self.level == RUN_LEVEL:
-            found = run_heading(self.title)
-        if found:
+        """Return the name of the run that the heading opens, or "" if it opens none."""
+        found = run_heading(self.title)
+        if found and self.level == RUN_LEVEL:
             return found["name"]
         return ""
 
+    @property
+    def heading(self) -> str | tuple[int, str]:
+        """Return what identifies the chunk: the name of its run, or the heading's level and
+        title.
+        """
+        return self.run or (self.level, self.title)
+
 
 def run_heading(title: str) -> re.Match[str] | None:
-    """Groups name, date and status of `Run: NAME (DATE) - STATUS`; a name in brackets is a
-    template's.
+    """Match a heading `Run: NAME (DATE) - STATUS`. Return the match with the groups name, date and
+    status, or None. A name in brackets belongs to a template and does not match.
     """
     return _RUN.fullmatch(title)
 
 
 def lines(text: str) -> list[Line]:
-    """Fences may stand at any depth (they do, in lists); one that is never closed hides nothing."""
+    """Return the text as lines, with headings and fenced code marked. A fence may stand at any
+    depth, as fences in lists do. A fence that is never closed hides no headings.
+    """
     raw: list[str] = _LINE.findall(text)
     marked: list[Line] = []
     at = 0
@@ -92,7 +108,9 @@ def _fence_end(raw: list[str], at: int) -> int | None:
 
 
 def chunks(text: str) -> list[Chunk]:
-    """`"".join(c.text for c in chunks(text)) == text`."""
+    """Return the text cut at its headings. The texts of the chunks, joined, are the same text
+    again.
+    """
     found: list[Chunk] = []
     held: list[Line] = []
     for line in lines(text):
@@ -101,7 +119,7 @@ def chunks(text: str) -> list[Chunk]:
             held = []
         held.append(line)
     if held:
-        return [*found, _chunk(held)]
+        found.append(_chunk(held))
     return found
 
 
@@ -110,7 +128,7 @@ def _chunk(held: list[Line]) -> Chunk:
 
 
 def covers(text: str, other: str) -> bool:
-    """Every line of `other` that is not blank is in `text` as often."""
+    """Return True if `text` contains every line of `other` that is not blank, at least as often."""
     return not _counted(other) - _counted(text)
 
 
@@ -118,8 +136,13 @@ def _counted(text: str) -> Counter[str]:
     return Counter(line for raw in text.split("\n") if (line := raw.strip()))
 
 
+def utc(t: float) -> str:
+    """Return a time in wall seconds as `YYYY-MM-DD HH:MM UTC`."""
+    return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(t))
+
+
 def fenced(text: str) -> str:
-    """`text` as a block that no fence within it can end."""
-    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
-    fence = "`" * max(4, longest + 1)
+    """Return the text as a fenced Markdown block that no fence inside it can end."""
+    longest = max(re.findall(r"`+", text), default="")
+    fence = longest.ljust(3, "`") + "`"
     return f"{fence}markdown\n{text.rstrip()}\n{fence}\n"

@@ -1,11 +1,12 @@
-"""How a run did on what it does not train on: the points of each validation, the best of them, and
-whether its checkpoint still exists.
+"""How well a run did on data that it does not train on: the points of each validation, the best
+point, and whether its checkpoint still exists.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import starmap
 from typing import Any
 
 from bs4_agent.trainers.steps import EVAL
@@ -13,12 +14,12 @@ from bs4_agent.trainers.steps import EVAL
 
 @dataclass(kw_only=True)
 class Validation:
-    """One metric. `points`: [step, value], oldest first; of a step that was done twice the later
-    value. `lower`: less is better (a loss).
+    """The curve of one metric. `points` are [step, value], oldest first; a step that was done twice
+    has its later value. `lower` is True if less is better (a loss).
 
-    `checkpoint` of the best step: complete, torn, gone (it is not there), unknown (nobody could
-    look). `saved_step`: the best step whose checkpoint is complete, with its value; None where
-    there is none or nobody could look.
+    `checkpoint` is the state of the best step's checkpoint: complete, torn, gone (it does not
+    exist) or unknown (it could not be checked). `saved_step` is the best step whose checkpoint is
+    complete, and `saved` its value. Both are None if there is none or this could not be checked.
     """
 
     metric: str
@@ -33,8 +34,8 @@ class Validation:
 
 
 def of(rows: Iterable[Mapping[str, Any]]) -> list[Validation]:
-    """From the records of steps/<run> whose side is an evaluation's; the metric with the most
-    points first.
+    """Return the validation curves in the step records of a run. Only records whose `side` is an
+    evaluation's count. The metric with the most points comes first.
     """
     found: dict[str, dict[int, float]] = {}
     for row in rows:
@@ -43,9 +44,7 @@ def of(rows: Iterable[Mapping[str, Any]]) -> list[Validation]:
         if isinstance(side, str) and side.startswith(EVAL) and isinstance(step, int) and known:
             values = found.setdefault(side.removeprefix(EVAL), {})
             values[step] = float(value)  # type: ignore[arg-type]
-    curves = []
-    for metric, points in found.items():
-        curves.append(_curve(metric, points))
+    curves = starmap(_curve, found.items())
     return sorted(curves, key=lambda curve: -len(curve.points))
 
 
@@ -60,46 +59,41 @@ def _curve(metric: str, points: Mapping[int, float]) -> Validation:
 
 
 def _best(points: Mapping[int, float], *, lower: bool) -> int | None:
-    """The step of the best value, the earliest of equals: it was trained for less."""
+    """Return the step of the best value, or None if there are no points. Of equal values the
+    earliest step counts, because it needed less training.
+    """
     return min(
         points, key=lambda step: (points[step] if lower else -points[step], step), default=None
     )
 
 
 def look(curves: Iterable[Validation], report: Mapping[str, Any] | None, why: str = "") -> None:
-    """Fill in what is known of the checkpoints; `report` as `checkpoints.of_pod` gives it, None
-    (and `why`) where nobody could look.
+    """Fill in what is known of the checkpoints. `report` is the result of
+    `checkpoints.listing.of_pod`, or None with the reason in `why` if the checkpoints could not be
+    checked.
     """
     for curve in curves:
         if report is None:
             curve.checkpoint, curve.checkpoint_why = "unknown", why
             continue
-        sets = {}
-        for one in report["checkpoints"]:
-            sets[one["step"]] = one
-        own = sets.get(curve.best_step)
-        if own is None:
+        sets = {one["step"]: one for one in report["checkpoints"]}
+        own = sets.get(curve.best_step, {"complete": False, "missing": {}})
+        curve.checkpoint = "complete" if own["complete"] else "torn"
+        if curve.best_step not in sets:
             curve.checkpoint = "gone"
-        elif own["complete"]:
-            curve.checkpoint = "complete"
-        else:
-            curve.checkpoint = "torn"
-        missing = own["missing"] if own is not None else {}
-        curve.checkpoint_why = "; ".join(f"{name}: {text}" for name, text in missing.items())
+        missing = own["missing"].items()
+        curve.checkpoint_why = "; ".join(f"{name}: {text}" for name, text in missing)
         kept = {}
         for step, value in curve.points:
             if step in sets and sets[step]["complete"]:
                 kept[int(step)] = value
         curve.saved_step = _best(kept, lower=curve.lower)
-        if curve.saved_step is None:
-            curve.saved = None
-        else:
-            curve.saved = kept[curve.saved_step]
+        curve.saved = None if curve.saved_step is None else kept[curve.saved_step]
 
 
 def words(curve: Validation, most: int = 12) -> list[str]:
-    """A line about the best step and its checkpoint, and one with the points, the newest `most` of
-    them.
+    """Return two lines: one on the best step and its checkpoint, and one with the newest `most`
+    points. Return an empty list if there are no points.
     """
     if curve.best_step is None:
         return []
@@ -115,8 +109,6 @@ def words(curve: Validation, most: int = 12) -> list[str]:
     line = f"{curve.metric}: best {curve.best:.4g} at step {curve.best_step}; {told}"
     if curve.saved_step is not None and curve.saved_step != curve.best_step:
         line += f"; best with a checkpoint: {curve.saved:.4g} at step {curve.saved_step}"
-    shown = curve.points[-most:]
-    before = ""
-    if len(curve.points) > len(shown):
-        before = "... "
-    return [line, before + "  ".join(f"{step:.0f}:{value:.4g}" for step, value in shown)]
+    shown = [f"{step:.0f}:{value:.4g}" for step, value in curve.points[-most:]]
+    before = "... " if len(curve.points) > len(shown) else ""
+    return [line, before + "  ".join(shown)]

@@ -1,5 +1,5 @@
-"""W&B runs that were recorded offline: found below a directory, and the exact command that uploads
-each.
+"""Finds W&B runs that were recorded offline below a directory, and makes the exact command that
+uploads each of them.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ from pathlib import Path
 
 from bs4_console.errors import NotApplicableError
 
-#: wandb names them offline-run-<date>_<time>-<id>; in each is run-<id>.wandb, beside which `wandb
-#: sync` leaves run-<id>.wandb.synced.
+#: wandb names the directories offline-run-<date>_<time>-<id>. Each contains the record
+#: run-<id>.wandb, beside which `wandb sync` leaves run-<id>.wandb.synced.
 _OFFLINE = re.compile(r"offline-run-\d{8}_\d{6}-(?P<id>[A-Za-z0-9_-]+)")
 
 
 @dataclass(frozen=True)
 class OfflineRun:
-    """`bytes`: size of its record; `argv`: what uploads it."""
+    """One run that W&B recorded offline. `bytes` is the size of its record. `synced` is True if the
+    record was uploaded before.
+    """
 
     id: str
     path: str
@@ -28,30 +30,35 @@ class OfflineRun:
 
     @property
     def argv(self) -> list[str]:
+        """Return the command that uploads the run."""
         return ["wandb", "sync", self.path]
 
 
 def find(root: Path) -> list[OfflineRun]:
-    """Every offline run below `root`, oldest first by W&B's own naming. Directories without a
-    record are left out.
+    """Return every offline run below `root`, oldest first by the time in W&B's own directory names.
+    Directories without a record are skipped.
     """
     found = []
     for directory in sorted(root.rglob("offline-run-*"), key=lambda path: path.name):
         named = _OFFLINE.fullmatch(directory.name)
-        record = None
-        if named:
-            record = directory / f"run-{named['id']}.wandb"
-        if named and record and record.is_file():
-            synced = record.with_name(record.name + ".synced").exists()
+        if named is None:
+            continue
+        record = directory / f"run-{named['id']}.wandb"
+        if record.is_file():
             found.append(
-                OfflineRun(named["id"], str(directory.absolute()), record.stat().st_size, synced)
+                OfflineRun(
+                    id=named["id"],
+                    path=str(directory.absolute()),
+                    bytes=record.stat().st_size,
+                    synced=record.with_name(f"{record.name}.synced").exists(),
+                )
             )
     return found
 
 
 def sync(run: OfflineRun) -> int:
-    """Upload one run with the wandb of this machine and its own login; its exit code.
-    NotApplicableError where there is none.
+    """Upload one run with this machine's wandb and its own login, and return the exit code. Raises
+    NotApplicableError if wandb is not installed.
     """
     program = shutil.which(run.argv[0])
     if program is None:
@@ -59,7 +66,7 @@ def sync(run: OfflineRun) -> int:
             "wandb is not installed on this machine.",
             "Install it: `pip install 'bs4-console[wandb]'`.",
         )
-    # Its words go to stderr: stdout is for ours, which may be JSON.
+    # wandb's output goes to stderr. stdout is for our own output, which may be JSON.
     return subprocess.run(
         [program, *run.argv[1:]], stdin=subprocess.DEVNULL, stdout=2, check=False
     ).returncode

@@ -1,5 +1,5 @@
-"""Bring a directory of code to a pod: what differs as a plan first, then by rsync, or over SFTP
-where there is none.
+"""Brings a directory of code to a pod. The differences are planned first, and then sent by rsync,
+or over SFTP if rsync is missing.
 """
 
 from __future__ import annotations
@@ -27,35 +27,40 @@ from bs4_console.pods.inventory import Pod
 from bs4_console.pods.port import Completed
 from bs4_console.setup.code_sync_remote import SCRIPT
 
-#: As rsync decides by default: the same size and time is the same file. Filesystems keep times to a
-#: second at worst.
+#: Seconds. As in rsync's default, a file with the same size and time is the same file. The coarsest
+#: filesystems keep times to a second.
 _TIME_S = 1.0
-#: Bytes of files that travel in one upload; one larger file travels alone, up to LARGEST.
+#: The bytes of files in one upload. A larger file is uploaded alone, if it is no larger than
+#: LARGEST.
 _BATCH, LARGEST = 16 << 20, 1 << 30
 _REMOTE_S, _RSYNC_S = 120.0, 3600.0
 
 
 @runtime_checkable
 class Machine(Protocol):
-    """What is needed of a transport."""
+    """The part of a transport that a code sync needs."""
 
     async def run(
         self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0
-    ) -> Completed: ...
+    ) -> Completed:
+        """Run a command to its end, with `stdin` as its input, and return its exit status and
+        output. Raises a LinkError after `timeout` seconds or if the link fails.
+        """
 
-    async def upload(self, path: str, data: bytes) -> None: ...
+    async def upload(self, path: str, data: bytes) -> None:
+        """Write the new file `path` on the machine."""
 
 
 class SyncFailed(ConsoleError):
-    """Something on the way did not work; what was sent before stays, and the same command sends the
-    rest.
+    """Raised if a part of the sync failed. What was sent before stays on the pod, and the same
+    command sends the rest.
     """
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A file (`link` empty) or a symbolic link. `mtime` in wall seconds, `mode` the permission
-    bits.
+    """A file, or a symbolic link if `link` is not empty. `mtime` is in wall seconds, `mode` has the
+    permission bits.
     """
 
     size: int
@@ -66,9 +71,9 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True)
 class SyncPlan:
-    """`send`: paths below `source` that are new or differ; `gone`: files that only the pod has;
-    `skipped`: what is not sent, and why. `delete`: whether `gone` is moved to the trash there, else
-    it stays.
+    """The plan of one sync. `send` are the paths below `source` that are new or differ. `gone` are
+    files that only the pod has; they are moved to the trash there if `delete` is True, else they
+    stay. `skipped` has the reason for each path that is not sent.
     """
 
     source: Path
@@ -84,29 +89,32 @@ class SyncPlan:
 
     @property
     def bytes(self) -> int:
+        """Return the size of all files to send, in bytes."""
         return sum(self.entries[name].size for name in self.send)
 
     @property
     def empty(self) -> bool:
+        """Return True if there is nothing to send and nothing to move."""
         return not self.send and not (self.delete and self.gone)
 
     @property
     def hash(self) -> str:
-        told = []
+        """Return the hash that a person confirms. It covers the source, the target, the files to
+        send and those to move.
+        """
+        told: list[list[str | float]] = []
         for name in self.send:
-            told.append(
-                [name, self.entries[name].size, self.entries[name].mtime, self.entries[name].link]
-            )
+            entry = self.entries[name]
+            told.append([name, entry.size, entry.mtime, entry.link])
         whole = [str(self.source), self.target, told, self.gone if self.delete else []]
         return hashlib.sha256(json.dumps(whole).encode()).hexdigest()
 
     def lines(self) -> list[str]:
-        """The plan as a person reads it."""
-        counts = (
-            f"{len(self.send)} files to send, {self.bytes} bytes ({self.new} new, "
-            f"{len(self.send) - self.new} changed)"
-        )
-        text = [f"{self.source} -> {self.target}: {counts}; {self.same} are there already"]
+        """Return the plan as lines for a person. Of each kind at most 20 paths are listed."""
+        text = [
+            f"{self.source} -> {self.target}: {len(self.send)} files to send, {self.bytes} bytes "
+            f"({self.new} new, {len(self.send) - self.new} changed); {self.same} are there already"
+        ]
         if self.gone:
             what = "left there (--delete moves them to a trash)"
             if self.delete:
@@ -125,7 +133,9 @@ class SyncPlan:
 
 @dataclass(frozen=True)
 class Sent:
-    """`how`: rsync or sftp; `why`: why it was not rsync, "" when it was."""
+    """The result of a sync. `how` is rsync or sftp. `why` is the reason why it was not rsync, or ""
+    if it was.
+    """
 
     how: str
     files: int
@@ -136,7 +146,9 @@ class Sent:
 
 @dataclass(kw_only=True)
 class Sync:
-    """One source, one pod, one target. `target` counts from the home directory there."""
+    """Brings one source to one target on one pod. A relative `target` starts at the home directory
+    there.
+    """
 
     pod: Pod
     machine: Machine
@@ -147,8 +159,11 @@ class Sync:
     excludes: list[str] = field(default_factory=lambda: excluded())
 
     async def plan(self) -> SyncPlan:
-        """UsageError when the source is no directory, or the pod has a link where the source has a
-        directory: nobody follows it.
+        """Compare the source with the pod and return the plan.
+
+        Raises UsageError if the source is not a directory, or if the pod has a link in the place of
+        one of its directories, because links are not followed. Raises SyncFailed if the pod cannot
+        list its files.
         """
         if not self.source.is_dir():
             raise UsageError(
@@ -167,26 +182,26 @@ class Sync:
         send = [
             name for name, entry in sorted(entries.items()) if not _same(entry, remote.get(name))
         ]
-        gone = sorted(name for name in remote if name not in entries and name not in skipped)
-        new = sum(name not in remote for name in send)
-        trash = f"{there['store']}/trash/{self.stamp}"
         return SyncPlan(
             source=self.source,
             target=there["root"],
             entries=entries,
             send=send,
-            new=new,
-            gone=gone,
+            new=len(set(send) - remote.keys()),
+            gone=sorted(remote.keys() - entries.keys() - skipped.keys()),
             skipped=skipped,
             delete=self.delete,
-            trash=trash,
+            trash=f"{there['store']}/trash/{self.stamp}",
             same=len(entries) - len(send),
         )
 
     async def carry_out(
         self, plan: SyncPlan, progress: Callable[[str], None] = lambda text: None
     ) -> Sent:
-        """Send, move aside, and look again: SyncFailed when something is still missing there."""
+        """Send the files, move others aside if the plan says so, and compare again. Return what was
+        done. `progress` receives short phrases. Raises SyncFailed if a file is still missing on the
+        pod.
+        """
         how, why = "rsync", await self._why_not_rsync()
         await self._ask(op="prepare")
         if plan.send and not why:
@@ -209,15 +224,15 @@ class Sync:
         return Sent(how, len(plan.send), plan.bytes, moved, why)
 
     async def _ask(self, **question: Any) -> dict[str, Any]:
-        body = json.dumps({"root": self.target, **question}).encode()
         done = await self.machine.run(
-            ["python3", "-I", "-c", SCRIPT], stdin=body, timeout=_REMOTE_S
+            ["python3", "-I", "-c", SCRIPT],
+            stdin=json.dumps({"root": self.target, **question}).encode(),
+            timeout=_REMOTE_S,
         )
         if done.exit_status != 0:
             words = done.stderr.decode("utf-8", "replace").strip().splitlines()
-            last = "".join(
-                c for c in (words[-1] if words else "nothing was said") if c.isprintable()
-            )[:200]
+            last = words[-1] if words else "nothing was said"
+            last = "".join(filter(str.isprintable, last))[:200]
             raise SyncFailed(
                 f"{self.pod.name} could not look at {self.target}: {last}.",
                 "Check the target directory there.",
@@ -232,19 +247,13 @@ class Sync:
             if shutil.which(program) is None:
                 return f"there is no {program} here"
         there = await self.machine.run(["sh", "-c", "command -v rsync"])
-        if there.exit_status == 0:
-            return ""
-        return f"{self.pod.name} has no rsync"
+        return "" if there.exit_status == 0 else f"{self.pod.name} has no rsync"
 
     async def _rsync(self, plan: SyncPlan) -> str:
-        """Exactly the files of the plan, by the system's ssh with the same address, key, jump and
-        pinned host key; why it failed, or "".
+        """Send exactly the files of the plan by rsync, over the system's ssh with the pod's
+        address, key, jump host and pinned host key. Return "" or the reason why it failed.
         """
-        words = []
-        for word in shell.of_pod(self.pod):
-            if word != "-t":
-                words.append(word)
-        login, words = words[-1], words[:-2]
+        *words, _, login = [word for word in shell.of_pod(self.pod) if word != "-t"]
         remote = shlex.join(
             [
                 *words,
@@ -256,14 +265,9 @@ class Sync:
                 "ClearAllForwardings=yes",
             ]
         )
-        host = ""
-        if "@" in login:
-            host = f"{login.rpartition('@')[0]}@"
-        name = login.rpartition("@")[2]
+        user, at, name = login.rpartition("@")
         if ":" in name:
-            place = f"{host}[{name}]"
-        else:
-            place = f"{host}{name}"
+            name = f"[{name}]"
         argv = [
             "rsync",
             "--links",
@@ -276,7 +280,7 @@ class Sync:
             "-e",
             remote,
             f"{self.source}/",
-            f"{place}:{plan.target}/",
+            f"{user}{at}{name}:{plan.target}/",
         ]
         process = await asyncio.create_subprocess_exec(
             *argv, stdin=-1, stdout=asyncio.subprocess.DEVNULL, stderr=-1, start_new_session=True
@@ -298,8 +302,8 @@ class Sync:
         )
 
     async def _upload(self, plan: SyncPlan, names: Sequence[str]) -> None:
-        """One archive over SFTP beside the target, put into place there file by file, each by one
-        rename.
+        """Send files as one archive over SFTP beside the target. The pod puts each file into place
+        by one rename.
         """
         data = await asyncio.to_thread(packed, plan, names)
         path = (await self._ask(op="prepare"))["archive"]
@@ -308,17 +312,17 @@ class Sync:
 
 
 def excluded() -> list[str]:
+    """Return the patterns of file names that a code sync never sends, from configs/sync.toml."""
     with (find("configs") / "sync.toml").open("rb") as handle:
-        found = []
-        for name in tomllib.load(handle)["exclude"]:
-            found.append(str(name))
-        return found
+        return list(map(str, tomllib.load(handle)["exclude"]))
 
 
 def local(source: Path, excludes: Sequence[str]) -> tuple[dict[str, Entry], dict[str, str]]:
-    """(what is to be on the pod, what is left out and why). Directories that are links are not
-    entered, and a link that leads out of the tree is not sent: there it would point to something
-    else.
+    """Return the files and links to send, by their path below `source`, and the reason for each
+    path that is skipped.
+
+    Directories that are links are not entered. A link that leads out of the tree is skipped,
+    because it would point to something else on the pod.
     """
     entries: dict[str, Entry] = {}
     skipped: dict[str, str] = {}
@@ -328,8 +332,7 @@ def local(source: Path, excludes: Sequence[str]) -> tuple[dict[str, Entry], dict
         status = path.lstat()
         if stat.S_ISLNK(status.st_mode):
             target = path.readlink()
-            real = path.resolve()
-            if target.is_absolute() or root not in real.parents:
+            if target.is_absolute() or root not in path.resolve().parents:
                 skipped[name] = f"a link out of the tree, to {target}"
             else:
                 entries[name] = Entry(0, status.st_mtime, 0o777, str(target))
@@ -360,6 +363,9 @@ def _same(entry: Entry, there: list[Any] | None) -> bool:
 
 
 def batches(plan: SyncPlan) -> Iterator[list[str]]:
+    """Yield the paths to send in groups of at most 16 MiB; a larger file is a group of its own.
+    Raises SyncFailed for a file above 1 GiB.
+    """
     batch: list[str] = []
     size = 0
     for name in plan.send:
@@ -379,7 +385,7 @@ def batches(plan: SyncPlan) -> Iterator[list[str]]:
 
 
 def packed(plan: SyncPlan, names: Sequence[str]) -> bytes:
-    """The files as one archive, with modes and times and nobody's user names."""
+    """Return the files as one tar.gz archive with their modes and times, and without user names."""
     buffer = io.BytesIO()
     root = plan.source.resolve()
     with tarfile.open(

@@ -1,12 +1,12 @@
-"""The pod's side of a code sync: one small program for the interpreter there, a question as JSON
-in, an answer as JSON out.
+"""The pod's part of a code sync: one small program for the pod's Python. It reads a question as
+JSON and prints the answer as JSON.
 """
 
 from __future__ import annotations
 
-#: Python 3.8 and newer, standard library only. Never goes through a link, and never removes: a file
-#: is replaced by one rename, and what is moved goes to `<parent of the
-#: target>/.bs4/sync/trash/<stamp>/`.
+#: Runs on Python 3.8 or newer with the standard library only. The program never follows a link and
+#: never removes a file: it replaces a file by one rename, and moves files to
+#: `<parent of the target>/.bs4/sync/trash/<stamp>/`.
 SCRIPT = r"""
 import fnmatch, json, os, stat, sys, tarfile
 

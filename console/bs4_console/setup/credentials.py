@@ -1,8 +1,8 @@
-"""Secrets on their way from a person to a pod: read from standard input, sent as a frame's payload,
-shown and kept nowhere.
+"""Credentials on their way from a person to a pod. They are read from standard input and sent as a
+frame's payload, and are never shown or stored.
 
-Names are those of the files people have: NAME=value lines, as in a .env file, `export` and quotes
-allowed.
+The names are those of the files that people have: NAME=value lines as in a .env file, with `export`
+and quotes allowed.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 
 from bs4_console.errors import UsageError
 
-#: Variable -> the credential it belongs to, and the field there. The first names of a field are the
-#: usual ones.
+#: By variable, the credential that it belongs to and its field there. A field's first variable is
+#: its usual name.
 VARIABLES: Mapping[str, tuple[str, str]] = {
     "WANDB_API_KEY": ("wandb", "key"),
     "HF_TOKEN": ("huggingface", "token"),
@@ -21,15 +21,12 @@ VARIABLES: Mapping[str, tuple[str, str]] = {
     "B2_APPLICATION_KEY_ID": ("b2", "key_id"),
     "B2_APPLICATION_KEY": ("b2", "key"),
 }
-_FIELDS: Mapping[str, tuple[str, ...]] = {
-    "wandb": ("key",),
-    "huggingface": ("token",),
-    "b2": ("key_id", "key"),
-}
 
 
 class Credentials:
-    """Which credentials there are may be shown; their values leave only as `payload`."""
+    """The keys that a pod is to get. Their names may be shown. Their values leave the object only
+    as `payload`.
+    """
 
     def __init__(self, values: Mapping[str, Mapping[str, str]] | None = None) -> None:
         self._values = {name: dict(fields) for name, fields in (values or {}).items()}
@@ -42,17 +39,20 @@ class Credentials:
 
     @property
     def names(self) -> list[str]:
+        """Return the sorted names of the credentials, such as "wandb"."""
         return sorted(self._values)
 
     def payload(self) -> bytes:
-        """What goes to the agent beside the action, b"" for nothing."""
-        if self._values:
-            return json.dumps(self._values).encode()
-        return b""
+        """Return the bytes that are sent to the agent with the action, or b"" if there are no
+        credentials.
+        """
+        return json.dumps(self._values).encode() if self._values else b""
 
 
 def read(lines: Iterable[str]) -> Credentials:
-    """From NAME=value lines; other names are left alone. UsageError never repeats a value."""
+    """Return the credentials in NAME=value lines. Lines with other names are ignored. Raises
+    UsageError if none is found, or like `collect`; the message never repeats a value.
+    """
     found: dict[str, str] = {}
     for number, line in enumerate(lines, 1):
         text = line.strip()
@@ -75,8 +75,9 @@ def read(lines: Iterable[str]) -> Credentials:
 
 
 def collect(found: Mapping[str, str]) -> Credentials:
-    """From values by variable; empty ones do not count. UsageError for half a credential, and for a
-    value that no file would take.
+    """Return the credentials made from values by variable name. Empty values are ignored. Raises
+    UsageError if a credential lacks one of its variables, or if a value has spaces or a wrong
+    length.
     """
     values: dict[str, dict[str, str]] = {}
     for variable, value in found.items():
@@ -96,14 +97,14 @@ def collect(found: Mapping[str, str]) -> Credentials:
         name, field = VARIABLES[variable]
         values.setdefault(name, {})[field] = value
     for name, fields in values.items():
-        if lacking := [field for field in _FIELDS[name] if field not in fields]:
-            variables = [
-                variable
-                for variable, (owner, field) in VARIABLES.items()
-                if owner == name and field in lacking
-            ]
+        lacking = [
+            variable
+            for variable, (owner, field) in VARIABLES.items()
+            if owner == name and field not in fields
+        ]
+        if lacking:
             raise UsageError(
-                f"The credential {name} is only half there.", f"Give {' and '.join(variables)} too."
+                f"The credential {name} is only half there.", f"Give {' and '.join(lacking)} too."
             )
     return Credentials(values)
 

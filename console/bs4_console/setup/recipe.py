@@ -1,8 +1,7 @@
-"""Setting a pod up, from the console: the recipe out of the known stacks, the plan from the pod,
-and its confirmation.
+"""The set-up of a pod, seen from the console: the recipe from the known stacks, the plan from the
+pod, and its confirmation.
 
-`pods setup` and `launch --setup` both go this way; the work itself is the agent's
-(bs4_agent.setup).
+Both `pods setup` and `launch --setup` use this module. The agent does the work (bs4_agent.setup).
 """
 
 from __future__ import annotations
@@ -19,16 +18,16 @@ from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import ActionView, PlanView
 from bs4_console.setup.credentials import Credentials
 
-#: Where uv's installer of one version is.
+#: The address of the installer of one version of uv.
 _UV = "https://astral.sh/uv/{version}/install.sh"
-#: What stands where a playbook's id does.
+#: The kind of the action, used in the place of a playbook's id.
 NAME = "setup"
 NOFILE = 65536
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """What the pod shall become, as the agent takes it. Empty fields mean: as the stack says."""
+    """What a pod is to be set up as. An empty field means the value of the trainer's stack."""
 
     trainer: str
     directory: str = "prime-rl"
@@ -39,7 +38,9 @@ class Recipe:
     nofile: int = NOFILE
 
     def body(self, credentials: Credentials) -> dict[str, Any]:
-        """Names of the credentials only: this is journalled."""
+        """Return the recipe as it is sent to the agent. It has only the names of the credentials,
+        because it is journalled. Raises UsageError if the trainer has no stack.
+        """
         stack = _stacks().get(self.trainer)
         if stack is None:
             raise UsageError(
@@ -60,39 +61,38 @@ class Recipe:
 
 
 def trainers() -> tuple[str, ...]:
-    """Those whose environment a set-up can make."""
+    """Return the trainers for which a set-up can make an environment."""
     return tuple(_stacks())
 
 
 def variables(vllm: str) -> dict[str, str]:
-    """What the environment of launches gets with this version of vLLM."""
+    """Return the environment variables that a launch needs with this version of vLLM."""
     version = _numbers(vllm)
     found = {}
     for name, rule in _rules().items():
-        if version >= _numbers(rule.get("from", "0")) and (
-            "below" not in rule or version < _numbers(rule["below"])
-        ):
+        known = version >= _numbers(rule.get("from", "0"))
+        if known and ("below" not in rule or version < _numbers(rule["below"])):
             found[name] = str(rule["value"])
     return found
 
 
 def left_out(vllm: str) -> dict[str, str]:
-    """Variables that this version of vLLM does not know any more (or yet), and why they are in the
-    list at all.
+    """Return the variables that this version of vLLM does not know any more, or not yet, each with
+    the reason why it is in the list.
     """
-    found = {}
-    for name, rule in _rules().items():
-        if name not in variables(vllm):
-            found[name] = str(rule["why"])
-    return found
+    known = variables(vllm)
+    return {name: str(rule["why"]) for name, rule in _rules().items() if name not in known}
 
 
 def stack_vllm(trainer: str) -> str:
+    """Return the version of vLLM in the trainer's stack."""
     return str(_stacks()[trainer]["vllm"])
 
 
 async def plan(live: PodSession, recipe: Recipe, credentials: Credentials) -> PlanView:
-    """A fresh plan from the pod; NotApplicableError with the agent's reason when there is none."""
+    """Request a new plan from the pod and return it. Raises NotApplicableError with the agent's
+    reason if it makes no plan.
+    """
     key = await live.submit("plan", setup=recipe.body(credentials))
     async for action in live.follow_action(key):
         if action.state == "failed":
@@ -103,41 +103,33 @@ async def plan(live: PodSession, recipe: Recipe, credentials: Credentials) -> Pl
 
 
 async def begin(live: PodSession, plan_hash: str, credentials: Credentials) -> str:
-    """Confirm a plan; the action's key."""
+    """Confirm a plan, which starts the set-up. Return the key of the action."""
     return await live.submit("setup", payload=credentials.payload(), plan_hash=plan_hash)
 
 
 def under_way(live: PodSession) -> ActionView | None:
-    """The set-up that the pod works at."""
-    for action in live.state.ledger.actions.values():
-        if action.kind == NAME and not action.ended:
-            return action
-    return None
+    """Return the set-up that the pod is working on, or None."""
+    return next(iter(live.state.ledger.unfinished(NAME)), None)
 
 
 def same(action: ActionView, recipe: Recipe, credentials: Credentials) -> bool:
-    """Whether that set-up is of this very recipe: who was interrupted then only goes on
-    watching.
+    """Return True if a running set-up has the same recipe, so that a person who was interrupted can
+    go on following it.
     """
     asked, running = recipe.body(credentials), action.body.get("plan", {}).get("recipe", {})
     # Only the pod knows where its home directory is.
-    place = f"/{running.get('directory', '')}".endswith(f"/{asked['directory']}")
-    return place and all(
-        running.get(name) == value for name, value in asked.items() if name != "directory"
-    )
+    directory = asked.pop("directory")
+    place = f"/{running.get('directory', '')}".endswith(f"/{directory}")
+    return place and all(running.get(name) == value for name, value in asked.items())
 
 
 def todo(steps: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Of a plan's steps those that would do something."""
-    found = []
-    for step in steps:
-        if not step["shown"]["done"]:
-            found.append(step)
-    return found
+    """Return the steps of a plan that are not done already."""
+    return [step for step in steps if not step["shown"]["done"]]
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """The release: 0.26.0+cu129 is (0, 26, 0)."""
+    """Return the release numbers of a version: (0, 26, 0) for 0.26.0+cu129."""
     return tuple(int(part) for part in version.partition("+")[0].split(".") if part.isdigit())
 
 

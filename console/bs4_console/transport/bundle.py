@@ -1,5 +1,5 @@
-"""What is put on a pod: one tar.gz with the agent, the compiled playbooks and the wheels for both
-machines, named by its hash.
+"""The bundle that is put on a pod: one tar.gz with the agent, the compiled playbooks and the wheels
+for both machine types, named by its hash.
 """
 
 from __future__ import annotations
@@ -23,36 +23,39 @@ from bs4_console import assets, files
 from bs4_console.errors import ConsoleError
 
 ARCHIVE, DESCRIPTION, LOCK = "agent.tar.gz", "agent.json", "bundle.lock"
-#: Only in a source archive: the build number of the checkout that it was made from.
+#: The file with the build number of the checkout that a source archive was made from. Only source
+#: archives have it.
 RECORDED_NUMBER = "agents/BUILD_NUMBER"
 
 #: The oldest Python that runs the agent.
 PYTHON_MIN = (3, 10)
-#: `uname -m` -> the platform tag that pip downloads for. manylinux2014 needs glibc 2.17, which
-#: every image with a CUDA 11+ has.
+PYTHON_MIN_TEXT = ".".join(map(str, PYTHON_MIN))
+#: By `uname -m`, the platform tag that pip downloads for. manylinux2014 needs glibc 2.17, which
+#: every image with CUDA 11 or newer has.
 MACHINES: Mapping[str, str] = {"x86_64": "manylinux2014_x86_64", "aarch64": "manylinux2014_aarch64"}
-#: What a file costs on the pod's disk beyond its bytes: the rest of a 4 KiB block, an inode, and
-#: its bytecode (13 KiB on average).
+#: The bytes that a file takes on the disk beyond its own: the rest of a 4 KiB block, an inode,
+#: and its bytecode (13 KiB on average).
 _PER_FILE = 16384
-#: What must be left on that disk, or the installer gives up.
+#: The bytes that must be left on that disk. With less the installer gives up.
 _LEFT_OVER = 256 * 1024
-#: Files of the wheels that no pod reads: each costs a pod a block, and a deploy time.
+#: Files of the wheels that no pod reads. Each would take a block on the pod and time to deploy.
 _LEFT_OUT = re.compile(
     r"/(RECORD|WHEEL|METADATA|top_level\.txt)$|^example\.py$|^psutil/_ps(aix|bsd|osx|sunos|"
     r"windows)\.py$"
 )
-#: Bundles of earlier edits that stay in build/cache.
+#: The number of bundles of earlier edits that stay in build/cache.
 _CACHED = 8
 _BUILD = "Run `python tools/build_bundle.py --fetch` in the checkout."
 
 
 @dataclass(frozen=True)
 class Bundle:
-    """`data`: the tar.gz; `sha256`: its hash, checked on the pod; `unpacked`: bytes it needs there.
+    """One archive that can be put on a pod. `data` is the tar.gz, `sha256` its hash, which is
+    checked on the pod, and `unpacked` the bytes that it needs there.
 
-    `name`: hash of what is inside, which names its directory and the agent's socket, and which the
-    handshake tells. `version` and `build` order bundles: only a strictly newer one replaces an
-    agent.
+    `name` is the hash of the contents. It names the bundle's directory and the agent's socket, and
+    the handshake carries it. `version` and `build` order bundles: only a strictly newer bundle
+    replaces an agent.
     """
 
     data: bytes
@@ -64,29 +67,32 @@ class Bundle:
 
     @property
     def order(self) -> tuple[tuple[int, ...], int]:
+        """Return the sort key of the bundle. A newer bundle has a greater key."""
         return order(self.version, self.build)
 
     def describe(self) -> dict[str, str | int]:
-        """agent.json."""
+        """Return the contents of the bundle's description file, agent.json."""
         return {
             "sha256": self.sha256,
             "name": self.name,
             "version": self.version,
             "build": self.build,
-            "python_min": ".".join(map(str, PYTHON_MIN)),
+            "python_min": PYTHON_MIN_TEXT,
             "unpacked": self.unpacked,
         }
 
 
 def order(version: str, build: int) -> tuple[tuple[int, ...], int]:
-    """Sortable: the numbers of the version, then the build (seconds of its newest source)."""
+    """Return a sort key: the numbers of the version, then the build (the time of the newest source,
+    in seconds since 1970).
+    """
     return tuple(int(number) for number in re.findall(r"\d+", version)), build
 
 
 @functools.cache
 def shipped() -> Bundle:
-    """This console's bundle: the wheel's own, or one built now from the checkout's sources.
-    ConsoleError with the command to run.
+    """Return this console's bundle: the one in the wheel, or one built now from the checkout's
+    sources. Raises ConsoleError with the command to run if the bundle or a pinned wheel is missing.
     """
     root = assets.checkout()
     if root is None:
@@ -95,17 +101,19 @@ def shipped() -> Bundle:
 
 
 def compiled_playbooks() -> bytes:
-    """playbooks.json: every playbook of this console, validated, as the agent reads them."""
-    # Here, because an installed console, which reads the finished file, should not load the YAML
-    # and schema machinery (0.1 s).
+    """Return the contents of playbooks.json: every playbook of this console, validated, in the form
+    that the agent reads.
+    """
+    # Imported here, because an installed console reads the finished file and should not load the
+    # YAML and schema code (0.1 s).
     from bs4_console.failures.playbooks import compile_all
 
     return compile_all()
 
 
 def read(directory: Path, archive: str = ARCHIVE, description: str = DESCRIPTION) -> Bundle:
-    """A built bundle from its two files; ConsoleError when they are missing or do not belong
-    together.
+    """Return a built bundle from its two files in `directory`. Raises ConsoleError if they are
+    missing or do not belong together.
     """
     try:
         data = (directory / archive).read_bytes()
@@ -133,17 +141,20 @@ def read(directory: Path, archive: str = ARCHIVE, description: str = DESCRIPTION
 def write(
     bundle: Bundle, directory: Path, archive: str = ARCHIVE, description: str = DESCRIPTION
 ) -> None:
-    """The two files that `read` wants."""
+    """Save a bundle in `directory` as two files, which `read` reads: the archive and its
+    description.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     (directory / archive).write_bytes(bundle.data)
     (directory / description).write_text(json.dumps(bundle.describe(), indent=1) + "\n")
 
 
 def from_checkout(root: Path, playbooks: bytes, *, work: Path | None = None) -> Bundle:
-    """Return the bundle of the sources as they are, or the one built from the same bytes before.
+    """Return the bundle of the checkout's sources as they are now. A bundle that was built from the
+    same bytes before is used again.
 
     `work` (default: `build` in the checkout) holds the pinned wheels in `wheels/` and earlier
-    bundles in `cache/`. ConsoleError when a pinned wheel is missing or is not the pinned one.
+    bundles in `cache/`. Raises ConsoleError if a pinned wheel is missing or has another hash.
     """
     work = work or root / "build"
     members = dict(contents(root, playbooks, work))
@@ -153,8 +164,9 @@ def from_checkout(root: Path, playbooks: bytes, *, work: Path | None = None) -> 
 def assemble(
     members: Mapping[str, bytes], version: str, build: int, *, cache: Path | None = None
 ) -> Bundle:
-    """The bundle of these files ({path: bytes}), with `bundle.json` added: `{"version", "build",
-    "hash", "python_min"}` for the agent.
+    """Return the bundle of these files, given by their path in the bundle. `bundle.json` is added
+    for the agent: `{"version", "build", "hash", "python_min"}`. `cache` is a directory of earlier
+    archives.
     """
     digest = hashlib.sha256(f"{version} {build}\n".encode())
     for path, data in sorted(members.items()):
@@ -164,20 +176,17 @@ def assemble(
         "version": version,
         "build": build,
         "hash": name,
-        "python_min": ".".join(map(str, PYTHON_MIN)),
+        "python_min": PYTHON_MIN_TEXT,
     }
     complete = {**members, "bundle.json": json.dumps(about, sort_keys=True).encode() + b"\n"}
-    if cache:
-        archive = _cached(cache, name, complete)
-    else:
-        archive = pack(complete)
+    archive = _cached(cache, name, complete) if cache else pack(complete)
     unpacked = sum(len(data) for data in complete.values()) + _PER_FILE * len(complete) + _LEFT_OVER
     return Bundle(archive, hashlib.sha256(archive).hexdigest(), name, version, build, unpacked)
 
 
 def contents(root: Path, playbooks: bytes, work: Path) -> Iterator[tuple[str, bytes]]:
-    """(path in the bundle, bytes) of everything a checkout puts in. ConsoleError when a pinned
-    wheel is missing or not the pinned one.
+    """Yield the path in the bundle and the bytes of every file that a checkout contributes. Raises
+    ConsoleError if a pinned wheel is missing or has another hash.
     """
     yield "playbooks.json", playbooks
     for path in _sources(root):
@@ -187,7 +196,9 @@ def contents(root: Path, playbooks: bytes, work: Path) -> Iterator[tuple[str, by
 
 
 def _cached(cache: Path, name: str, members: Mapping[str, bytes]) -> bytes:
-    """Packing takes 0.1 s, which every command in a checkout would pay. The few newest are kept."""
+    """Return the archive from the cache, or make it and save it there. Packing takes 0.1 s, which
+    every command in a checkout would cost. Only the newest 8 are kept.
+    """
     path = cache / f"{name}.tar.gz"
     if not path.is_file():
         files.replace(path, pack(members))
@@ -197,7 +208,9 @@ def _cached(cache: Path, name: str, members: Mapping[str, bytes]) -> bytes:
 
 
 def pack(members: Mapping[str, bytes]) -> bytes:
-    """tar.gz of `members`; equal members give equal bytes: sorted, no times, no owners."""
+    """Return a tar.gz of `members`. Equal members give equal bytes, because the files are sorted
+    and have no times and no owners.
+    """
     plain = io.BytesIO()
     with tarfile.open(fileobj=plain, mode="w", format=tarfile.GNU_FORMAT) as archive:
         for path, data in sorted(members.items()):
@@ -211,19 +224,15 @@ def pack(members: Mapping[str, bytes]) -> bytes:
 
 
 def wheels(root: Path, work: Path, lock: str = LOCK) -> list[Path]:
-    """Return the wheels that a lock pins, from `wheels/` in `work`.
-
-    ConsoleError unless every one is there with the pinned hash.
+    """Return the paths of the wheels that a lock file pins, in `wheels/` of `work`. Raises
+    ConsoleError if any of them is missing or has another hash.
     """
     directory = work / "wheels"
     found = {}
     for path in sorted(directory.glob("*.whl")):
         found[hashlib.sha256(path.read_bytes()).hexdigest()] = path
     wanted = re.findall(r"--hash=sha256:([0-9a-f]{64})", (root / "agents" / lock).read_text())
-    missing = []
-    for digest in wanted:
-        if digest not in found:
-            missing.append(digest)
+    missing = set(wanted) - found.keys()
     if missing:
         raise ConsoleError(
             f"{len(missing)} of the {len(wanted)} wheels that agents/{lock} pins are not in "
@@ -236,9 +245,10 @@ def wheels(root: Path, work: Path, lock: str = LOCK) -> list[Path]:
 def build_number(root: Path) -> int:
     """Return when the newest source was changed, in seconds since 1970.
 
-    SOURCE_DATE_EPOCH says so where it is set. A source archive carries the number of the checkout
-    that it was made from, because its files have no times of their own. Else it is the last commit
-    of the sources, or the newest change to a file where the sources differ from that commit.
+    If SOURCE_DATE_EPOCH is set, it is the answer. A source archive carries the number of the
+    checkout that it was made from, because its files have no times of their own. Otherwise the
+    answer is the time of the last commit of the sources, or of the newest change to a file if the
+    sources differ from that commit.
     """
     if epoch := os.environ.get("SOURCE_DATE_EPOCH"):
         return int(epoch)
@@ -264,17 +274,14 @@ def _sources(root: Path) -> list[Path]:
 
 
 def _unpack(wheel: Path) -> Iterator[tuple[str, bytes]]:
-    """A wheel's files below lib/ (pure Python) or lib-<machine>/, licences included; without pip's
-    metadata and psutil's other systems.
+    """Yield the files of a wheel with their path in the bundle: below lib/ for pure Python, below
+    lib-<machine>/ otherwise. Licences are included. pip's metadata and psutil's files for other
+    systems are left out.
     """
-    machine = None
-    for name in MACHINES:
-        if wheel.name.endswith(f"_{name}.whl"):
-            machine = name
-            break
     directory = "lib"
-    if machine is not None:
-        directory = f"lib-{machine}"
+    for machine in MACHINES:
+        if wheel.name.endswith(f"_{machine}.whl"):
+            directory = f"lib-{machine}"
     with zipfile.ZipFile(wheel) as archive:
         for entry in archive.infolist():
             if not entry.is_dir() and not _LEFT_OUT.search(entry.filename):
@@ -286,8 +293,8 @@ def _version(root: Path) -> str:
 
 
 def _git(root: Path, *arguments: str) -> str | None:
-    """Output of a git query, or None where there is no git or no repository (an unpacked source
-    archive).
+    """Return the output of a git query, or None if there is no git or no repository, as in an
+    unpacked source archive.
     """
     try:
         done = subprocess.run(
@@ -295,6 +302,4 @@ def _git(root: Path, *arguments: str) -> str | None:
         )
     except FileNotFoundError:
         return None
-    if done.returncode == 0:
-        return done.stdout.strip()
-    return None
+    return done.stdout.strip() if done.returncode == 0 else None

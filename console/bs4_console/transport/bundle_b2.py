@@ -1,5 +1,5 @@
-"""The second bundle: b2sdk and what it needs, pure Python, for the processes on a pod that speak
-with a store. Sent only when needed.
+"""The second bundle: b2sdk and its dependencies, pure Python, for the processes on a pod that talk
+to an object store. It is sent only when it is needed.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from bs4_console.transport import bundle
 from bs4_console.transport.bundle import Bundle
 
 ARCHIVE, DESCRIPTION, LOCK = "b2.tar.gz", "b2.json", "bundle_b2.lock"
-#: b2sdk asks for its own version, so METADATA stays; command line tools and type stubs are nobody's
-#: business on a pod.
+#: Files of the wheels that are left out: no pod needs command line tools and type stubs. METADATA
+#: stays, because b2sdk reads its own version from it.
 _LEFT_OUT = re.compile(
     r"/(RECORD|WHEEL|top_level\.txt|entry_points\.txt|INSTALLER)$|/_pyinstaller/|\.pyi$|\.data/"
 )
@@ -24,8 +24,8 @@ _LEFT_OUT = re.compile(
 
 @functools.cache
 def shipped() -> Bundle:
-    """This console's: the wheel's own, or one built now from the pinned wheels. ConsoleError with
-    the command to run.
+    """Return this console's second bundle: the one in the wheel, or one built now from the pinned
+    wheels. Raises ConsoleError with the command to run if the bundle or a pinned wheel is missing.
     """
     root = assets.checkout()
     if root is None:
@@ -34,15 +34,18 @@ def shipped() -> Bundle:
 
 
 def from_checkout(root: Path, *, work: Path | None = None) -> Bundle:
-    """Return the bundle of the pinned wheels; `work` and the error are those of
-    `bundle.from_checkout`.
+    """Return the bundle of the pinned wheels. `work` (default: `build` in the checkout) holds them
+    in `wheels/`, and earlier bundles in `cache-b2/`. Raises ConsoleError if a pinned wheel is
+    missing or has another hash.
     """
     work = work or root / "build"
     return bundle.assemble(dict(contents(root, work)), version(root), 0, cache=work / "cache-b2")
 
 
 def contents(root: Path, work: Path) -> Iterator[tuple[str, bytes]]:
-    """(path in the bundle, bytes): the packages side by side, as they lie on sys.path."""
+    """Yield the path in the bundle and the bytes of every file. The packages stand side by side, as
+    on sys.path.
+    """
     for wheel in bundle.wheels(root, work, LOCK):
         with zipfile.ZipFile(wheel) as archive:
             for entry in archive.infolist():
@@ -51,8 +54,6 @@ def contents(root: Path, work: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def version(root: Path) -> str:
-    """Of b2sdk, by the lock."""
+    """Return the version of b2sdk in the lock file, or "0" if it has none."""
     found = re.search(r"(?m)^b2sdk==([\d.]+)", (root / "agents" / LOCK).read_text())
-    if found:
-        return found[1]
-    return "0"
+    return found[1] if found else "0"

@@ -1,8 +1,8 @@
-"""Bring the agent to a machine and attach to it: one command when it is there, one upload and one
-more command when it is not.
+"""Brings the agent to a machine and attaches to it. That takes one command if the agent is there,
+and one upload and one more command if it is not.
 
-Nothing here knows SSH. Every command prints lines that begin with a token of ours, because a login
-shell's start-up files may print too.
+Nothing here depends on SSH. Every command prints lines that begin with our token, because the
+start-up files of a login shell may print too.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from bs4_console.transport.bundle import Bundle, order
 from bs4_console.transport.need import ANY, LOOK, check, no_space, parse, script, wanted_kib
 from bs4_console.transport.remote import Ending, Pipe, Remote, printable
 
-#: errno of a full disk or quota.
+#: The errno values of a full disk and a full quota.
 FULL = (errno.ENOSPC, errno.EDQUOT)
 
 Progress = Callable[[str], None]
 
-#: What may come before our first line: a talkative .bashrc, not a stream.
+#: The bytes that may come before our `ready` line. A .bashrc may print a lot, but not without end.
 _NOISE = 256 * 1024
 
-#: Exit status of `attach` without --start when the agent is installed and does not run.
+#: The exit status of `attach` without --start if the agent is installed and does not run.
 _NO_AGENT = 3
 
-# $1 the archive, $2 the bundles' directory, which goes too when there is nothing else in it.
+# $1 is the archive, $2 the bundles' directory, which is removed too if it is empty.
 _CLEAN_UP = (
     'LC_ALL=C df -Pk "$2" | { read -r x; read -r x x x a x; echo "$a"; }; rm -f "$1"; rmdir "$2" '
     '"${2%/*}" 2>/dev/null; true'
@@ -42,17 +42,15 @@ _CLEAN_UP = (
 async def attach(
     remote: Remote, progress: Progress, shipped: Callable[[], Bundle] | None
 ) -> Duplex:
-    """The pipe to the agent of `remote`. `shipped` gives the bundle to deploy when none as new is
-    there; None = never deploy (NoAgent).
+    """Return the pipe to the agent of `remote`. `shipped` returns the bundle to deploy if none as
+    new is there. If `shipped` is None, nothing is ever deployed.
 
-    Raises NoPython, NoSpace, DeployFailed; after any of them nothing new is on the pod.
+    Raises NoAgent, NoPython, NoSpace or DeployFailed. After any of them nothing new is on the pod.
     """
     if shipped is None:
         return await _attach_existing(remote)
     bundle = shipped()
-    token = _token()
-    pipe = await remote.start(script(token, bundle.name, str(wanted_kib(bundle)), "--start"))
-    preamble = await _Preamble(remote, pipe, token).read()
+    preamble = await _begin(remote, bundle.name, str(wanted_kib(bundle)), "--start")
     if preamble.ready is not None:
         return preamble.ready
     if not preamble.lines:
@@ -63,17 +61,22 @@ async def attach(
         and order(*need.current[1:]) >= bundle.order
         and need.current[0] != bundle.name
     ):
-        # A newer console was here: its agent stays, the protocol is understood by both (N and N-1).
+        # A newer console was here. Its agent stays, because both sides understand the protocol (N
+        # and N-1).
         progress("attaching to a newer agent")
         return await _attach_installed(remote, need.current[0])
-    python = check(remote.label, need, bundle)
-    return await _install(remote, progress, bundle, need.home, python)
+    return await _install(remote, progress, bundle, need.home, check(remote.label, need, bundle))
+
+
+async def _begin(remote: Remote, name: str, mode: str, *arguments: str) -> _Preamble:
+    """Start need.py's script on the machine and return what it printed before the agent."""
+    token = _token()
+    pipe = await remote.start(script(token, name, mode, *arguments))
+    return await _Preamble(remote, pipe, token, started="--start" in arguments).read()
 
 
 async def _attach_existing(remote: Remote) -> Duplex:
-    token = _token()
-    pipe = await remote.start(script(token, ANY, LOOK))
-    preamble = await _Preamble(remote, pipe, token, started=False).read()
+    preamble = await _begin(remote, ANY, LOOK)
     if not preamble.lines:
         raise _silent(remote, preamble.last_words)
     if preamble.ready is None:
@@ -89,9 +92,7 @@ def _no_agent(remote: Remote) -> NoAgent:
 
 
 async def _attach_installed(remote: Remote, name: str) -> Duplex:
-    token = _token()
-    pipe = await remote.start(script(token, name, LOOK, "--start"))
-    preamble = await _Preamble(remote, pipe, token).read()
+    preamble = await _begin(remote, name, LOOK, "--start")
     if preamble.ready is None:
         raise ChannelLost(
             f"The agent on {remote.label} was replaced meanwhile.", "It is tried again by itself."
@@ -102,8 +103,8 @@ async def _attach_installed(remote: Remote, name: str) -> Duplex:
 async def _install(
     remote: Remote, progress: Progress, bundle: Bundle, home: str, python: str
 ) -> Duplex:
-    """One upload, one command that checks, unpacks, switches and attaches. The archive is gone
-    afterwards, whatever happened.
+    """Upload the archive, and run one command that checks it, unpacks it, switches to it and
+    attaches. Return the pipe. The archive is gone afterwards, whatever happened.
     """
     progress(f"uploading the agent ({len(bundle.data) // 1024} KiB)")
     archive = f"{home}/agent/.{bundle.name}.{secrets.token_hex(4)}.tar.gz"
@@ -114,24 +115,23 @@ async def _install(
         raise
     progress("installing the agent")
     token = _token()
-    about = [
-        token,
-        archive,
-        bundle.sha256,
-        bundle.name,
-        f"{bundle.version} {bundle.build}",
-        "attach",
-        "--start",
-    ]
-    pipe = await remote.start([python, "-IS", "-c", installer(), *about])
+    pipe = await remote.start(install_argv(python, token, archive, bundle, "attach", "--start"))
     preamble = await _Preamble(remote, pipe, token).read()
     if preamble.ready is None:
         raise _failed(remote, preamble, bundle)
     return preamble.ready
 
 
+def install_argv(python: str, token: str, archive: str, bundle: Bundle, *command: str) -> list[str]:
+    """Return the command that installs an uploaded archive. `command` has the arguments for the
+    agent that is started then, or is "library" if nothing is started.
+    """
+    about = [token, archive, bundle.sha256, bundle.name, f"{bundle.version} {bundle.build}"]
+    return [python, "-IS", "-c", installer(), *about, *command]
+
+
 def installer() -> str:
-    """installer.py as one line of Python without single quotes."""
+    """Return the program installer.py as one line of Python without single quotes."""
     packed = zlib.compress((Path(__file__).parent / "installer.py").read_bytes(), 9)
     return (
         "import base64,zlib;"
@@ -140,24 +140,24 @@ def installer() -> str:
 
 
 async def _clean_up(remote: Remote, archive: str, bundle: Bundle, error: LinkError) -> None:
-    """Remove the half-written archive. OpenSSH's SFTP says only "Failure" for a full disk: the room
-    that was left tells.
+    """Remove the half-written archive. OpenSSH's SFTP reports a full disk only as "Failure", so
+    NoSpace is raised if the room that was left is too small.
     """
     done = await remote.run(["sh", "-c", _CLEAN_UP, "sh", archive, archive.rpartition("/")[0]])
-    words = done.stdout.split()
-    free = None
-    if words and words[-1].isdigit():
-        free = int(words[-1])
-    if isinstance(error, DeployFailed) and free is not None and free * 1024 < len(bundle.data):
-        raise no_space(remote.label, bundle, free) from error
+    free = (done.stdout.split() or [b""])[-1]
+    full = free.isdigit() and int(free) * 1024 < len(bundle.data)
+    if full and isinstance(error, DeployFailed):
+        raise no_space(remote.label, bundle, int(free)) from error
 
 
 InstallFailure = Literal["no-space", "checksum", "unusable"]
-"""The failures that the installer on the pod knows by name."""
+"""The failures that the installer on the pod reports by name."""
 
 
 def _failed(remote: Remote, preamble: _Preamble, bundle: Bundle) -> LinkError:
-    """The installer's `failed KIND DETAIL`, or what it left on stderr."""
+    """Return the error for the installer's line `failed KIND DETAIL`, or for what it left on
+    stderr.
+    """
     said = f"error {preamble.last_words}"
     for line in preamble.lines:
         if line.startswith("failed "):
@@ -186,10 +186,10 @@ def _failed(remote: Remote, preamble: _Preamble, bundle: Bundle) -> LinkError:
 
 
 class _Preamble:
-    """Reads a command's output up to our `ready` line or its end. `ready`: the pipe from the next
-    byte on; `lines`: ours, without token.
+    """Reads a command's output up to our `ready` line or to its end. `ready` is the pipe from the
+    next byte on, or None. `lines` are our lines without the token.
 
-    Without `ready`, `last_words` is the last line of its stderr, or its exit status.
+    Without `ready`, `last_words` is the last line of stderr, or the exit status.
     """
 
     def __init__(self, remote: Remote, pipe: Pipe, token: str, *, started: bool = True) -> None:
@@ -199,6 +199,9 @@ class _Preamble:
         self.ready: Duplex | None = None
 
     async def read(self) -> _Preamble:
+        """Read the output and return this object. The command's pipe is closed unless `ready` came.
+        Raises DeployFailed if the login shell prints more than 256 KiB.
+        """
         buffer = b""
         seen = 0
         try:
@@ -236,14 +239,17 @@ class _Preamble:
 
 
 class _Attached:
-    """The pipe after its preamble, as pods.port.Duplex. A bridge that ends with an error says
-    why on stderr.
+    """The pipe after its preamble, with the interface pods.port.Duplex. A bridge that ends with an
+    error gives the reason on stderr.
     """
 
     def __init__(self, remote: Remote, pipe: Pipe, first: bytes, started: bool) -> None:
         self._remote, self._pipe, self._first, self._started = remote, pipe, first, started
 
     async def read(self) -> bytes:
+        """Return the next bytes from the agent, or b"" if its side closed. Raises ChannelLost if it
+        ended with an error, and NoAgent if the installed agent does not run.
+        """
         if self._first:
             data, self._first = self._first, b""
             return data
@@ -260,9 +266,11 @@ class _Attached:
         return data
 
     async def write(self, data: bytes) -> None:
+        """Send bytes to the agent."""
         await self._pipe.write(data)
 
     async def close(self) -> None:
+        """End the command and close the pipe."""
         await self._pipe.close()
 
 
@@ -284,7 +292,7 @@ def _token() -> str:
 
 
 def _double_quoted(data: bytes) -> str:
-    """As a Python literal without single quotes, which would have to be quoted again for the
+    """Return a Python literal without single quotes, which would have to be quoted again for the
     shell.
     """
     return f'"{data.decode("ascii")}"'

@@ -1,5 +1,5 @@
-"""Bring the second bundle to a pod on which an agent lies: nothing when it is there, one upload and
-one command when it is not.
+"""Brings the second bundle to a pod that has an agent. It does nothing if the bundle is there, and
+takes one upload and one command if it is not.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from collections.abc import Callable
 from bs4_console.errors import DeployFailed, LinkError, NoAgent, NoSpace
 from bs4_console.transport.bundle import Bundle
 from bs4_console.transport.bundle_b2 import shipped
-from bs4_console.transport.deploy import installer
+from bs4_console.transport.deploy import install_argv
 from bs4_console.transport.remote import Remote, printable
 
 Progress = Callable[[str], None]
 
-# Every line of ours begins with the token: start-up files may print too. $1 token, $2 hash name.
+# Each of our lines begins with the token, because start-up files may print too. $1 is the token, $2
+# the hash name.
 _LOOK = (
     'B=${BS4_HOME:-$HOME/.bs4}; p=; if [ -r "$B/current/ok" ]; then read -r p < "$B/current/ok"; '
     "fi; "
@@ -29,8 +30,10 @@ _SECONDS = 300.0
 
 
 async def bring(remote: Remote, progress: Progress, bundle: Callable[[], Bundle] = shipped) -> bool:
-    """True when it had to be sent. NoAgent, NoSpace or DeployFailed; after any of them nothing new
-    is on the pod.
+    """Make sure that the second bundle is on the pod. Return True if it had to be sent. `bundle`
+    returns the bundle, and `progress` receives short phrases.
+
+    Raises NoAgent, NoSpace or DeployFailed. After any of them nothing new is on the pod.
     """
     wanted, token = bundle(), f"bs4-{secrets.token_hex(6)}"
     done = await remote.run(["sh", "-c", _LOOK, "bs4", token, wanted.name])
@@ -59,15 +62,8 @@ async def bring(remote: Remote, progress: Progress, bundle: Callable[[], Bundle]
             ["sh", "-c", 'rm -f "$1"; rmdir "${1%/*}" 2>/dev/null; true', "sh", archive]
         )
         raise
-    about = [
-        token,
-        archive,
-        wanted.sha256,
-        wanted.name,
-        f"{wanted.version} {wanted.build}",
-        "library",
-    ]
-    done = await remote.run([python, "-IS", "-c", installer(), *about], timeout=_SECONDS)
+    argv = install_argv(python, token, archive, wanted, "library")
+    done = await remote.run(argv, timeout=_SECONDS)
     said = _ours(done.stdout, token)
     if "ready" in said:
         return True
@@ -86,7 +82,7 @@ async def bring(remote: Remote, progress: Progress, bundle: Callable[[], Bundle]
 
 
 def _ours(output: bytes, token: str) -> dict[str, str]:
-    """The lines with our token: first word -> the rest."""
+    """Return the lines that begin with our token, as the rest of the line by its first word."""
     found = {}
     for line in output.decode(errors="replace").splitlines():
         mark, _, rest = printable(line.strip()).partition(" ")

@@ -1,4 +1,6 @@
-"""What asyncssh and the operating system raise, as one sentence each with the next thing to do."""
+"""Turns the errors of asyncssh and the operating system into ours: one sentence each, with the next
+thing to do.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +35,8 @@ _NO_ROUTE = {
 def connecting(
     error: Exception, hop: Hop, *, greeted: bool, tried: Sequence[str], via: Hop | None
 ) -> ConsoleError:
-    """Why there is no connection to `hop`. `greeted`: the other side spoke SSH; `tried`: the keys
-    offered; `via`: the hop before.
+    """Return the error that says why there is no connection to `hop`. `greeted` is True if the
+    server spoke SSH. `tried` names the keys that were offered. `via` is the hop before, or None.
     """
     where = f"{hop.label} ({hop.address} port {hop.at})"
     said = printable(str(error)).rstrip(".")
@@ -110,6 +112,7 @@ def connecting(
 
 
 def no_answer(hop: Hop, seconds: float) -> Unreachable:
+    """Return the error for an address that did not answer within `seconds`."""
     return Unreachable(
         f"{hop.label} ({hop.address} port {hop.at}) did not answer within {seconds:g} s.",
         "Check that the pod runs, and its address.",
@@ -117,9 +120,10 @@ def no_answer(hop: Hop, seconds: float) -> Unreachable:
 
 
 def denied(hop: Hop, tried: Sequence[str]) -> AuthFailed:
-    keys = "none: there is no key in ~/.ssh and none in an ssh-agent"
-    if tried:
-        keys = ", ".join(tried)
+    """Return the error for a login that the server refused. `tried` names the keys that were
+    offered.
+    """
+    keys = ", ".join(tried) or "none: there is no key in ~/.ssh and none in an ssh-agent"
     return AuthFailed(
         f"{hop.label} refused user {hop.login} (keys tried: {keys}).",
         "Add the public half of one to ~/.ssh/authorized_keys there, or name the right key or "
@@ -128,7 +132,9 @@ def denied(hop: Hop, tried: Sequence[str]) -> AuthFailed:
 
 
 def lost(label: str, error: BaseException | None) -> ChannelLost:
-    """The connection ended in use. It says nothing about what runs on the pod."""
+    """Return the error for a connection that ended while it was in use. It says nothing about what
+    runs on the pod. `error` may be None.
+    """
     detail = ""
     if error is not None and str(error):
         detail = f": {printable(str(error))}"
@@ -139,6 +145,7 @@ def lost(label: str, error: BaseException | None) -> ChannelLost:
 
 
 def no_session(label: str, error: asyncssh.ChannelOpenError) -> SessionRefused:
+    """Return the error for a server that refuses a further session on an open connection."""
     return SessionRefused(
         f"{label} refuses a further SSH session: {printable(error.reason)}.",
         "Close other sessions to it, or raise MaxSessions in its sshd_config.",

@@ -1,5 +1,5 @@
-"""Which host key each pod has: our own known_hosts, keyed by pod name, because rented addresses are
-reused by other machines.
+"""The host keys of the pods, in our own known_hosts file. They are stored by the pod's name,
+because rented addresses are reused by other machines.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from bs4_console.errors import HostKeyChanged, HostKeyUnknown, UsageError
 
 _ENTRY = re.compile(r"[A-Za-z0-9\[][A-Za-z0-9._:\[\]-]*")
 
-#: What a server is asked for, most wanted first. A pinned type moves to the front; the others stay,
-#: so that a machine that lost its pinned key is told apart (changed) from one that cannot agree on
-#: algorithms.
+#: The host key algorithms that are offered to a server, best first. A pinned type moves to the
+#: front. The others stay, so that a machine that lost its pinned key (a changed key) is told apart
+#: from a machine that shares no algorithm with us.
 _ALGORITHMS = (
     "ssh-ed25519",
     "ecdsa-sha2-nistp256",
@@ -34,8 +34,8 @@ _RSA = ("rsa-sha2-512", "rsa-sha2-256")
 
 
 def fingerprint(key: str) -> str:
-    """`SHA256:...` of a public key line, as ssh-keygen -l prints it. UsageError when it is no
-    public key.
+    """Return the fingerprint `SHA256:...` of a public key line, as ssh-keygen -l prints it. Raises
+    UsageError if the line is not a public key.
     """
     words = key.split()
     try:
@@ -48,13 +48,13 @@ def fingerprint(key: str) -> str:
 
 
 def key_line(key: asyncssh.SSHKey) -> str:
-    """`type base64` of an asyncssh key, without its comment."""
+    """Return an asyncssh key as `type base64`, without its comment."""
     return " ".join(key.export_public_key("openssh").decode().split()[:2])
 
 
 class HostKeys:
-    """The pinned keys. One line per key, `<entry> <type> <base64>`; the entry is the pod's name,
-    for a jump host `host` or `[host]:port`.
+    """The pinned host keys. The file has one line for each key, `<entry> <type> <base64>`. The
+    entry is the pod's name, or `host` or `[host]:port` for a jump host.
 
     OpenSSH reads the same file: `ssh -o UserKnownHostsFile=FILE -o HostKeyAlias=POD host`.
     """
@@ -63,15 +63,17 @@ class HostKeys:
         self.path = path or locations.data_dir() / "known_hosts"
 
     def pinned(self, entry: str) -> tuple[str, ...]:
-        """The keys of one pod as `type base64`, oldest first; empty when it was never seen."""
+        """Return the keys pinned for an entry as `type base64`, oldest first. Empty if there is
+        none.
+        """
         return tuple(f"{kind} {blob}" for name, kind, blob in self._lines() if name == entry)
 
     def pin(self, entry: str, key: str) -> None:
-        """Trust `key` (`type base64 [comment]`, from a person's yes, a provider's API or the
-        inventory) for this pod and no other key.
+        """Trust `key`, and no other key, for this entry. The key is `type base64 [comment]`; it
+        comes from a person's consent, a provider's API or the inventory.
 
-        HostKeyChanged when another key is pinned already: only `forget` makes room for it.
-        UsageError when it is no key.
+        Raises HostKeyChanged if another key is pinned: only `forget` makes room for it. Raises
+        UsageError if the text is not a key.
         """
         kind, blob = _parse(key)
         if not _ENTRY.fullmatch(entry):
@@ -85,7 +87,9 @@ class HostKeys:
             self._write([*self._lines(), (entry, kind, blob)])
 
     def forget(self, entry: str) -> bool:
-        """Drop a pod's keys (it was removed from the inventory); whether there were any."""
+        """Delete the keys of an entry, whose pod was removed from the inventory. Return True if
+        there were any.
+        """
         with files.exclusive(self.path):
             lines = self._lines()
             kept = [line for line in lines if line[0] != entry]
@@ -95,33 +99,26 @@ class HostKeys:
             return True
 
     def trusted(self, entry: str) -> list[asyncssh.SSHKey]:
-        """The pinned keys as asyncssh wants them."""
-        found = []
-        for key in self.pinned(entry):
-            found.append(asyncssh.import_public_key(key))
-        return found
+        """Return the pinned keys of an entry as asyncssh objects."""
+        return list(map(asyncssh.import_public_key, self.pinned(entry)))
 
     def algorithms(self, entry: str) -> list[str]:
-        """Host key algorithms to offer, the pinned key's own first: an ed25519 pin must be compared
-        with an ed25519 key.
+        """Return the host key algorithms to offer to a server. Those of the pinned key come first,
+        because an ed25519 pin must be compared with an ed25519 key.
         """
         first: list[str] = []
         for key in self.pinned(entry):
             algorithm = key.split()[0]
-            first += [
-                name
-                for name in (_RSA if algorithm == "ssh-rsa" else (algorithm,))
-                if name not in first
-            ]
-        return first + [name for name in _ALGORITHMS if name not in first]
+            first += _RSA if algorithm == "ssh-rsa" else (algorithm,)
+        return list(dict.fromkeys((*first, *_ALGORITHMS)))
 
     def verdict(
         self, entry: str, shown: asyncssh.SSHKey, *, jump: bool = False
     ) -> HostKeyUnknown | HostKeyChanged:
-        """Why `shown` was not accepted. asyncssh has one error for "never seen" and "another key":
-        the two mean opposite things.
+        """Return the error that says why the host key `shown` was not accepted. asyncssh has one
+        error for "never seen" and "another key", which mean opposite things.
 
-        `jump`: the entry is a jump host, which no inventory knows, instead of a pod.
+        `jump` is True if the entry is a jump host, which no inventory has, instead of a pod.
         """
         line = key_line(shown)
         known = self.pinned(entry)
@@ -139,10 +136,9 @@ class HostKeys:
 
     def _changed(self, entry: str, known: Sequence[str], shown: str, jump: bool) -> HostKeyChanged:
         expected, actual = ", ".join(fingerprint(key) for key in known), fingerprint(shown)
+        anew = f"`bs4-console pods remove {entry}`, then `pods add {entry} ...`"
         if jump:
             anew = f"remove the line of {entry} from {self.path}"
-        else:
-            anew = f"`bs4-console pods remove {entry}`, then `pods add {entry} ...`"
         return HostKeyChanged(
             f"{entry} shows another host key than the pinned one: expected {expected}, got "
             f"{actual}. Nothing was sent: it may be another machine on the same address, or "

@@ -1,10 +1,10 @@
-"""Runs on the pod, sent as `python -c`: check the uploaded archive, unpack it beside the others,
-switch over, clean up, attach.
+"""Runs on the pod, sent as `python -c`: checks the uploaded archive, unpacks it beside the others,
+switches to it, cleans up and attaches.
 
 Arguments: token, archive, sha256, hash name, "version build", then the arguments for the agent, or
-"library" for a bundle of libraries that is only put in its place. Python 3.10+, standard library
-only. Everything is made under a temporary name and renamed at the end; a failure removes it and
-prints `<token> failed KIND DETAIL`.
+"library" for a bundle of libraries that is only put in its place. It runs on Python 3.10 or newer
+with the standard library only. Everything is made under a temporary name and renamed at the end; a
+failure removes it and prints `<token> failed KIND DETAIL`.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 
-# What must be left when all is written. Less, and the agent could not even write its journal; and
-# on a full disk Python leaves bytecode files cut short without an error.
+# The bytes that must be left when everything is written. With less the agent could not even write
+# its journal, and on a full disk Python leaves cut-off bytecode files without an error.
 _LEFT_OVER = 256 * 1024
-# Half-made things of another console that is at it right now are younger than this.
+# Seconds. Half-made files of another console that deploys right now are younger.
 _ABANDONED_S = 3600
 
 
 class Failed(Exception):
-    """KIND and DETAIL for the console."""
+    """Raised if the installation failed. The console receives `kind` and the message."""
 
     def __init__(self, kind: str, detail: str) -> None:
         super().__init__(detail)
@@ -39,18 +39,20 @@ class Failed(Exception):
 
 
 def main(arguments: Sequence[str]) -> None:
+    """Install the bundle, print `<token> ready`, and become the agent's `attach` command. For a
+    library, return after `ready`. After a failure, print `<token> failed KIND DETAIL` and return.
+    """
     token, archive, sha256, name, about, *command = arguments
+    library = command == ["library"]
     try:
-        if command == ["library"]:
-            install_library(Path(archive), sha256, name, about)
-            print(f"\n{token} ready", flush=True)  # noqa: T201
-            return
-        bundle = install(Path(archive), sha256, name, about)
+        bundle = (install_library if library else install)(Path(archive), sha256, name, about)
     except Failed as failure:
-        # Its output is the protocol.
+        # The output is the protocol with the console.
         print(f"\n{token} failed {failure.kind} {failure}", flush=True)  # noqa: T201
         return
     print(f"\n{token} ready", flush=True)  # noqa: T201
+    if library:
+        return
     os.execv(  # noqa: S606 (the pipe stays the agent's)
         sys.executable,
         [sys.executable, "-IS", str(bundle / "bs4_agent" / "bootstrap.py"), *command],
@@ -58,7 +60,9 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def install(archive: Path, sha256: str, name: str, about: str) -> Path:
-    """The bundle's directory, complete and current. `archive` is removed in any case."""
+    """Install an agent bundle and return its directory, complete and current. `archive` is removed
+    in any case. Raises Failed.
+    """
     bundles = archive.parent
     with _unpacked(archive, sha256, name, bundles, bundles.parent) as half:
         bootstrap = _load(half / "bs4_agent" / "bootstrap.py")
@@ -69,14 +73,14 @@ def install(archive: Path, sha256: str, name: str, about: str) -> Path:
 
 
 def install_library(archive: Path, sha256: str, name: str, about: str) -> Path:
-    """A bundle of pure Python below `<home>/b2/`, complete and named by `<home>/b2-current`.
-    `archive` is removed in any case.
+    """Install a bundle of pure Python below `<home>/b2/`, point `<home>/b2-current` to it, and
+    return its directory. `archive` is removed in any case. Raises Failed.
     """
     bundles = archive.parent
     with _unpacked(archive, sha256, name, bundles) as half:
         previous = _put(half, bundles / name, about, bundles.parent / "b2-current", bundles.name)
         for path in bundles.iterdir():
-            # The one before may be in use by a worker that goes on; the next bundle removes it.
+            # A worker that is still running may use the bundle before. The next bundle removes it.
             if (
                 path.is_dir()
                 and not path.is_symlink()
@@ -89,8 +93,8 @@ def install_library(archive: Path, sha256: str, name: str, about: str) -> Path:
 
 @contextlib.contextmanager
 def _unpacked(archive: Path, sha256: str, name: str, *own: Path) -> Iterator[Path]:
-    """The archive, verified and unpacked beside its final place. Failed in the block's stead;
-    `own`: directories that a failure leaves only where something else is in them.
+    """Yield the directory with the archive verified and unpacked, beside its final place. An
+    OSError becomes Failed. After a failure the directories in `own` are removed if they are empty.
     """
     half = archive.parent / f".{name}.{os.getpid()}"
     try:
@@ -112,19 +116,21 @@ def _unpacked(archive: Path, sha256: str, name: str, *own: Path) -> Iterator[Pat
 
 
 def _put(half: Path, place: Path, about: str, current: Path, directory: str = "agent") -> str:
-    """Into its place, whole, and current from now on; what was before."""
+    """Move the bundle whole into its place and make it current. Return the name of the bundle that
+    was current before.
+    """
     (half / "ok").write_text(f"{sys.executable}\n{place.name}\n{about}\n")
     _move(half, place)
     return _switch(current, place.name, directory)
 
 
 def _remove_empty(*directories: Path) -> None:
-    """A first deployment that failed leaves no directory either."""
-    for directory in directories:
-        try:
+    """Remove these directories if they are empty, so that a first deployment that failed leaves
+    none behind.
+    """
+    with contextlib.suppress(OSError):
+        for directory in directories:
             directory.rmdir()
-        except OSError:
-            return
 
 
 def _verify(archive: Path, sha256: str) -> None:
@@ -135,9 +141,10 @@ def _verify(archive: Path, sha256: str) -> None:
 
 
 def _unpack(archive: Path, target: Path) -> None:
-    """Plain files and nothing else, which is all that the archive holds; modes come from the umask.
+    """Unpack the archive, which holds plain files and nothing else. Modes come from the umask.
 
-    Not tarfile.extractall: its safe filter is only in Python 3.10.12, 3.11.4 and newer.
+    tarfile.extractall is not used, because its safe filter exists only in Python 3.10.12, 3.11.4
+    and newer.
     """
     os.umask(0o077)
     target.mkdir()
@@ -157,13 +164,13 @@ def _unpack(archive: Path, target: Path) -> None:
 
 
 def _compile(bundle: Path) -> None:
-    """Bytecode for everything that this machine runs, before anything runs: a daemon that compiles
-    pynvml itself keeps 14 MB of it.
+    """Compile everything that this machine runs to bytecode before anything runs. A daemon that
+    compiles pynvml itself keeps 14 MB of it in memory.
 
-    0.2 s of work, shared by up to four processes. What does not compile is left to whoever imports
-    it.
+    The work takes 0.2 s and is shared by up to four processes. A file that does not compile is left
+    to whoever imports it.
     """
-    foreign = {path for path in bundle.glob("lib-*") if path.name != f"lib-{os.uname().machine}"}
+    foreign = set(bundle.glob("lib-*")) - {bundle / f"lib-{os.uname().machine}"}
     sources = [path for path in bundle.rglob("*.py") if not foreign.intersection(path.parents)]
     sources.sort(key=lambda path: path.stat().st_size, reverse=True)
     workers = min(4, os.cpu_count() or 1)
@@ -174,7 +181,7 @@ def _compile(bundle: Path) -> None:
             try:
                 for path in sources[number::workers]:
                     py_compile.compile(str(path), quiet=2)
-            finally:  # whatever happens: the cleaning up below is the parent's
+            finally:  # the child must never do the parent's cleaning up
                 os._exit(0)
         children.append(child)
     for child in children:
@@ -185,8 +192,8 @@ def _compile(bundle: Path) -> None:
 
 
 def _try_libraries(bootstrap: ModuleType, bundle: Path, name: str) -> None:
-    """Load what is compiled: a foreign machine, an old libc or a noexec home show now, before
-    anything is switched.
+    """Load the compiled libraries, so that a foreign machine type, an old libc or a noexec home
+    shows before anything is switched. Raises Failed.
     """
     try:
         for library in Path(bootstrap.library_paths(bundle, name)[0]).glob("*/*.so"):
@@ -209,11 +216,11 @@ def _load(path: Path) -> ModuleType:
 
 
 def _move(half: Path, target: Path) -> None:
-    """Rename; a complete bundle of the same hash that is there already is as good as ours, a half
-    one makes way.
+    """Rename the bundle to its place. A complete bundle with the same hash that is there already is
+    kept, and an incomplete one is removed.
     """
     if (target / "ok").exists():
-        # The interpreter may have moved since: the newest `ok` counts.
+        # The Python may have moved since, so the newest `ok` counts.
         os.replace(half / "ok", target / "ok")
         return
     if target.exists():
@@ -222,7 +229,9 @@ def _move(half: Path, target: Path) -> None:
 
 
 def _switch(current: Path, name: str, directory: str = "agent") -> str:
-    """Point `current` to the bundle in one step; the name it pointed to before ("" for none)."""
+    """Point the link `current` to the bundle in one step. Return the name that it pointed to
+    before, or "".
+    """
     previous = ""
     if current.is_symlink():
         previous = current.readlink().name
@@ -234,8 +243,8 @@ def _switch(current: Path, name: str, directory: str = "agent") -> str:
 
 
 def _prune(bundles: Path, keep: set[str], bootstrap: ModuleType) -> None:
-    """Remove older bundles and what was abandoned half-way; never one that a live process runs
-    from.
+    """Remove older bundles and abandoned half-made ones, but never a bundle that a live process
+    runs from.
     """
     now = time.time()
     for path in bundles.iterdir():
@@ -246,7 +255,7 @@ def _prune(bundles: Path, keep: set[str], bootstrap: ModuleType) -> None:
         if path.is_dir() and not path.is_symlink():
             if not _in_use(path):
                 shutil.rmtree(path, ignore_errors=True)
-                # And the libraries that a noexec home made it keep elsewhere.
+                # Also remove its libraries that are kept elsewhere because of a noexec home.
                 for copy in bootstrap.fallback_directories(path.name):
                     if copy.is_dir() and bootstrap.is_ours(copy):
                         shutil.rmtree(copy, ignore_errors=True)
@@ -255,20 +264,18 @@ def _prune(bundles: Path, keep: set[str], bootstrap: ModuleType) -> None:
 
 
 def _in_use(bundle: Path) -> bool:
-    """Whether a process was started from the bundle: its path is in the command line or
-    (BS4_BUNDLE) in the environment.
+    """Return True if a process was started from the bundle: its path is in the process's command
+    line, or in its environment as BS4_BUNDLE.
     """
     needle = os.fsencode(bundle) + b"/"
     exact = b"BS4_BUNDLE=" + os.fsencode(bundle) + b"\0"
     for process in Path("/proc").glob("[0-9]*"):
-        try:
+        with contextlib.suppress(OSError):
             if (
                 needle in (process / "cmdline").read_bytes()
                 or exact in (process / "environ").read_bytes() + b"\0"
             ):
                 return True
-        except OSError:
-            continue
     return False
 
 

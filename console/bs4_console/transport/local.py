@@ -1,6 +1,4 @@
-"""The machine one sits on, as a pod: the same agent, the same scripts, by subprocess instead of
-SSH.
-"""
+"""This machine as a pod: the same agent and the same scripts, by subprocess instead of SSH."""
 
 from __future__ import annotations
 
@@ -23,8 +21,8 @@ _CLOSE_S = 2.0
 
 
 class LocalTransport:
-    """pods.port.Transport for this machine. `environment` is added to ours (BS4_HOME puts the
-    agent elsewhere than ~/.bs4).
+    """The transport (pods.port.Transport) for this machine. `environment` is added to ours;
+    BS4_HOME in it puts the agent elsewhere than ~/.bs4.
     """
 
     def __init__(
@@ -40,16 +38,22 @@ class LocalTransport:
 
     @property
     def label(self) -> str:
+        """Return the name of the machine in messages: "this machine"."""
         return "this machine"
 
     async def open(self, progress: Callable[[str], None], *, deploy: bool = True) -> Duplex:
-        """Bring the agent to its place when needed (never with deploy=False: NoAgent), attach."""
+        """Bring the agent to its place if needed, attach, and return the pipe to it. With
+        deploy=False nothing is deployed, and NoAgent is raised if there is no agent.
+        """
         progress("starting")
         return await deployment.attach(self, progress, self._bundle if deploy else None)
 
     async def run(
         self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0
     ) -> Completed:
+        """Run a command to its end and return its exit status and output. After `timeout` seconds
+        it is killed and Unreachable is raised. Raises LinkError if it cannot be started.
+        """
         process = await self._spawn(argv)
         try:
             async with asyncio.timeout(timeout):
@@ -64,12 +68,16 @@ class LocalTransport:
         return Completed(_status(process), out, err)
 
     async def close(self) -> None:
-        return
+        """Do nothing: there is no connection to close."""
 
     async def start(self, argv: Sequence[str]) -> LocalPipe:
+        """Start a command and return it as a pipe. Raises LinkError if it cannot be started."""
         return LocalPipe(await self._spawn(argv))
 
     async def upload(self, path: str, data: bytes) -> None:
+        """Write the new file `path` with mode 0600. Raises NoSpace on a full disk, and DeployFailed
+        for any other error.
+        """
         try:
             await asyncio.to_thread(_write, Path(path), data)
         except OSError as error:
@@ -83,7 +91,7 @@ class LocalTransport:
 
     async def _spawn(self, argv: Sequence[str]) -> asyncio.subprocess.Process:
         try:
-            # Its own session: Ctrl-C at the console's terminal is for the console.
+            # The command gets its own session, because Ctrl-C in the terminal is for the console.
             return await asyncio.create_subprocess_exec(
                 *argv,
                 stdin=-1,
@@ -101,7 +109,7 @@ class LocalTransport:
 
 
 class LocalPipe:
-    """A running command (transport.remote.Pipe)."""
+    """A running command on this machine (transport.remote.Pipe)."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         if process.stdin is None or process.stdout is None or process.stderr is None:
@@ -111,28 +119,32 @@ class LocalPipe:
         self._stderr = asyncio.ensure_future(process.stderr.read())
 
     async def read(self) -> bytes:
+        """Return the next bytes of the command's output, or b"" at its end."""
         return await self._out.read(_CHUNK)
 
     async def write(self, data: bytes) -> None:
-        try:
+        """Send bytes to the command's input. If the command has ended nothing happens; the reader
+        gets its exit status.
+        """
+        # If the command has ended, the reader gets its output and exit status, which say why.
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self._in.write(data)
             await self._in.drain()
-        except (BrokenPipeError, ConnectionResetError):
-            # It ended: its output and its exit status say why, and the reader gets both.
-            return
 
     async def ending(self) -> Ending:
+        """Wait for the command's end and return its exit status and stderr."""
         stderr = await self._stderr
         await self._process.wait()
         return Ending(_status(self._process), stderr.decode(errors="replace").strip())
 
     async def close(self) -> None:
+        """Close the command's input, and kill it if it has not ended after 2 seconds."""
         self._in.close()
         try:
             async with asyncio.timeout(_CLOSE_S):
                 await self._process.wait()
         except TimeoutError:
-            pass  # it is ended below, as it is when this waiting is cancelled
+            pass  # It is killed below, as it is if this wait is cancelled.
         finally:
             await _over(self._process)
             self._stderr.cancel()
@@ -140,17 +152,20 @@ class LocalPipe:
 
 
 def _status(process: asyncio.subprocess.Process) -> int | None:
-    """asyncio gives minus the signal number; for us that is no exit status."""
+    """Return the exit status, or None for a command that a signal ended. asyncio gives minus the
+    signal's number then, which is not an exit status.
+    """
     if process.returncode is not None and process.returncode >= 0:
         return process.returncode
     return None
 
 
 async def _over(process: asyncio.subprocess.Process) -> None:
-    """kill -9 for our own child where it still lives, and its pipes closed: what asyncio keeps of
-    it must not outlive the loop.
+    """Kill our child process if it still runs, and wait until asyncio has closed its pipes, because
+    what asyncio keeps of it must not outlive the loop.
 
-    Not for longer than _CLOSE_S: somebody that it started may hold the pipes open.
+    The wait takes at most _CLOSE_S, because a process that the child started may hold the pipes
+    open.
     """
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):

@@ -1,10 +1,11 @@
-"""Which keys a login is tried with: the pod's own, those of ~/.ssh/config, the default files, and
-what the ssh-agent holds.
+"""The keys that a login is tried with: the pod's own key, those in ~/.ssh/config, the default
+files, and those that the ssh-agent holds.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import os
 from collections.abc import Awaitable, Callable
@@ -16,17 +17,17 @@ import asyncssh
 from bs4_console.errors import KeyUnusable
 from bs4_console.transport.route import Hop
 
-#: Asks a person for the passphrase of a key file; None = nobody can be asked, or they declined. May
-#: be async (a dialog of the screen).
+#: Asks a person for the passphrase of a key file. The answer None means that nobody can be asked or
+#: the person declined. The function may be async (a dialog of the screen).
 Ask = Callable[[str], "str | Awaitable[str | None] | None"]
 
-# OpenSSH's default identities, in its order.
+# OpenSSH's default key files, in its order.
 _DEFAULTS = ("id_rsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk")
 
 
 class Passphrases:
-    """Asks once per key file and keeps the answer in memory: a reconnect at night has nobody to
-    ask.
+    """Asks for the passphrase of a key file once and keeps the answer in memory, because nobody is
+    there to answer when a link reconnects at night.
     """
 
     def __init__(self, ask: Ask | None = None) -> None:
@@ -34,6 +35,9 @@ class Passphrases:
         self._known: dict[str, str] = {}
 
     async def get(self, file: str) -> str | None:
+        """Return the passphrase of a key file. Return None if nobody can be asked or the person
+        declined.
+        """
         if file not in self._known and self._ask is not None:
             answer = self._ask(file)
             if inspect.isawaitable(answer):
@@ -44,13 +48,14 @@ class Passphrases:
         return self._known.get(file)
 
     def wrong(self, file: str) -> None:
+        """Forget the passphrase of a key file, because it was wrong."""
         self._known.pop(file, None)
 
 
 @dataclass
 class Keys:
-    """What a login offers, in order, and each key's name for a person. `close` hangs up on the
-    ssh-agent.
+    """The keys that a login offers, in order, and the name of each for a person. `skipped` has a
+    sentence for each key that could not be used.
     """
 
     pairs: list[asyncssh.SSHKeyPair] = field(default_factory=list)
@@ -59,22 +64,24 @@ class Keys:
     agent: asyncssh.SSHAgentClient | None = None
 
     def add(self, pair: asyncssh.SSHKeyPair, name: str) -> None:
+        """Add a key with its name."""
         self.pairs.append(pair)
         self.names.append(f"{name} (certificate)" if b"-cert-" in pair.algorithm else name)
 
     async def close(self) -> None:
+        """Close the connection to the ssh-agent, if there is one."""
         if self.agent is not None:
             self.agent.close()
             await self.agent.wait_closed()
 
 
 async def gather(hop: Hop, passphrases: Passphrases) -> Keys:
-    """The keys for one hop, passphrases asked for before the connection is made (its timeouts do
-    not wait for a person).
+    """Return the keys for one hop. Passphrases are asked for here, before the connection is made,
+    because its timeouts do not wait for a person.
 
-    Keys named for the pod come first and must be usable: KeyUnusable when one is missing, no key,
-    or its passphrase cannot be had. Others that cannot be read are skipped, as ssh does. A key that
-    the agent holds is never decrypted here.
+    Keys that were named for the pod come first and must be usable. Raises KeyUnusable if one of
+    them is missing, is not a key, or needs a passphrase that is not known. Other keys that cannot
+    be read are skipped, as ssh does. A key that the ssh-agent holds is never decrypted here.
     """
     keys = Keys()
     held = await _agent_keys(keys, hop)
@@ -93,13 +100,12 @@ async def gather(hop: Hop, passphrases: Passphrases) -> Keys:
 
 
 async def _agent_keys(keys: Keys, hop: Hop) -> dict[bytes, asyncssh.SSHKeyPair]:
-    """What the agent holds, by public key; nothing when there is no agent or it does not answer
-    (noted, not an error).
+    """Return the keys that the ssh-agent holds, by public key. Empty if there is no agent. An agent
+    that does not answer is noted in `keys.skipped` and is not an error.
     """
-    if hop.agent_path is None:
+    path = hop.agent_path
+    if path is None:
         path = os.environ.get("SSH_AUTH_SOCK", "")
-    else:
-        path = hop.agent_path
     if not path:
         return {}
     try:
@@ -128,7 +134,7 @@ async def _add_file(
                 f"The key file {file} does not exist.", "Give the right one with `--identity FILE`."
             )
         return
-    # A key that merely lies in its default place is not worth a question while others can be tried.
+    # For a key in a default place nobody is asked while other keys can be tried.
     may_ask = bool(hop.identities) or not (keys.pairs or held)
     try:
         for pair in await _load(file, hop, passphrases if may_ask else Passphrases()):
@@ -140,14 +146,11 @@ async def _add_file(
 
 
 async def _load(file: str, hop: Hop, passphrases: Passphrases) -> list[asyncssh.SSHKeyPair]:
-    """The pairs of one private key file: with its certificate first (FILE-cert.pub or
+    """Return the pairs of one private key file: with its certificate first (FILE-cert.pub or
     CertificateFile), then without.
     """
     passphrase: str | None = None
-    certificates = []
-    for name in hop.certificates:
-        if Path(name).exists():
-            certificates.append(name)
+    certificates = [name for name in hop.certificates if Path(name).exists()]
     for attempt in range(2):
         try:
             return list(
@@ -160,7 +163,7 @@ async def _load(file: str, hop: Hop, passphrases: Passphrases) -> list[asyncssh.
                 "Try again, or add the key to the ssh-agent: `ssh-add`.",
             ) from error
         except asyncssh.KeyImportError as error:
-            # The only way to tell "encrypted" from "no key": asyncssh has one class for both.
+            # asyncssh has one class for "encrypted" and "not a key". The text tells them apart.
             if attempt or "assphrase" not in str(error):
                 raise KeyUnusable(
                     f"{file} is not a usable private key: {error}.",
@@ -181,14 +184,12 @@ async def _load(file: str, hop: Hop, passphrases: Passphrases) -> list[asyncssh.
 
 
 def _public_half(file: str) -> bytes | None:
-    """The public key of a private key file: beside it, or the file itself is public (then the agent
-    holds the private half).
+    """Return the public key that belongs to a private key file, or None. It is in the file beside
+    it, or the file itself is public and the ssh-agent holds the private key.
     """
     for candidate in (f"{file}.pub", file):
-        try:
+        with contextlib.suppress(OSError, asyncssh.KeyImportError):
             return asyncssh.read_public_key(candidate).public_data
-        except (OSError, asyncssh.KeyImportError):
-            continue
     return None
 
 

@@ -1,5 +1,5 @@
-"""What a pod must have to take the agent: the script that asks it, its answer, and what to say when
-something is missing.
+"""The requirements for the agent on a pod: the script that reports what the pod has, its answer,
+and the errors if something is missing.
 """
 
 from __future__ import annotations
@@ -8,23 +8,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from bs4_console.errors import DeployFailed, NoPython, NoSpace
-from bs4_console.transport.bundle import MACHINES, PYTHON_MIN, Bundle
+from bs4_console.transport.bundle import MACHINES, PYTHON_MIN, PYTHON_MIN_TEXT, Bundle
 
-#: Any installed bundle will do (argument of the script in place of a hash name).
+#: The script's argument, in place of a hash name, for which any installed bundle will do.
 ANY = "any"
-#: Change nothing, look only (argument of the script in place of the KiB that deploying needs).
+#: The script's argument, in place of the KiB that deploying needs, which makes it change nothing.
 LOOK = "look"
 
 _WANTED = PYTHON_MIN[0] * 100 + PYTHON_MIN[1]
 
-# Joined to one line and sent in single quotes, which sh, bash, zsh, fish and csh read alike only
-# without newline, ', ! and \ inside. $1 token, $2 hash name or "any", $3 KiB that deploying needs
-# or "look" to change nothing; further arguments go to attach. The file `ok` has the Python, the
-# hash name and "version build", one per line; it is there only when everything else is. It begins
-# with an empty line: what a start-up file printed may have had no end of line. -I: no PYTHON*
-# variables, no user site, nothing from the working directory. -S: no site-packages, whose .pth
-# files run code. Directories are made only when the rest is as it must be: a pod that cannot take
-# the agent is left as it was.
+# The script is joined to one line and sent in single quotes, which sh, bash, zsh, fish and csh read
+# alike only if there is no newline, ', ! and \ inside. $1 is the token, $2 the hash name or "any",
+# $3 the KiB that deploying needs, or "look" to change nothing. Further arguments go to attach. The
+# file `ok` has the Python, the hash name and "version build" on three lines; it exists only if the
+# bundle is complete. The output begins with an empty line, because a start-up file may have printed
+# a line without its end. -I: no PYTHON* variables, no user site, nothing from the working
+# directory. -S: no site-packages, whose .pth files run code. Directories are made only if all else
+# is as it must be, so that a pod that cannot take the agent is left as it was.
 _ATTACH = """
 echo; t=$1; h=$2; n=$3; shift 3;
 B=${BS4_HOME:-$HOME/.bs4}; p=; c=; v=;
@@ -60,8 +60,9 @@ ATTACH = " ".join(_ATTACH.split("\n")).strip()
 
 @dataclass(kw_only=True)
 class Need:
-    """What the pod said when the agent was not there. `pythons`: (100 * major + minor, path);
-    `free_kib`: where the agent would lie.
+    """What the pod reported when the agent was not there. `pythons` are (100 * major + minor, path)
+    and `broken` are paths of Pythons that do not run. `free_kib` is the free space where the agent
+    would be. `current` is the installed bundle: name, version and build.
     """
 
     pythons: list[tuple[int, str]] = field(default_factory=list)
@@ -75,6 +76,7 @@ class Need:
 
     @property
     def python(self) -> str | None:
+        """Return the path of the first Python that is new enough for the agent, or None."""
         for version, path in self.pythons:
             if version >= _WANTED:
                 return path
@@ -82,15 +84,15 @@ class Need:
 
 
 def script(token: str, name: str, mode: str, *arguments: str) -> list[str]:
-    """The argv that attaches to the bundle `name` (or ANY), or tells what is there (mode: LOOK, or
-    the KiB that deploying needs).
+    """Return the command that attaches to the bundle `name` (or ANY), or reports what is there.
+    `mode` is LOOK, which changes nothing, or the KiB that deploying needs.
     """
     return ["sh", "-c", ATTACH, "bs4", token, name, mode, *arguments]
 
 
 def parse(lines: Sequence[str]) -> Need:
-    """The script's lines, without their token. What a pod says is not trusted: a line that makes no
-    sense is passed over.
+    """Return what the script reported. `lines` are its lines without the token. The pod is not
+    trusted, so a line that makes no sense is skipped.
     """
     need = Need()
     for line in lines:
@@ -106,10 +108,7 @@ def parse(lines: Sequence[str]) -> Need:
         elif key == "home":
             need.home = rest
         elif key == "free":
-            if rest.isdecimal() and len(rest) < 19:
-                need.free_kib = int(rest)
-            else:
-                need.free_kib = None
+            need.free_kib = int(rest) if rest.isdecimal() and len(rest) < 19 else None
         elif key == "unwritable":
             need.unwritable = rest.strip()
         elif key == "current":
@@ -120,10 +119,9 @@ def parse(lines: Sequence[str]) -> Need:
 
 
 def check(label: str, need: Need, bundle: Bundle) -> str:
-    """The Python to use; NoPython, NoSpace or DeployFailed for everything that can be known before
-    the first byte is sent.
+    """Return the path of the Python to use. Raises NoPython, NoSpace or DeployFailed if the report
+    shows that the agent cannot be installed, before anything is sent.
     """
-    minimum = ".".join(map(str, PYTHON_MIN))
     if need.system and (need.system != "Linux" or need.machine not in MACHINES):
         raise DeployFailed(
             f"{label} is a {need.system} {need.machine} machine; the agent is made for Linux "
@@ -135,7 +133,7 @@ def check(label: str, need: Need, bundle: Bundle) -> str:
         if found is not None:
             what = (
                 f"{label} has Python {found[0] // 100}.{found[0] % 100} ({found[1]}); the agent "
-                f"needs {minimum} or newer."
+                f"needs {PYTHON_MIN_TEXT} or newer."
             )
         elif need.broken:
             what = (
@@ -162,10 +160,12 @@ def check(label: str, need: Need, bundle: Bundle) -> str:
 
 
 def wanted_kib(bundle: Bundle) -> int:
+    """Return the disk space that deploying the bundle needs, in KiB."""
     return (len(bundle.data) + bundle.unpacked) // 1024 + 1
 
 
 def no_space(label: str, bundle: Bundle, free_kib: int) -> NoSpace:
+    """Return the error for a disk with only `free_kib` KiB free."""
     return NoSpace(
         f"The home directory of {label} has {free_kib} KiB free; the agent needs "
         f"{wanted_kib(bundle)} KiB.",

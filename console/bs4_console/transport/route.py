@@ -4,7 +4,7 @@ connected here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,18 +16,19 @@ from bs4_console.errors import UsageError
 from bs4_console.pods import ssh_aliases
 from bs4_console.pods.inventory import Pod
 
-# A ProxyJump may name a host that itself has one; a loop in the file must end.
+# A ProxyJump may name a host that has a ProxyJump itself. A loop in the file must end.
 _MAX_HOPS = 8
 _OR_WITHOUT = "Correct it, or set ssh_config = false for the pod."
 
 
 @dataclass(frozen=True, kw_only=True)
 class Hop:
-    """One SSH server to log in to. `entry`: its name in our known_hosts.
+    """One SSH server to log in to. `entry` is its name in our known_hosts.
 
-    `host`, `port`, `user` are what was asked for (ssh config applies to `host`), `address`, `at`,
-    `login` what they resolve to. `identities`: private key files; `required`: they were named for
-    this pod, so each must be usable.
+    `host`, `port` and `user` are the values from the inventory or the jump (ssh config applies to
+    `host`); `address`, `at` (the port) and `login` are what they resolve to. `identities` are
+    private key files. `required` is True if they were named for this pod, so that each must be
+    usable.
     """
 
     entry: str
@@ -50,15 +51,15 @@ class Hop:
 
 
 def route(pod: Pod, config: Path | None = None) -> tuple[Hop, ...]:
-    """The hops to `pod`, in the order in which they are connected; the pod is the last.
+    """Return the hops to `pod` in the order in which they are connected. The pod is the last.
 
-    `config` replaces ~/.ssh/config. It may run programs (`Match exec`), so call this in a thread.
-    UsageError when the file is wrong.
+    `config` replaces ~/.ssh/config. The file may run programs (`Match exec`), so call this in a
+    thread. Raises UsageError if the file is wrong.
     """
     path = config or ssh_aliases.default_path()
     paths = (path,) if pod.ssh_config and path.is_file() else ()
     options = _resolve(pod.host, pod.port, pod.user, paths, f"pod {pod.name}")
-    identities = (str(Path(pod.identity_file).expanduser()),) if pod.identity_file else ()
+    identities = _expanded((pod.identity_file,)) if pod.identity_file else ()
     jump = pod.jump or (options.tunnel if isinstance(options.tunnel, str) else "")
     before = _jumps(jump, paths, identities, 0) if jump and jump.lower() != "none" else ()
     target = _hop(
@@ -91,9 +92,8 @@ def _jumps(
         options = _resolve(host, port, user, paths, label)
         if number == 0 and isinstance(options.tunnel, str) and options.tunnel:
             hops = _jumps(options.tunnel, paths, identities, depth + 1)
-        if options.port == 22:
-            entry = options.host
-        else:
+        entry = options.host
+        if options.port != 22:
             entry = f"[{options.host}]:{options.port}"
         hops += (
             _hop(options, entry, label, True, host, port, user, identities, paths, direct=not hops),
@@ -115,8 +115,8 @@ def _hop(
     direct: bool,
 ) -> Hop:
     configured: Any = options.config.get("IdentityFile", ())
-    # The key of a pod also opens its jump hosts, unless the config names another for them (with
-    # plain ssh one would need the config).
+    # The key of a pod also opens its jump hosts, unless the config names another key for them.
+    # (Plain ssh would need a config for that.)
     named = identities if identities and not (jump and configured) else ()
     agent: Any = options.config.get("IdentityAgent", ())
     certificates: Any = options.config.get("CertificateFile", ())
@@ -130,9 +130,9 @@ def _hop(
         address=options.host,
         at=options.port,
         login=options.username,
-        identities=named or tuple(str(Path(name).expanduser()) for name in configured),
+        identities=named or _expanded(configured),
         required=bool(named),
-        certificates=tuple(str(Path(name).expanduser()) for name in certificates),
+        certificates=_expanded(certificates),
         identities_only=bool(options.config.get("IdentitiesOnly")),
         agent_path=str(Path(agent).expanduser())
         if isinstance(agent, str)
@@ -141,6 +141,11 @@ def _hop(
         sets_ciphers=options.config.get("Ciphers") is not None,
         config=paths,
     )
+
+
+def _expanded(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the paths with `~` replaced by the home directory."""
+    return tuple(str(Path(name).expanduser()) for name in names)
 
 
 def _words(proxy_command: Any) -> Sequence[str] | None:
@@ -154,7 +159,7 @@ def _words(proxy_command: Any) -> Sequence[str] | None:
 def _resolve(
     host: str, port: int | None, user: str | None, paths: tuple[Path, ...], label: str
 ) -> asyncssh.SSHClientConnectionOptions:
-    """What asyncssh makes of the config for `host`; no key is read (client_keys=None)."""
+    """Return what asyncssh makes of the config for `host`. No key is read (client_keys=None)."""
     said: dict[str, Any] = {"port": port, "username": user}
     try:
         return asyncssh.SSHClientConnectionOptions(
@@ -182,7 +187,9 @@ def _resolve(
 
 
 def _parse(word: str) -> tuple[str | None, str, int | None]:
-    """`[user@]host[:port]`; IPv6 addresses in brackets."""
+    """Return user, host and port of `[user@]host[:port]`; IPv6 addresses are in brackets. Missing
+    parts are None. Raises UsageError if the text has another form.
+    """
     user, at, rest = word.rpartition("@")
     host, port = rest, ""
     if rest.startswith("["):

@@ -1,5 +1,5 @@
-"""A pod over SSH: one connection, host keys checked against our own list at every hop, everything
-that goes wrong as a typed error.
+"""A pod over SSH: one connection, host keys checked against our own list at every hop, and every
+failure as a typed error.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ from bs4_console.transport.hostkeys import HostKeys
 from bs4_console.transport.remote import Ending, command, printable
 from bs4_console.transport.route import Hop, route
 
-#: Time for the address to answer (TCP, a tunnel or a proxy command), then for the login (a person
-#: may have to touch a hardware key).
+#: Seconds for the address to answer (TCP, a tunnel or a proxy command), and then for the login (a
+#: person may have to touch a hardware key).
 CONNECT_S, LOGIN_S = 10.0, 30.0
-#: 5 s x 3 finds a cut link after 15 to 20 s and lives through 6 s of silence.
+#: Seconds between keepalives, and how many may stay unanswered. These values find a cut link after
+#: 15 to 20 s and survive 6 s of silence.
 KEEPALIVE_S, KEEPALIVES = 5, 3
-#: asyncssh's 2 MiB window is a limit on long links: 40 MB at 150 ms round trip came at 6.7 MB/s,
-#: with 32 MiB at 92.9.
+#: Bytes. asyncssh's own window of 2 MiB limits links with a long round trip: at 150 ms, 40 MB came
+#: at 6.7 MB/s, and with 32 MiB at 92.9 MB/s.
 WINDOW, PACKET = 32 * 1024 * 1024, 64 * 1024
 #: aes128-gcm with hardware AES is 1.1 to 1.4 times as fast as chacha20, asyncssh's own first
 #: choice.
@@ -41,20 +42,20 @@ CIPHERS = [
     "aes192-ctr",
     "aes128-ctr",
 ]
-#: A file that came in one piece is read in pieces of at most this.
+#: Bytes of one read.
 CHUNK = 256 * 1024
-#: A link that is cut cannot say goodbye, and a command that ignores the end of its input keeps its
-#: channel open.
+#: Seconds that closing waits for a connection and for a command. A cut link never closes properly,
+#: and a command that ignores the end of its input keeps its channel open.
 _CLOSE_S, _CLOSE_PIPE_S = 2.0, 0.5
 _STDERR_KEPT = 8192
 
 
 class SshTransport:
-    """pods.port.Transport over SSH. `hostkeys` says whom to trust, `passphrases` who can be
-    asked for a key's passphrase.
+    """The transport (pods.port.Transport) over SSH. `hostkeys` has the trusted host keys, and
+    `passphrases` asks for a key's passphrase.
 
-    `config` replaces ~/.ssh/config, `bundle` the one this console ships. Safe to use from several
-    tasks; `open` after a loss reconnects.
+    `config` replaces ~/.ssh/config, and `bundle` the bundle that this console ships. Several tasks
+    may use it at once. After a lost connection `open` reconnects.
     """
 
     def __init__(
@@ -76,10 +77,13 @@ class SshTransport:
 
     @property
     def label(self) -> str:
+        """Return the name of the machine in messages: "pod NAME"."""
         return f"pod {self.pod.name}"
 
     async def open(self, progress: Callable[[str], None], *, deploy: bool = True) -> Duplex:
-        """Connect, bring the agent there when needed (never with deploy=False: NoAgent), attach."""
+        """Connect, bring the agent to the pod if needed, attach, and return the pipe to it. With
+        deploy=False nothing is deployed, and NoAgent is raised if there is no agent.
+        """
         progress("connecting")
         await self.connect()
         return await deployment.attach(self, progress, self._bundle if deploy else None)
@@ -87,8 +91,8 @@ class SshTransport:
     async def run(
         self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0
     ) -> Completed:
-        """Run a command to its end; Unreachable when it takes longer than `timeout` seconds (what
-        it started may go on).
+        """Run a command to its end and return its exit status and output. Raises Unreachable after
+        `timeout` seconds; what the command started may go on.
         """
         pipe = await self.start(argv)
         try:
@@ -103,11 +107,15 @@ class SshTransport:
             await pipe.close()
 
     async def close(self) -> None:
+        """Close the connections to the pod and its jump hosts."""
         connections, self._connections = self._connections, []
         for connection in reversed(connections):
             await _hang_up(connection)
 
     async def start(self, argv: Sequence[str]) -> SshPipe:
+        """Start a command on the pod and return it as a pipe. Raises SessionRefused if the server
+        refuses another session, and ChannelLost if the connection is lost.
+        """
         connection = await self.connect()
         try:
             process = await connection.create_process(
@@ -128,14 +136,17 @@ class SshTransport:
         return SshPipe(process, connection, self.label)
 
     async def upload(self, path: str, data: bytes) -> None:
-        """Over SFTP; a server without it (minimal images, dropbear) gets the same file through
-        `cat`, to be checked by its hash alike.
+        """Write the new file `path` with mode 0600 over SFTP. A server without SFTP (minimal
+        images, dropbear) gets the file through `cat`; the caller checks the hash in both cases.
+        Raises NoSpace, DeployFailed or ChannelLost.
         """
         connection = await self.connect()
         try:
-            async with connection.start_sftp_client() as sftp:
-                async with sftp.open(path, "xb", asyncssh.SFTPAttrs(permissions=0o600)) as remote:
-                    await remote.write(data)
+            async with (
+                connection.start_sftp_client() as sftp,
+                sftp.open(path, "xb", asyncssh.SFTPAttrs(permissions=0o600)) as remote,
+            ):
+                await remote.write(data)
         except asyncssh.ChannelOpenError:
             await self._upload_by_exec(path, data)
         except (asyncssh.SFTPNoSpaceOnFilesystem, asyncssh.SFTPQuotaExceeded) as error:
@@ -164,7 +175,9 @@ class SshTransport:
             )
 
     async def connect(self) -> asyncssh.SSHClientConnection:
-        """The live connection to the pod, made now when there is none."""
+        """Return the live connection to the pod, and make it first if there is none. Raises a
+        LinkError or a UsageError that says why there is no connection.
+        """
         async with self._connecting:
             if self._connections and not self._connections[-1].is_closed():
                 return self._connections[-1]
@@ -202,8 +215,8 @@ class SshTransport:
     async def _log_in(
         self, hop: Hop, keys: login.Keys, client: _Client
     ) -> asyncssh.SSHClientConnection:
-        """TCP within CONNECT_S, then the login within LOGIN_S: one timeout for both would cut off a
-        person at a hardware key.
+        """Reach the server within CONNECT_S, then log in within LOGIN_S, and return the connection.
+        One timeout for both would cut off a person at a hardware key.
         """
         attempt = asyncio.ensure_future(asyncssh.connect(**self._options(hop, keys, client)))
         reached = asyncio.ensure_future(client.reached.wait())
@@ -220,8 +233,8 @@ class SshTransport:
             await asyncio.gather(attempt, reached, return_exceptions=True)
 
     def _options(self, hop: Hop, keys: login.Keys, client: _Client) -> dict[str, Any]:
-        """Ours where safety or speed depends on it; the rest (address family, key exchange, chosen
-        ciphers) is left to ~/.ssh/config.
+        """Return the options of the connection. Ours are set where safety or speed depends on them;
+        the rest (address family, key exchange, chosen ciphers) is left to ~/.ssh/config.
         """
         options: dict[str, Any] = {
             "host": hop.host,
@@ -229,8 +242,8 @@ class SshTransport:
             "tunnel": self._connections[-1] if self._connections else None,
             "proxy_command": hop.proxy_command,
             "client_factory": lambda: client,
-            # Never None, which would trust everybody. What is not in this list goes to _Client,
-            # which says no and remembers it.
+            # Never None, which would trust every host key. A key that is not in this list goes to
+            # _Client, which remembers and rejects it.
             "known_hosts": (self._hostkeys.trusted(hop.entry), [], []),
             "host_key_alias": None,
             "server_host_key_algs": self._hostkeys.algorithms(hop.entry),
@@ -260,7 +273,7 @@ class SshTransport:
 
 
 class SshPipe:
-    """A running remote command (transport.remote.Pipe)."""
+    """A running command on the pod (transport.remote.Pipe)."""
 
     def __init__(
         self,
@@ -272,10 +285,13 @@ class SshPipe:
         self._connection = connection
         self._label = label
         self._stderr = bytearray()
-        # Unread stderr would fill its window and stop the other side.
+        # Unread stderr would fill its window and block the command.
         self._drain = asyncio.ensure_future(self._keep_stderr())
 
     async def read(self) -> bytes:
+        """Return the next bytes of the command's output, or b"" at its end. Raises ChannelLost if
+        the connection ended first.
+        """
         try:
             data = await self._process.stdout.read(CHUNK)
         except (asyncssh.DisconnectError, OSError) as error:
@@ -285,8 +301,8 @@ class SshPipe:
         return data
 
     async def write(self, data: bytes) -> None:
-        """Nothing happens when the command has ended: the reader learns that, with its exit
-        status.
+        """Send bytes to the command's input. If the command has ended nothing happens; the reader
+        gets its exit status. Raises ChannelLost if the connection is lost.
         """
         try:
             self._process.stdin.write(data)
@@ -296,9 +312,11 @@ class SshPipe:
                 raise faults.lost(self._label, error) from error
 
     async def finish(self, stdin: bytes = b"") -> Completed:
-        """Give it `stdin`, read all it says, wait for its end."""
+        """Send `stdin` to the command, read its output, wait for its end, and return its exit
+        status and output.
+        """
         await self.write(stdin)
-        with contextlib.suppress(OSError):  # it has ended already
+        with contextlib.suppress(OSError):  # the command has ended already
             self._process.stdin.write_eof()
         out = []
         while data := await self.read():
@@ -307,6 +325,7 @@ class SshPipe:
         return Completed(ending.exit_status, b"".join(out), ending.stderr.encode())
 
     async def ending(self) -> Ending:
+        """Wait for the command's end. Return its exit status and the last 8 KiB of its stderr."""
         await self._drain
         await self._process.wait_closed()
         status = self._process.exit_status  # -1: ended by a signal
@@ -316,6 +335,7 @@ class SshPipe:
         )
 
     async def close(self) -> None:
+        """Close the command's channel and wait at most 0.5 seconds for its end."""
         self._drain.cancel()
         self._process.close()
         with contextlib.suppress(TimeoutError):
@@ -330,8 +350,8 @@ class SshPipe:
 
 
 class _Client(asyncssh.SSHClient):
-    """Remembers what the server showed: asyncssh's own error names neither the key nor whether
-    anything was known before.
+    """Remembers the host key that the server showed. asyncssh's own error names neither the key nor
+    whether any key was known before.
     """
 
     def __init__(self) -> None:
@@ -341,20 +361,22 @@ class _Client(asyncssh.SSHClient):
 
     @property
     def greeted(self) -> bool:
+        """Return True if the server has sent its SSH version."""
         return (
             self._connection is not None
             and self._connection.get_extra_info("server_version") is not None
         )
 
     def connection_made(self, conn: asyncssh.SSHClientConnection) -> None:
+        """Remember the connection and signal that the server was reached."""
         self._connection = conn
         self.reached.set()
 
     def validate_host_public_key(
         self, host: str, addr: str, port: int, key: asyncssh.SSHKey
     ) -> bool:
-        """Asked only about keys that are not pinned. The answer is always no; a person says yes
-        elsewhere, by HostKeys.pin.
+        """Remember the host key and return False. asyncssh asks only about keys that are not
+        pinned; a person confirms a key elsewhere, by HostKeys.pin.
         """
         self.shown = key
         return False

@@ -1,0 +1,50 @@
+"""What the adapters of all providers share."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+from bs4_console.providers.api import Api
+from bs4_console.providers.base import Machine
+from bs4_console.providers.errors import NotThere
+from bs4_console.providers.shapes import rows, table
+
+
+class Adapter:
+    """One account at one provider. An adapter sets `name` and `_api`, and reads one machine in
+    `_read`.
+    """
+
+    name: str
+    _api: Api
+
+    async def machine(self, machine_id: str) -> Machine | None:
+        """Return the machine with this id, or None if the provider says that it does not exist."""
+        try:
+            return await self._read(machine_id)
+        except NotThere:
+            return None
+
+    async def host_keys(self, machine: Machine) -> tuple[str, ...]:
+        """Return an empty tuple: the provider's API does not give host keys."""
+        return ()
+
+    async def _read(self, machine_id: str) -> Machine | None:
+        """Return the machine with this id. Raises NotThere, or returns None, if it does not
+        exist.
+        """
+        raise NotImplementedError
+
+    async def _end(self, method: str, path: str, body: Any = None) -> None:
+        """Send the order that ends a machine. A machine that no longer exists is not an error."""
+        with contextlib.suppress(NotThere):
+            await self._api.once(method, path, body=body)
+
+    async def _rows(self, path: str, key: str | None = None, params: Any = None) -> list[Any]:
+        """Return the objects of the list that the API answers, or of the list at `key`."""
+        return rows(self.name, await self._api.get(path, params), key)
+
+    async def _table(self, path: str, key: str | None = None, params: Any = None) -> dict[str, Any]:
+        """Return the object that the API answers, or the object at `key`."""
+        return table(self.name, await self._api.get(path, params), key)
