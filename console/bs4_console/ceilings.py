@@ -1,7 +1,8 @@
-"""How much one pod may make this console keep and hold. docs/ceilings.md has the table for people.
+"""Limits on what one pod may make this console store and hold. docs/ceilings.md has the table for
+people.
 
-A pod is hostile until checked: what is over a ceiling is refused and said on that pod, and nothing
-that is held is deleted for it.
+A pod is treated as hostile until its data is checked. Data over a limit is refused, and the pod's
+state says so. Nothing that is already held is deleted for it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""How the screen was left, to be found again: `screen.json` in the state directory. Nothing that
-cannot be lost.
+"""The state of the screen, saved in `screen.json` in the state directory so that the next start
+opens as the screen was left. Losing the file does no harm.
 """
 
 from __future__ import annotations
@@ -19,9 +19,12 @@ _POSITION = ("pod", "run", "place", "source", "incident")
 
 @dataclass(kw_only=True)
 class Settings:
-    """`pod`, `run`: the row under the fleet's cursor; `place`: the screen that was open over it
-    ("fleet", "pod", "run", "log" with `source`, "incident" with `incident`, "journal" or "gpus").
-    `silenced`: pods ("POD") and runs ("POD/RUN") whose alerts make no sound; `quiet`: none does.
+    """The saved state of the screen.
+
+    `pod` and `run` name the row under the fleet's cursor. `place` is the screen that was open over
+    the fleet: "fleet", "pod", "run", "log" with `source`, "incident" with `incident`, "journal" or
+    "gpus". `silenced` lists pods ("POD") and runs ("POD/RUN") whose alerts make no sound; with
+    `quiet` no alert makes a sound.
     """
 
     theme: str = ""
@@ -43,12 +46,14 @@ class Settings:
 
 
 def path() -> Path:
+    """Return the path of the file that holds the settings."""
     return state_dir() / FILE
 
 
 def load() -> tuple[Settings, str]:
-    """(the settings, a complaint or nothing); the defaults where there is none to use. Unknown
-    entries are a newer console's: left out.
+    """Return the settings and an error message, which is "" if there is none. The settings are the
+    defaults if the file does not exist or cannot be used. Entries that this console does not know
+    come from a newer one and are left out.
     """
     try:
         content = path().read_bytes()
@@ -79,7 +84,7 @@ def load() -> tuple[Settings, str]:
 
 
 def save(settings: Settings) -> str:
-    """Keep them; what went wrong, or nothing."""
+    """Write all settings to the file. Returns an error message, or "" on success."""
     from bs4_console import files
 
     try:
@@ -92,8 +97,8 @@ def save(settings: Settings) -> str:
 
 
 def keep(mine: Settings, before: Settings) -> str:
-    """Write what has changed since `before`; the rest stays as another console has left it
-    meanwhile. What went wrong, or nothing.
+    """Write the settings of `mine` that differ from `before`. The other settings stay as another
+    console has written them in the meantime. Returns an error message, or "" on success.
     """
     from bs4_console import files
 

@@ -1,6 +1,4 @@
-"""The checkpoints of a run, asked of its pod or read from a directory, and the sentences that say
-how they stand.
-"""
+"""The checkpoints of a run, read from its pod or a directory, and sentences about their state."""
 
 from __future__ import annotations
 
@@ -24,14 +22,15 @@ _NEXT = "Give the run's own directory, and --trainer where its generation cannot
 
 
 class Asks(Protocol):
-    """A PodSession or a Channel."""
+    """The part of a PodSession or a Channel that answers queries."""
 
-    async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]: ...
+    async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
+        """Return the agent's answer to the operation `op` on a stream."""
 
 
 async def of_pod(asks: Asks, run: str) -> dict[str, Any]:
-    """The report of one run of a pod (agents: checkpoints.report), whole, however many sets it
-    has.
+    """Return the checkpoint report of one run on a pod (see bs4_agent.checkpoints.report). A report
+    in several parts is put together.
     """
     found = await asks.query("checkpoints", "list", run=run)
     rest = found
@@ -43,8 +42,9 @@ async def of_pod(asks: Asks, run: str) -> dict[str, Any]:
 
 
 def of_directory(path: Path, trainer: str | None = None) -> list[dict[str, Any]]:
-    """Reports of the runs in `path`: a run's directory, or an output directory with several.
-    UsageError where there is none.
+    """Return a checkpoint report for each run in `path`, which is a run's directory or an output
+    directory with several runs. Without `trainer`, the generation is found out from the files.
+    Raises UsageError if there is no run.
     """
     if not path.is_dir():
         raise UsageError(f"{path} is no directory.", _NEXT)
@@ -65,7 +65,9 @@ def of_directory(path: Path, trainer: str | None = None) -> list[dict[str, Any]]
 
 
 def _generation(directory: Path) -> str | None:
-    """What wrote here; where logs and configs are gone, the checkpoints themselves tell."""
+    """Return the trainer generation that wrote a directory, or None. If logs and configs are
+    missing, the checkpoints themselves tell.
+    """
     if (known := guess_trainer(directory)) is not None:
         return known
     steps = list((directory / "checkpoints").glob("step_*"))
@@ -79,6 +81,9 @@ def _generation(directory: Path) -> str | None:
 
 
 def _read(directory: Path, generation: str) -> dict[str, Any]:
+    """Return the report of one directory. It counts as live if the newest checkpoint is younger
+    than _LIVE_S seconds.
+    """
     trainer, spec = registry.get(generation), spec_of(directory, generation)
     found = report(trainer, spec)
     newest = max((one["t"] or 0.0 for one in found["checkpoints"]), default=0.0)
@@ -88,8 +93,8 @@ def _read(directory: Path, generation: str) -> dict[str, Any]:
 
 
 def line(found: Mapping[str, Any]) -> str:
-    """How the checkpoints stand, in one line: `step 40 can be resumed, 12m old; 3 sets of 1.2 GiB;
-    full in 3h 20m (step 160)`.
+    """Return one line about a run's checkpoints, such as `step 40 can be resumed, 12m old; 3 sets
+    of 1.2 GiB; full in 3h 20m (step 160)`.
     """
     sets = found["checkpoints"]
     whole = [one for one in sets if one["complete"]]
@@ -105,7 +110,9 @@ def line(found: Mapping[str, Any]) -> str:
 
 
 def outlook(found: Mapping[str, Any]) -> str:
-    """When the disk is full, or that it will not be; "" where that cannot be told."""
+    """Return when the disk will be full, or that it will not be, as a phrase. Returns "" if that is
+    not known.
+    """
     seen = found["forecast"]
     if seen["lasts"]:
         if seen["to_come"] is not None:
@@ -119,8 +126,8 @@ def outlook(found: Mapping[str, Any]) -> str:
 
 
 def standing(state: PodState, run: str) -> str:
-    """What the pod's disk guard is ordered to do with a run and how it fares, in one line from the
-    journal alone; "" without an order.
+    """Return one line about a run's retention order and what came of it, from the journal alone.
+    Returns "" if there is no order.
     """
     record = state.ledger.orders.get(run)
     order = Order.of(record)
@@ -149,7 +156,7 @@ def standing(state: PodState, run: str) -> str:
 
 
 def order_text(order: Mapping[str, Any]) -> str:
-    """An order as a sentence's part."""
+    """Return a retention order as a part of a sentence."""
     text = f"the {order['last']} newest complete checkpoints stay"
     if order["at_least"] < order["last"]:
         text += f", {order['at_least']} of them while the disk cannot take the next"
@@ -161,8 +168,9 @@ def order_text(order: Mapping[str, Any]) -> str:
 
 
 def foresight(found: Mapping[str, Any], last: int, milestones: int) -> str:
-    """What an order would free at once, as a sentence; the pod decides anew, and leaves alone what
-    is held, read or in doubt.
+    """Return a sentence about the checkpoints that a retention order would delete at once. `last`
+    is the number of complete checkpoints that stay, and multiples of `milestones` stay too. The pod
+    decides again by itself, and keeps what is held, read or in doubt.
     """
     whole = []
     for one in found["checkpoints"]:
@@ -196,12 +204,14 @@ def foresight(found: Mapping[str, Any], last: int, milestones: int) -> str:
 
 
 def size(count: float | None) -> str:
+    """Return a number of bytes as text, or "?" if it is None."""
     if count is None:
         return "?"
     return bytes_text(count)
 
 
 def age(seconds: float | None) -> str:
+    """Return an age in seconds as text, or "-" if it is None."""
     if seconds is None:
         return "-"
     if seconds < 60:
@@ -210,12 +220,14 @@ def age(seconds: float | None) -> str:
 
 
 def _old(one: Mapping[str, Any]) -> str:
+    """Return ", 12m old" for a checkpoint, or "" if its age is not known."""
     if one["age_s"] is None:
         return ""
     return f", {age(one['age_s'])} old"
 
 
 def _s(many: list[Any]) -> str:
+    """Return the plural "s", or "" if there is exactly one item."""
     if len(many) == 1:
         return ""
     return "s"

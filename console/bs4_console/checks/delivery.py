@@ -1,5 +1,5 @@
-"""Sending notices and the dead man's ping: bounded in time, in order, kept for the next cycle when
-a receiver is away.
+"""Send notices and the dead man's ping: limited in time, in order, and kept for the next cycle if a
+receiver does not answer.
 """
 
 from __future__ import annotations
@@ -34,17 +34,22 @@ _TAG = {OK: "white_check_mark", WARNING: "warning", UNKNOWN: "question", CRITICA
 
 
 class NotSent(ConsoleError):
-    """A receiver did not take a notice. Names the channel and what happened, never its address."""
+    """Raised when a receiver did not take a notice. The message names the channel and what
+    happened, never the address.
+    """
 
 
 class Notifier:
-    """`tell` each cycle: what is new goes to every channel that wants it, what is left over first;
-    then healthchecks get their ping.
+    """Sends notices to all channels and pings to healthchecks, once in each cycle.
 
-    `complain` gets one sentence when a channel begins to fail and one when it works again.
+    `complain` is called with one sentence when a channel begins to fail, and with one when it works
+    again.
     """
 
     def __init__(self, channels: Sequence[Channel], complain: Callable[[str], None]) -> None:
+        """Keep the channels. Raises UsageError if one needs apprise and it is not installed, so
+        that the failure comes at the start and not with the first critical notice.
+        """
         self.channels = channels
         self._complain = complain
         self._waiting: dict[str, deque[Notice]] = {
@@ -56,7 +61,10 @@ class Notifier:
                 _apprise()  # a missing extra is said at the start, not when something is critical
 
     async def tell(self, notices: Sequence[Notice], level: int, summary: str) -> None:
-        """`level`, `summary`: how all pods are together, for the pings."""
+        """Send the new notices to every channel that wants them, after the ones that are left over
+        from earlier cycles. Then ping the healthchecks. `level` and `summary` describe all pods
+        together, for the pings.
+        """
         await asyncio.gather(
             *(self._serve(channel, notices, level, summary) for channel in self.channels)
         )
@@ -64,6 +72,9 @@ class Notifier:
     async def _serve(
         self, channel: Channel, notices: Sequence[Notice], level: int, summary: str
     ) -> None:
+        """Send one channel its notices or its ping. A channel that fails keeps its notices for the
+        next cycle.
+        """
         waiting = self._waiting[channel.name]
         for notice in notices:
             if channel.wants(notice.level, notice.was):
@@ -90,7 +101,7 @@ class Notifier:
 
 
 def send(channel: Channel, notice: Notice) -> None:
-    """One notice to one channel, now. NotSent when it was not taken."""
+    """Send one notice to one channel now. Raises NotSent if the channel does not take it."""
     text = notice.text[:TEXT_CHARS]
     if channel.kind == "webhook":
         said = f"{notice.title} - {text}"
@@ -112,8 +123,8 @@ def send(channel: Channel, notice: Notice) -> None:
 
 
 def ping(channel: Channel, level: int, summary: str) -> None:
-    """Healthchecks' protocol: a POST to the check's own address says "the watcher lives"; `/fail`
-    below it says that something is wrong.
+    """Send one ping to a healthchecks channel. A POST to the check's own address means that the
+    watcher lives; `/fail` below it means that something is wrong. Raises NotSent if it fails.
     """
     suffix = ""
     if channel.fail and level == CRITICAL:
@@ -127,16 +138,17 @@ def ping(channel: Channel, level: int, summary: str) -> None:
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A redirect would carry the token to whoever is named there."""
+    """Refuses redirects, which would carry the token to another server."""
 
     def redirect_request(self, *_: Any) -> None:
-        return None
+        """Refuse to follow the redirect."""
 
 
 _opener = urllib.request.build_opener(_NoRedirect)
 
 
 def _post(channel: Channel, body: bytes, headers: dict[str, str], suffix: str = "") -> None:
+    """Send one POST request. Raises NotSent, without the address in its message, if it fails."""
     headers = {**headers, "User-Agent": f"bs4-console/{__version__}"}
     if channel.token is not None:
         headers["Authorization"] = f"Bearer {channel.token.reveal()}"
@@ -165,6 +177,7 @@ def _post(channel: Channel, body: bytes, headers: dict[str, str], suffix: str = 
 
 
 def _not_sent(channel: Channel, why: str) -> NotSent:
+    """Return the error for a channel that did not take a notice."""
     return NotSent(
         f"The channel {channel.name} ({channel.kind}) was not told: {why}.",
         "It is tried again; see notify.toml.",
@@ -172,7 +185,9 @@ def _not_sent(channel: Channel, why: str) -> NotSent:
 
 
 def _header(text: str) -> str:
-    """Headers are ASCII; for others ntfy reads RFC 2047."""
+    """Return text that is safe in a header. Headers are ASCII; other text is encoded by RFC 2047,
+    which ntfy reads.
+    """
     plain = " ".join(text.split())
     if plain.isascii():
         return plain
@@ -180,6 +195,7 @@ def _header(text: str) -> str:
 
 
 def _apprise() -> Any:
+    """Return the module apprise. Raises UsageError if it is not installed."""
     try:
         module = importlib.import_module("apprise")
     except ImportError:
@@ -194,6 +210,7 @@ def _apprise() -> Any:
 
 
 def _send_apprise(channel: Channel, title: str, text: str) -> None:
+    """Send one message by apprise. Raises NotSent if that fails."""
     target = _apprise().Apprise()
     if not target.add(channel.url.reveal()):
         raise _not_sent(channel, "apprise does not know that kind of address")

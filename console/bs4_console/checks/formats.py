@@ -1,5 +1,5 @@
-"""Verdicts in the words of those who read them: Nagios, Prometheus, GitHub Actions, JUnit. Each is
-a pure function to text.
+"""Verdicts in the formats of other programs: Nagios, Prometheus, GitHub Actions, JUnit. Each
+function returns text and has no side effects.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def text(verdicts: Sequence[Verdict]) -> str:
-    """A Nagios line with perfdata for each pod, the worst first."""
+    """Return a Nagios line with perfdata for each pod, the worst first."""
     if not verdicts:
         return f"UNKNOWN - {NO_POD}\n"
     level = aggregate(verdicts)
@@ -51,8 +51,8 @@ def text(verdicts: Sequence[Verdict]) -> str:
 
 
 def prom(verdicts: Sequence[Verdict]) -> str:
-    """Prometheus' text format 0.0.4, for node_exporter's textfile collector. A value that is not
-    known has no line.
+    """Return the verdicts in Prometheus' text format 0.0.4, for node_exporter's textfile collector.
+    A value that is not known has no line.
     """
     samples = [
         *(Sample("bs4_check_status", {"pod": v.pod}, float(v.level)) for v in verdicts),
@@ -92,6 +92,7 @@ def prom(verdicts: Sequence[Verdict]) -> str:
 
 
 def _labels(labels: Mapping[str, str]) -> str:
+    """Return labels in Prometheus' format, with escaped values."""
     escaped = (
         (key, value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n"))
         for key, value in labels.items()
@@ -100,8 +101,8 @@ def _labels(labels: Mapping[str, str]) -> str:
 
 
 def github(verdicts: Sequence[Verdict]) -> str:
-    """Workflow commands of GitHub Actions: one annotation for each thing that is wrong, one notice
-    for a pod that is well.
+    """Return workflow commands of GitHub Actions: one annotation for each thing that is wrong, and
+    one notice for each pod that is well.
     """
     if not verdicts:
         return f"::error title=bs4-console check::UNKNOWN - {NO_POD}\n"
@@ -125,8 +126,9 @@ def github(verdicts: Sequence[Verdict]) -> str:
 
 
 def _annotation(command: str, title: str, message: str) -> str:
-    """Percent and line ends are escaped as Actions' own toolkit does, in properties colon and comma
-    too: nothing in a pod's text can begin another command.
+    """Return one workflow command. Percent signs and line ends are escaped as Actions' own toolkit
+    does, and in the title also colons and commas, so that no text of a pod can start another
+    command.
     """
     plain = message.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
     name = (
@@ -140,8 +142,8 @@ def _annotation(command: str, title: str, message: str) -> str:
 
 
 def junit(verdicts: Sequence[Verdict]) -> str:
-    """JUnit XML: a suite for each pod, a case for each thing that was looked at; CRITICAL and
-    WARNING are failures, UNKNOWN is an error.
+    """Return JUnit XML with a suite for each pod and a case for each thing that was checked.
+    CRITICAL and WARNING are failures, UNKNOWN is an error.
     """
     root = ElementTree.Element("testsuites", name="bs4-console check")
     for verdict in verdicts or [Verdict(pod="inventory", level=UNKNOWN, sentences=[NO_POD])]:
@@ -157,6 +159,7 @@ def junit(verdicts: Sequence[Verdict]) -> str:
 
 
 def _suite(root: ElementTree.Element, verdict: Verdict) -> None:
+    """Add the suite of one verdict to the document."""
     cases = [(f.level, f.subject, f.text) for f in verdict.found] or [
         (verdict.level, "pod", "; ".join(verdict.sentences))
     ]
@@ -182,6 +185,7 @@ def _suite(root: ElementTree.Element, verdict: Verdict) -> None:
 
 
 def _xml(said: str) -> str:
+    """Return text in which characters that XML 1.0 cannot hold are replaced."""
     return _NO_XML.sub("\N{REPLACEMENT CHARACTER}", said)
 
 

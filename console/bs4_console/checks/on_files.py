@@ -1,5 +1,5 @@
-"""A verdict over finished files instead of a pod: a log or a run directory, read by the engine that
-watches live pods.
+"""A verdict on finished files instead of a pod: a log or a run directory, read by the same engine
+that watches live pods.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from bs4_console.errors import UsageError
 
 
 def judge_files(path: Path, source: str | None = None, trainer: str | None = None) -> Verdict:
-    """The verdict of `path`; UNKNOWN, with the reason, for what cannot be read or is no run."""
+    """Return the verdict on `path`. It is UNKNOWN, with the reason, if the path cannot be read or
+    is no run.
+    """
     try:
         report = diagnose([path], source, trainer)
     except UsageError as error:
@@ -49,7 +51,7 @@ def judge_files(path: Path, source: str | None = None, trainer: str | None = Non
 
 
 def _place(evidence: Sequence[dict[str, object]]) -> str:
-    """` (trainer.log:12)`, where the first line of evidence is."""
+    """Return ` (trainer.log:12)` for the first line of evidence, or "" if there is none."""
     if not evidence or not evidence[0]["file"]:
         return ""
     first = evidence[0]

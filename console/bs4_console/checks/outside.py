@@ -1,9 +1,9 @@
-"""What witnesses outside a pod say of its runs, beside what the pod says itself: local truth
-outranks them.
+"""What external observers report about a pod's runs, compared with what the pod says. The pod's own
+word counts more.
 
-A pod that answers is believed; a witness that lags behind it is a warning about the witness. Of a
-pod that does not answer, a fresh heartbeat says that its run goes on and that the link is what is
-broken; an old one says nothing by itself. No action comes of either.
+A pod that answers is believed: an observer that lags behind it gives a warning about the observer.
+If a pod does not answer, a fresh heartbeat says that its run goes on and that the link is broken;
+an old heartbeat proves nothing. No action follows from either.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _ENDED_S = 3600.0
 
 @dataclass(frozen=True)
 class Outside:
-    """One round of looks at one pod's runs. `sights` by run; `incidents` as `check` lists them;
-    `coverage`: what could not be seen.
+    """The observations of one pod's runs in one round. `sights` has the observation of each run by
+    name, `incidents` has what `check` lists, and `coverage` says what could not be seen.
     """
 
     sights: Mapping[str, Sight] = field(default_factory=dict)
@@ -42,8 +42,8 @@ class Outside:
     coverage: Sequence[str] = ()
 
     def as_list(self) -> list[dict[str, Any]]:
-        """Plain data: `run`, `witness`, `state`, `detail`, `seen_t`, `looked_t`, `step`,
-        `coverage`.
+        """Return the observations as JSON objects with `run`, `witness`, `state`, `detail`,
+        `seen_t`, `looked_t`, `step` and `coverage`.
         """
         return [
             {
@@ -61,8 +61,8 @@ class Outside:
 
 
 def watched(pod: PodState) -> list[RunState]:
-    """The runs of which W&B may know more: those that said where it shows them, and that go on or
-    ended lately.
+    """Return the runs of which W&B may know more: those that reported where W&B shows them, and
+    that are running or ended less than an hour ago.
     """
     result = []
     for run in pod.runs.values():
@@ -72,6 +72,7 @@ def watched(pod: PodState) -> list[RunState]:
 
 
 def _matters(run: RunState) -> bool:
+    """Return True if the run is running or ended less than an hour ago."""
     attempt = run.view.attempt
     return attempt is not None and (
         attempt.ended_t is None or time.time() - attempt.ended_t < _ENDED_S
@@ -79,7 +80,7 @@ def _matters(run: RunState) -> bool:
 
 
 async def look(pod: PodState, api: WandbApi) -> Outside:
-    """Ask W&B about each of the pod's runs, at once."""
+    """Query W&B about each of the pod's runs at the same time, and return the observations."""
     from bs4_console.checks.wandb import WandbWitness
 
     witnesses = {}
@@ -107,8 +108,8 @@ async def look(pod: PodState, api: WandbApi) -> Outside:
 
 
 async def ask(pod: PodState) -> Outside:
-    """The same with this machine's own key; no network where it has none or no run says where W&B
-    shows it.
+    """Query W&B with this machine's own key and return the observations. The network is not used if
+    there is no key, or if no run reported where W&B shows it.
     """
     if not watched(pod):
         return Outside()
@@ -125,8 +126,8 @@ async def ask(pod: PodState) -> Outside:
 
 
 def beside_the_pod(run: RunState, sight: Sight, now_t: float | None = None) -> str:
-    """What is wrong with W&B about a run whose pod answers and says that it lives; "" where nothing
-    is.
+    """Return a sentence about what is wrong with W&B, for a run whose pod answers and says that the
+    run lives. Returns "" if nothing is wrong.
     """
     age = sight.age_s(now_t)
     if age is None or not run.alive:
@@ -142,8 +143,8 @@ def beside_the_pod(run: RunState, sight: Sight, now_t: float | None = None) -> s
 
 
 def _incidents(pod: PodState, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The agent's engine over what only this machine knows. Nothing is held: what a look of minutes
-    ago said is asked anew each time.
+    """Return the incidents that the agent's engine finds in facts that only this machine knows.
+    Nothing is kept from earlier rounds: each round decides anew.
     """
     engine = _engine()
     found = []
@@ -164,6 +165,7 @@ def _incidents(pod: PodState, rows: Sequence[Mapping[str, Any]]) -> list[dict[st
 
 
 def _engine() -> Engine:
+    """Return a new engine with the console's W&B playbooks."""
     from bs4_agent.detect.engine import Engine
 
     return Engine(_playbooks(), live=False)
@@ -171,6 +173,7 @@ def _engine() -> Engine:
 
 @functools.cache
 def _playbooks() -> list[Any]:
+    """Return the W&B playbooks that are evaluated on the console."""
     from bs4_agent.playbooks.compiled import Library
     from bs4_console.failures.playbooks import compile_all
 
@@ -182,6 +185,7 @@ def _playbooks() -> list[Any]:
 
 
 def _facts(pod: PodState, rows: Sequence[Mapping[str, Any]]) -> Facts:
+    """Return the facts that the engine needs: the observed runs and W&B's rows."""
     from bs4_agent.detect.facts import Facts, RunFacts, Side
     from bs4_agent.detect.surroundings import ConsoleFacts
     from bs4_agent.states import SeenState
@@ -233,21 +237,23 @@ def _facts(pod: PodState, rows: Sequence[Mapping[str, Any]]) -> Facts:
 
 
 class Lookout:
-    """For a console that stays open: keeps `PodState.sights` up to date, with this machine's own
-    key.
+    """Keeps `PodState.sights` up to date for a console that stays open, with this machine's own key
+    for W&B.
     """
 
     def __init__(self, pods: Callable[[], Sequence[PodState]], every: float = EVERY_S) -> None:
+        """Keep the function that returns the pods, and the number of seconds between two rounds."""
         self._pods, self._every = pods, every
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Query W&B about all pods every `every` seconds, until cancelled."""
         while True:
             await asyncio.gather(*(self._look(pod) for pod in self._pods() if watched(pod)))
             await asyncio.sleep(self._every)
 
     @staticmethod
     async def _look(pod: PodState) -> None:
+        """Store the new observations of one pod in its state."""
         seen = await ask(pod)
         pod.sights, pod.unseen = dict(seen.sights), tuple(seen.coverage)
         pod.changed()

@@ -1,4 +1,4 @@
-"""From a sequence of verdicts to the few moments that are worth a message: a change that stayed, a
+"""Turn a sequence of verdicts into the few messages that are worth sending: a change that lasted, a
 new failure, a recovery.
 """
 
@@ -14,8 +14,8 @@ from bs4_console.checks.verdict import CRITICAL, OK, UNKNOWN, WORDS, Verdict, ag
 
 @dataclass(frozen=True)
 class Notice:
-    """One message. `was`: the level that was told last. `pod` is empty for a message that is of
-    none.
+    """One message. `was` is the level of the message before. `pod` is "" for a message that
+    concerns no pod.
     """
 
     pod: str
@@ -28,7 +28,7 @@ class Notice:
 
     @property
     def title(self) -> str:
-        """`CRITICAL: pod-a`, `RECOVERED: pod-a`."""
+        """Return the title of the message, such as `CRITICAL: pod-a` or `RECOVERED: pod-a`."""
         if self.level == OK and self.was != OK:
             word = "RECOVERED"
         else:
@@ -38,6 +38,7 @@ class Notice:
         return word
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the message as a JSON object."""
         return {
             "pod": self.pod,
             "status": WORDS[self.level],
@@ -50,7 +51,7 @@ class Notice:
 
 @dataclass
 class _Told:
-    """What is known of one pod: the last sample, and what was said of it."""
+    """What is known of one pod: its last verdict, and the level and incidents that were sent."""
 
     level: int = OK
     incidents: set[str] = field(default_factory=set)
@@ -58,9 +59,9 @@ class _Told:
 
 
 class Transitions:
-    """One bad sample is often a moment of the network's: what is bad is told when two samples in a
-    row agree that it is at least that bad. That all is well again is told at once. Nothing is said
-    twice.
+    """Decides which verdicts become messages. One bad sample is often a short network problem, so a
+    bad level is sent only after two samples in a row are at least that bad. A recovery is sent at
+    once. Nothing is sent twice.
     """
 
     def __init__(self) -> None:
@@ -68,7 +69,7 @@ class Transitions:
 
     @property
     def level(self) -> int:
-        """The worst of what was told."""
+        """Return the worst level that was sent, or UNKNOWN if no pod was observed yet."""
         if self._pods:
             return aggregate(
                 [
@@ -79,8 +80,8 @@ class Transitions:
         return UNKNOWN
 
     def observe(self, verdicts: Sequence[Verdict]) -> list[Notice]:
-        """The verdicts of one cycle; what is to be told now. A pod that is no longer among them is
-        forgotten.
+        """Take the verdicts of one cycle, and return the messages to send now. A pod that is
+        missing among the verdicts is forgotten.
         """
         self._pods = {v.pod: self._pods.get(v.pod, _Told()) for v in verdicts}
         found = []
@@ -90,6 +91,7 @@ class Transitions:
         return found
 
     def _one(self, told: _Told, now: Verdict) -> Notice | None:
+        """Return the message for one pod, or None."""
         before, told.last = told.last, now
         was = told.level
         level = _agreed(told.level, None if before is None else before.level, now.level)
@@ -106,7 +108,9 @@ class Transitions:
 
 
 def _agreed(told: int, before: int | None, now: int) -> int:
-    """The level to be told: OK at once; worse or better only as far as two samples in a row go."""
+    """Return the level to send: OK at once, and a worse or better level only as far as two samples
+    in a row agree. `told` is the level that was last sent.
+    """
     if now == OK or before is None:
         if now == OK:
             return OK
@@ -121,7 +125,9 @@ def _agreed(told: int, before: int | None, now: int) -> int:
 
 
 def _failures(verdict: Verdict) -> set[str]:
-    """Critical incidents by what tells them apart; a directory's have no id, so their names."""
+    """Return the critical incidents of a verdict as strings that tell them apart. The incidents of
+    a directory have no id, so their failure names do.
+    """
     found = set()
     for i in verdict.incidents:
         if i["severity"] == "critical":

@@ -1,4 +1,6 @@
-"""The health of a pod as one verdict: pure over what is known, with Nagios' levels and perfdata."""
+"""The health of a pod as one verdict, with Nagios' levels and perfdata. The functions here depend
+only on what is known and change nothing.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,8 @@ DISK_WARNING, DISK_CRITICAL = 85.0, 95.0
 
 
 class Found(NamedTuple):
-    """One thing that was looked at: `subject` says what ("run demo", "GPU 0", "disk /data",
-    "telemetry"), `text` how it is.
+    """One thing that was checked. `subject` names it ("run demo", "GPU 0", "disk /data",
+    "telemetry"), and `text` says how it is.
     """
 
     level: int
@@ -30,8 +32,8 @@ class Found(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """One number, for monitoring that keeps them. The unit is in the name (seconds, bytes, ratio),
-    as Prometheus' conventions have it.
+    """One number for monitoring that stores numbers. The unit is in the name (seconds, bytes,
+    ratio), by Prometheus' conventions.
     """
 
     name: str
@@ -41,8 +43,9 @@ class Sample(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """`level` of one pod (or of one directory that was read in its stead), the sentences behind it
-    (worst first) and perfdata as `label: "value;warn;crit"`.
+    """The health of one pod, or of one directory that was read instead. `level` is 0 OK, 1 WARNING,
+    2 CRITICAL or 3 UNKNOWN. `sentences` has the reasons, worst first. `perfdata` maps a label to
+    "value;warn;crit".
     """
 
     pod: str
@@ -59,13 +62,18 @@ class Verdict:
     """What W&B says of its runs, see `outside`."""
 
     def line(self) -> str:
-        """`CRITICAL - pod: sentence | step=12 gpu0_util=93%`"""
+        """Return the verdict as a Nagios line: `CRITICAL - pod: sentence | step=12 gpu0_util=93%`
+
+        Nagios cuts a text at the first bar and at the end of a line, so neither is in the
+        sentences.
+        """
         perf = " ".join(f"{_label(label)}={value}" for label, value in self.perfdata.items())
         # Nagios cuts at the first bar and at the end of the line.
         text = " ".join("; ".join(self.sentences).replace("|", "/").split())
         return f"{WORDS[self.level]} - {self.pod}: {text}" + (f" | {perf}" if perf else "")
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the verdict as a JSON object."""
         return {
             "pod": self.pod,
             "status": WORDS[self.level],
@@ -82,7 +90,7 @@ class Verdict:
 
 
 def _label(text: str) -> str:
-    """A perfdata label: quoted where it is not one plain word."""
+    """Return a perfdata label, quoted if it is not one plain word."""
     plain = text.replace("'", "").replace("=", "")
     if plain.replace("_", "").replace(".", "").replace("-", "").isalnum():
         return plain
@@ -90,12 +98,17 @@ def _label(text: str) -> str:
 
 
 def worse(level: int, than: int) -> bool:
-    """In the order OK < WARNING < UNKNOWN < CRITICAL."""
+    """Return True if `level` is worse than `than`. The order is OK < WARNING < UNKNOWN < CRITICAL.
+
+    A known failure is worse than not knowing.
+    """
     return _RANK[level] > _RANK[than]
 
 
 def aggregate(verdicts: Sequence[Verdict]) -> int:
-    """One level for several pods: OK < WARNING < UNKNOWN < CRITICAL. No pod at all is UNKNOWN."""
+    """Return the worst level of several verdicts in the order OK < WARNING < UNKNOWN < CRITICAL.
+    Without any verdict it is UNKNOWN.
+    """
     return max((v.level for v in verdicts), key=_RANK.__getitem__, default=UNKNOWN)
 
 
@@ -105,9 +118,9 @@ def unreachable(
     incidents: Sequence[dict[str, Any]] = (),
     outside: Outside | None = None,
 ) -> Verdict:
-    """The link failed: nothing is known, least of all that the run is bad. `incidents`: what is
-    wrong with the link, see `witness`; `outside`: what others know of its runs, which is told and
-    changes nothing of the verdict.
+    """Return the UNKNOWN verdict on a pod whose link failed: nothing is known, and so nothing says
+    that the run is bad. `incidents` are those of the link. `outside` has external observations of
+    the runs, which are shown and do not change the level.
     """
     seen = outside or Outside()
     told = []
@@ -127,8 +140,8 @@ def unreachable(
 
 
 def judge(pod: PodState, outside: Outside | None = None) -> Verdict:
-    """A pod that was just read. `outside`: what others know of its runs; where it differs from the
-    pod it is a warning about them.
+    """Return the verdict on a pod that was just read. `outside` has external observations of the
+    runs; where they differ from the pod, they give a warning about the observer.
     """
     seen = outside or Outside()
     opened = pod.ledger.open_incidents()
@@ -171,7 +184,7 @@ def judge(pod: PodState, outside: Outside | None = None) -> Verdict:
 
 
 def _wandb(pod: PodState, seen: Outside) -> list[Found]:
-    """One entry a run that W&B was asked about."""
+    """Return one entry for each run that W&B was queried about."""
     found = []
     for name, sight in seen.sights.items():
         wrong = []
@@ -190,8 +203,8 @@ def _wandb(pod: PodState, seen: Outside) -> list[Found]:
 
 
 def verdict(name: str, found: Sequence[Found], **more: Any) -> Verdict:
-    """The worst of what was found, and the sentences for it: of what is wrong, or of everything
-    when nothing is.
+    """Return the verdict for some checked things: the worst level, and the sentences about what is
+    wrong, or about everything if nothing is wrong. `more` has further fields of the verdict.
     """
     ordered = sorted(found, key=lambda item: -_RANK[item.level])
     sentences = [f.text for f in ordered if f.level != OK] or [
@@ -205,13 +218,14 @@ _QUIET = ("GPUs", "disks", "W&B")
 
 
 def level_of(severity: str) -> int:
-    """An incident's severity as a level; one of a newer agent that is not known here is taken for
-    critical.
+    """Return the level for an incident's severity. A severity that is not known here comes from a
+    newer agent and counts as critical.
     """
     return {"critical": CRITICAL, "warning": WARNING, "info": OK}.get(severity, CRITICAL)
 
 
 def _incidents(pod: PodState) -> list[Found]:
+    """Return one entry for each open incident of the pod."""
     rows = []
     for i in pod.ledger.open_incidents():
         rows.append(
@@ -223,7 +237,7 @@ def _incidents(pod: PodState) -> list[Found]:
 
 
 def _coverage(pod: PodState) -> list[str]:
-    """Everything that telemetry says it cannot see."""
+    """Return a phrase for everything that the telemetry cannot see."""
     seen = pod.latest.get("coverage", {})
     rows = []
     for what, word in seen.items():
@@ -233,6 +247,7 @@ def _coverage(pod: PodState) -> list[str]:
 
 
 def _run(run: RunState, explained: bool) -> list[Found]:
+    """Return the entry for a run. A failed run has none if an open incident explains it."""
     word, step, goal = run.word, run.step, run.view.max_steps
     progress = "no step yet"
     if step is not None:
@@ -249,6 +264,7 @@ def _run(run: RunState, explained: bool) -> list[Found]:
 
 
 def _gpus(pod: PodState) -> list[Found]:
+    """Return the entries for the GPUs: one per broken GPU, or one for all."""
     gpus = pod.latest.get("gpus", {})
     if gpus.get("state") == "absent":
         return [Found(WARNING, "GPUs", f"no GPU is visible: {gpus.get('detail', '')}".rstrip(": "))]
@@ -265,6 +281,7 @@ def _gpus(pod: PodState) -> list[Found]:
 
 
 def _disks(pod: PodState) -> list[Found]:
+    """Return the entries for disks that are nearly full, or one for all disks."""
     found = []
     disks = pod.latest.get("host", {}).get("disks", [])
     for disk in disks:
@@ -282,7 +299,7 @@ def _disks(pod: PodState) -> list[Found]:
 
 
 def _samples(pod: PodState) -> list[Sample]:
-    """What is known as numbers; what is not known is left out, never 0."""
+    """Return the known numbers of a pod. A number that is not known is left out and never 0."""
     found: list[tuple[str, dict[str, str], Any]] = []
     for run in pod.runs.values():
         labels = {"run": run.name}
@@ -315,6 +332,7 @@ def _samples(pod: PodState) -> list[Sample]:
 
 
 def _perfdata(pod: PodState) -> dict[str, str]:
+    """Return the known numbers of a pod as Nagios' perfdata, by label."""
     perf: dict[str, str] = {}
     for run in pod.runs.values():
         if run.step is not None:

@@ -1,10 +1,10 @@
-"""Weights & Biases as a witness: whether a run still reports there, since when not, and at which
-step.
+"""Query Weights & Biases as an external observer: is a run still reporting there, since when not,
+and at which step.
 
-Asked only where this machine has a key for W&B and a run has said where W&B shows it; then one
-small GraphQL request a run and look, of the same fields as W&B's own public API reads (wandb 0.31,
-apis/public/runs.py). The key goes only to the server that this machine was told of: what a pod says
-of addresses is compared with it and never followed.
+W&B is queried only if this machine has a key for it and a run has reported where W&B shows it. Each
+poll is one small GraphQL request per run, for fields that W&B's own public API reads too (wandb
+0.31, apis/public/runs.py). The key goes only to the server that this machine is configured for.
+Addresses that a pod reports are compared with it and never followed.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ _ENDED = ("finished", "failed", "killed", "preempted")
 
 
 class WandbError(ConsoleError):
-    """W&B could not be asked; the sentence never holds the key."""
+    """Raised when W&B could not be queried. The message never holds the key."""
 
 
 @dataclass(frozen=True)
 class WandbRun:
-    """One run as W&B has it. `heartbeat_t`, `updated_t` (of its newest numbers) are wall
-    seconds.
+    """One run as W&B knows it. `heartbeat_t` is the wall time in seconds of its last heartbeat, and
+    `updated_t` that of its newest numbers.
     """
 
     id: str
@@ -65,7 +65,7 @@ class WandbRun:
 
 @dataclass(frozen=True)
 class Account:
-    """Where this machine's W&B is, and its key. Not to be printed: see `__repr__`."""
+    """The address of this machine's W&B server and its key. `repr` hides the key."""
 
     base: str
     key: str
@@ -75,10 +75,11 @@ class Account:
 
 
 def account(environment: Mapping[str, str] | None = None) -> Account | None:
-    """WANDB_BASE_URL (or W&B's own), with the key that WANDB_API_KEY or the netrc file (NETRC,
-    ~/.netrc) has for it; None without one.
+    """Return the W&B account of this machine, or None if there is no key. The server is
+    WANDB_BASE_URL or W&B's own. The key is WANDB_API_KEY or that of the netrc file (NETRC,
+    ~/.netrc) for this server. `environment` replaces the process's environment.
 
-    Errors: WandbError for a netrc file that cannot be understood, or that others may read.
+    Raises WandbError if the netrc file cannot be parsed or others may read it.
     """
     known = os.environ if environment is None else environment
     base = (known.get("WANDB_BASE_URL") or PUBLIC).rstrip("/")
@@ -106,9 +107,10 @@ def account(environment: Mapping[str, str] | None = None) -> Account | None:
 
 
 class WandbApi:
-    """`run` asks for one run. Use as an async context manager, or close it."""
+    """A client for one W&B server. Use it as an async context manager, or close it."""
 
     def __init__(self, known: Account, *, timeout: float = TIMEOUT_S) -> None:
+        """Keep the account. `timeout` is the number of seconds for one request."""
         self.base = known.base
         # No redirects: the key would go to whoever is named there.
         self._client = httpx.AsyncClient(
@@ -124,11 +126,12 @@ class WandbApi:
         await self.close()
 
     async def close(self) -> None:
+        """Close the connections."""
         await self._client.aclose()
 
     async def run(self, project: str, run: str, entity: str = "") -> WandbRun | None:
-        """None where W&B knows no such run (or does not show it to this key). `entity` "": the
-        key's own. Errors: WandbError.
+        """Return one run, or None if W&B does not know it or does not show it to this key. An empty
+        `entity` means the key's own. Raises WandbError if W&B could not be queried.
         """
         if not entity:
             if self._entity is None:
@@ -147,6 +150,7 @@ class WandbApi:
         return None
 
     async def _ask(self, query: str, variables: Mapping[str, str]) -> dict[str, Any]:
+        """Return the data that answers one GraphQL query. Raises WandbError if there is none."""
         try:
             async with asyncio.timeout(self._timeout):
                 return _data(
@@ -159,6 +163,9 @@ class WandbApi:
             ) from None
 
     async def _post(self, body: dict[str, Any]) -> tuple[int, bytes]:
+        """Send one request, and return the HTTP status and the body. Raises WandbError if the body
+        is too large.
+        """
         async with self._client.stream("POST", f"{self.base}/graphql", json=body) as response:
             data = b""
             async for piece in response.aiter_bytes():
@@ -172,6 +179,7 @@ class WandbApi:
 
 
 def _data(answer: tuple[int, bytes], base: str) -> dict[str, Any]:
+    """Return the data of an answer. Raises WandbError if the answer is an error."""
     status, body = answer
     if status in (401, 403):
         raise WandbError(
@@ -193,6 +201,7 @@ def _data(answer: tuple[int, bytes], base: str) -> dict[str, Any]:
 
 
 def _read(found: Mapping[str, Any]) -> WandbRun:
+    """Return the run that an answer describes."""
     summary = _summary(found.get("summaryMetrics"))
     step, heartbeat_t, updated = (
         summary.get("_step"),
@@ -214,6 +223,7 @@ def _read(found: Mapping[str, Any]) -> WandbRun:
 
 
 def _summary(text: object) -> dict[str, Any]:
+    """Return the run's summary metrics, or an empty dictionary if they cannot be parsed."""
     try:
         if isinstance(text, str):
             found = json.loads(text)
@@ -227,7 +237,9 @@ def _summary(text: object) -> dict[str, Any]:
 
 
 def _time(text: object) -> float | None:
-    """W&B's stamps are UTC, with and without a zone."""
+    """Return the wall time in seconds of a W&B timestamp, or None. The timestamps are UTC, with or
+    without a zone.
+    """
     try:
         moment = None
         if isinstance(text, str):
@@ -240,8 +252,8 @@ def _time(text: object) -> float | None:
 
 
 class WandbWitness:
-    """What W&B has heard of one run. `tracked`: where it shows each side, as the pod's journal has
-    it (see `RunView.tracked`).
+    """The external observer that queries W&B about one run. `tracked` says where W&B shows each
+    side of the run, as in the pod's journal (see `RunView.tracked`).
     """
 
     name = "wandb"
@@ -252,6 +264,9 @@ class WandbWitness:
         """Of the last look, as `ConsoleFacts.wandb` has them."""
 
     async def look(self) -> Sight:
+        """Query W&B once and return the observation. Its state is "unknown", with the reason, if
+        W&B could not be queried.
+        """
         asked = []
         for entry in self._tracked:
             if _same_server(str(entry.get("server") or ""), self._api.base):
@@ -273,6 +288,7 @@ class WandbWitness:
         return self._sight([found for _, found in sides if found is not None])
 
     async def _side(self, entry: Mapping[str, Any]) -> tuple[Mapping[str, Any], WandbRun | None]:
+        """Return an entry of `tracked` with what W&B knows of it."""
         found = await self._api.run(
             str(entry.get("project") or ""),
             str(entry.get("id") or ""),
@@ -281,6 +297,7 @@ class WandbWitness:
         return entry, found
 
     def _row(self, entry: Mapping[str, Any], found: WandbRun | None) -> dict[str, Any]:
+        """Return what W&B knows of one side as a row for the detectors."""
         row = {"run": self._run, "side": entry.get("side"), "found": found is not None}
         row |= {key: entry.get(key) for key in ("id", "entity", "project")}
         if found is None:
@@ -293,6 +310,7 @@ class WandbWitness:
         }
 
     def _sight(self, found: Sequence[WandbRun]) -> Sight:
+        """Return the observation that combines all sides of the run."""
         if not found:
             names = ", ".join(
                 f"{e.get('entity') or 'the own entity'}/{e.get('project')}/{e.get('id')}"
@@ -332,11 +350,12 @@ class WandbWitness:
 
 
 def _same_server(shown: str, base: str) -> bool:
-    """Whether a run that W&B shows under `shown` is asked for at `base`."""
+    """Return True if a run that W&B shows at `shown` is queried at `base`."""
     return not shown or _SHOWN.get(shown, shown).rstrip("/") == base
 
 
 def _blind(why: str, next_step: str = "") -> Sight:
+    """Return an observation that says why nothing could be seen."""
     return Sight(
         state="unknown",
         detail=f"W&B: {why.rstrip('.')}.",

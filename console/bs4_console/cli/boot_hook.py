@@ -1,4 +1,6 @@
-"""pods boot-hook: what starts the agent again when a pod comes back, printed or put there."""
+"""The command `pods boot-hook`: print or install the hook that starts the agent again after a pod's
+reboot.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +16,7 @@ from bs4_console.pods.session import PodSession
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `pods boot-hook` to its parser."""
     parser.add_argument("name", help="which pod of the inventory")
     parser.add_argument(
         "--run",
@@ -40,8 +43,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 async def run(options: argparse.Namespace) -> int:
-    """0 when a hook is there (or was printed, put there, removed, or the mode was set), 1 when
-    there is none.
+    """Run the command and return its exit code: 0 if there is a hook (or it was printed, installed
+    or removed, or the mode was set), 1 if there is none.
     """
     if options.mode and not options.of_run:
         raise UsageError("--mode is of one run.", "Say which with --run.")
@@ -98,6 +101,7 @@ async def run(options: argparse.Namespace) -> int:
 
 
 def _print(options: argparse.Namespace, seen: boot_hook.Seen) -> int:
+    """Print the hook's text for one platform, and the place that it belongs to."""
     text, where = boot_hook.text(options.platform, seen), boot_hook.where(options.platform)
     if options.json:
         emit("boot-hook-text", pod=options.name, platform=options.platform, text=text, where=where)
@@ -107,7 +111,7 @@ def _print(options: argparse.Namespace, seen: boot_hook.Seen) -> int:
 
 
 def _of_run(live: PodSession, name: str) -> list[str]:
-    """By which mode the run would be resumed."""
+    """Return a sentence about what happens to a run after a reboot, which its mode decides."""
     pod = live.state.name
     if name not in live.state.runs:
         known = ", ".join(sorted(live.state.runs)) or "none"

@@ -1,5 +1,5 @@
-"""check: one verdict over a pod, all pods or finished files, for cron, monitoring and people in a
-hurry. It never deploys.
+"""The command `check`: one verdict on a pod, all pods or finished files, for cron, monitoring and
+people in a hurry. It never deploys an agent.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ LEAST_EVERY_S = 1.0
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `check` to its parser."""
     parser.add_argument(
         "paths",
         nargs="*",
@@ -81,6 +82,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    """Run the command and return its exit code, the worst verdict: 0 OK, 1 WARNING, 2 CRITICAL, 3
+    UNKNOWN.
+    """
     if options.paths and options.pod:
         raise UsageError("Files and a pod cannot be checked in one call.", "Leave one of them out.")
     if not options.paths and (options.source or options.trainer):
@@ -98,6 +102,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _show(verdicts: Sequence[Verdict], form: str) -> None:
+    """Print the verdicts in one of the formats."""
     if form == "json":
         level = aggregate(verdicts)
         emit(
@@ -114,6 +119,7 @@ def _show(verdicts: Sequence[Verdict], form: str) -> None:
 
 
 def _files(options: argparse.Namespace) -> list[Verdict]:
+    """Return the verdict on each path of the command line."""
     from bs4_console.checks.on_files import judge_files
 
     found = []
@@ -123,12 +129,13 @@ def _files(options: argparse.Namespace) -> list[Verdict]:
 
 
 async def _judge_all(known: Sequence[Pod], timeout: float) -> list[Verdict]:
+    """Return the verdicts on several pods, which are read at the same time."""
     return list(await asyncio.gather(*(_judge(pod, timeout) for pod in known)))
 
 
 async def _judge(pod: Pod, timeout: float) -> Verdict:
-    """Return the verdict on one pod, whatever it sends: a defect in judging it is that pod's, and
-    all others have theirs.
+    """Return the verdict on one pod, whatever it sends. A defect in judging gives UNKNOWN for that
+    pod and does not affect the other pods.
     """
     try:
         return await _looked_at(pod, timeout)
@@ -139,6 +146,7 @@ async def _judge(pod: Pod, timeout: float) -> Verdict:
 
 
 async def _looked_at(pod: Pod, timeout: float) -> Verdict:
+    """Return the verdict on one pod after reading it."""
     try:
         async with linked(pod, deploy=False, timeout=timeout) as live:
             return judge(live.state, await ask(live.state))
@@ -149,13 +157,16 @@ async def _looked_at(pod: Pod, timeout: float) -> Verdict:
 
 
 def _kept(pod: Pod) -> PodState:
-    """What this console has kept of a pod: where W&B shows its runs."""
+    """Return the state of a pod as this console has kept it. It says where W&B shows the pod's
+    runs.
+    """
     kept = session(pod, deploy=False, keep="nothing")
     kept.replay()
     return kept.state
 
 
 async def _watch(options: argparse.Namespace) -> int:
+    """Check again and again, and return the worst level of the last cycle."""
     from bs4_console.checks.delivery import Notifier
     from bs4_console.checks.recipients import channels
     from bs4_console.checks.transitions import Notice
@@ -208,7 +219,9 @@ async def _watch(options: argparse.Namespace) -> int:
 
 
 async def _test_channels() -> int:
-    """CRITICAL when a channel did not take the message, UNKNOWN when there is none."""
+    """Send a test message to every channel. Returns CRITICAL if a channel did not take it. Raises
+    UsageError if there is no channel.
+    """
     from bs4_console.checks.delivery import NotSent, send
     from bs4_console.checks.recipients import channels
     from bs4_console.checks.transitions import Notice

@@ -1,4 +1,6 @@
-"""checkpoints sync, remote, prune: the copy in an object store."""
+"""The commands `checkpoints sync`, `remote` and `prune`: the copy of checkpoints in an object
+store.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +25,7 @@ _FROM = "b2://BUCKET/PREFIX"
 
 
 def configure_sync(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `checkpoints sync` to its parser."""
     parser.add_argument("--pod", required=True, metavar="NAME", help="which pod of the inventory")
     parser.add_argument("--run", dest="name", required=True, metavar="NAME", help="which run")
     what = parser.add_mutually_exclusive_group(required=True)
@@ -67,6 +70,7 @@ def configure_sync(parser: argparse.ArgumentParser) -> None:
 
 
 def configure_remote(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `checkpoints remote` to its parser."""
     parser.add_argument(
         "--from",
         dest="place",
@@ -84,6 +88,7 @@ def configure_remote(parser: argparse.ArgumentParser) -> None:
 
 
 def configure_prune(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `checkpoints prune` to its parser."""
     configure_remote(parser)
     parser.add_argument(
         "--keep",
@@ -109,6 +114,7 @@ def configure_prune(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    """Run one of the three commands and return its exit code."""
     if options.verb == "sync":
         return asyncio.run(_sync(options))
     place = sync.place_of(options.place)
@@ -121,7 +127,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def bring(pod: Pod) -> None:
-    """See to it that b2sdk lies on the pod, over a connection of its own."""
+    """Install b2sdk on the pod if it is not there, over a connection of its own."""
     from bs4_console.transport.deploy_b2 import bring as deploy
 
     link = transport(pod)
@@ -132,6 +138,7 @@ async def bring(pod: Pod) -> None:
 
 
 async def _sync(options: argparse.Namespace) -> int:
+    """Give or take back the order to sync, or show its state. Returns the exit code."""
     if options.status:
         async with linked(Inventory().get(options.pod), deploy=False) as live:
             return _show_status(live, options)
@@ -159,6 +166,7 @@ async def _sync(options: argparse.Namespace) -> int:
 
 
 def _known(live: PodSession, name: str) -> None:
+    """Raise UsageError if the pod has no run with this name."""
     if name not in live.state.runs:
         known = ", ".join(sorted(live.state.runs)) or "none"
         raise UsageError(
@@ -167,6 +175,7 @@ def _known(live: PodSession, name: str) -> None:
 
 
 def _show_status(live: PodSession, options: argparse.Namespace) -> int:
+    """Print the state of a run's sync. Returns 1 if uploads are failing, else 0."""
     _known(live, options.name)
     found = sync.status(live.state, options.name)
     if options.json:
@@ -187,8 +196,8 @@ def _show_status(live: PodSession, options: argparse.Namespace) -> int:
 
 
 async def _until_done(live: PodSession, options: argparse.Namespace) -> int:
-    """Until the one upload has ended, well or not. What passes by itself is waited for: the pod
-    tries again.
+    """Wait until a single upload has ended, and return its exit code. Temporary failures are waited
+    for, because the pod tries again.
     """
     said, changed = "", asyncio.Event()
 
@@ -214,6 +223,7 @@ async def _until_done(live: PodSession, options: argparse.Namespace) -> int:
 
 
 def _ended(live: PodSession, options: argparse.Namespace, code: int) -> int:
+    """Print the final state with --json, and return `code`."""
     if options.json:
         emit("sync", pod=options.pod, **(sync.status(live.state, options.name) or {}))
     return code
@@ -222,6 +232,7 @@ def _ended(live: PodSession, options: argparse.Namespace, code: int) -> int:
 def _remote(
     options: argparse.Namespace, place: sync.Place, given: credentials.Credentials | None
 ) -> int:
+    """Print what the bucket holds of a run, and return 0."""
     store = sync.open_store(place, given)
     seen = sync.look(store, place, options.name)
     # A run that we saved has none: only then the names are looked through for those of other
@@ -271,6 +282,9 @@ def _remote(
 def _prune(
     options: argparse.Namespace, place: sync.Place, given: credentials.Credentials | None
 ) -> int:
+    """Show the plan of a pruning and carry it out if it is confirmed. Returns 0. Raises
+    RefusedError if it is not confirmed or the plan has changed.
+    """
     store = sync.open_store(place, given)
     plan = sync.plan_prune(store, place, options.name, options.keep, options.milestones)
     going = [one.step for one in plan.decision.remove]
@@ -307,6 +321,7 @@ def _prune(
 
 
 def _show_plan(options: argparse.Namespace, plan: sync.Prunable) -> None:
+    """Print the plan of a pruning."""
     decision = plan.decision
     if options.json:
         steps = [

@@ -1,5 +1,5 @@
-"""checkpoints: what can be resumed, when the disk is full, and the standing order that keeps it
-from being.
+"""The command `checkpoints`: what can be resumed, when the disk will be full, and the retention
+order that keeps the disk from filling up.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from bs4_console.pods.session import PodSession
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `checkpoints` and its subcommands to its parser."""
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     listing = verbs.add_parser(
         "list", help="the checkpoints of a run, whole or not, and when its disk is full"
@@ -97,6 +98,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    """Run the command and return its exit code."""
     if options.verb == "keep":
         return asyncio.run(_keep(options))
     if options.verb in ("sync", "remote", "prune"):
@@ -117,6 +119,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _list(options: argparse.Namespace) -> int:
+    """Print the checkpoints of the pods' runs. Returns 3 if a pod could not be reached, else 0."""
     code = 0
     asked = pods(options.pod)
     if not asked:
@@ -138,6 +141,9 @@ async def _list(options: argparse.Namespace) -> int:
 
 
 def _names(live: PodSession, name: str | None) -> list[str]:
+    """Return the run names to show: all of the pod, or only `name`. Raises UsageError if the pod
+    does not have it.
+    """
     known = sorted(live.state.runs)
     if name is not None and name not in known:
         raise UsageError(
@@ -150,6 +156,7 @@ def _names(live: PodSession, name: str | None) -> list[str]:
 
 
 def _show(options: argparse.Namespace, found: dict[str, Any]) -> None:
+    """Print the checkpoint report of one run."""
     if options.json:
         emit("checkpoints", **found)
         return
@@ -173,6 +180,9 @@ def _show(options: argparse.Namespace, found: dict[str, Any]) -> None:
 
 
 def _remarks(found: dict[str, Any]) -> list[str]:
+    """Return the lines below the table of checkpoints: disk, trainer, order, and what came of the
+    order.
+    """
     disk, seen, said = found["disk"], found["forecast"], found.get("guard")
     lines = []
     if found["loose"]["steps"]:
@@ -204,6 +214,7 @@ def _remarks(found: dict[str, Any]) -> list[str]:
 
 
 async def _keep(options: argparse.Namespace) -> int:
+    """Give or take back a retention order. Returns the exit code."""
     if (options.last is None) == (not options.off):
         raise UsageError(
             "Say how many checkpoints stay.",

@@ -1,5 +1,5 @@
-"""completions: what a shell needs to complete this command line, written from the parsers
-themselves.
+"""The command `completions`: scripts that complete this command line in a shell. They are generated
+from the parsers themselves.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ _PODS = ("--pod",)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `completions` to its parser."""
     parser.add_argument(
         "shell",
         choices=(*SHELLS, "pods"),
@@ -30,6 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    """Print the script for a shell, or the pods' names, and return 0."""
     if options.shell == "pods":
         sys.stdout.writelines(f"{pod.name}\n" for pod in Inventory().list())
         return 0
@@ -41,8 +43,9 @@ def run(options: argparse.Namespace) -> int:
 
 @dataclass(frozen=True)
 class Node:
-    """One parser: the words that lead to it, the words that may follow with their help, its options
-    (name, help, choices, takes a value), and the choices of its positional arguments.
+    """One parser: the words that lead to it (`path`), the words that may follow, each with its help
+    (`words`), and its options (name, help, choices, True if it takes a value). The choices of
+    positional arguments count as words.
     """
 
     path: tuple[str, ...]
@@ -51,7 +54,9 @@ class Node:
 
 
 def nodes(parser: argparse.ArgumentParser, path: tuple[str, ...] = ()) -> Iterator[Node]:
-    """The parser and all below it, outermost first."""
+    """Yield the parser and all parsers below it, outermost first. `path` has the words that lead to
+    it.
+    """
     words: list[tuple[str, str]] = []
     options: list[tuple[str, str, tuple[str, ...], bool]] = []
     below: list[tuple[str, argparse.ArgumentParser]] = []
@@ -76,11 +81,12 @@ def nodes(parser: argparse.ArgumentParser, path: tuple[str, ...] = ()) -> Iterat
 
 
 def _quoted(text: str) -> str:
+    """Return a text in single quotes for bash and zsh."""
     return "'" + text.replace("'", "'\\''") + "'"
 
 
 def bash(found: list[Node]) -> str:
-    """A function and its `complete`; works in bash 3.2 (macOS) too."""
+    """Return the script for bash: a function and its `complete`. Works in bash 3.2 (macOS) too."""
     paths = " ".join(_quoted(" ".join(node.path)) for node in found if node.path)
     lines = [
         "_bs4_console() {",
@@ -124,7 +130,7 @@ def bash(found: list[Node]) -> str:
 
 
 def zsh(found: list[Node]) -> str:
-    """With the help beside each word."""
+    """Return the script for zsh, which shows the help beside each word."""
     lines = [
         "#compdef bs4-console",
         "_bs4_console() {",
@@ -167,7 +173,7 @@ def zsh(found: list[Node]) -> str:
 
 
 def fish(found: list[Node]) -> str:
-    """One `complete` a word and an option."""
+    """Return the script for fish: one `complete` for each word and each option."""
     lines = ["complete -c bs4-console -f"]
     for node in found:
         when = _fish_condition(node, found)
@@ -197,7 +203,9 @@ def fish(found: list[Node]) -> str:
 
 
 def _fish_condition(node: Node, found: list[Node]) -> str:
-    """After the words of the path, before any that leads further."""
+    """Return fish's condition for a parser: the words of its path are there, and none that leads
+    further.
+    """
     seen = []
     for word in node.path:
         seen.append(f"__fish_seen_subcommand_from {word}")
@@ -214,21 +222,25 @@ def _fish_condition(node: Node, found: list[Node]) -> str:
 
 
 def _fish(text: str) -> str:
+    """Return a text in single quotes for fish."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def _joined(node: Node) -> str:
+    """Return the words that lead to a parser, separated by spaces."""
     return " ".join(node.path)
 
 
 def _all(node: Node) -> str:
+    """Return all words and options that may follow, separated by spaces."""
     return " ".join([*(word for word, _ in node.words), *(option[0] for option in node.options)])
 
 
 def _described(word: str, text: str) -> str:
+    """Return a word with its help as zsh takes it."""
     return _quoted(f"{word}:{_first(text)}" if text else word)
 
 
 def _first(text: str) -> str:
-    """The help up to its first stop, on one line."""
+    """Return the help text up to its first stop, on one line."""
     return re.split(r"[;.(]\s|\n", text.replace("%%", "%"))[0].strip()

@@ -1,5 +1,5 @@
-"""config: what is wrong with a training config, and what can be done about it before a pod is paid
-for.
+"""The command `config`: what is wrong with a training config, and what can be done about it before
+a pod is paid for.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ TOML = TRAINERS[:2]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `config` and its subcommands to its parser."""
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     made: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
         "lint": (
@@ -73,6 +74,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _trainer(parser: argparse.ArgumentParser, choices: tuple[str, ...] = TRAINERS) -> None:
+    """Add the option --trainer."""
     parser.add_argument(
         "--trainer",
         choices=choices,
@@ -82,6 +84,7 @@ def _trainer(parser: argparse.ArgumentParser, choices: tuple[str, ...] = TRAINER
 
 
 def _component(parser: argparse.ArgumentParser) -> None:
+    """Add the option --component."""
     parser.add_argument(
         "--component",
         choices=COMPONENTS,
@@ -91,10 +94,12 @@ def _component(parser: argparse.ArgumentParser) -> None:
 
 
 def _json(parser: argparse.ArgumentParser) -> None:
+    """Add the option --json."""
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
 
 
 def _lint_parser(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `config lint`."""
     parser.add_argument(
         "file",
         metavar="FILE",
@@ -165,6 +170,7 @@ def _lint_parser(parser: argparse.ArgumentParser) -> None:
 
 
 def _fix_parser(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `config fix`."""
     parser.add_argument("file", metavar="FILE", type=Path, help="the config")
     _trainer(parser)
     _component(parser)
@@ -177,12 +183,14 @@ def _fix_parser(parser: argparse.ArgumentParser) -> None:
 
 
 def _diff_parser(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `config diff`."""
     parser.add_argument("before", metavar="A", type=Path, help="one config")
     parser.add_argument("after", metavar="B", type=Path, help="the other")
     _json(parser)
 
 
 def _migrate_parser(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `config migrate`."""
     parser.add_argument("file", metavar="FILE", type=Path, help="the config")
     parser.add_argument(
         "--to", choices=TOML, required=True, help="the generation that it shall be for"
@@ -198,6 +206,7 @@ def _migrate_parser(parser: argparse.ArgumentParser) -> None:
 
 
 def _new_parser(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `config new`."""
     _trainer(parser, TOML)
     parser.add_argument(
         "--model", default="", help="the model's name on the hub (asked for on a terminal)"
@@ -233,6 +242,7 @@ def _new_parser(parser: argparse.ArgumentParser) -> None:
 
 
 def _estimate_parser(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `config estimate`."""
     parser.add_argument("file", metavar="FILE", type=Path, help="the config")
     _trainer(parser, TOML)
     parser.add_argument(
@@ -248,6 +258,7 @@ def _estimate_parser(parser: argparse.ArgumentParser) -> None:
 
 
 def _history_parser(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `config history`."""
     parser.add_argument("file", metavar="FILE", type=Path, help="the config")
     parser.add_argument(
         "--registry",
@@ -271,6 +282,7 @@ def _history_parser(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    """Run a subcommand and return its exit code: 1 if there is an error or a difference, else 0."""
     verbs: dict[str, Callable[[argparse.Namespace], int]] = {
         "lint": _lint,
         "fix": _fix,
@@ -284,12 +296,14 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _ends(findings: list[Finding]) -> int:
+    """Return 1 if one of the findings is an error, else 0."""
     if any(finding.level == "error" for finding in findings):
         return FINDING
     return 0
 
 
 def _say(file: Path | str, findings: list[Finding]) -> None:
+    """Print the findings, one per line."""
     for finding in findings:
         print(
             f"{file}:{finding.line}: {finding.level} {finding.id}: {finding.message} {finding.fix}"
@@ -297,6 +311,7 @@ def _say(file: Path | str, findings: list[Finding]) -> None:
 
 
 def _lint(options: argparse.Namespace) -> int:
+    """Run `config lint` and return its exit code."""
     if options.gpus is not None and options.gpus < 1:
         raise UsageError("--gpus is at least 1.", "Give the number of GPUs of the pod.")
     given = Given(
@@ -334,8 +349,8 @@ def _lint(options: argparse.Namespace) -> int:
 
 
 def _component_of(options: argparse.Namespace) -> str:
-    """Return whose config it is: as said, else told from its keys and its name, else the config of
-    the whole.
+    """Return the component that the config belongs to: the given one, else the one that its keys
+    and its name tell, else "rl" (the whole).
     """
     if options.component or options.trainer not in TOML:
         return options.component or "rl"
@@ -344,6 +359,9 @@ def _component_of(options: argparse.Namespace) -> str:
 
 
 def _lint_on_pod(options: argparse.Namespace, given: Given) -> tuple[list[Finding], dict[str, str]]:
+    """Return the findings and the coverage of a config that the trainer's own classes on a pod have
+    judged too.
+    """
     from bs4_console.cli.sessions import linked, pods
     from bs4_console.preflight.config import on_pod
 
@@ -372,6 +390,7 @@ def _lint_on_pod(options: argparse.Namespace, given: Given) -> tuple[list[Findin
 
 
 def _fix(options: argparse.Namespace) -> int:
+    """Run `config fix` and return its exit code."""
     fixed = fix(options.file, options.trainer, component=_component_of(options))
     before, after = fixed.before.splitlines(keepends=True), fixed.after.splitlines(keepends=True)
     diff = "".join(difflib.unified_diff(before, after, "before", "after"))
@@ -401,6 +420,7 @@ def _fix(options: argparse.Namespace) -> int:
 
 
 def _diff(options: argparse.Namespace) -> int:
+    """Run `config diff` and return its exit code."""
     changes = compare(values(options.before), values(options.after))
     if options.json:
         # TOML has dates, JSON has not.
@@ -426,6 +446,7 @@ def _diff(options: argparse.Namespace) -> int:
 
 
 def _plain(value: Any) -> Any:
+    """Return a value of TOML as JSON can hold it. Dates become text."""
     if isinstance(value, list):
         return [_plain(item) for item in value]
     if isinstance(value, str | int | float | bool | dict | None):
@@ -434,7 +455,7 @@ def _plain(value: Any) -> Any:
 
 
 def _put(output: Path, text: str) -> None:
-    """Refuses to write over a file."""
+    """Write `text` to a new file. Raises UsageError if the file exists."""
     try:
         descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
     except FileExistsError:
@@ -444,6 +465,7 @@ def _put(output: Path, text: str) -> None:
 
 
 def _migrate(options: argparse.Namespace) -> int:
+    """Run `config migrate` and return its exit code."""
     done = migrate(options.file, options.to, options.component)
     text = done.text
     if done.refused:
@@ -468,6 +490,7 @@ def _migrate(options: argparse.Namespace) -> int:
 
 
 def _left(item: Left) -> dict[str, Any]:
+    """Return something that was not taken over as a JSON object."""
     return {
         "key": item.key,
         "line": item.line,
@@ -477,7 +500,7 @@ def _left(item: Left) -> dict[str, Any]:
 
 
 def _say_migrated(options: argparse.Namespace, done: Migrated, text: str) -> None:
-    """Print the result, or why there is none, and what the report names."""
+    """Print the migrated config, or why there is none, and what the migration reports."""
     if not options.output:
         print(text, end="")
     for item in done.left:
@@ -497,6 +520,7 @@ def _say_migrated(options: argparse.Namespace, done: Migrated, text: str) -> Non
 
 
 def _ask(question: str) -> str:
+    """Return what a person types in answer to a question. Raises UsageError without a terminal."""
     from bs4_console.cli.sessions import is_terminal
 
     if not is_terminal():
@@ -508,6 +532,7 @@ def _ask(question: str) -> str:
 
 
 def _new(options: argparse.Namespace) -> int:
+    """Run `config new` and return its exit code."""
     model = options.model or _ask("The model's name")
     if options.gpus is not None:
         gpus = options.gpus
@@ -545,6 +570,7 @@ def _new(options: argparse.Namespace) -> int:
 
 
 def _estimate(options: argparse.Namespace) -> int:
+    """Run `config estimate` and return its exit code: 1 if the memory does not suffice."""
     done = estimate(options.file, options.trainer, options.gpu_gib, options.billions)
     if options.json:
         emit("config-estimate", **done.as_dict())
@@ -557,6 +583,7 @@ def _estimate(options: argparse.Namespace) -> int:
 
 
 def _history(options: argparse.Namespace) -> int:
+    """Run `config history` and return 0."""
     data = values(options.file)
     registry = options.registry or options.file.parent / "registry.json"
     history = History.read(registry)

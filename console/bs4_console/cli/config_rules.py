@@ -1,5 +1,5 @@
-"""docs/configs.md, written from the rules themselves: `python -m bs4_console.cli.config_rules
-FILE`. A test holds the two together.
+"""Write docs/configs.md from the rules themselves: `python -m bs4_console.cli.config_rules FILE`. A
+test checks that the page is up to date.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ and the shipped schema counts. `preflight` and `launch` ask them too.
 
 
 def markdown() -> str:
-    """The whole page."""
+    """Return the text of the page."""
     cells = (
         [
             r.id,

@@ -1,5 +1,5 @@
-"""demo: practice pods. Without a scenario three of them on the screen; with one, a failure from the
-first sign to the proof.
+"""The command `demo`: practice pods. Without a scenario, three of them appear on the screen. With
+one, a failure is played from its first sign to the proof of its repair.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from bs4_console.errors import FINDING, UsageError
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `demo` to its parser."""
     parser.add_argument("--scenario", metavar="ID", help="a failure id, id/variant, or random")
     parser.add_argument(
         "--trainer",
@@ -35,6 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    """Run the command and return its exit code: 1 if a scenario's run did not recover, else 0."""
     if options.list:
         from bs4_practice.tries import TRIES
 
@@ -69,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _recorded(why: str, *, headless: bool, as_json: bool) -> int:
-    """A practice pod's incident as it was kept. `why` is shown with it."""
+    """Show the recorded incident of a practice pod. `why` is a sentence that is shown with it."""
     from bs4_console.cli.recording import show
     from bs4_console.pods.recorded import RecordedSession
     from bs4_practice import recording
@@ -83,7 +85,9 @@ async def _recorded(why: str, *, headless: bool, as_json: bool) -> int:
 
 
 async def _on_screen() -> int:
-    """The screen on three practice pods, while their runs are started and one of them is broken."""
+    """Open the screen on three practice pods, while their runs are started and one of them is
+    broken.
+    """
     from bs4_console.tui.app import configured
     from bs4_practice.three import three_pods
 
@@ -98,9 +102,7 @@ async def _on_screen() -> int:
 
 
 async def _printed() -> int:
-    """Without a terminal: the status of the three pods once their runs train, as `check` says
-    it.
-    """
+    """Print the verdict on the three pods once their runs train. Used without a terminal."""
     from bs4_console.checks.verdict import judge
     from bs4_practice.three import three_pods
 
@@ -114,6 +116,7 @@ async def _printed() -> int:
 
 
 async def _play(options: argparse.Namespace) -> int:
+    """Play one scenario and return the exit code."""
     from bs4_practice.play import play
     from bs4_practice.scenarios import choose
     from bs4_practice.tries import TRIES, summary

@@ -1,5 +1,5 @@
-"""diagnose: what is wrong with a log, a run directory or standard input. Offline; the same engine
-as on a pod.
+"""The command `diagnose`: what is wrong with a log, a run directory or standard input. It works
+offline, with the same engine as on a pod.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from bs4_console.errors import FINDING
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `diagnose` to its parser."""
     parser.add_argument(
         "paths",
         nargs="+",
@@ -29,6 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    """Print the findings, and return 1 if there are any, else 0."""
     report = diagnose([Path(p) for p in options.paths], options.source, options.trainer)
     if options.json:
         emit("diagnose", findings=report["findings"], coverage=report["coverage"])

@@ -1,5 +1,5 @@
-"""docs/failures.md, written from the playbooks themselves: `python -m bs4_console.cli.failures
-FILE`. A test holds the two together.
+"""Write docs/failures.md from the playbooks themselves: `python -m bs4_console.cli.failures FILE`.
+A test checks that the page is up to date.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _LEVELS = {"": "lines without a header of their own"}
 
 
 def markdown(directory: Path | None = None) -> str:
-    """The whole page."""
+    """Return the text of the page for the playbooks of a directory, by default the shipped ones."""
     playbooks, _ = lint(directory)
     lines = [_HEAD]
     families = sorted({p["family"] for p in playbooks}, key=_rank)
@@ -66,21 +66,25 @@ def markdown(directory: Path | None = None) -> str:
 
 
 def _rank(family: str) -> tuple[int, str]:
+    """Return the sort key of a family: known families in their order, then the others by name."""
     known = list(FAMILIES)
     return (known.index(family) if family in known else len(known), family)
 
 
 def _family(family: str) -> str:
+    """Return the title of a family."""
     return FAMILIES.get(family, family.replace("-", " ").capitalize())
 
 
 def _anchor(title: str) -> str:
+    """Return the anchor that a Markdown heading gets."""
     return "".join(
         char for char in title.lower().replace(" ", "-") if char.isalnum() or char == "-"
     )
 
 
 def _section(playbook: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines of one failure's section."""
     yield f"### {playbook['id']}"
     yield ""
     yield (
@@ -125,6 +129,7 @@ def _section(playbook: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _detection(detect: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a sentence for each way in which a failure is detected."""
     hold = ""
     if detect.get("for") not in (None, "0s"):
         hold = f", once it has held for {detect['for']}"
@@ -136,7 +141,9 @@ def _detection(detect: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _signature(signature: Mapping[str, Any]) -> str:
-    """One signature in words; the patterns stay as they are, because a person greps for them."""
+    """Return one log signature in words. The patterns stay as they are, because a person searches
+    for them.
+    """
     if isinstance(signature["source"], str):
         sources = [signature["source"]]
     else:
@@ -158,6 +165,7 @@ def _signature(signature: Mapping[str, Any]) -> str:
 
 
 def _conditions(signature: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the further conditions of a log signature, each as a part of its sentence."""
     if "near" in signature:
         near = signature["near"]
         side = " or ".join(f"{near[key]} lines {key}" for key in ("before", "after") if key in near)
@@ -181,14 +189,14 @@ def _conditions(signature: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _code(pattern: str) -> str:
-    """Inline code that survives backquotes in the pattern."""
+    """Return a pattern as inline code that survives backquotes in it."""
     fence = "``" if "`" in pattern else "`"
     space = " " if fence == "``" else ""
     return f"{fence}{space}{pattern}{space}{fence}"
 
 
 def _text(text: str) -> str:
-    """One paragraph; angle brackets and asterisks would be markup."""
+    """Return a text as one paragraph, with angle brackets and asterisks escaped."""
     return " ".join(text.split()).replace("<", "&lt;").replace("*", "\\*")
 
 

@@ -1,8 +1,6 @@
-"""The first SSH connection to a machine that was just rented: its host key is believed only on
-somebody's word.
-
-The provider's, told over its authenticated API; else a person's. The word is compared with what the
-machine shows.
+"""The first SSH connection to a machine that was just rented. Its host key is trusted only if
+somebody vouches for it: the provider over its authenticated API, or a person. The key that the
+machine shows is compared with theirs.
 """
 
 from __future__ import annotations
@@ -15,11 +13,11 @@ from bs4_console.pods.inventory import Pod
 
 
 async def introduce(pod: Pod, told: Collection[str]) -> str:
-    """Connect and pin the key that the machine shows, if its fingerprint ("SHA256:...") is among
-    `told`; gives `uname -sm` of it.
+    """Connect to a new machine, pin its host key if the key's fingerprint ("SHA256:...") is among
+    `told`, and return the output of `uname -sm` there.
 
-    HostKeyUnknown when nobody told anything; RefusedError when the machine shows another key than
-    any that was told. Then nothing is sent.
+    Raises HostKeyUnknown if `told` is empty, and RefusedError if the machine shows a key that is
+    not in `told`. In both cases nothing is sent.
     """
     from bs4_console.transport.hostkeys import HostKeys
 

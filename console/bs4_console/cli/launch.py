@@ -1,5 +1,5 @@
-"""launch: look before the start, show the plan, ask once, start, and call it good only when a step
-is done.
+"""The command `launch`: check before the start, show the plan, ask once, start the run, and report
+success only after its first step.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from bs4_console.pods.state import PlanView
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `launch` to its parser."""
     parser.add_argument("config", nargs="?", help="the training config, as a path on the pod")
     parser.add_argument("--pod", required=True, metavar="NAME", help="which pod of the inventory")
     parser.add_argument(
@@ -116,6 +117,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    """Run the command and return its exit code: 0 if the run trains, 1 if it does not, 4 if the
+    start was refused or not confirmed.
+    """
     launch_setup.refuse_stray(options)
     if options.phases is not None:
         if any((options.config, options.name, options.trainer)):
@@ -128,8 +132,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def asked_by(options: argparse.Namespace) -> Asked:
-    """What the command line asks for. UsageError when something of it is missing or cannot be
-    read.
+    """Return the launch that the command line describes. Raises UsageError if something is missing
+    or wrong.
     """
     for what, given in (("CONFIG", options.config), ("--run", options.name)):
         if not given:
@@ -154,6 +158,9 @@ def asked_by(options: argparse.Namespace) -> Asked:
 
 
 async def _launch(options: argparse.Namespace, single: Asked | None, phased: Phases | None) -> int:
+    """Launch one config (`single`), or the current phase of a phase file (`phased`). Returns the
+    exit code.
+    """
     if options.plan == "":
         pod = Inventory().get(options.pod)
     else:
@@ -207,7 +214,7 @@ async def _launch(options: argparse.Namespace, single: Asked | None, phased: Pha
 
 
 def _fit(options: argparse.Namespace, looked: guide.Looked) -> bool:
-    """What the look before the start has found is said; False when it forbids the start."""
+    """Print the results of the checks before the start. Returns False if they forbid the start."""
     if not options.json:
         good = sum(check.state == "ok" for check in looked.preflight.checks)
         print(
@@ -232,6 +239,7 @@ def _show(
     view: PlanView,
     looked: guide.Looked | None,
 ) -> None:
+    """Print the plan, with the checks before the start."""
     if not options.json:
         print(plan_text(view.plan, view.plan_hash))
         for line in guide.words(view, live.state, pod.price):
@@ -263,7 +271,9 @@ def _show(
 
 
 def _confirmed(options: argparse.Namespace, view: PlanView) -> bool | None:
-    """True: by the run's name; False: otherwise; None: not at all, and that was said."""
+    """Return True if the plan was confirmed by the run's name, False if otherwise, and None if it
+    was not confirmed, which was then printed.
+    """
     if options.plan and not (len(options.plan) >= 8 and view.plan_hash.startswith(options.plan)):
         raise RefusedError(
             f"Nothing was done: the plan is {view.plan_hash[:16]} now, not {options.plan}.",
@@ -294,7 +304,9 @@ def _confirmed(options: argparse.Namespace, view: PlanView) -> bool | None:
 
 
 async def watch_launch(options: argparse.Namespace, live: PodSession, key: str) -> int:
-    """To the first step, or with --no-wait to where the program runs; the exit code."""
+    """Watch a launch up to its first step, or with --no-wait until the program runs. Returns the
+    exit code.
+    """
     if options.no_wait:
         async for action in guide.until_started(live, key):
             last = action
@@ -313,6 +325,7 @@ async def watch_launch(options: argparse.Namespace, live: PodSession, key: str) 
 
 
 def _say(options: argparse.Namespace, text: str) -> None:
+    """Print a sentence, on standard error with --json."""
     if options.json:
         complain(text)
     else:

@@ -1,4 +1,4 @@
-"""`bs4-console`: the screen, and every command."""
+"""The program `bs4-console`: it opens the screen or runs a command."""
 
 from __future__ import annotations
 
@@ -47,19 +47,22 @@ COMMANDS = {
 
 
 class Parser(argparse.ArgumentParser):
-    """Usage errors are one sentence and end with the exit code that is documented for the
-    command.
+    """An argument parser that reports a usage error as one sentence and ends with the exit code
+    that is documented for the command.
     """
 
     usage_code = USAGE
 
     def error(self, message: str) -> NoReturn:
+        """Print the error and end the program with the usage code."""
         complain(f"{message}. See `{self.prog} --help`.")
         sys.exit(self.usage_code)
 
 
 def build(commands: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
-    """The parser; only `commands` are filled in."""
+    """Return the parser. Only the commands named in `commands` get their options, so that the other
+    modules need not be imported.
+    """
     parser = Parser(
         prog="bs4-console",
         description="The terminal that RL engineers keep open while their runs train.",
@@ -85,8 +88,11 @@ def build(commands: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit code. Whatever goes wrong is one sentence on stderr; only a defect of ours shows its
-    traceback.
+    """Run the program and return its exit code. `argv` is the command line without the program's
+    name, by default that of the process.
+
+    Whatever goes wrong is one sentence on standard error. A traceback is printed only for a defect
+    of this program.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -128,6 +134,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _main(arguments: list[str], name: str) -> int:
+    """Parse the command line and run it. `name` is the command's name, or ""."""
     # argparse would give the words behind `--` to the wrong argument when options stand in between.
     if "--" in arguments:
         own, extra = (arguments[: arguments.index("--")], arguments[arguments.index("--") + 1 :])
@@ -150,6 +157,9 @@ def _main(arguments: list[str], name: str) -> int:
 
 
 def _screen(read_only: bool) -> int:
+    """Open the screen and return its exit code. Raises UsageError without a terminal or without any
+    pod.
+    """
     from bs4_console.cli.sessions import fleet, is_terminal
     from bs4_console.errors import UsageError
     from bs4_console.pods.inventory import Inventory

@@ -1,4 +1,4 @@
-"""checkpoints merge: a step of a verl run, put together into a Hugging Face directory on its
+"""The command `checkpoints merge`: merge a step of a verl run into a Hugging Face directory on its
 pod.
 """
 
@@ -16,6 +16,7 @@ from bs4_console.pods.session import PodSession
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `checkpoints merge` to its parser."""
     parser.add_argument("--pod", required=True, metavar="NAME", help="which pod of the inventory")
     parser.add_argument(
         "--run", dest="name", required=True, metavar="NAME", help="which run of verl"
@@ -34,7 +35,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 async def run(options: argparse.Namespace) -> int:
-    """0 only when the directory is there, whole."""
+    """Run the command and return its exit code: 0 if the whole directory is there, or if only the
+    plan was to be shown.
+    """
     asked = merge.Asked(options.name, options.step, options.target)
     only_shown = options.plan == ""
     async with linked(Inventory().get(options.pod) if only_shown else to_act_on(options)) as live:
@@ -57,7 +60,9 @@ async def run(options: argparse.Namespace) -> int:
 async def _confirmed(
     live: PodSession, options: argparse.Namespace, asked: merge.Asked
 ) -> str | None:
-    """The key of what was confirmed; None when the plan was only to be shown."""
+    """Return the key of the merge that was confirmed and started, or None if only the plan was to
+    be shown.
+    """
     view = await merge.plan(live, asked)
     if options.json and options.plan == "":
         emit(

@@ -1,5 +1,5 @@
-"""models: what is known of models before one is trained: baselines, prices, tool calls, what
-fails.
+"""The command `models`: what is known about models before one is trained: baselines, prices, tool
+calls, problems.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ TRAINERS = ("prime-rl-2026-01", "prime-rl", "verl")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `models` and its subcommands to its parser."""
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     listing = verbs.add_parser("list", help="all models of the registry")
     listing.add_argument(
@@ -47,6 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _trainer(parser: argparse.ArgumentParser) -> None:
+    """Add the option --trainer."""
     parser.add_argument(
         "--trainer",
         choices=TRAINERS,
@@ -56,10 +58,12 @@ def _trainer(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    """Run a subcommand and return its exit code."""
     return {"list": _list, "show": _show, "verify": _verify}[options.verb](options)
 
 
 def _list(options: argparse.Namespace) -> int:
+    """Print the models of the registry, and return 0."""
     known = list(models.registry().values())
     if options.trainable:
         known = [m for m in known if m.kind == "text" and not m.blocked_for(options.trainer)]
@@ -74,6 +78,7 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _row(m: models.Model) -> list[str]:
+    """Return a model's row of the table."""
     size = "?"
     if m.params_b is not None:
         size = f"{m.params_b:g}B" + (f" ({m.active_b:g}B)" if m.active_b else "")
@@ -95,6 +100,7 @@ def _row(m: models.Model) -> list[str]:
 
 
 def _show(options: argparse.Namespace) -> int:
+    """Print one model, and return 0. Raises UsageError if the registry does not have it."""
     model = models.get(options.model)
     if model is None:
         raise UsageError(
@@ -137,10 +143,12 @@ def _show(options: argparse.Namespace) -> int:
 
 
 def _origin(source: models.Source) -> str:
+    """Return a source with its date."""
     return f"{source.text}, {source.date.isoformat()}"
 
 
 def _verify(options: argparse.Namespace) -> int:
+    """Print the remarks on a model. Returns 1 if one of them is an error, else 0."""
     remarks = models.verify(options.model, options.trainer)
     if options.hub:
         # The token comes from where the hub's own tools take it; an argument would stand in the

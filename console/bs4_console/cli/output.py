@@ -1,5 +1,5 @@
-"""How commands speak: text for people on stdout, errors on stderr, JSON objects that name their
-schema.
+"""How commands print: text for people on standard output, errors on standard error, JSON objects
+that name their schema.
 """
 
 from __future__ import annotations
@@ -12,17 +12,20 @@ from typing import Any
 
 
 def emit(schema: str, **fields: Any) -> None:
-    """One JSON object on one line, `schema` as `bs4.NAME/1`. A stream of them is NDJSON."""
+    """Print one JSON object on one line, with `schema` as `bs4.NAME/1`. Several such lines are
+    NDJSON.
+    """
     sys.stdout.write(json.dumps({"schema": f"bs4.{schema}/1", **fields}, ensure_ascii=False) + "\n")
     sys.stdout.flush()
 
 
 def complain(message: str) -> None:
+    """Print a message on standard error, with the program's name before it."""
     sys.stderr.write(f"bs4-console: {message}\n")
 
 
 def table(rows: Sequence[Sequence[str]], heads: Sequence[str]) -> None:
-    """Left-aligned columns."""
+    """Print rows as left-aligned columns under the headings `heads`."""
     widths = []
     for i in range(len(heads)):
         widths.append(max(len(row[i]) for row in [list(heads), *rows]))
@@ -33,19 +36,20 @@ def table(rows: Sequence[Sequence[str]], heads: Sequence[str]) -> None:
 
 
 def clock(seconds: float) -> str:
-    """Wall time as HH:MM:SS, here."""
+    """Return a wall time in seconds as HH:MM:SS in this machine's time zone."""
     return time.strftime("%H:%M:%S", time.localtime(seconds))
 
 
 def gib(size: float | None) -> str:
+    """Return a number of bytes in GiB as text, or "?" if it is None."""
     if size is None:
         return "?"
     return f"{size / (1 << 30):.1f}G"
 
 
 def plan_text(plan: Mapping[str, Any], plan_hash: str) -> str:
-    """A plan as it is shown before it is confirmed: each step with its exact command and what it
-    would touch.
+    """Return a plan as a person reads it before confirming: each step with its exact command and
+    what it would touch.
     """
     lines = [
         f"{plan['title']}",

@@ -1,4 +1,6 @@
-"""phases: where a run of several configs is, and the switch to the next one."""
+"""The command `phases`: which phase a run of several configs is in, and the switch to the next
+phase.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +23,7 @@ _LOOK_S = 5.0
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `phases` and its subcommands to its parser."""
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     status = verbs.add_parser("status", help="which phase the run is in, and what it waits for")
     advance = verbs.add_parser(
@@ -45,6 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    """Run the command and return its exit code. `advance` returns 1 if the phase is not over."""
     wanted = phases.read(options.file)
     return asyncio.run(
         _status(options, wanted) if options.verb == "status" else _advance(options, wanted)
@@ -52,6 +56,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _status(options: argparse.Namespace, wanted: Phases) -> int:
+    """Print the run's phases and which one it is in, and return 0."""
     async with linked(Inventory().get(options.pod)) as live:
         now = await phases.standing(live, wanted)
         if options.json:
@@ -79,6 +84,7 @@ async def _status(options: argparse.Namespace, wanted: Phases) -> int:
 
 
 async def _advance(options: argparse.Namespace, wanted: Phases) -> int:
+    """Stop the run and launch its next phase, if its phase is over. Returns the exit code."""
     pod = to_act_on(options)
     async with linked(pod) as live:
         if (going := guide.under_way(live.state, wanted.run)) is not None:
@@ -119,6 +125,9 @@ async def _advance(options: argparse.Namespace, wanted: Phases) -> int:
 
 
 def _next(options: argparse.Namespace, wanted: Phases, now: Standing) -> Phase:
+    """Return the phase after the current one. Raises NotApplicableError if the run was not started
+    or is in its last phase.
+    """
     if now.phase is None:
         raise NotApplicableError(
             f"{wanted.run} was not started yet.",
@@ -135,6 +144,7 @@ def _next(options: argparse.Namespace, wanted: Phases, now: Standing) -> Phase:
 def _confirmed(
     options: argparse.Namespace, wanted: Phases, now: Standing, following: Phase
 ) -> bool:
+    """Return True if a person or --yes confirms the switch."""
     before = now.phase.name if now.phase is not None else ""
     if not options.json:
         print(f"{wanted.run} goes from {before} to {following.name}: {now.why}.")
@@ -158,6 +168,6 @@ def _confirmed(
 
 
 async def _ended(live: PodSession, run: str) -> None:
-    """Until the agent has judged the attempt as ended: before that the run counts as live."""
+    """Wait until the agent has recorded the attempt's end. Before that the run counts as live."""
     while (attempt := live.state.runs[run].view.attempt) is not None and attempt.ended_t is None:
         await asyncio.sleep(0.1)

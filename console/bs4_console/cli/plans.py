@@ -1,6 +1,4 @@
-"""A plan that an agent made for a pod, shown and confirmed: by its hash, by --yes, or by a person
-who types yes.
-"""
+"""Show an agent's plan and have it confirmed: by its hash, by --yes, or by typing yes."""
 
 from __future__ import annotations
 
@@ -14,6 +12,7 @@ from bs4_console.pods.state import PlanView
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options --plan and --yes to a command's parser."""
     parser.add_argument(
         "--plan",
         nargs="?",
@@ -27,10 +26,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def confirmed(options: argparse.Namespace, view: PlanView, words: Iterable[str]) -> bool:
-    """Whether to begin; False when the plan was only to be shown. Without --json it is shown, with
-    `words` below its steps.
+    """Return True if the plan is confirmed, and False if it was only to be shown. Without --json
+    the plan is printed, with `words` below its steps.
 
-    RefusedError when nobody says yes, or when it is not the plan that was asked for.
+    Raises RefusedError if nobody confirms it, or if its hash is not the one that --plan names.
     """
     if options.plan and not (len(options.plan) >= 8 and view.plan_hash.startswith(options.plan)):
         raise RefusedError(
@@ -57,7 +56,9 @@ def confirmed(options: argparse.Namespace, view: PlanView, words: Iterable[str])
 
 
 def told(options: argparse.Namespace, view: PlanView, *fields: str) -> dict[str, Any]:
-    """What --plan --json says of it: which plan it is, and these of its fields."""
+    """Return the fields of the JSON object that --plan --json prints: which plan it is, and
+    `fields` of the plan.
+    """
     own = {
         "pod": options.pod,
         "run": view.run,

@@ -1,4 +1,4 @@
-"""pods: the inventory, and whether each pod can be reached."""
+"""The command `pods`: the inventory, and whether each pod can be reached."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from bs4_console.pods.inventory import Inventory, Pod
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `pods` and its subcommands to its parser."""
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     add = verbs.add_parser("add", help="remember a pod and confirm its host key")
     add.add_argument("name", help="how to call it, here and on the screen")
@@ -85,6 +86,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    """Run a subcommand and return its exit code."""
     verbs = {
         "add": _add,
         "list": _list,
@@ -100,6 +102,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _add(options: argparse.Namespace) -> int:
+    """Add a pod to the inventory and confirm its host key. Returns the exit code."""
     pod = _pod(options)
     Inventory().add(pod)
     if options.no_connect or pod.is_local:
@@ -117,6 +120,7 @@ def _add(options: argparse.Namespace) -> int:
 
 
 def _pod(options: argparse.Namespace) -> Pod:
+    """Return the pod that the command line describes. Raises UsageError if the port is wrong."""
     if options.host == "local":
         return Pod(
             name=options.name,
@@ -145,12 +149,13 @@ def _pod(options: argparse.Namespace) -> Pod:
 
 
 def _test(options: argparse.Namespace) -> int:
+    """Connect to a pod and print what is there. Returns the exit code."""
     return asyncio.run(_contact(Inventory().get(options.name), options.fingerprint, options.json))
 
 
 async def _contact(pod: Pod, fingerprint: str | None, as_json: bool) -> int:
-    """Connects; an unknown key is shown and pinned only after a yes (or when it is the expected
-    one). The agent is not deployed.
+    """Connect to a pod and return the exit code. An unknown host key is shown and pinned only after
+    a person's yes, or if it is the expected one. The agent is not deployed.
     """
     link = transport(pod)
     try:
@@ -177,7 +182,7 @@ async def _contact(pod: Pod, fingerprint: str | None, as_json: bool) -> int:
 
 
 def _confirm(error: HostKeyUnknown, pod: Pod, expected: str | None) -> bool:
-    """Whether the key may be pinned; says why not."""
+    """Return True if the host key may be pinned. Prints the reason if not."""
     again = f"`bs4-console pods test {pod.name} --fingerprint {error.fingerprint}`"
     if expected is not None:
         if error.fingerprint != expected:
@@ -197,7 +202,7 @@ def _confirm(error: HostKeyUnknown, pod: Pod, expected: str | None) -> bool:
 
 
 def _fields(pod: Pod) -> dict[str, object]:
-    """What the inventory says of a pod, and nothing that it does not say."""
+    """Return the fields of a pod that are set in the inventory."""
     rows = {}
     for key, value in dataclasses.asdict(pod).items():
         if value not in (None, "", ()):
@@ -206,6 +211,7 @@ def _fields(pod: Pod) -> dict[str, object]:
 
 
 def _print(pod: Pod, as_json: bool) -> int:
+    """Print one pod, and return 0."""
     if as_json:
         emit("pod", **_fields(pod))
     else:
@@ -214,14 +220,17 @@ def _print(pod: Pod, as_json: bool) -> int:
 
 
 def _boot_hook(options: argparse.Namespace) -> int:
+    """Run `pods boot-hook` and return its exit code."""
     return asyncio.run(boot_hook.run(options))
 
 
 def _setup(options: argparse.Namespace) -> int:
+    """Run `pods setup` and return its exit code."""
     return asyncio.run(setup.run(options))
 
 
 def _list(options: argparse.Namespace) -> int:
+    """Print the inventory, and return 0."""
     known = pods(None)
     if options.json:
         emit("pods", pods=[_fields(pod) for pod in known])
@@ -239,6 +248,7 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _show(options: argparse.Namespace) -> int:
+    """Print everything that is known of one pod, and return 0. The pod is not contacted."""
     from bs4_console.transport.hostkeys import HostKeys, fingerprint
 
     pod = Inventory().get(options.name)
@@ -271,6 +281,7 @@ def _show(options: argparse.Namespace) -> int:
 
 
 def _remove(options: argparse.Namespace) -> int:
+    """Remove a pod and its host key from this machine, and return 0."""
     from bs4_console.transport.hostkeys import HostKeys
 
     pod = Inventory().remove(options.name)
@@ -286,6 +297,7 @@ def _remove(options: argparse.Namespace) -> int:
 
 
 def _import(options: argparse.Namespace) -> int:
+    """Add hosts of an SSH config to the inventory, and return 0."""
     from bs4_console.pods.ssh_aliases import candidates, default_path
 
     if options.config:

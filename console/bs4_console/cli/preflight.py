@@ -1,5 +1,5 @@
-"""preflight: what is wrong with a start before it is made. It changes nothing and starts
-nothing.
+"""The command `preflight`: find out what is wrong with a start before the start. It changes nothing
+and starts nothing.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ _WORDS = {"ok": "ok", "warning": "WARNING", "blocking": "BLOCKS", "unknown": "UN
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `preflight` to its parser."""
     parser.add_argument("--pod", required=True, metavar="NAME", help="which pod of the inventory")
     parser.add_argument(
         "--config",
@@ -78,6 +79,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    """Run the checks and return the worst level as the exit code, in the codes of `check`."""
     # A machine for verl is looked at before a config is chosen: what it lacks decides which one can
     # be.
     if bool(options.config) != bool(options.trainer) and not (
@@ -104,6 +106,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _examine(options: argparse.Namespace) -> Preflight:
+    """Connect to the pod and return the results of the checks."""
     urls = {"hub": options.hub_url, "wandb": options.wandb_url, "b2": options.b2_url}
     wanted = Wanted(
         trainer=options.trainer,
@@ -121,12 +124,14 @@ async def _examine(options: argparse.Namespace) -> Preflight:
 
 
 def _show(check: Check) -> None:
+    """Print one check."""
     print(f"{_WORDS[check.state]:<8} {check.title} ({check.id}): {check.why}")
     if check.fix:
         print(f"{'':<8} -> {check.fix}")
 
 
 def _summary(found: Preflight) -> str:
+    """Return a line with the number of checks in each state."""
     counts = {}
     for state in ("ok", "warning", "unknown", "blocking"):
         counts[state] = len(found.of(state))

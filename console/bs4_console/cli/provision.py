@@ -1,5 +1,5 @@
-"""provision: machines of several providers, compared by their whole price, rented once, and ended
-for certain.
+"""The command `provision`: compare machines of several providers by their whole price, rent one
+exactly once, and end it for certain.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from bs4_console.provision.rent import Listed, Plan, Provisioner
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `provision` and its subcommands to its parser."""
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     search = verbs.add_parser(
         "search", help="what can be had now, of all providers with a key, cheapest first"
@@ -132,6 +133,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _wants(parser: argparse.ArgumentParser) -> None:
+    """Add the options that describe the wanted machine."""
     parser.add_argument("--gpu", metavar="MODEL", help="H100, H100-SXM, A100-80, RTX-4090, ...")
     parser.add_argument(
         "--count", type=int, default=1, metavar="N", help="GPUs in the machine (default: 1)"
@@ -170,6 +172,9 @@ def _wants(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    """Run a subcommand and return its exit code. Raises RefusedError if it would act and the
+    console is read-only.
+    """
     if options.verb == "key":
         return _key(options)
     verbs = {"search": _search, "create": _create, "list": _list, "terminate": _terminate}
@@ -184,6 +189,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _want(options: argparse.Namespace) -> Want:
+    """Return the machine that the command line describes. Raises UsageError if something is missing
+    or wrong.
+    """
     if not options.gpu:
         raise UsageError(
             "Which GPU is wanted was not said.", "Give --gpu, for instance --gpu H100 --count 2."
@@ -211,7 +219,9 @@ def _want(options: argparse.Namespace) -> Want:
 async def provisioner(
     names: Sequence[str] | None, book: Book | None = None
 ) -> AsyncIterator[Provisioner]:
-    """Of the named providers, or of all that there is a key for."""
+    """Open a Provisioner for the named providers, or for all providers that there is a key for,
+    while the block runs. `book` records what is rented. Raises UsageError if there is no key.
+    """
     chosen = list(names or keys.known())
     if not chosen:
         raise UsageError(
@@ -225,6 +235,9 @@ async def provisioner(
 
 
 async def _search(options: argparse.Namespace) -> int:
+    """Print the offers. Returns 0 if there are any, 3 if no provider could be asked, and 1
+    otherwise.
+    """
     want = _want(options)
     async with provisioner(options.provider) as rent:
         found = await rent.search(want)
@@ -266,6 +279,7 @@ async def _search(options: argparse.Namespace) -> int:
 
 
 def _row(offer: Offer) -> list[str]:
+    """Return an offer's row of the table."""
     reliable = ""
     if offer.reliability is not None:
         reliable = f"{offer.reliability:.1%}"
@@ -284,6 +298,7 @@ def _row(offer: Offer) -> list[str]:
 
 
 async def _create(options: argparse.Namespace) -> int:
+    """Rent one machine after its confirmation. Returns the exit code."""
     identity, public_key = _identity(options.identity)
     plan = Plan.kept(options.plan) if options.plan else None
     async with provisioner(options.provider) as rent:
@@ -322,6 +337,7 @@ async def _create(options: argparse.Namespace) -> int:
 
 
 async def _planned(options: argparse.Namespace, rent: Provisioner) -> Plan:
+    """Make, store and print the plan of renting. Raises UsageError if an option is wrong."""
     if not options.name:
         raise UsageError("create needs --run NAME.", "Say which run the machine is for.")
     if not (math.isfinite(options.hours) and options.hours > 0):
@@ -364,7 +380,9 @@ async def _planned(options: argparse.Namespace, rent: Provisioner) -> Plan:
 async def _meet(
     options: argparse.Namespace, machine: Machine, pod: Pod, told: Sequence[str]
 ) -> int:
-    """The machine exists and costs, whatever happens here; so what is left to do is always said."""
+    """Connect to the new machine and pin its host key. Returns the exit code. The machine exists
+    and costs money whatever happens, so every failure prints what is left to do.
+    """
     again = f"`bs4-console pods test {pod.name}`"
     try:
         await introduce(pod, told)
@@ -392,6 +410,7 @@ async def _meet(
 def _made(
     options: argparse.Namespace, machine: Machine, pod: Pod | None, told: Sequence[str] | None
 ) -> int:
+    """Print the rented machine, and return 0."""
     if options.json:
         emit(
             "provision-machine",
@@ -408,6 +427,9 @@ def _made(
 
 
 async def _list(options: argparse.Namespace) -> int:
+    """Print the machines of every account. Returns 3 if a provider could not be asked, 1 if there
+    are orphans and they were asked for, else 0.
+    """
     async with provisioner(options.provider) as rent:
         listed, failures = await rent.listing(Inventory().list())
         doubtful = [intent for intent in rent.book.intents() if intent.state in ("open", "doubt")]
@@ -461,11 +483,13 @@ async def _list(options: argparse.Namespace) -> int:
 
 
 def _entry(entry: Listed) -> dict[str, object]:
+    """Return a machine of the list as a JSON object."""
     run = None if entry.intent is None else entry.intent.run
     return {**entry.machine.as_dict(), "run": run, "pod": entry.pod, "orphan": entry.orphan}
 
 
 def _word(entry: Listed) -> str:
+    """Return what this console knows of a machine, in a word."""
     if entry.orphan:
         return "orphan"
     if entry.intent is None:
@@ -474,12 +498,14 @@ def _word(entry: Listed) -> str:
 
 
 def _money(price: float | None) -> str:
+    """Return a price as text, or "?" if it is not known."""
     if price is None:
         return "?"
     return f"{price:.2f}"
 
 
 async def _terminate(options: argparse.Namespace) -> int:
+    """End one machine after its confirmation. Returns the exit code."""
     async with provisioner(None) as rent:
         found, failures = await rent.machines()
         machine = _named(options.machine, found, failures)
@@ -510,7 +536,10 @@ async def _terminate(options: argparse.Namespace) -> int:
 
 
 def _named(word: str, found: Sequence[Machine], failures: dict[str, ConsoleError]) -> Machine:
-    """Exactly one machine: by PROVIDER:ID, by its whole label, or by the pod that it is."""
+    """Return the one machine that `word` names: by PROVIDER:ID, by its whole label, or by its pod.
+    Raises UsageError if there are several or none, or the error of a provider that could not be
+    asked.
+    """
     pods = {}
     for pod in Inventory().list():
         if pod.provider and pod.instance:
@@ -535,6 +564,7 @@ def _named(word: str, found: Sequence[Machine], failures: dict[str, ConsoleError
 
 
 def _key(options: argparse.Namespace) -> int:
+    """Store a provider's key, and return 0."""
     wanted = keys.VARIABLES[options.provider]
     if sys.stdin.isatty():
         import getpass
@@ -551,7 +581,9 @@ def _key(options: argparse.Namespace) -> int:
 
 
 def _identity(given: str | None) -> tuple[str | None, str]:
-    """(private key file for the inventory, public key)."""
+    """Return the private key file for the inventory, and the public key. Raises UsageError if the
+    public key cannot be read.
+    """
     if given:
         path = Path(given).expanduser()
     else:
@@ -573,7 +605,9 @@ def _identity(given: str | None) -> tuple[str | None, str]:
 
 
 def _free_name(wanted: str) -> str:
-    """A name that the inventory takes and does not have: found out before anything is rented."""
+    """Return the name for the new pod. Raises an error before anything is rented if the inventory
+    does not accept the name or already has it.
+    """
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", wanted).strip("-.")[:60] or "pod"
     Pod(name=name, host="192.0.2.1")
     if any(pod.name == name for pod in Inventory().list()):

@@ -1,5 +1,5 @@
-"""A recorded pod, shown: on the screen, or as `check` says it. What `demo --recorded` and `reports
-open` have in common.
+"""Show a recorded pod on the screen, or as `check` prints it. `demo --recorded` and `reports open`
+use it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from bs4_console.pods.recorded import RecordedSession
 
 
 async def show(session: RecordedSession, why: str, *, headless: bool, as_json: bool) -> int:
-    """`why` is shown with it."""
+    """Show a recorded pod, and return the exit code. `why` is a sentence that is printed with it.
+    With `headless` the screen is not opened.
+    """
     if not headless:
         from bs4_console.fleet.watched import Fleet
         from bs4_console.tui.app import configured

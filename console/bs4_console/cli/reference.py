@@ -1,5 +1,5 @@
-"""docs/cli.md, written from the parsers themselves: `python -m bs4_console.cli.reference FILE`. A
-test holds the two together.
+"""Write docs/cli.md from the parsers themselves: `python -m bs4_console.cli.reference FILE`. A test
+checks that the page is up to date.
 """
 
 from __future__ import annotations
@@ -268,7 +268,7 @@ deploys: a pod without an agent is UNKNOWN, with the command that would deploy o
 
 
 def markdown() -> str:
-    """The whole page."""
+    """Return the text of the page."""
     parser = build()
     lines = [_HEAD]
     for name, command in _subparsers(parser):
@@ -291,12 +291,14 @@ def markdown() -> str:
 
 
 def _subparsers(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    """Yield the name and the parser of each subcommand."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             yield from action.choices.items()
 
 
 def _help_of(parser: argparse.ArgumentParser, verb: str) -> list[str]:
+    """Return the help of a subcommand as lines of the page, or an empty list."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for choice in action._choices_actions:
@@ -306,7 +308,7 @@ def _help_of(parser: argparse.ArgumentParser, verb: str) -> list[str]:
 
 
 def _describe(parser: argparse.ArgumentParser) -> list[str]:
-    """The words of one command and a row for each option."""
+    """Return the lines about one command: its words, and a row for each option."""
     words = [parser.prog]
     rows = []
     for action in parser._actions:

@@ -1,5 +1,5 @@
-"""reports: what pods wrote down at a crash; list them, bring one here, open it where the pod is
-gone.
+"""The command `reports`: the crash reports of pods. It lists them, fetches one, and opens one after
+its pod is gone.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from bs4_console.pods.inventory import Inventory
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `reports` and its subcommands to its parser."""
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     listing = verbs.add_parser("list", help="the crash reports that pods have, newest first")
     listing.add_argument("--pod", metavar="NAME", help="which pod of the inventory (default: all)")
@@ -47,12 +48,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    """Run a subcommand and return its exit code."""
     if options.verb == "open":
         return asyncio.run(_open(options))
     return asyncio.run(_fetch(options) if options.verb == "fetch" else _list(options))
 
 
 async def _list(options: argparse.Namespace) -> int:
+    """Print the crash reports of the pods. Returns 3 if a pod could not be reached, else 0."""
     rows = []
     code = 0
     for pod in pods(options.pod):
@@ -94,6 +97,9 @@ async def _list(options: argparse.Namespace) -> int:
 
 
 async def _fetch(options: argparse.Namespace) -> int:
+    """Fetch one report to this machine, and return 0. Raises UsageError if the pod does not have
+    it.
+    """
     pod = Inventory().get(options.pod)
     async with linked(pod, deploy=False) as live:
         await live.streams()
@@ -122,6 +128,7 @@ async def _fetch(options: argparse.Namespace) -> int:
 
 
 async def _open(options: argparse.Namespace) -> int:
+    """Show a report that was fetched, and return the exit code."""
     from bs4_console.cli.recording import show
     from bs4_console.pods.recorded import RecordedSession
 

@@ -1,5 +1,5 @@
-"""runs: what runs there are and were, the log that is kept of them, and taking over one that was
-started by hand.
+"""The command `runs`: all runs, the run log about them, and adopting a run that was started by
+hand.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ _DOCUMENT_BYTES = 32 * 1024 * 1024
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `runs` and its subcommands to its parser."""
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     listing = verbs.add_parser("list", help="the runs of a pod, or of all pods and of the run log")
     listing.add_argument(
@@ -140,6 +141,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    """Run a subcommand and return its exit code."""
     if options.verb in ("list", "adopt"):
         return asyncio.run(_list(options) if options.verb == "list" else _adopt(options))
     verbs = {
@@ -160,6 +162,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _list(options: argparse.Namespace) -> int:
+    """Print the runs of the pods and of the run log. Returns 3 if a pod could not be reached, else
+    0.
+    """
     found: list[tuple[str, RunState]] = []
     code = 0
     for pod in pods(options.pod):
@@ -216,18 +221,21 @@ async def _list(options: argparse.Namespace) -> int:
 
 
 def _short(text: str) -> str:
+    """Return a text of at most 28 characters."""
     if len(text) <= 28:
         return text
     return text[:27] + "…"
 
 
 def _or_dash(value: object) -> str:
+    """Return a value as text, or "-" if it is None or ""."""
     if value is None or value == "":
         return "-"
     return str(value)
 
 
 def _as_dict(pod: str, state: RunState) -> dict[str, object]:
+    """Return a pod's run as a JSON object."""
     view = state.view
     return {
         "pod": pod,
@@ -243,12 +251,13 @@ def _as_dict(pod: str, state: RunState) -> dict[str, object]:
 
 
 def _kept_dict(record: RunRecord) -> dict[str, Any]:
+    """Return a record of the run log as a JSON object."""
     return {**record.as_dict(), "state": record.status.lower()}
 
 
 def _own() -> dict[str, RunRecord]:
-    """What the runs recorded themselves, by name: of two pods that have one of the same name, the
-    one that started it last.
+    """Return what the runs recorded themselves, by name. If two pods have a run of the same name,
+    the later start counts.
     """
     found: dict[str, RunRecord] = {}
     for pod in record_fold.mirrored():
@@ -260,7 +269,9 @@ def _own() -> dict[str, RunRecord]:
 
 
 def _records() -> dict[str, RunRecord]:
-    """The run log, with what the runs recorded themselves above what was written by hand."""
+    """Return the run log by name. What the runs recorded themselves overrides what was written by
+    hand, except for the price.
+    """
     found = RunLog().records()
     for name, own in _own().items():
         by_hand = found.get(name)
@@ -281,10 +292,10 @@ def _records() -> dict[str, RunRecord]:
 
 
 def _record(name: str) -> RunRecord:
-    """Return the record of a run as its pod knows it now, or as it was last seen where the pod
-    cannot be asked.
+    """Return the record of a run as its pod knows it now, or as it was last seen if the pod cannot
+    be reached.
 
-    A run that nothing is kept of is looked for on all pods. UsageError when none knows it.
+    All pods are searched for a run without a record. Raises UsageError if none knows it.
     """
     known = _records().get(name)
     inventory = {pod.name: pod for pod in pods(None)}
@@ -302,8 +313,8 @@ def _record(name: str) -> RunRecord:
 
 
 async def _look_again(asked: Sequence[Pod]) -> None:
-    """Bring what is kept of some pods up to date. One that cannot be asked is named: what was seen
-    of it last counts.
+    """Update what is kept of some pods. A pod that cannot be reached is named, and what was last
+    seen of it counts.
     """
 
     async def look(pod: Pod) -> None:
@@ -319,6 +330,7 @@ async def _look_again(asked: Sequence[Pod]) -> None:
 
 
 def _show(options: argparse.Namespace) -> int:
+    """Print one run, and return 0."""
     record = _record(options.record)
     run_curves.look(record)
     if options.json:
@@ -363,6 +375,7 @@ def _show(options: argparse.Namespace) -> int:
 
 
 def _compare(options: argparse.Namespace) -> int:
+    """Print two runs side by side, and return 0."""
     one, other = _record(options.record), _record(options.other)
     keys = (
         "status",
@@ -405,6 +418,7 @@ def _compare(options: argparse.Namespace) -> int:
 
 
 def _note(options: argparse.Namespace) -> int:
+    """Write a note, a lesson or a price to the run log, and return 0."""
     _may_write(options)
     if not options.text.strip() and options.price is None:
         raise UsageError("There is nothing to write down.", "Give a TEXT, or --price.")
@@ -428,6 +442,7 @@ def _note(options: argparse.Namespace) -> int:
 
 
 def _import(options: argparse.Namespace) -> int:
+    """Import a TRAINING_RUNS document into the run log, and return 0."""
     _may_write(options)
     done = RunLog().import_text(_text(options.file))
     if options.json:
@@ -445,6 +460,9 @@ def _import(options: argparse.Namespace) -> int:
 
 
 def _export(options: argparse.Namespace) -> int:
+    """Write the run log as a TRAINING_RUNS document, and return 0. Raises RefusedError if the file
+    exists and --force is not given.
+    """
     asyncio.run(_look_again(pods(None)))
     own = _own()
     log = RunLog()
@@ -468,6 +486,9 @@ def _export(options: argparse.Namespace) -> int:
 
 
 def _eta(options: argparse.Namespace) -> int:
+    """Print the time and cost to several steps, and return 0. Raises UsageError if the step time is
+    not known.
+    """
     record = _record(options.record)
     pace, price = (
         options.pace or record.pace_s,
@@ -518,6 +539,7 @@ def _eta(options: argparse.Namespace) -> int:
 
 
 def _status(options: argparse.Namespace) -> int:
+    """Print an entry for STATUS.md or append it to a file, and return 0."""
     text = status_file.entry(_record(options.record), time.time())
     if options.append:
         _may_write(options)
@@ -530,6 +552,9 @@ def _status(options: argparse.Namespace) -> int:
 
 
 def _wandb(options: argparse.Namespace) -> int:
+    """Print the W&B runs that were recorded offline and upload them with --sync. Returns 1 if some
+    are not uploaded, else 0.
+    """
     root = Path(options.directory)
     if not root.is_dir():
         raise UsageError(
@@ -557,6 +582,9 @@ def _wandb(options: argparse.Namespace) -> int:
 
 
 def _bench(options: argparse.Namespace) -> int:
+    """Compare evaluation results with the baseline. Returns 1 if a result is behind, worse or at a
+    standstill, else 0.
+    """
     baseline = evals.read(Path(options.baseline))
     results: dict[int, evals.Result] = {}
     for word in options.results:
@@ -583,6 +611,7 @@ def _bench(options: argparse.Namespace) -> int:
 
 
 def _truncation(options: argparse.Namespace) -> int:
+    """Print why tool calls did not parse. Returns 1 if there are malformed calls, else 0."""
     found = evals.truncation(_text(options.file))
     if options.json:
         emit("run-truncation", **dataclasses.asdict(found))
@@ -601,6 +630,9 @@ def _truncation(options: argparse.Namespace) -> int:
 
 
 def _text(file: str) -> str:
+    """Return the text of a file, or of standard input for "-". Raises UsageError if it cannot be
+    read, is too large, or is not UTF-8.
+    """
     path = Path(file)
     if file != "-" and path.is_file() and path.stat().st_size > _DOCUMENT_BYTES:
         raise UsageError(
@@ -621,6 +653,7 @@ def _text(file: str) -> str:
 
 
 def _may_write(options: argparse.Namespace) -> None:
+    """Raise RefusedError if the console is read-only."""
     if getattr(options, "read_only", False):
         raise RefusedError(
             "Nothing was written down: this console was started with --read-only.",
@@ -629,6 +662,7 @@ def _may_write(options: argparse.Namespace) -> None:
 
 
 async def _adopt(options: argparse.Namespace) -> int:
+    """Adopt a run that was started by hand, or print the candidates. Returns the exit code."""
     async with linked(to_act_on(options)) as live:
         action = await act(
             live, "adopt", as_json=options.json, pid=options.pid, run=options.name or ""

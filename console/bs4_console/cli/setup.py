@@ -1,4 +1,4 @@
-"""pods setup: from a bare machine to one that can train, as a plan first."""
+"""The command `pods setup`: turn a bare machine into one that can train, after showing a plan."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ TRAINERS = ("prime-rl-2026-01", "prime-rl")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `pods setup` to its parser."""
     parser.add_argument("pod", metavar="name", help="which pod of the inventory")
     parser.add_argument(
         "--trainer",
@@ -83,7 +84,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 async def run(options: argparse.Namespace) -> int:
-    """Exit code 0 only when everything is there and was looked at once more."""
+    """Run the command and return its exit code: 0 if everything is there and was checked again
+    afterwards, or if only the plan or the log was to be shown.
+    """
     if options.log:
         async with linked(Inventory().get(options.pod), deploy=False) as live:
             return await _print_log(live)
@@ -112,7 +115,7 @@ async def run(options: argparse.Namespace) -> int:
 
 
 def _watched(live: PodSession, recipe: Recipe, given: secrets.Credentials) -> str | None:
-    """The set-up that is under way, where it is this one."""
+    """Return the key of the set-up that is under way, if it is the same as this one, else None."""
     running = setup.under_way(live)
     if running is None or not setup.same(running, recipe, given):
         return None  # the agent refuses a second one, and says who is at it
@@ -123,8 +126,8 @@ def _watched(live: PodSession, recipe: Recipe, given: secrets.Credentials) -> st
 async def _confirmed(
     live: PodSession, options: argparse.Namespace, recipe: Recipe, given: secrets.Credentials
 ) -> str | None:
-    """The key of what was confirmed; None when the plan was only to be shown. RefusedError when
-    nobody confirmed it.
+    """Return the key of the set-up that was confirmed and started, or None if only the plan was to
+    be shown. Raises RefusedError if nobody confirmed it.
     """
     if options.plan:
         return await setup.begin(live, options.plan, given)
@@ -146,6 +149,7 @@ async def _confirmed(
 
 
 def _show(plan: PlanView, options: argparse.Namespace) -> None:
+    """Print the plan."""
     steps = plan.plan["steps"]
     if options.json:
         emit(
@@ -161,7 +165,9 @@ def _show(plan: PlanView, options: argparse.Namespace) -> None:
 
 
 def plan_text(plan: PlanView, trainer: str) -> str:
-    """Each step: what is there now, and what would be done, as the exact command."""
+    """Return the plan as text: for each step, what is there now and the exact command that would be
+    run.
+    """
     steps = plan.plan["steps"]
     lines = [f"{plan.plan['title']}: {len(setup.todo(steps))} of {len(steps)} steps to do"]
     for number, step in enumerate(steps, 1):
@@ -179,6 +185,9 @@ def plan_text(plan: PlanView, trainer: str) -> str:
 
 
 def _credentials(options: argparse.Namespace) -> secrets.Credentials:
+    """Return the credentials from standard input or from a person. Raises UsageError if nobody can
+    type them.
+    """
     if options.credentials == "-":
         return secrets.read(sys.stdin)
     if options.credentials == "ask":
@@ -196,7 +205,9 @@ def _credentials(options: argparse.Namespace) -> secrets.Credentials:
 
 
 async def _print_log(live: PodSession) -> int:
-    """Everything that the stream still has, byte for byte."""
+    """Print everything that the set-up log of the pod still has, byte for byte. Returns 1 if there
+    is no log, else 0.
+    """
     if setup.NAME not in await live.streams():
         complain(f"Nothing was set up by the agent on {live.state.name}: there is no log of it.")
         return FINDING

@@ -1,4 +1,6 @@
-"""stop: end a run with all that descends from it, and prove the GPUs free."""
+"""The command `stop`: end a run with all processes that descend from it, and prove that the GPUs
+are free.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +15,7 @@ from bs4_console.launch import stopping
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `stop` to its parser."""
     parser.add_argument("--pod", required=True, metavar="NAME", help="which pod of the inventory")
     parser.add_argument("--run", dest="name", required=True, metavar="NAME", help="which run")
     parser.add_argument(
@@ -22,10 +25,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    """Stop the run after its confirmation, and return the exit code."""
     return asyncio.run(_stop(options))
 
 
 async def _stop(options: argparse.Namespace) -> int:
+    """Print what would be ended, have it confirmed, and stop the run."""
     async with linked(to_act_on(options)) as live:
         state = live.state.runs.get(options.name)
         if state is None:

@@ -1,4 +1,4 @@
-"""pods sync: bring a directory of code to a pod, after showing what would be sent."""
+"""The command `pods sync`: send a directory of code to a pod, after showing what would be sent."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from bs4_console.setup.code_sync import Machine, Sync
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `pods sync` to its parser."""
     parser.add_argument("pod", metavar="name", help="which pod of the inventory")
     parser.add_argument("source", metavar="SRC", type=Path, help="a directory on this machine")
     parser.add_argument(
@@ -41,6 +42,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    """Run the command and return its exit code. Raises RefusedError if the pod or the console is
+    read-only.
+    """
     if options.plan == "":
         pod = Inventory().get(options.pod)
     else:
@@ -49,6 +53,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _sync(options: argparse.Namespace, pod: Pod) -> int:
+    """Show the plan, have it confirmed, and send the files."""
     link = transport(pod)
     if not isinstance(link, Machine):
         raise TypeError(f"{type(link).__name__} takes no files")

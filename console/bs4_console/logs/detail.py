@@ -1,6 +1,4 @@
-"""One entry of a log at full length: the JSON of a line, or a line with the traceback that follows
-it.
-"""
+"""One log entry at full length: the JSON of a line, or a line with the traceback after it."""
 
 from __future__ import annotations
 
@@ -17,8 +15,8 @@ _JSON = re.compile(rb"[^{\[]{0,80}?([{\[].*[}\]])\s*$", re.DOTALL)
 
 
 def entry(store: LogStore, number: int) -> list[bytes]:
-    """The lines of the entry that line `number` is in: its head (a line with a clock or a level)
-    and what follows without one, all of the same source.
+    """Return the lines of the entry that contains line `number` of the store. An entry is a head (a
+    line with a clock or a level) and the lines of the same source that follow it without either.
     """
     source, line = store.line(number)
     before: list[bytes] = []
@@ -40,6 +38,7 @@ def entry(store: LogStore, number: int) -> list[bytes]:
 
 
 def _others(store: LogStore, source: int, numbers: range) -> list[bytes]:
+    """Return the lines among `numbers` that the store holds and that `source` wrote."""
     held = (store.line(number) for number in numbers if store.first <= number < store.end)
     rows = []
     for other, text in held:
@@ -49,12 +48,13 @@ def _others(store: LogStore, source: int, numbers: range) -> list[bytes]:
 
 
 def _head(line: bytes) -> bool:
+    """Return True if a line starts an entry: it has a clock or a level."""
     return clock_of(line) is not None or level_of(line) is not None
 
 
 def spell_out(lines: list[bytes]) -> list[str]:
-    """As text. A line that is JSON, or ends with some, is laid out over several; text within it
-    keeps its own line ends.
+    """Return the lines as text for reading. A line that is JSON or ends with JSON is laid out over
+    several lines, and text inside it keeps its line ends.
     """
     shown: list[str] = []
     for line in lines:
@@ -70,6 +70,7 @@ def spell_out(lines: list[bytes]) -> list[str]:
 
 
 def _parsed(text: bytes) -> object:
+    """Return the non-empty dictionary or list that `text` is as JSON, or None."""
     try:
         value = loads(text)
     except ForeignJsonError:
@@ -80,8 +81,8 @@ def _parsed(text: bytes) -> object:
 
 
 def _laid_out(value: object, indent: str) -> list[str]:
-    """Key by key; texts of several lines as several lines, which json.dumps would hide behind
-    \\n.
+    """Return a dictionary or list as indented lines, one per key. A text of several lines becomes
+    several lines; json.dumps would show it as one line with \\n in it.
     """
     lines: list[str] = []
     pairs = (

@@ -1,9 +1,9 @@
-"""Fills a LogStore from the log streams of one pod, by pull: a window over them that starts
-anywhere and grows to both sides.
+"""Fill a LogStore from the log streams of one pod. The console requests pages; the pod never
+pushes. The store holds a window of the log that starts anywhere and grows to both sides.
 
-The log itself stays on the pod. What is held is what is near the place that is looked at: the tail
-and what comes, or the lines around a place one went to; pages before and behind it are fetched when
-they are wanted, through the pod's own filter where one is set.
+The log itself stays on the pod. The store holds the lines near the place that a person looks at:
+the tail and what follows it, or the lines around a place that the person went to. Pages before and
+after are fetched when they are wanted. If a filter is set, they pass the pod's prefilter first.
 """
 
 from __future__ import annotations
@@ -46,9 +46,10 @@ BEHIND_READS = 8
 
 
 class LogFeed:
-    """One or more streams of one pod, in one store. Stream number k of `streams` is source k there.
+    """Fetches one or more streams of one pod into one store. The stream with index k in `streams`
+    is source k in the store.
 
-    A lost link loses no line: reading goes on at the cursor where it stopped.
+    A lost link loses no line: reading continues at the cursor where it stopped.
     """
 
     def __init__(
@@ -58,8 +59,9 @@ class LogFeed:
         changed: Callable[[], None],
         following: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`following`: whether the end is what is looked at, so that what lies before it may be
-        passed over to keep up.
+        """Keep the reader, the store and two callbacks. `changed` is called after each change of
+        the store or of this feed. `following` returns True while the end of the log is on the
+        screen: bytes before the end may then be skipped to keep up.
         """
         self.streams: list[str] = []
         self.loaded = False
@@ -87,12 +89,16 @@ class LogFeed:
 
     @property
     def waiting(self) -> str:
-        """Why nothing comes (the link is down); empty while all is well."""
+        """Return the reason why nothing arrives (for example that the link is down), or "" if all
+        is well.
+        """
         return self.pages.waiting
 
     @property
     def reached(self) -> str:
-        """Where the filter has come to on its way back, of the first stream that it is still in."""
+        """Return the place, in MB, that the filter has reached on its way back in the first stream
+        that is not finished. Returns "" if all are finished.
+        """
         side = next((side for side in self._before if not side.ended), None)
         if side:
             return f"at {split(side.cursor)[1] / 1e6:,.0f} MB"
@@ -106,8 +112,8 @@ class LogFeed:
         discover: Callable[[], Sequence[str]] | None = None,
         wanted: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Follow the end of `streams`, and of those that `discover` names later, until cancelled.
-        Reads on only while `wanted()`.
+        """Follow the end of `streams` until cancelled. `discover` returns streams that appeared
+        later, and they are followed too. New lines are read only while `wanted()` is True.
         """
         self.streams = list(streams)
         cursors = await self._load_tails()
@@ -125,16 +131,16 @@ class LogFeed:
                         group.create_task(self._follow(stream, "start", wanted))
 
     async def run_from(self, stream: str, cursor: str, wanted: Callable[[], bool]) -> None:
-        """Follow one stream from a cursor of interest (the evidence of an incident), one page
-        before it included. Reads on only while `wanted()`: between the evidence and the end may lie
-        gigabytes that nobody looks at.
+        """Load one page before a cursor of interest (the evidence of an incident) and follow the
+        stream from there. New lines are read only while `wanted()` is True, because gigabytes that
+        nobody looks at may lie between the evidence and the end.
         """
         await self.go_to({stream: cursor})
         await self.go_on(wanted)
 
     async def go_to(self, places: Mapping[str, str]) -> int:
-        """Load what lies before a place of each stream; returns the number that the first line from
-        there on will have.
+        """Load one page before the given cursor of each stream (`places`: stream to cursor).
+        Returns the number that the first line from there on will have in the store.
         """
         self.streams = list(places)
         self._before = [Side(cursor) for cursor in places.values()]
@@ -155,8 +161,8 @@ class LogFeed:
         return anchor
 
     async def go_on(self, wanted: Callable[[], bool]) -> None:
-        """After `go_to`: read on from there while `wanted()`, merged by the clock, until the end is
-        reached; then follow it.
+        """Read on from the places given to `go_to` while `wanted()` is True, merged by the clock,
+        until the end is reached. Then follow the end until cancelled.
         """
         places = self._next
         if len(places) == 1 and not self.filter.sifts:
@@ -185,8 +191,8 @@ class LogFeed:
                 group.create_task(self._follow(stream, side.cursor, wanted))
 
     async def show_at(self, streams: Sequence[str], t: float) -> int:
-        """Lines of all `streams` around the pod's wall time `t`, merged; returns the number of the
-        first that is not before it. Reads nothing afterwards but older pages.
+        """Load lines of all `streams` around the pod's wall time `t` (seconds), merged. Returns the
+        number of the first line that is not before `t`. Only `older` reads more afterwards.
         """
         places = {
             stream: str((await self.pages.ask(stream, "seek-time", t=t))["cursor"])
@@ -203,7 +209,9 @@ class LogFeed:
         return anchor
 
     async def _load_tails(self) -> dict[str, str]:
-        """The tails, merged by the time of their lines; returns where each goes on."""
+        """Load the tails of all streams, merged by the time of their lines. Returns for each stream
+        the cursor where reading continues.
+        """
         if len(self.streams) == 1:
             stream = self.streams[0]
             begin, end = await self._load_tail(stream)
@@ -227,7 +235,9 @@ class LogFeed:
         return {stream: end for stream, (_, end, _, _) in zip(self.streams, tails, strict=True)}
 
     async def _load_tail(self, stream: str) -> tuple[Back, str]:
-        """The only stream's newest lines, as they came; returns where they begin and end."""
+        """Load the newest lines of the only stream in the order in which they come. Returns where
+        they begin and the cursor where they end.
+        """
         begin = await self.pages.back(stream, TAIL_LINES)
         cursor = begin.cursor
         if begin.within:
@@ -244,8 +254,8 @@ class LogFeed:
                 return begin, cursor
 
     async def _tail(self, stream: str, source: int) -> tuple[list[Row], str, str, bool]:
-        """(the newest whole lines of one of several streams, where they end, where they begin,
-        whether those are all there are).
+        """Return the newest whole lines of one of several streams, the cursor where they end, the
+        cursor where they begin, and True if the stream has no older lines.
         """
         begin = await self.pages.back(stream, MERGED_TAIL_LINES)
         cursor, rows = begin.cursor, [(MARK, 0, 0, INSIDE)] if begin.within else []
@@ -261,7 +271,9 @@ class LogFeed:
     # -- older and newer pages
 
     async def older(self) -> bool:
-        """One page before what is held; False when there is none, or no room for it."""
+        """Fetch one page of lines before those in the store. Returns False if there are none, if
+        the store is full, or if a page is already being fetched.
+        """
         if self.paging or self._store.full or self.at_start or not self._before:
             return False
         self.paging = True
@@ -290,6 +302,7 @@ class LogFeed:
         return bool(rows) or not self.at_start
 
     async def _fetch_older(self, source: int, side: Side) -> None:
+        """Fetch one older page of one source into `side.waiting`."""
         stream = self.streams[source]
         if self.filter.sifts:
             self.sifted = True
@@ -314,6 +327,7 @@ class LogFeed:
         side.waiting = keyed(rows, before=side.time)
 
     async def _fetch_newer(self, source: int, side: Side) -> None:
+        """Fetch one newer page of one source into `side.waiting`."""
         stream = self.streams[source]
         if self.filter.sifts:
             self.sifted = True
@@ -326,13 +340,16 @@ class LogFeed:
 
     @property
     def _passed(self) -> object:
+        """Return the key of the filter that pages have passed on the pod, or None if there is no
+        filter.
+        """
         if self.filter.sifts:
             return self.filter.key
         return None
 
     @staticmethod
     def _reach(sides: Sequence[Side]) -> None:
-        """Sources whose time nobody knows yet take it from the others."""
+        """Give the latest known time to the sources whose time is not known yet."""
         known = [side.time for side in sides if side.time is not None]
         for side in sides:
             if side.time is None and known:
@@ -343,6 +360,9 @@ class LogFeed:
     async def _follow(
         self, stream: str, cursor: str, wanted: Callable[[], bool] = lambda: True
     ) -> None:
+        """Read one stream from `cursor` on until cancelled. An error of the agent becomes a line of
+        the view and ends the reading.
+        """
         source = self.streams.index(stream)
         held = full = (
             # bytes of an unfinished last line, which comes again from its start when it has grown;
@@ -390,6 +410,9 @@ class LogFeed:
                 cursor, full = await self._catch_up(stream, source, cursor), 0
 
     async def _count_unread(self, stream: str, source: int, cursor: str, counted: float) -> float:
+        """Count the lines after `cursor` that were not read, at most once in COUNT_S seconds.
+        Returns the monotonic time of the last count; `counted` is that of the one before.
+        """
         if time.monotonic() - counted < COUNT_S:
             return counted
         answer = await self.pages.ask(stream, "where", cursor=cursor)
@@ -399,12 +422,14 @@ class LogFeed:
         return time.monotonic()
 
     def _read_again(self, source: int) -> None:
+        """Forget the number of unread lines of a source, because it is being read again."""
         if self._unread.pop(source, None) is not None:
             self.unread = sum(self._unread.values())
 
     async def _catch_up(self, stream: str, source: int, cursor: str) -> str:
-        """Where to go on: the tail when the end is far away. A single stream's window then starts
-        anew there, so it has no hole; among several a line says what was left out.
+        """Return the cursor where following goes on: the start of the tail if the end is more than
+        BEHIND_BYTES away, else `cursor`. With a single stream the window then starts anew there and
+        has no hole. With several streams a line says what was left out.
         """
         tail = (await self.pages.back(stream, TAIL_LINES)).cursor
         (generation, offset), (here, at) = split(tail), split(cursor)
@@ -425,8 +450,8 @@ class LogFeed:
         return tail
 
     def _note_breaks(self, stream: str, source: int, generation: int, chunk: Any) -> None:
-        """A line for a gap, and for the start of another file; a gap of the old file comes before
-        that.
+        """Add a line for a gap and a line for the start of another file. A gap of the old file
+        comes before the line about the new file.
         """
         begun = split(chunk.start)[0]
         marks = [gap_text(chunk.gap)] if chunk.gap else []
@@ -441,7 +466,7 @@ class LogFeed:
 
 
 def gap_text(gap: dict[str, Any]) -> str:
-    """A gap in words: how much is missing and why."""
+    """Return a sentence about a gap: how many MB are missing and why."""
     start, end = gap.get("from"), gap.get("to")
     size = "an unknown number of bytes"
     if isinstance(start, int) and isinstance(end, int):

@@ -1,4 +1,6 @@
-"""`go`: to a line, a share of the log, a time of day, a moment, or so much earlier or later."""
+"""The command `go`: jump to a line, to a percentage of the log, to a time of day, to a date with a
+time, or by a time difference.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,9 @@ EXAMPLES = "12345 (line), 50%, 21:14 or 21:14:05, -5m, +1h30m, 2026-11-20 21:14"
 
 @dataclass(frozen=True)
 class Target:
-    """One of: `line` (from 1; negative from the end), `share` (0 to 1), `seconds` from here,
-    `clock` (seconds since midnight), `moment` (wall seconds).
+    """The place that a person wants to go to. Exactly one field is set: `line` (from 1; negative
+    counts from the end), `share` of the log (0 to 1), `seconds` from the current line (negative:
+    earlier), `clock` (seconds since midnight) or `moment` (wall time in seconds).
     """
 
     line: int | None = None
@@ -37,7 +40,7 @@ class Target:
 
 
 def parse(text: str) -> Target:
-    """What a person typed. UsageError with examples for anything else."""
+    """Return the target that a person typed. Raises UsageError with examples if there is none."""
     text = text.strip()
     if re.fullmatch(r"-?\d[\d,_]*", text):
         return Target(line=int(re.sub(r"[,_]", "", text)))
@@ -58,8 +61,11 @@ def parse(text: str) -> Target:
 async def resolve(
     target: Target, pages: LogPages, here: Mapping[str, str], clock: int | None, *, at_end: bool
 ) -> dict[str, str]:
-    """The cursor in each stream. `here`: where each is now; `clock`: of the line one is on.
-    UsageError where that cannot be.
+    """Return the cursor of the target in each stream.
+
+    `here` has the current cursor of each stream, and `clock` is the clock of the current line
+    (seconds since midnight) or None. With `at_end`, a time of day that lies ahead means that of the
+    day before. Raises UsageError if the target has no place in these logs.
     """
     if target.line is not None or target.share is not None:
         if len(here) > 1:
@@ -95,6 +101,7 @@ async def resolve(
 
 
 async def _line(target: Target, pages: LogPages, stream: str) -> str:
+    """Return the cursor of a line or of a share of the log in one stream."""
     line = target.line
     if target.share is not None:
         lines = int((await pages.ask(stream, "where"))["lines"])
@@ -105,8 +112,8 @@ async def _line(target: Target, pages: LogPages, stream: str) -> str:
 
 
 def near(store: LogStore, number: int | None, streams: Sequence[str]) -> dict[str, str]:
-    """Each stream's cursor near a line: that of its last line before it, else of its first one
-    behind it, else its end.
+    """Return each stream's cursor near line `number`: the place of its last line before, else of
+    its first line behind, else "end". Only NEAR_LINES lines to each side are searched.
     """
     found: dict[int, str] = {}
     if number is not None:

@@ -1,4 +1,4 @@
-"""Lines of several sources in the order of their clocks, which have no date."""
+"""Merge the lines of several sources by their clocks, which have no date."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Keyed = tuple[int, Row]
 
 
 def rows_of(data: bytes, source: int, cursor: str) -> list[Row]:
-    """The lines of a page that begins at `cursor`; a last one without LF counts as well."""
+    """Return the lines of a page that begins at `cursor`. A last line without LF counts as well."""
     generation, _, offset = cursor.partition(":")
     rows, at = [], int(offset)
     for line in data.removesuffix(b"\n").split(b"\n") if data else ():
@@ -29,11 +29,11 @@ def rows_of(data: bytes, source: int, cursor: str) -> list[Row]:
 def keyed(
     rows: Sequence[Row], *, after: int | None = None, before: int | None = None
 ) -> list[Keyed]:
-    """Each line with its time. A line without a clock stays with the one before it (the first ones
-    with the first that has one).
+    """Return each line with its time in seconds. A line without a clock has the time of the line
+    before it; the lines before the first clock have the first clock's time.
 
-    Of which day the clocks are is told by a neighbour: the time of a line that lies just before the
-    page (`after`), or just behind it (`before`).
+    A clock does not tell the day. The time of a neighbouring line tells it: `after` is the time of
+    a line just before the page, `before` the time of a line just behind it.
     """
     times: list[int] = []
     now: int | None = None
@@ -61,8 +61,9 @@ def keyed(
 
 @dataclass
 class Side:
-    """What was fetched of one source in one direction and not shown yet. `time` is that of its line
-    nearest to what is shown.
+    """The lines of one source that were fetched in one direction and are not shown yet. `cursor` is
+    where the next page begins and `time` is the time of the line nearest to the shown lines.
+    `ended` is True if the source has no further lines in this direction.
     """
 
     cursor: str
@@ -72,8 +73,8 @@ class Side:
 
 
 def take_older(sides: Sequence[Side]) -> list[Row]:
-    """The waiting lines that may be shown before what is shown already: of all sources, as far back
-    as all have been fetched.
+    """Remove from the sides, and return, the waiting lines that may be shown before the shown ones:
+    of all sources, as far back as all have been fetched. Empty if a source must be fetched first.
     """
     if any(not side.ended and not side.waiting for side in sides):
         return []  # nobody knows yet how near its next line is
@@ -94,7 +95,9 @@ def take_older(sides: Sequence[Side]) -> list[Row]:
 
 
 def take_newer(sides: Sequence[Side]) -> list[Row]:
-    """As `take_older`, for what comes behind what is shown."""
+    """Remove from the sides, and return, the waiting lines that may be shown after the shown ones:
+    of all sources, as far ahead as all have been fetched. Empty if a source must be fetched first.
+    """
     if any(not side.ended and not side.waiting for side in sides):
         return []  # nobody knows yet how near its next line is
     bound = min(
@@ -111,8 +114,8 @@ def take_newer(sides: Sequence[Side]) -> list[Row]:
 
 
 def same_day(pages: Sequence[Sequence[Keyed]]) -> list[list[Keyed]]:
-    """Pages that end at about the same moment: one that never saw midnight while another did began
-    after it.
+    """Return the pages with their days aligned. The pages end at about the same moment, so a page
+    without a midnight began after the midnight that another page contains.
     """
     last = []
     for page in pages:
@@ -125,8 +128,8 @@ def same_day(pages: Sequence[Sequence[Keyed]]) -> list[list[Keyed]]:
 
 
 def from_a_head(rows: list[Row]) -> list[Row]:
-    """A page without the lines at its beginning that belong to an entry before it: they come with
-    that one.
+    """Return a page without the lines at its beginning that have no clock. They belong to an
+    earlier entry and come with it. A page without any clock stays whole.
     """
     first = 0
     for n, row in enumerate(rows):

@@ -1,5 +1,5 @@
-"""Pages of one pod's log streams: raw lines or those that pass a filter, before or behind a place;
-patient with links and busy agents.
+"""Fetch pages of one pod's log streams, before or after a place: raw lines, or lines that pass the
+pod's prefilter. Dead links and busy agents are waited for.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ INSIDE = b"inside a longer line: it begins further up"
 
 @dataclass(frozen=True)
 class Back:
-    """A place further back. `cut`: fewer lines than were asked for have room; `within`: it is
-    inside a line.
+    """A place further back in a stream. `cut` is True if fewer lines than requested fit. `within`
+    is True if the place is inside a line.
     """
 
     cursor: str
@@ -47,18 +47,24 @@ class Back:
 
 
 class LogReader(Protocol):
-    """What a PodSession offers of its logs."""
+    """The part of a PodSession that reads logs."""
 
     async def read_log(
         self, stream: str, cursor: str, limit: int = ..., wait: float = ..., *, seen: int = ...
-    ) -> Any: ...
+    ) -> Any:
+        """Return a chunk of the stream from `cursor` on, at most `limit` bytes, and wait at most
+        `wait` seconds for new data. `seen` is the number of bytes already read of an unfinished
+        last line.
+        """
 
-    async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]: ...
+    async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
+        """Return the agent's answer to a query about the stream."""
 
 
 class LogPages:
-    """`waiting` says why nothing comes (the link is down); empty while all is well. `crowded`: the
-    agent has refused a call for others.
+    """Fetches pages from one pod. `waiting` is the reason why nothing arrives (for example that the
+    link is down), or "" if all is well. `crowded` is True once the agent has refused a call because
+    too many are under way.
     """
 
     def __init__(self, reader: LogReader, changed: Callable[[], None]) -> None:
@@ -71,23 +77,23 @@ class LogPages:
     async def before(
         self, stream: str, source: int, cursor: str, lines: int
     ) -> tuple[list[Row], str]:
-        """(about `lines` lines before `cursor`, where they begin). Of a line that is longer than
-        ROOM_BYTES a part at a time, and what stands before it says so.
+        """Return about `lines` lines before `cursor`, and the cursor where they begin. Of a line
+        longer than ROOM_BYTES one part comes at a time, with a line before it that says so.
         """
         found = await self.back(stream, lines, cursor)
         rows = await self.between(stream, source, found.cursor, cursor)
         return [(MARK, 0, 0, INSIDE), *rows] if found.within and rows else rows, found.cursor
 
     async def back(self, stream: str, lines: int, cursor: str | None = None) -> Back:
-        """Where the last `lines` lines before `cursor` (None: the end) begin, or as many as have
-        room.
+        """Return the place where the last `lines` lines before `cursor` (None: the end) begin. The
+        place is nearer if ROOM_BYTES does not hold so many lines.
         """
         place = {} if cursor is None else {"cursor": cursor}
         answer = await self.ask(stream, "seek-line", line=-lines, room=ROOM_BYTES, **place)
         return Back(str(answer["cursor"]), answer.get("cut") is True, answer.get("within") is True)
 
     async def between(self, stream: str, source: int, begin: str, end: str) -> list[Row]:
-        """The lines from one cursor to another, over the ends of files."""
+        """Return the lines between two cursors, also across the ends of files."""
         rows: list[Row] = []
         cursor, stop = begin, split(end)
         held, held_at = b"", begin
@@ -118,8 +124,8 @@ class LogPages:
         return rows + rows_of(held, source, held_at)
 
     async def after(self, stream: str, source: int, cursor: str) -> tuple[list[Row], str, bool]:
-        """(about a page of whole lines from `cursor` on, where they end, whether there is no
-        more).
+        """Return about one page of whole lines from `cursor` on, the cursor where they end, and
+        True if there are no more.
         """
         chunk = await self.read(stream, cursor, PAGE_BYTES, 0.0)
         if not chunk.data:
@@ -131,8 +137,8 @@ class LogPages:
     async def sift(
         self, stream: str, source: int, cursor: str, wanted: LogFilter, *, backwards: bool
     ) -> tuple[list[Row], str, bool]:
-        """One answer of the pod's filter: (lines in the order of the log, how far it came, whether
-        that is the end).
+        """Return one answer of the pod's prefilter: the lines in the order of the log, the cursor
+        that the filter has reached, and True if that is the end of the log.
         """
         answer = await self.ask(
             stream, "sift", cursor=cursor, backwards=backwards, limit=SIFTED_LINES, **wanted.query()
@@ -152,7 +158,9 @@ class LogPages:
         return rows[::-1] if backwards else rows, str(answer["cursor"]), answer["next"] is None
 
     async def ask(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
-        """A query's answer, asked on until the agent has it."""
+        """Return the agent's answer to a query. Repeats the query while the link is down or the
+        agent is busy, and continues it if the agent answers in parts.
+        """
         async with self._asking:
             while True:
                 try:
@@ -172,6 +180,10 @@ class LogPages:
                 parameters |= further
 
     async def read(self, stream: str, cursor: str, limit: int, wait: float, seen: int = 0) -> Any:
+        """Return the next chunk of a stream from `cursor` on, at most `limit` bytes, and wait at
+        most `wait` seconds for new data. Repeats the read while the link is down or the agent is
+        busy. `seen` is the number of bytes already read of an unfinished last line.
+        """
         while True:
             try:
                 chunk = await self._reader.read_log(stream, cursor, limit, wait, seen=seen)
@@ -187,9 +199,9 @@ class LogPages:
             return chunk
 
     async def _later(self, error: RemoteError) -> None:
-        """The agent bounds the calls of a connection, and others make some too: a refusal for that
-        is a pause, and from then on whoever has read leaves the place to others for a moment. Any
-        other refusal is raised.
+        """Pause for BUSY_S seconds if the agent refused a call because too many of this connection
+        are under way, and set `crowded`: from then on each reader pauses after a read. Raises every
+        other error.
         """
         if error.type != "too-many-calls":
             raise error
@@ -197,6 +209,7 @@ class LogPages:
         await asyncio.sleep(BUSY_S)
 
     async def _wait_for_link(self, error: LinkError) -> None:
+        """Note the link's error as the reason for waiting, and pause for RETRY_S seconds."""
         if self.waiting != error.message:
             self.waiting = error.message
             self._changed()
@@ -204,7 +217,9 @@ class LogPages:
 
 
 def split(cursor: str) -> tuple[int, int]:
-    """(generation, byte offset); "start" and "end" are no place: (-1, 0)."""
+    """Return the generation and byte offset of a cursor. Returns (-1, 0) for "start" and "end",
+    which are no place.
+    """
     generation, colon, offset = cursor.partition(":")
     if colon:
         return (int(generation), int(offset))

@@ -1,5 +1,5 @@
-"""What wrote a log: by its name, else by its content where that leaves no doubt. A wrong source
-would silence the right rules.
+"""Tell which program wrote a log: by the file's name, or by its content if that leaves no doubt. A
+wrong answer would disable the right rules, so doubt gives no answer.
 """
 
 from __future__ import annotations
@@ -74,14 +74,16 @@ _SERVER = re.compile(r"\((?:APIServer|EngineCore\w*|Worker\w*) pid=\d+\) ")
 
 @dataclass(frozen=True)
 class Wrote:
-    """`source` and the generation of the trainer, as far as they are certain ("" where not)."""
+    """The program that wrote a log: its `source`, and the generation of the trainer. Each is "" if
+    it is not certain.
+    """
 
     source: str
     trainer: str = ""
 
 
 def by_name(path: Path) -> str:
-    """The source that a file's name tells, or ""."""
+    """Return the source that a file's name tells, or ""."""
     if path.suffix == ".stdout":
         if path.stem.endswith("inference"):
             return "inference"
@@ -101,8 +103,9 @@ def by_name(path: Path) -> str:
 
 
 def by_content(sample: bytes, named: str = "") -> Wrote:
-    """What wrote the log that begins like this; Wrote("") where two are possible. `named`: the
-    source, where that is known and only the generation is asked for.
+    """Return the program that wrote a log, from the first bytes of the log. The source is "" if two
+    programs are possible. If the source is known, give it as `named`; then only the generation is
+    searched.
     """
     raw = sample[:_SAMPLE].split(b"\n")
     texts = []
@@ -130,7 +133,7 @@ def by_content(sample: bytes, named: str = "") -> Wrote:
 
 
 def _clear(programs: Counter[str]) -> str:
-    """The generation that recognises the most lines; "" where two recognise as many."""
+    """Return the generation that recognises the most lines, or "" if two recognise equally many."""
     generations = programs.most_common(2)
     clear = len(generations) == 1 or (
         len(generations) == 2 and generations[0][1] > generations[1][1]
@@ -141,30 +144,37 @@ def _clear(programs: Counter[str]) -> str:
 
 
 def _kernel(texts: list[str]) -> bool:
+    """Return True if at least 80 % of the lines have a kernel timestamp."""
     return sum(headers.kernel(text).timestamp is not None for text in texts) >= max(
         1, 0.8 * len(texts)
     ) and not _loguru(texts)
 
 
 def _loguru(texts: list[str]) -> bool:
-    """ISO stamps alone prove nothing: Python's logging writes them too."""
+    """Return True if one of the first 50 lines has a loguru header. ISO timestamps alone prove
+    nothing, because Python's logging writes them too.
+    """
     return any(headers.other(text) is not None for text in texts[:50])
 
 
 def _ssh(texts: list[str]) -> bool:
+    """Return True if the text is the short output of an SSH client."""
     return len(texts) <= 200 and _SSH.match(texts[0].removeprefix("$ ")) is not None
 
 
 def _wandb(texts: list[str]) -> bool:
+    """Return True if the W&B client wrote the lines."""
     if any(pattern.match(texts[0]) is not None for pattern in (_WANDB_CORE, _WANDB_CLIENT)):
         return True  # either header is the client's alone, and its logs are nobody else's
     return sum(_WANDB.match(text) is not None for text in texts) >= max(2, 0.5 * len(texts))
 
 
 def _programs(raw: list[bytes], sources: Sequence[str] = _PROGRAMS) -> dict[str, Counter[str]]:
-    """Sources whose own events stand in the lines, with how many each generation recognises. A
-    grammar fits whole lines at their level, so one event is proof, unless two programs say the
-    same; quoted lines are not at the beginning of a line.
+    """Return the sources whose own events occur in the lines, with the number of lines that each
+    generation recognises.
+
+    A grammar matches a whole line with its level, so one event is proof unless two programs write
+    the same line. Quoted lines do not match, because they do not start at the beginning of a line.
     """
     asked = []
     for source in _PROGRAMS:

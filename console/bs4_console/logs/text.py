@@ -1,8 +1,8 @@
-"""What a raw log line may become before anybody sees it: no control sequence of a hostile log
-reaches a terminal.
+"""Turn a raw log line into text that is safe to show: no control sequence of a hostile log reaches
+a terminal.
 
-Two stages, because they cost differently. `clean` runs over every byte that arrives and works on
-whole chunks in C; `present` runs only over the lines that are looked at.
+There are two stages because their costs differ. `clean` runs over every byte that arrives and works
+on whole chunks in C. `present` runs only over the lines on the screen.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ JSON_BYTES = 64 * 1024
 
 
 def clean(data: bytes) -> bytes:
-    """Whole lines without control sequences; a progress bar's rewrites by carriage return collapse
-    to the last one. Line count is kept.
+    """Return whole lines without control sequences. Of a progress bar that rewrites its line by
+    carriage returns, only the last text stays. The number of lines does not change.
     """
     if b"\x1b" in data:
         data = _ESCAPES.sub(b"", data)
@@ -74,7 +74,7 @@ def clean(data: bytes) -> bytes:
 
 
 def _last_write(line: bytes) -> bytes:
-    """What a terminal would still show, near enough: the last non-empty piece."""
+    """Return approximately what a terminal would still show of the line: its last text."""
     for piece in reversed(line.split(b"\r")):
         if piece:
             return piece
@@ -82,7 +82,7 @@ def _last_write(line: bytes) -> bytes:
 
 
 def level_of(line: bytes) -> int | None:
-    """The line's level as a number, or None when it has none of its own (a traceback, a
+    """Return the line's level as a number, or None if it has none (a line of a traceback, a
     continuation).
     """
     found = _LEVEL.search(line, 0, _LEVEL_REACH)
@@ -92,6 +92,7 @@ def level_of(line: bytes) -> int | None:
 
 
 def _json_level(line: bytes) -> str:
+    """Return the level word of a JSON log line, or ""."""
     if not line.startswith(b'{"'):
         return ""
     found = re.search(rb'"level": ?"([A-Z]+)"', line[:400])
@@ -101,7 +102,9 @@ def _json_level(line: bytes) -> str:
 
 
 def clock_of(line: bytes) -> int | None:
-    """Seconds since midnight, from the HH:MM:SS near the line's start; None when there is none."""
+    """Return the seconds since midnight of the HH:MM:SS near the line's start, or None if there is
+    none.
+    """
     found = _CLOCK.search(line, 0, _CLOCK_REACH)
     if found is None:
         return None
@@ -110,8 +113,8 @@ def clock_of(line: bytes) -> int | None:
 
 @dataclass(frozen=True)
 class Shown:
-    """A line ready to be drawn: plain text without controls, and its level (None: none of its
-    own).
+    """A line that can be drawn: text without control characters, and the level (None if the line
+    has none).
     """
 
     text: str
@@ -119,9 +122,9 @@ class Shown:
 
 
 def plain(line: bytes, reach: int = 0) -> str:
-    """Text without anything that a terminal would interpret, tabs expanded, cut at LINE_CELLS
-    characters. With `reach`, the first so many characters of a line of any length: what lies
-    further is not decoded.
+    """Return a line as text without anything that a terminal would interpret. Tabs are expanded,
+    and the text is cut at LINE_CELLS characters. With `reach`, only the first `reach` characters
+    are decoded and returned.
     """
     # Four bytes a character at most: decoding a 64 KiB line to show 2,000 cells of it would be most
     # of the cost of a page.
@@ -136,8 +139,8 @@ def plain(line: bytes, reach: int = 0) -> str:
 
 
 def present(line: bytes, reach: int = 0) -> Shown:
-    """A cleaned line as it is shown. A JSON log line (prime-rl's --log.json-logging) becomes the
-    line a person would have read. `reach`: as in plain.
+    """Return a cleaned line as it is shown. A JSON log line (prime-rl's --log.json-logging) is
+    turned into the usual form of a log line. `reach` is that of `plain`.
     """
     found = _JSON.match(line)
     if (
@@ -150,7 +153,7 @@ def present(line: bytes, reach: int = 0) -> Shown:
 
 
 def size_of(line: bytes) -> int:
-    """Bytes of the whole line, of which a part may be held."""
+    """Return the number of bytes of the whole line, even if only a part of it is held."""
     found = None
     if len(line) > LINE_CELLS:
         found = _REAL_SIZE.search(line)
@@ -160,6 +163,7 @@ def size_of(line: bytes) -> int:
 
 
 def _from_json(line: bytes, prefix: str, reach: int) -> Shown | None:
+    """Return a JSON log line in the usual form of a log line, or None if it is not such a line."""
     try:
         entry = loads(line)
     except ForeignJsonError:

@@ -1,5 +1,5 @@
-"""When a line of a log was written: found by asking for times, because a line's own clock has no
-date and its pod's zone is not known.
+"""Find out when a line of a log was written. The agent is queried for times, because a line's own
+clock has no date and the pod's time zone is not known.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ _HALVINGS = 24
 async def written_at(
     pages: LogPages, stream: str, cursor: str, clock: int | None, begin: float, end: float
 ) -> float:
-    """Wall seconds (of the pod) at which the log reached `cursor`, between `begin` and `end`.
-    `clock`: seconds since midnight that the line itself shows.
+    """Return the pod's wall time in seconds at which the log reached `cursor`, between `begin` and
+    `end`. `clock` is the line's own clock in seconds since midnight, or None.
     """
     target = split(cursor)
     for _ in range(_HALVINGS):
