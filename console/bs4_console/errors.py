@@ -44,8 +44,8 @@ LinkState = Literal[
     "no agent",
     "agent version",
 ]
-"""The connection to a pod: how far it is, or the error that stands. `recorded`: there is no live
-pod, only what was kept of one.
+"""The state of the connection to a pod: how far it has come, or the error that prevents it.
+`recorded` means that there is no live pod, only data that was kept of one.
 """
 
 
@@ -60,7 +60,7 @@ class ConsoleError(Exception):
     exit_code = FINDING
     retry = False
     link_state: LinkState = "error"
-    """The word the screen shows for the link while this stands."""
+    """The word that the screen shows for the link while this error lasts."""
 
     def __init__(self, message: str, next_step: str = "") -> None:
         super().__init__(f"{message} {next_step}".strip())

@@ -23,9 +23,9 @@ Level = Literal["error", "warning", "info"]
 Kind = Literal["text", "vision", "closed"]
 
 HUB = "https://huggingface.co"
-#: A config.json is a few KB; more than this is no config.
+#: A config.json has a few KB. A larger file is not a config.
 _CONFIG_BYTES = 4 * 1024 * 1024
-#: Keys by which a config.json says that the model reads pictures or sound as well.
+#: Keys of a config.json that mean that the model reads pictures or sound as well.
 _OTHER_SENSES = (
     "vision_config",
     "audio_config",
@@ -290,8 +290,8 @@ def refused(hub_id: str, code: int, address: str) -> list[Remark]:
             )
         ]
     if code in (401, 403):
-        # The hub answers 401 both for what is private and, without a token, for what does not
-        # exist: it keeps the two apart for nobody.
+        # The hub answers 401 for a private model, and without a token also for one that does not
+        # exist. The two cannot be told apart.
         fix = (
             f"Check the spelling, accept its licence at {HUB}/{hub_id}, and use a token that may "
             "read it."

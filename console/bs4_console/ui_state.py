@@ -11,9 +11,9 @@ from pathlib import Path
 from bs4_console.locations import state_dir
 
 FILE = "screen.json"
-#: A file longer than this is none of ours.
+#: The console never writes a longer file.
 LIMIT_BYTES = 1 << 20
-#: What says together where one was: never half of it from another console.
+#: The settings that describe one position together. They are never mixed with another console's.
 _POSITION = ("pod", "run", "place", "source", "incident")
 
 
@@ -40,8 +40,8 @@ class Settings:
     quiet: bool = False
     silenced: list[str] = field(default_factory=list)
     pins: list[dict[str, str]] = field(default_factory=list)
-    """Places to jump back to, 1 to 9: `pod`, `run`, `place`, and `source` or `incident` where there
-    is one.
+    """The places to jump back to, 1 to 9. Each has `pod`, `run` and `place`, and `source` or
+    `incident` if there is one.
     """
 
 

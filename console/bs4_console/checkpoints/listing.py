@@ -16,7 +16,7 @@ from bs4_console.errors import UsageError
 from bs4_console.pods.state import PodState
 from bs4_console.run_log.eta import words
 
-#: A directory in which nothing was written for this long belongs to a run that saves no more.
+#: Seconds. A directory in which nothing was written for longer belongs to a run that saves no more.
 _LIVE_S = 900.0
 _NEXT = "Give the run's own directory, and --trainer where its generation cannot be seen."
 

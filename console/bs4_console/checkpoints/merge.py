@@ -12,7 +12,7 @@ from bs4_console.errors import NotApplicableError, RefusedError
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import ActionView, PlanView, PodState, RunState
 
-#: What stands where a playbook's id does.
+#: The kind of the action. A plan has it in place of a playbook's id.
 NAME = "merge"
 
 

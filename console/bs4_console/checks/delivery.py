@@ -22,11 +22,12 @@ from bs4_console.checks.transitions import Notice
 from bs4_console.checks.verdict import CRITICAL, OK, UNKNOWN, WARNING, WORDS
 from bs4_console.errors import ConsoleError, UsageError
 
-#: Seconds a receiver has for each step of one request.
+#: Seconds that a receiver has for each step of one request.
 TIMEOUT_S = 10.0
-#: Notices that wait for a receiver that is away; of more the oldest are dropped, and that is said.
+#: The number of notices that wait for a receiver that does not answer. If there are more, the
+#: oldest are dropped, with a complaint.
 KEPT = 100
-#: Characters of a message: Discord takes 2000, and a person reads less.
+#: Characters of a message. Discord takes 2000, and a person reads fewer.
 TEXT_CHARS = 1500
 
 _PRIORITY = {OK: "default", WARNING: "default", UNKNOWN: "high", CRITICAL: "urgent"}
@@ -58,7 +59,7 @@ class Notifier:
         self._failing: set[str] = set()
         for channel in channels:
             if channel.kind == "apprise":
-                _apprise()  # a missing extra is said at the start, not when something is critical
+                _apprise()  # fails at the start and not with the first critical notice
 
     async def tell(self, notices: Sequence[Notice], level: int, summary: str) -> None:
         """Send the new notices to every channel that wants them, after the ones that are left over
@@ -105,8 +106,7 @@ def send(channel: Channel, notice: Notice) -> None:
     text = notice.text[:TEXT_CHARS]
     if channel.kind == "webhook":
         said = f"{notice.title} - {text}"
-        # `text` is what Slack and Mattermost show, `content` what Discord does; the rest is for
-        # programs.
+        # Slack and Mattermost show `text`, and Discord shows `content`. The rest is for programs.
         body = {"schema": "bs4.notice/1", "content": said, **notice.as_dict(), "text": said}
         _post(channel, json.dumps(body).encode(), {"Content-Type": "application/json"})
     elif channel.kind == "ntfy":
@@ -158,7 +158,7 @@ def _post(channel: Channel, body: bytes, headers: dict[str, str], suffix: str = 
             address.rstrip("/") + suffix if suffix else address, body, headers
         )
         with _opener.open(request, timeout=TIMEOUT_S):
-            return  # 2xx: what it says beyond that is of no use
+            return  # 2xx: the body has nothing of use
     except urllib.error.HTTPError as error:
         error.close()
         raise _not_sent(channel, f"it answered with HTTP {error.code}") from None
@@ -172,7 +172,7 @@ def _post(channel: Channel, body: bytes, headers: dict[str, str], suffix: str = 
     except TimeoutError:
         raise _not_sent(channel, f"it did not answer within {TIMEOUT_S:.0f} s") from None
     except (OSError, http.client.HTTPException, ValueError) as error:
-        # What these say may hold the address; their class does not.
+        # The messages of these errors may hold the address. Their class names do not.
         raise _not_sent(channel, f"the request failed ({type(error).__name__})") from None
 
 
@@ -203,7 +203,7 @@ def _apprise() -> Any:
             "notify.toml has a channel of kind apprise, which is an extra.",
             "Run `pip install 'bs4-console[apprise]'`.",
         ) from None
-    # It logs addresses.
+    # apprise logs addresses.
     logging.getLogger("apprise").addHandler(logging.NullHandler())
     logging.getLogger("apprise").propagate = False
     return module

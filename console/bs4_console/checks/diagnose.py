@@ -26,8 +26,8 @@ from bs4_console.pods import reports
 
 __all__ = ["SOURCES", "diagnose"]
 
-#: Logs that are looked at in a directory that is no run's; more than these are a data set, not an
-#: incident.
+#: The most logs that are read in a directory that belongs to no run. A directory with more is a
+#: data set and not an incident.
 _FILES = 200
 _SUFFIXES = {".log", ".txt", ".stdout", ".stderr", ".out", ".err", ""}
 _SAMPLE = 256 * 1024

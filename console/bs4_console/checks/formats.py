@@ -21,7 +21,7 @@ from bs4_console.checks.verdict import (
 
 NO_POD = "no pod is in the inventory; add one with `bs4-console pods add`"
 
-#: Metric -> what it is. All are gauges.
+#: The meaning of each metric. All are gauges.
 _HELP = {
     "bs4_check_status": "Verdict of the check: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.",
     "bs4_incident_open": "1 for every incident that is open.",
@@ -36,7 +36,7 @@ _HELP = {
     "bs4_disk_size_bytes": "Size of the disk.",
     "bs4_telemetry_age_seconds": "Age of the newest telemetry.",
 }
-#: What XML 1.0 cannot hold, not even escaped.
+#: Characters that XML 1.0 cannot hold, not even escaped.
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -75,8 +75,8 @@ def prom(verdicts: Sequence[Verdict]) -> str:
         ),
     ]
     lines = []
-    # All lines of one metric stand together, below its own HELP and TYPE: a parser refuses anything
-    # else.
+    # All lines of one metric stand together, below its own HELP and TYPE, because a parser refuses
+    # anything else.
     for name, meaning in _HELP.items():
         mine = []
         for sample in samples:
@@ -189,7 +189,7 @@ def _xml(said: str) -> str:
     return _NO_XML.sub("\N{REPLACEMENT CHARACTER}", said)
 
 
-#: Format -> its renderer. JSON is the commands' own (`cli.output.emit`).
+#: The function for each format. The commands print JSON themselves (`cli.output.emit`).
 FORMATS: Mapping[str, Callable[[Sequence[Verdict]], str]] = {
     "text": text,
     "prom": prom,

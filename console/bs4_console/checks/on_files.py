@@ -20,7 +20,7 @@ def judge_files(path: Path, source: str | None = None, trainer: str | None = Non
         report = diagnose([path], source, trainer)
     except UsageError as error:
         return unreachable(str(path), str(error))
-    # A cascade follows from its root; it is listed, and only a root (or what stands alone) decides.
+    # A cascade follows from its root. It is listed, but only roots and independent findings decide.
     deciding = [f for f in report["findings"] if f["role"] != "cascade"] or report["findings"]
     found = []
     for f in deciding:

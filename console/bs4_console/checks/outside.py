@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from bs4_agent.detect.facts import Facts
     from bs4_console.checks.wandb import WandbApi
 
-#: Between two looks of a console that stays open.
+#: Seconds between two polls of a console that stays open.
 EVERY_S = 60.0
-#: A finished run is looked at no more after this.
+#: Seconds after which a finished run is polled no more.
 _ENDED_S = 3600.0
 
 

@@ -70,7 +70,7 @@ def channels(
     except FileNotFoundError:
         return ()
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        # The parser's message names a place, and may quote what stands there.
+        # The parser's message names a place, and may quote the text there.
         raise UsageError(
             f"{path} is not valid TOML{_line_of(error)}.",
             "Correct it; docs/check.md shows an example.",

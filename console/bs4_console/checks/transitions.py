@@ -24,7 +24,8 @@ class Notice:
     text: str
     incidents: Sequence[dict[str, Any]] = ()
     t: float = field(default_factory=time.time)
-    """Wall seconds at which it was found; a receiver that was away gets it later."""
+    """The wall time in seconds at which it was found. A receiver that did not answer gets it later.
+    """
 
     @property
     def title(self) -> str:
@@ -100,7 +101,7 @@ class Transitions:
         told.level = level
         if level == OK:
             told.incidents = set()
-        elif now.level != UNKNOWN:  # a pod that cannot be read has not lost its incidents
+        elif now.level != UNKNOWN:  # a pod that cannot be read still has its incidents
             told.incidents = (told.incidents & _failures(now)) | lasting
         if level == was and not (new and level == CRITICAL):
             return None

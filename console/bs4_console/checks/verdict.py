@@ -14,7 +14,8 @@ from bs4_console.pods.witness import without_the_pod
 
 OK, WARNING, CRITICAL, UNKNOWN = 0, 1, 2, 3
 WORDS = {OK: "OK", WARNING: "WARNING", CRITICAL: "CRITICAL", UNKNOWN: "UNKNOWN"}
-#: Worst first when several verdicts become one: a known failure outranks not knowing.
+#: The rank of each level when several verdicts become one. A known failure is worse than not
+#: knowing.
 _RANK = {OK: 0, WARNING: 1, UNKNOWN: 2, CRITICAL: 3}
 
 #: Percent of a disk in use.
@@ -54,12 +55,12 @@ class Verdict:
     perfdata: dict[str, str] = field(default_factory=dict)
     incidents: Sequence[dict[str, Any]] = ()
     coverage: Sequence[str] = ()
-    """What could not be seen on the pod, as phrases: unknown is not healthy."""
+    """What could not be seen on the pod, as phrases. Unknown is not healthy."""
     found: Sequence[Found] = ()
-    """All that was looked at, worst first, what is well included."""
+    """Everything that was checked, worst first, including what is well."""
     samples: Sequence[Sample] = ()
     sights: Sequence[dict[str, Any]] = ()
-    """What W&B says of its runs, see `outside`."""
+    """The observations of the runs by W&B (see `outside`)."""
 
     def line(self) -> str:
         """Return the verdict as a Nagios line: `CRITICAL - pod: sentence | step=12 gpu0_util=93%`
@@ -68,7 +69,7 @@ class Verdict:
         sentences.
         """
         perf = " ".join(f"{_label(label)}={value}" for label, value in self.perfdata.items())
-        # Nagios cuts at the first bar and at the end of the line.
+        # Nagios cuts the text at the first bar and at the end of the line.
         text = " ".join("; ".join(self.sentences).replace("|", "/").split())
         return f"{WORDS[self.level]} - {self.pod}: {text}" + (f" | {perf}" if perf else "")
 
@@ -213,7 +214,7 @@ def verdict(name: str, found: Sequence[Found], **more: Any) -> Verdict:
     return Verdict(pod=name, level=ordered[0].level, sentences=sentences, found=ordered, **more)
 
 
-#: Said in a one-line verdict only when something is wrong with them.
+#: Subjects that appear in a one-line verdict only if something is wrong with them.
 _QUIET = ("GPUs", "disks", "W&B")
 
 

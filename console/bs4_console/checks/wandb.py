@@ -26,14 +26,15 @@ from bs4_console.errors import ConsoleError
 from bs4_console.pods.witness import Sight
 
 PUBLIC = "https://api.wandb.ai"
-#: W&B shows runs under one name and answers under another; a server of one's own has one.
+#: The API address for each address at which W&B shows runs. A self-hosted server has one address
+#: for both.
 _SHOWN = {
     "https://wandb.ai": PUBLIC,
     "https://www.wandb.ai": PUBLIC,
     "https://app.wandb.ai": PUBLIC,
 }
 TIMEOUT_S = 10.0
-#: One run's fields are some kilobytes; a summary with tables may have more.
+#: Bytes of one answer. A run's fields have some kilobytes, and a summary with tables may have more.
 _MOST_BYTES = 4 << 20
 _RUN = (
     "query Run($project: String!, $entity: String!, $run: String!) { project(name: $project, "
@@ -41,7 +42,7 @@ _RUN = (
     "summaryMetrics } } }"
 )
 _VIEWER = "query Viewer { viewer { entity } }"
-#: Words with which the client itself, or its user, ended the run.
+#: States that the client itself, or its user, reported when the run ended.
 _ENDED = ("finished", "failed", "killed", "preempted")
 
 
@@ -112,7 +113,7 @@ class WandbApi:
     def __init__(self, known: Account, *, timeout: float = TIMEOUT_S) -> None:
         """Keep the account. `timeout` is the number of seconds for one request."""
         self.base = known.base
-        # No redirects: the key would go to whoever is named there.
+        # No redirects: they would carry the key to another server.
         self._client = httpx.AsyncClient(
             auth=httpx.BasicAuth("api", known.key), timeout=timeout, follow_redirects=False
         )
@@ -261,7 +262,7 @@ class WandbWitness:
     def __init__(self, api: WandbApi, run: str, tracked: Sequence[Mapping[str, Any]]) -> None:
         self._api, self._run, self._tracked = api, run, tracked
         self.rows: list[dict[str, Any]] = []
-        """Of the last look, as `ConsoleFacts.wandb` has them."""
+        """The rows of the last poll, in the form of `ConsoleFacts.wandb`."""
 
     async def look(self) -> Sight:
         """Query W&B once and return the observation. Its state is "unknown", with the reason, if

@@ -18,7 +18,7 @@ from bs4_console.errors import ConsoleError
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.witness import link_incidents
 
-#: Seconds after which what a person has to mend (a key, an agent) is looked at again.
+#: Seconds after which a link error that a person must repair (a key, an agent) is tried again.
 STOPPED_S = 300.0
 
 
@@ -95,7 +95,8 @@ async def watch(
         done += 1
         if cycles is not None and done >= cycles:
             return aggregate(verdicts)
-        # A cycle that took longer than its turn is not made up for.
+        # After a cycle that took longer than `every`, the next one starts at once, and none is made
+        # up for.
         due = max(due + every, time.monotonic())
         await asyncio.sleep(due - time.monotonic())
 

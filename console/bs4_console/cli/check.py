@@ -20,9 +20,9 @@ from bs4_console.pods.inventory import Pod
 from bs4_console.pods.state import PodState
 from bs4_console.pods.witness import link_incidents
 
-#: Nagios' code for "the check itself did not work".
+#: The exit code of a usage error. It is Nagios' code for a check that did not work.
 USAGE_CODE = UNKNOWN
-#: Seconds. More often than this a check is a load; telemetry itself has one sample a second.
+#: Seconds. More frequent checks would be a load, and telemetry has only one sample a second.
 LEAST_EVERY_S = 1.0
 
 
@@ -114,7 +114,7 @@ def _show(verdicts: Sequence[Verdict], form: str) -> None:
         return
     from bs4_console.checks.formats import FORMATS
 
-    # A pod can send half a surrogate pair, which no terminal and no file takes.
+    # A pod can send half a surrogate pair, which no terminal and no file accepts.
     sys.stdout.write(FORMATS[form](verdicts).encode("utf-8", "replace").decode())
 
 
@@ -139,7 +139,7 @@ async def _judge(pod: Pod, timeout: float) -> Verdict:
     """
     try:
         return await _looked_at(pod, timeout)
-    except Exception as error:  # noqa: BLE001 (see above; it is said in the verdict)
+    except Exception as error:  # noqa: BLE001 (see above; the verdict names it)
         return unreachable(
             pod.name, f"{pod.name} could not be judged ({described(error)}); report it as a bug."
         )

@@ -235,8 +235,8 @@ def _remote(
     """Print what the bucket holds of a run, and return 0."""
     store = sync.open_store(place, given)
     seen = sync.look(store, place, options.name)
-    # A run that we saved has none: only then the names are looked through for those of other
-    # scripts.
+    # A run that this program saved has no steps of other scripts, so only without own steps are the
+    # names searched for them.
     found = sync.remote_as_dict(
         place, options.name, seen, [] if seen.steps else sync.older(store, place, options.name)
     )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from bs4_console.pods.inventory import Inventory
 
 SHELLS = ("bash", "zsh", "fish")
-#: Options whose value is a pod of the inventory: asked for when Tab is pressed.
+#: Options whose value is a pod of the inventory. The names are read when Tab is pressed.
 _PODS = ("--pod",)
 
 

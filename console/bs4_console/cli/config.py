@@ -29,7 +29,7 @@ from bs4_console.configs.sizing import Wish, estimate, new
 from bs4_console.configs.view import Given
 from bs4_console.errors import FINDING, UsageError
 
-#: Both generations of prime-rl; what is TOML.
+#: The trainers whose configs are TOML: both generations of prime-rl.
 TOML = TRAINERS[:2]
 
 
@@ -423,7 +423,7 @@ def _diff(options: argparse.Namespace) -> int:
     """Run `config diff` and return its exit code."""
     changes = compare(values(options.before), values(options.after))
     if options.json:
-        # TOML has dates, JSON has not.
+        # TOML has dates, and JSON has none.
         emit(
             "config-diff",
             changes=[

@@ -13,8 +13,8 @@ from bs4_console.pods.inventory import Inventory
 from bs4_console.pods.session import Chunk, PodSession
 from bs4_console.pods.streams import file_stream
 
-#: How long a read waits on the pod for more, and the pause before asking again over a link that is
-#: down.
+#: Seconds that a read waits on the pod for more data, and seconds of the pause before asking again
+#: over a dead link.
 WAIT_S, RETRY_S = 20.0, 0.5
 
 
@@ -102,8 +102,8 @@ async def _print(live: PodSession, stream: str, options: argparse.Namespace) -> 
     if options.lines != 0:
         cursor = await live.seek_line(stream, -options.lines)
     out = _Lines(stream) if options.json else _Bytes()
-    # bytes of an unfinished last line that are printed already; it comes again from its start when
-    # it has grown
+    # The number of bytes of an unfinished last line that were printed already. The line comes again
+    # from its start after it has grown.
     seen = 0
     while True:
         try:
@@ -113,8 +113,8 @@ async def _print(live: PodSession, stream: str, options: argparse.Namespace) -> 
         except Unreachable:
             if not options.follow:
                 raise
-            # The session makes the link again, and ends us when it cannot; the cursor knows where
-            # to go on.
+            # The session reconnects, and ends this command if it cannot. The cursor says where to
+            # go on.
             await asyncio.sleep(RETRY_S)
             continue
         if chunk.gap:

@@ -14,11 +14,11 @@ from typing import NoReturn
 from bs4_console.cli.output import complain
 from bs4_console.errors import UNREACHABLE, USAGE, ConsoleError
 
-#: As a shell says of a command that Ctrl-C ended.
+#: The exit code that a shell reports for a command ended by Ctrl-C.
 INTERRUPTED = 130
 
-#: Name -> one line of help. The module of a command is imported only when it is used: a health
-#: check in cron must start fast.
+#: One line of help for each command. A command's module is imported only when it is used, because a
+#: health check in cron must start fast.
 COMMANDS = {
     "pods": "add, list, show, remove, test and import pods",
     "deploy": "bring the agent to a pod",
@@ -80,7 +80,7 @@ def build(commands: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
         )
         if name in commands:
             module = importlib.import_module(f"bs4_console.cli.{name}")
-            # Words that no parser knows are refused by the outermost one.
+            # The outermost parser refuses words that no parser knows, so it gets the same code.
             parser.usage_code = command.usage_code = getattr(module, "USAGE_CODE", USAGE)
             module.configure(command)
             command.set_defaults(run=module.run)
@@ -96,7 +96,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # One character that cannot be written must not take the verdict of a pod with it.
+            # A character that cannot be written must not prevent the output of a pod's verdict.
             stream.reconfigure(errors="backslashreplace")
     arguments = list(sys.argv[1:] if argv is None else argv)
     name = ""
@@ -108,7 +108,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _main(arguments, name)
     except ConsoleError as error:
         complain(str(error))
-        # These answer in Nagios' codes, where everything that went wrong on the way is UNKNOWN.
+        # These commands answer in Nagios' codes, in which every failure on the way is UNKNOWN.
         if name in ("check", "preflight"):
             return UNREACHABLE
         return error.exit_code
@@ -116,7 +116,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         # `bs4-console logs ... | head`: the reader has enough. Python would complain once more when
-        # it closes stdout.
+        # it closes standard output.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
@@ -127,7 +127,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
         return UNREACHABLE
     except Exception:  # noqa: BLE001
-        # The last line of defence: unknown is 3, while Python's own 1 would say "a finding".
+        # The last line of defence: unknown is 3, while Python's own 1 would mean a finding.
         traceback.print_exc()
         complain("This is a defect of bs4-console; report it with the lines above.")
         return UNREACHABLE
@@ -135,7 +135,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _main(arguments: list[str], name: str) -> int:
     """Parse the command line and run it. `name` is the command's name, or ""."""
-    # argparse would give the words behind `--` to the wrong argument when options stand in between.
+    # argparse would give the words behind `--` to the wrong argument if options stand in between.
     if "--" in arguments:
         own, extra = (arguments[: arguments.index("--")], arguments[arguments.index("--") + 1 :])
     else:

@@ -151,8 +151,8 @@ def _verify(options: argparse.Namespace) -> int:
     """Print the remarks on a model. Returns 1 if one of them is an error, else 0."""
     remarks = models.verify(options.model, options.trainer)
     if options.hub:
-        # The token comes from where the hub's own tools take it; an argument would stand in the
-        # process list.
+        # The token comes from the variable that the hub's own tools use. An argument would be
+        # visible in the process list.
         remarks += models.ask_hub(
             options.model, base=options.hub_url, token=os.environ.get("HF_TOKEN", "")
         )

@@ -18,7 +18,7 @@ from bs4_console.launch.phases import Phase, Phases, Standing
 from bs4_console.pods.inventory import Inventory
 from bs4_console.pods.session import PodSession
 
-#: Between two looks of `advance --wait`: a step takes minutes.
+#: Seconds between two polls of `advance --wait`. A step takes minutes.
 _LOOK_S = 5.0
 
 

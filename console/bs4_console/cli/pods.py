@@ -110,8 +110,8 @@ def _add(options: argparse.Namespace) -> int:
     try:
         return asyncio.run(_contact(pod, options.fingerprint, options.json))
     except LinkError as error:
-        # The pod stays in the inventory: a machine that is still booting is the common case, and
-        # nothing was trusted.
+        # The pod stays in the inventory: usually the machine is still booting, and nothing was
+        # trusted.
         complain(
             f"{error} {pod.name} is in the inventory; `bs4-console pods test {pod.name}` "
             "tries again."
@@ -164,7 +164,7 @@ async def _contact(pod: Pod, fingerprint: str | None, as_json: bool) -> int:
             try:
                 done = await link.run(["uname", "-sm"])
                 break
-            except HostKeyUnknown as error:  # of the pod, or of a jump host on the way to it
+            except HostKeyUnknown as error:  # of the pod, or of a jump host before it
                 if not _confirm(error, pod, fingerprint):
                     return REFUSED
                 from bs4_console.transport.hostkeys import HostKeys

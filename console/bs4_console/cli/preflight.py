@@ -15,9 +15,9 @@ from bs4_console.launch.guide import HOMES, TRAINERS
 from bs4_console.preflight.checks import VERL
 from bs4_console.preflight.examine import Check, Preflight, Wanted, examine
 
-#: Answers in the codes of `check`.
+#: The exit code of a usage error, in the codes of `check`.
 USAGE_CODE = UNKNOWN
-#: What has to be done is read first.
+#: The order of the states in the output: what must be done comes first.
 _ORDER = ("blocking", "unknown", "warning", "ok")
 _WORDS = {"ok": "ok", "warning": "WARNING", "blocking": "BLOCKS", "unknown": "UNKNOWN"}
 
@@ -80,8 +80,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the checks and return the worst level as the exit code, in the codes of `check`."""
-    # A machine for verl is looked at before a config is chosen: what it lacks decides which one can
-    # be.
+    # A machine for verl is checked before a config is chosen, because what it lacks decides which
+    # config is possible.
     if bool(options.config) != bool(options.trainer) and not (
         options.trainer == VERL and not options.config
     ):

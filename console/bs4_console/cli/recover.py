@@ -41,11 +41,11 @@ if TYPE_CHECKING:
     from bs4_console.recovery.recovery_types import Outcome
     from bs4_console.transport.remote import Remote
 
-#: What each is printed from.
+#: The file that each choice of --print is printed from.
 _PRINTED = {"systemd": "systemd.service", "cron": "cron.txt", "github": "github.yml"}
-#: Seconds between two looks of one that waits for a phase.
+#: Seconds between two polls of a recovery that waits for a phase.
 _STEP_S = 5.0
-#: Worst last: what the exit code of several runs is.
+#: The exit codes of single runs, worst last, to choose the exit code of several runs.
 _WORSE = (0, REFUSED, UNREACHABLE, FINDING)
 
 
@@ -378,7 +378,7 @@ class _Reach:
 
         reached = sessions.transport(pod)
         try:
-            # Both of our transports are also what a bundle is brought over.
+            # Both transports of this program can also bring a bundle.
             await bring(cast("Remote", reached), lambda text: complain(f"{pod.name}: {text}"))
         finally:
             await reached.close()

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from bs4_console.cli.main import COMMANDS, build
 
-#: Name -> what the object holds. Every `emit(NAME, ...)` in this package is here (a test looks).
+#: The content of each JSON object by its name. A test checks that every `emit(NAME, ...)` in this
+#: package is here.
 SHAPES = {
     "action": (
         "`action` (key), `state` (accepted, running, verifying, done, failed, cancel, "

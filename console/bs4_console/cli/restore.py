@@ -105,7 +105,7 @@ async def run(options: argparse.Namespace) -> int:
             )
             key: str | None = going.key
         else:
-            # what speaks with the store, where it is not there yet
+            # the library that reads from the store
             await bring(Inventory().get(options.pod))
             key = await _confirmed(live, options, asked)
         if key is None:

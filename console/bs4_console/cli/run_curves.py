@@ -12,7 +12,7 @@ from bs4_console.errors import LinkError, RemoteError
 from bs4_console.run_log import validation
 from bs4_console.run_log.record import RunRecord
 
-#: Seconds that a record waits for its pod to say which checkpoints are there.
+#: Seconds to wait for the pod's answer about its checkpoints.
 _ASK_S = 20.0
 
 

@@ -33,9 +33,9 @@ from bs4_console.run_log import eta, evals, record_fold, status_file, wandb_impo
 from bs4_console.run_log.document import RunLog
 from bs4_console.run_log.record import FINAL, RunRecord
 
-#: Seconds for which a pod is asked for the newest of its runs.
+#: Seconds to wait for a pod's newest data about its runs.
 _LOOK_S = 20.0
-#: A log kept by hand is some hundred KB; this is for the wrong file.
+#: Bytes. A log that is kept by hand has some hundred KB; a larger file is probably the wrong one.
 _DOCUMENT_BYTES = 32 * 1024 * 1024
 
 
@@ -175,7 +175,8 @@ async def _list(options: argparse.Namespace) -> int:
         except LinkError as error:
             if options.pod:
                 raise
-            # The record of what it did is still here; the code says that this is not all.
+            # The record of the pod's runs is still here. The exit code says that the list is
+            # incomplete.
             complain(f"{pod.name}: {error}")
             code = UNREACHABLE
     seen = {state.name for _, state in found}
@@ -280,7 +281,7 @@ def _records() -> dict[str, RunRecord]:
             own.incidents = [*by_hand.incidents, *own.incidents]
             own.attempts = [*by_hand.attempts, *own.attempts]
             own.fields = by_hand.fields
-            # what a person wrote down corrects the inventory
+            # the price that a person wrote down overrides the inventory's
             if by_hand.price is None:
                 own.price = own.price
             else:
@@ -474,7 +475,8 @@ def _export(options: argparse.Namespace) -> int:
         emit("runs-export", markdown=text, runs=list(_records()))
         return 0
     if options.file == "-":
-        # Bytes: what was imported comes out as it was, whatever the line ends and the locale.
+        # As bytes, so that what was imported comes out unchanged, whatever the line ends and the
+        # locale.
         sys.stdout.buffer.write(text.encode())
         sys.stdout.buffer.flush()
         return 0

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from bs4_console.transport.login import Passphrases
 
-#: Seconds for which a command tries to get a lost link back before it gives up.
+#: Seconds for which a command tries to reconnect before it gives up.
 PATIENCE_S = 60.0
 
 

@@ -118,7 +118,7 @@ def _watched(live: PodSession, recipe: Recipe, given: secrets.Credentials) -> st
     """Return the key of the set-up that is under way, if it is the same as this one, else None."""
     running = setup.under_way(live)
     if running is None or not setup.same(running, recipe, given):
-        return None  # the agent refuses a second one, and says who is at it
+        return None  # the agent refuses a second set-up and names who began the first
     complain(f"This set-up is under way already, begun by {running.who}; watching it.")
     return running.key
 

@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-#: Older results are removed when a new one is written.
+#: The number of results that are kept. Older results are removed when a new one is written.
 _KEPT = 8
 
 

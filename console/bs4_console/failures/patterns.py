@@ -18,13 +18,14 @@ from typing import Any
 
 from bs4_agent.detect.signatures import FLAGS, LINE_CAP
 
-#: Ways that one line may cost. A way takes about 5 ns, so the worst line costs about 0.15 s.
+#: The number of ways that one line may cost. A way takes about 5 ns, so the worst line takes about
+#: 0.15 s.
 LIMIT = 3e7
-#: A repeat that can go on for longer than this is counted; shorter ones are cheap.
+#: Repeats that can be longer than this are counted. Shorter repeats are cheap.
 _SHORT = 10
-#: So many ways two repeats side by side may share a stretch between them.
+#: The number of ways in which two adjacent repeats may divide a stretch of text between them.
 _PAIR = 1e5
-#: A literal shorter than this would be found in every other line.
+#: The least length of a literal. A shorter text would be found in every other line.
 MIN_LITERAL = 4
 _MAX_EXACT = 24
 _MAX_PATHS = 200
@@ -265,8 +266,8 @@ def _check_path(path: Sequence[_Piece], *, anchored: bool) -> None:
                 "\\w+\\d+); keep one of them"
             )
         if before is not None:
-            # The part between them may itself lie inside what the first took: every place of it is
-            # another way.
+            # The part between them may itself lie inside the text that the first repeat took, and
+            # every place of it is another way.
             ways *= min(before.most, LINE_CAP) / max(1, gap)
             repeats += 1
         before, gap = piece, 0
@@ -274,7 +275,7 @@ def _check_path(path: Sequence[_Piece], *, anchored: bool) -> None:
         ways *= before.most
         repeats += 1
     for n in range(2, repeats + (0 if anchored else 1) + 1):
-        ways /= n  # the places must follow each other in the line
+        ways /= n  # the places are in order
     if ways > LIMIT:
         raise Refused(
             f"can be tried in {ways:.0e} ways on one line; anchor it with ^ or bound its "
@@ -463,7 +464,7 @@ def relaxed(pattern: str) -> str:
     )
     text = f"(?{flags}){text}" if flags else text
     try:
-        check_cost(text)  # without its anchor it may be too dear
+        check_cost(text)  # the expression without its anchor may be too expensive
     except Refused:
         return ""
     return text

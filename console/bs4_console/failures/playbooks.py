@@ -30,7 +30,7 @@ from bs4_console.failures.patterns import (
     relaxed,
 )
 
-#: What only a person reads: it stays here, the agent has 30 MB for everything.
+#: Keys that only a person reads. They are not sent to the agent, which has 30 MB for everything.
 _FOR_PEOPLE = frozenset({"looks_like", "explanation", "prevent", "sources", "advice", "leads_to"})
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-#: Step kinds of the agent, and for relaunch from where.
+#: A sentence for each kind of step, and for a relaunch also the place from which it resumes.
 SENTENCES = {
     "stop_run": "Stop the run by its trainer's own rules, then what is left of it by descent.",
     "end_processes": (

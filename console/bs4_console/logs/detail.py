@@ -9,7 +9,7 @@ from bs4_agent.foreign_json import ForeignJsonError, loads
 from bs4_console.logs.store import LogStore
 from bs4_console.logs.text import clock_of, level_of
 
-#: Lines looked at before and behind one line for the entry it belongs to.
+#: The number of lines to each side of a line among which its entry is searched.
 AROUND = 500
 _JSON = re.compile(rb"[^{\[]{0,80}?([{\[].*[}\]])\s*$", re.DOTALL)
 

@@ -19,29 +19,30 @@ from bs4_console.logs.merge import Side, from_a_head, keyed, same_day, take_newe
 from bs4_console.logs.pages import BUSY_S, INSIDE, PAGE_BYTES, Back, LogPages, LogReader, split
 from bs4_console.logs.store import MARK, LogStore, Row
 
-#: Lines fetched of each stream on opening: a few screens, and enough for the merge to be in order.
+#: The number of lines of each stream that are fetched on opening: a few screens, and enough for a
+#: merge in order.
 TAIL_LINES = 2000
 MERGED_TAIL_LINES = 400
-#: How long a read waits on the pod for more.
+#: Seconds that a read waits on the pod for more data.
 WAIT_S = 20.0
-#: Reads that wait on the pod at a time: an agent lets sixteen of one connection wait. With more
-#: streams than this each waits only SHARED_S.
+#: The number of reads that wait on the pod at a time. An agent lets sixteen of one connection wait.
+#: With more streams than this, each read waits only SHARED_S seconds.
 READS = 8
 SHARED_S = 1.0
-#: Seconds between two looks for streams that came later.
+#: Seconds between two polls for new streams.
 DISCOVER_S = 1.0
-#: Pause while nobody wants more of a log that is being read from its middle, and between two counts
-#: of what was not read.
+#: Seconds of the pause while nobody wants more of a log that is being read from its middle, and
+#: seconds between two counts of the unread lines.
 IDLE_S = 0.2
 COUNT_S = 1.0
-#: Read with the line one goes to: a few screens.
+#: Bytes that are read with the line that a person went to: a few screens.
 FIRST_BYTES = 64 * 1024
 #: Lines of one older page.
 PAGE_LINES = 2000
-#: A reader that follows the end and is so far behind it leaves out what lies between: nobody could
-#: read it as it rushes by.
+#: Bytes. A reader that follows the end and is further behind skips the data in between, because
+#: nobody could read it at that speed.
 BEHIND_BYTES = 8 * 1024 * 1024
-#: Full reads in a row after which it is looked how far the end is.
+#: The number of full reads in a row after which the distance to the end is checked.
 BEHIND_READS = 8
 
 
@@ -66,17 +67,19 @@ class LogFeed:
         self.streams: list[str] = []
         self.loaded = False
         self.filter = LogFilter()
-        """What older and newer pages are asked through."""
+        """The filter for older and newer pages."""
         self.sifted = False
-        """Whether a page came through the filter: the window then does not fit another one."""
+        """True if a page came through the filter. The window then does not fit another filter."""
         self.at_start = False
-        """Whether nothing older exists than what is held."""
+        """True if nothing older exists than the lines that are held."""
         self.live = False
-        """Whether what is held reaches the end, so that what comes is appended to it."""
+        """True if the held lines reach the end, so that new lines are appended to them."""
         self.unread = 0
-        """Lines on the pod behind what was read, while nobody wants more."""
+        """The number of lines on the pod behind the last one that was read, while nobody wants
+        more.
+        """
         self.left_out = 0
-        """Bytes that were passed over to keep up with the end."""
+        """The number of bytes that were skipped to keep up with the end."""
         self.pages = LogPages(reader, changed)
         self._store = store
         self._changed, self._following = changed, following
@@ -84,7 +87,7 @@ class LogFeed:
         self._next: dict[str, str] = {}
         self._unread: dict[int, int] = {}
         self.paging = False
-        """Whether an older page is being fetched."""
+        """True while an older page is being fetched."""
         self._reading = asyncio.Semaphore(READS)
 
     @property
@@ -104,7 +107,7 @@ class LogFeed:
             return f"at {split(side.cursor)[1] / 1e6:,.0f} MB"
         return ""
 
-    # -- where it starts
+    # -- where reading starts
 
     async def run(
         self,
@@ -148,7 +151,7 @@ class LogFeed:
         await self.older()
         self._next = dict(places)
         if len(places) == 1 and not self.filter.sifts:
-            # The line one went to is there when the screen changes, and not one paint later.
+            # The target line is held when the screen changes, and not one repaint later.
             ((stream, cursor),) = places.items()
             chunk = await self.pages.read(stream, cursor, FIRST_BYTES, 0.0)
             if (
@@ -224,8 +227,8 @@ class LogFeed:
             *(self._tail(stream, source) for source, stream in enumerate(self.streams))
         )
         pages = same_day([keyed(rows) for rows, _, _, _ in tails])
-        # What one source has from before the others' tails waits until theirs is fetched: the
-        # window has no line out of its order.
+        # Lines of one source that are older than the other tails wait until the other sources are
+        # fetched that far, so that the window has no line out of order.
         self._before = [
             Side(begin, page[-1][0] if page else None, page, ended=whole)
             for page, (_, _, begin, whole) in zip(pages, tails, strict=True)
@@ -246,7 +249,7 @@ class LogFeed:
             chunk = await self.pages.read(stream, cursor, PAGE_BYTES, 0.0)
             if split(chunk.start)[0] != split(cursor)[0]:
                 self._store.finish()
-            # an unfinished last line comes with what follows
+            # an unfinished last line comes with the next chunk
             if not (chunk.partial and chunk.next == chunk.start):
                 self._store.append(chunk.data, 0, chunk.start)
             cursor = chunk.next
@@ -355,7 +358,7 @@ class LogFeed:
             if side.time is None and known:
                 side.time = max(known)
 
-    # -- the end
+    # -- following the end
 
     async def _follow(
         self, stream: str, cursor: str, wanted: Callable[[], bool] = lambda: True
@@ -364,11 +367,9 @@ class LogFeed:
         the view and ends the reading.
         """
         source = self.streams.index(stream)
-        held = full = (
-            # bytes of an unfinished last line, which comes again from its start when it has grown;
-            # full reads in a row
-            0
-        )
+        # The bytes of an unfinished last line, which comes again from its start after it has grown,
+        # and the number of full reads in a row.
+        held = full = 0
         counted = 0.0
         while True:
             if not wanted():

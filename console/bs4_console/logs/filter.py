@@ -16,18 +16,18 @@ from typing import Any
 from bs4_console.logs.store import MARK, Block, LogStore
 from bs4_console.logs.text import LEVELS, level_of
 
-#: Bytes of a line that an expression looks at as a filter, and when something is looked for: one
-#: over an unbounded line is how Toolong hangs (its issue 55). A text is found in the whole of a
-#: line. The pod's scanner has the same numbers.
+#: The number of bytes of a line that an expression covers, as a filter and in a search. An
+#: expression over an unbounded line makes Toolong hang (its issue 55). A plain text is searched in
+#: the whole line. The pod's scanner has the same numbers.
 REACH = 4096
 FIND_REACH = 16 * 1024
 
-#: Lines that are looked at in one go: 1 to 8 ms, so that a key waits no longer than that.
+#: The number of lines that are examined in one go: 1 to 8 ms, so that a key waits no longer.
 SLICE_LINES = 4096
-#: Lines among which the level of a continuation is looked for: a traceback is shorter.
+#: The number of lines in which the level of a continuation is searched. A traceback is shorter.
 LEVEL_LINES = 500
 
-#: Between the terms of a filter.
+#: The separator between the terms of a filter.
 AND = " && "
 
 
@@ -203,9 +203,9 @@ class Lens:
         self._hits: array[int] = array("q")
         self._middle = self._low = self._high = store.first
         self._level: int | None = None
-        """Of the last line before `_high`; None: not known yet."""
+        """The level of the last line before `_high`, or None if it is not known yet."""
         self.folded: dict[int, int] = {}
-        """How many lines like it follow a shown line and are folded away."""
+        """For a shown line, the number of similar lines that follow it and are hidden."""
         self._alike: tuple[int, bytes] = (0, b"")
         self._open: list[int] = []
         self._open_key: object = None
@@ -366,7 +366,8 @@ class Lens:
                 break
         if not wanted.sifts or (block.passed is not None and block.passed == wanted.key):
             found = list(range(block.first + start, block.first + stop))
-            self._level = None if wanted.floor else self._level  # nobody looked at theirs
+            # The levels of these lines are not known.
+            self._level = None if wanted.floor else self._level
         elif first is not None and not wanted.floor:
             found = self._by_search(block, start, stop, first)
         elif wanted.floor and MARK not in block.sources:
@@ -450,7 +451,7 @@ class Lens:
         while 0 <= position < len(self):
             number = self.number(position)
             if number < self.store.first:
-                return None  # what lies before it has gone too
+                return None  # the lines before it are gone too
             if number >= self.store.end:  # an unfinished line
                 if pattern.search(self.store.line(number)[1][:reach]):
                     return position
@@ -471,7 +472,7 @@ class Lens:
             else:
                 position = self.position(edge) - 1
             if step > 0 and position < len(self) and self.number(position) < edge:
-                return None  # there is nothing visible from the edge on
+                return None  # nothing is visible from the edge on
         return None
 
     def _first_of(self, numbers: Sequence[int], step: int) -> int | None:

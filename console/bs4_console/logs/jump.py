@@ -15,7 +15,7 @@ from bs4_console.logs.pages import LogPages
 from bs4_console.logs.search import shortest
 from bs4_console.logs.store import LogStore
 
-#: Lines around the current one among which each source's place is looked for.
+#: The number of lines around the current one in which each source's place is searched.
 NEAR_LINES = 5000
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": DAY}

@@ -9,10 +9,10 @@ from bs4_console.logs.store import Row
 from bs4_console.logs.text import clean, clock_of
 
 DAY = 86400
-#: A clock that jumps by more than this has passed midnight.
+#: Seconds. A clock that jumps back by more than this has passed midnight.
 HALF = DAY // 2
 
-#: (seconds, row): seconds of the clock, days added.
+#: A time and a row. The time is the seconds of the clock plus the seconds of the days before.
 Keyed = tuple[int, Row]
 
 
@@ -45,7 +45,7 @@ def keyed(
                 days += DAY
             if now is None:
                 times = [clock] * len(times)
-            # Several writers: a clock that goes back a little does not part the line from its
+            # With several writers a clock can go back a little. The line still stays with its
             # neighbours.
             now = max(clock + days, now or 0)
         times.append(0 if now is None else now)
@@ -77,7 +77,7 @@ def take_older(sides: Sequence[Side]) -> list[Row]:
     of all sources, as far back as all have been fetched. Empty if a source must be fetched first.
     """
     if any(not side.ended and not side.waiting for side in sides):
-        return []  # nobody knows yet how near its next line is
+        return []  # the next line's time is not known
     bound = max(
         (side.waiting[0][0] for side in sides if not side.ended and side.waiting), default=None
     )
@@ -99,7 +99,7 @@ def take_newer(sides: Sequence[Side]) -> list[Row]:
     of all sources, as far ahead as all have been fetched. Empty if a source must be fetched first.
     """
     if any(not side.ended and not side.waiting for side in sides):
-        return []  # nobody knows yet how near its next line is
+        return []  # the next line's time is not known
     bound = min(
         (side.waiting[-1][0] for side in sides if not side.ended and side.waiting), default=None
     )

@@ -14,24 +14,26 @@ from bs4_console.logs.filter import LogFilter
 from bs4_console.logs.merge import rows_of
 from bs4_console.logs.store import MARK, Row
 
-#: Queries at a time: an agent runs four of one connection, and the session needs one for itself.
+#: The number of queries at a time. An agent runs four of one connection, and the session needs one
+#: itself.
 QUERIES = 2
-#: Pause after the agent said that too many calls are waiting.
+#: Seconds of the pause after the agent answered that too many calls are waiting.
 BUSY_S = 0.2
-#: Pause before asking again over a link that is down; the session itself does the reconnecting.
+#: Seconds of the pause before asking again over a dead link. The session itself reconnects.
 RETRY_S = 1.0
-#: One read.
+#: Bytes of one read.
 PAGE_BYTES = 262144
-#: Lines may be long: further back than this no page reaches, be it inside a line. Two thousand
-#: lines of a log take 0.3 MB.
+#: Bytes that a page may reach back, even if it then begins inside a long line. Two thousand lines
+#: of a log take 0.3 MB.
 ROOM_BYTES = 2 * 1024 * 1024
-#: Lines that a filter gives in one answer; a frame has room for about 150 of 120 characters.
+#: The number of lines that a filter returns in one answer. A frame has room for about 150 lines of
+#: 120 characters.
 SIFTED_LINES = 200
-#: What the agent gives of one line that passed a filter.
+#: The number of bytes that the agent returns of one line that passed a filter.
 WHOLE_BYTES = 4096
 
 
-#: Stands before a part of a line whose begin is not held.
+#: The text that stands before the rest of a line whose beginning is not held.
 INSIDE = b"inside a longer line: it begins further up"
 
 
@@ -110,7 +112,7 @@ class LogPages:
             if held and start[0] != split(held_at)[0]:
                 rows += rows_of(held, source, held_at)
                 held = b""
-            # A read that went on into the next file did not know where to stop there.
+            # A read that continued into the next file did not know where to stop there.
             if start[0] == stop[0]:
                 data = chunk.data[: stop[1] - start[1]]
             else:

@@ -14,7 +14,7 @@ from bs4_console.logs.pages import LogPages, split
 from bs4_console.logs.store import LogStore, Place
 from bs4_console.logs.text import clock_of
 
-#: Seconds between two looks for matches in what came since.
+#: Seconds between two counts of the matches in new lines.
 AGAIN_S = 2.0
 
 
@@ -113,7 +113,7 @@ class LogSearch:
         """Return up to two hits as (cursor, text), the cursor where to go on, and True if there are
         no more. Under a filter only a line that is shown is a hit.
         """
-        # Two, since the first may be the line one is on.
+        # Two hits, because the first may be the current line.
         if self.filter.sifts:
             both = LogFilter((*self.filter.terms, self.term), self.filter.floor).query()
             answer = await self._pages.ask(

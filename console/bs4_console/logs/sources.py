@@ -26,7 +26,8 @@ SOURCES = (
     "provider",
 )
 GENERATIONS = ("prime-rl", "prime-rl-2026-01", "verl")
-#: Words of a file's name. Whole words only: `ranking.txt` is no rank's log.
+#: The source for each word of a file's name. Only whole words count: `ranking.txt` is no log of a
+#: rank.
 _NAMES = {
     "trainer": "trainer",
     "rank": "trainer",
@@ -50,10 +51,10 @@ _NAMES = {
     "provider": "provider",
 }
 _SAMPLE = 256 * 1024
-#: Programs whose lines are known.
+#: The programs whose lines are known.
 _PROGRAMS = ("launcher", "trainer", "orchestrator", "inference")
-#: Kinds of event that prove nothing: torch's and CUDA's own words come in several logs, and the
-#: last words of one are shown in another.
+#: Kinds of event that prove nothing. Messages of torch and CUDA occur in several logs, and one log
+#: shows the last lines of another.
 _SHARED = frozenset({"child-failed", "gpu-memory", "fatal", "rate-limited", "finished"})
 _SSH = re.compile(
     r"(ssh: (connect to host|Could not resolve)|kex_exchange_identification: |Host key "
@@ -62,7 +63,8 @@ _SSH = re.compile(
     r"CHANGED)"
 )
 _WANDB = re.compile(r"wandb: ")
-#: The client's own logs: its core's JSON, and its Python side's `[wandb_init.py:init():784]`.
+#: The logs of W&B's client: the JSON of its core, and `[wandb_init.py:init():784]` of its Python
+#: side.
 _WANDB_CORE = re.compile(r'\{"time":"[^"]{10,40}","level":"[A-Z]{4,7}(?:[+-]\d{1,2})?","msg":"')
 _WANDB_CLIENT = re.compile(
     r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} [A-Z]{4,8} {1,5}[\w-]{1,40}:\d{1,10} "
@@ -165,7 +167,7 @@ def _ssh(texts: list[str]) -> bool:
 def _wandb(texts: list[str]) -> bool:
     """Return True if the W&B client wrote the lines."""
     if any(pattern.match(texts[0]) is not None for pattern in (_WANDB_CORE, _WANDB_CLIENT)):
-        return True  # either header is the client's alone, and its logs are nobody else's
+        return True  # either header is the client's alone
     return sum(_WANDB.match(text) is not None for text in texts) >= max(2, 0.5 * len(texts))
 
 

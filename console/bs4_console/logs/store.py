@@ -12,28 +12,30 @@ from dataclasses import dataclass, field
 
 from bs4_console.logs.text import clean, clock_of
 
-#: Bytes of text one view keeps. 64 MiB is about half a million lines of 120 characters; what is
-#: older is asked from the pod again.
+#: Bytes of text that one view holds. 64 MiB is about half a million lines of 120 characters. Older
+#: lines are fetched from the pod again.
 CAP_BYTES = 64 * 1024 * 1024
-#: Lines are kept in blocks of about this size, so that the oldest can go in one move.
+#: Bytes of one block of lines. The oldest block is dropped as a whole.
 BLOCK_BYTES = 1024 * 1024
-#: Of an unfinished line so much is shown and searched: it is looked at again with every read.
+#: The number of bytes of an unfinished line that are shown and searched, because they are examined
+#: again with every read.
 OPEN_BYTES = 64 * 1024
-#: A line has no right to unbounded memory. One longer than this keeps its first OPEN_BYTES and what
-#: came with its end, and so does one that is longer than OPEN_BYTES while all unfinished lines
-#: together hold OPEN_TOTAL.
+#: Limits for long lines in bytes. Of a line longer than LINE_BYTES, only its first OPEN_BYTES and
+#: the text that came with its end are kept. The same holds for a line longer than OPEN_BYTES while
+#: all unfinished lines together hold OPEN_TOTAL.
 LINE_BYTES = 4 * 1024 * 1024
 OPEN_TOTAL = 16 * 1024 * 1024
-#: Source number of the view's own lines (a gap, a new file).
+#: The source number of the view's own lines (a gap, a new file).
 MARK = 255
 
 _NEWLINE = re.compile(rb"\n")
 _LEFT_OUT = re.compile(" bytes left out … ".encode())
 
 
-#: Where a line lies on its pod: (source, generation, byte offset). Generation 0: nobody said.
+#: The place of a line on its pod: source, generation, byte offset. In generation 0 the place is not
+#: known.
 Place = tuple[int, int, int]
-#: A line with its place: (source, generation, byte offset, raw bytes without LF).
+#: A line with its place: source, generation, byte offset, raw bytes without LF.
 Row = tuple[int, int, int, bytes]
 
 
@@ -51,7 +53,7 @@ class Block:
     generations: array[int] = field(default_factory=lambda: array("I"))
     offsets: array[int] = field(default_factory=lambda: array("Q"))
     passed: object = None
-    """The filter that a pod sent these lines through; None: they are all lines."""
+    """The key of the filter that these lines passed on the pod, or None if no line is missing."""
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -103,10 +105,10 @@ class Repeats:
     in common with another source.
     """
 
-    #: Lines that are remembered of each source, and as many again before they are forgotten; a
-    #: repetition is at most a read behind.
+    #: The number of lines that are remembered of each source before the next such set begins. Two
+    #: sets are kept. A repetition comes at most one read later.
     MEMORY = 8192
-    #: Shorter lines are alike too often.
+    #: Shorter lines are often equal by chance.
     LEAST = 24
 
     def __init__(self) -> None:
@@ -187,15 +189,15 @@ class LogStore:
         self.end = 0
         self.bytes = 0
         self.received = 0
-        """Bytes ever appended, for the rate."""
+        """The number of bytes ever appended, to compute a rate."""
         self.revision = 0
-        """Grows whenever an unfinished line may have changed."""
+        """A number that grows whenever an unfinished line may have changed."""
         self.full = False
-        """Whether the cap refused older lines."""
+        """True if the cap refused older lines."""
         self._blocks: list[Block] = []
         self._open: dict[int, _Open] = {}
         self.complete_from: int | None = None
-        """Below this number only lines that passed a filter are held; None: all are."""
+        """Below this number only lines that passed a filter are held. None: all lines are held."""
 
     def __len__(self) -> int:
         """Return the number of lines that can be shown, including the unfinished ones."""

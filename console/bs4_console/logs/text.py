@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from bs4_agent.foreign_json import ForeignJsonError, loads
 
-#: A sequence ends at the line's end at the latest: an OSC that is never closed must not swallow the
-#: log after it.
+#: Escape sequences. A sequence ends at the end of the line at the latest, because an OSC that is
+#: never closed must not swallow the rest of the log.
 _ESCAPES = re.compile(
     rb"\x1b(?:"
     rb"\[[0-?]*[ -/]*[@-~]?"  # CSI: colours, cursor movement, window operations
@@ -24,8 +24,8 @@ _ESCAPES = re.compile(
 )
 #: C0 controls other than tab and LF, and DEL. CR is handled before.
 _CONTROLS = bytes(b for b in range(0x20) if b not in (0x09, 0x0A)) + b"\x7f"
-#: C1 controls (an 8-bit CSI in UTF-8), and the marks that reorder or hide text: bidi controls,
-#: zero-width, line separators.
+#: C1 controls (an 8-bit CSI in UTF-8), and characters that reorder or hide text: bidi controls,
+#: zero-width characters, line separators.
 _UNSEEN = re.compile("[\x80-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 
 DEBUG, INFO, SUCCESS, WARNING, ERROR = 10, 20, 25, 30, 40
@@ -40,21 +40,21 @@ LEVELS = {
     "CRITICAL": 50,
     "FATAL": 50,
 }
-#: A level word counts only near the line's start (loguru, vLLM and JSON logs all put it there);
-#: later it is part of a message.
+#: A level word counts only near the start of a line (loguru, vLLM and JSON logs put it there).
+#: Later it is part of a message.
 _LEVEL = re.compile(rb"\b(TRACE|DEBUG|INFO|SUCCESS|WARNING|WARN|ERROR|CRITICAL|FATAL)\b")
 _LEVEL_REACH = 90
-#: A JSON log line, also behind the prefix of a launcher ([trainer0]:).
+#: The start of a JSON log line, also behind a launcher's prefix ([trainer0]:).
 _JSON = re.compile(rb'((?:\[[\w-]{1,20}\]:)?)\{"timestamp"')
 _CLOCK = re.compile(rb"(?<!\d)([01]\d|2[0-3]):([0-5]\d):([0-5]\d)(?!\d)")
 _CLOCK_REACH = 60
-#: Cells of one line that can be scrolled to; a longer line says how much was cut. Same order as
-#: Toolong's 1,000.
+#: The number of cells of a line that can be scrolled to. A longer line says how many bytes it has.
+#: Toolong has 1,000.
 LINE_CELLS = 2000
-#: What stands in a line of which not all is held, and says how long it is.
+#: The text in a line that is only partly held. It says how long the line is.
 _REAL_SIZE = re.compile(" … (?:[0-9,]+ of )?([0-9,]+) bytes (?:in all|so far|left out)".encode())
-#: A JSON line longer than this is shown as it is: to parse it at each repaint would cost more than
-#: the rest of the page.
+#: Bytes. A longer JSON line is shown as it is, because parsing it at each repaint would cost more
+#: than the rest of the page.
 JSON_BYTES = 64 * 1024
 
 
@@ -126,8 +126,8 @@ def plain(line: bytes, reach: int = 0) -> str:
     and the text is cut at LINE_CELLS characters. With `reach`, only the first `reach` characters
     are decoded and returned.
     """
-    # Four bytes a character at most: decoding a 64 KiB line to show 2,000 cells of it would be most
-    # of the cost of a page.
+    # A character has four bytes at most. Decoding a 64 KiB line to show 2,000 cells of it would be
+    # most of the cost of a page.
     text = line[: (reach or LINE_CELLS) * 4 + 1].decode("utf-8", "replace").expandtabs(4)
     if not text.isascii():
         text = _UNSEEN.sub("", text)

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from bs4_console.logs.pages import LogPages, split
 
-#: Time zones differ by multiples of this: within it, a line's own clock is true to the second.
+#: Seconds. Time zones differ by multiples of this, so within it a line's own clock is exact.
 _ZONES_S = 900
-#: Enough to find a second among some months.
+#: The number of halvings: enough to find a second in some months.
 _HALVINGS = 24
 
 
