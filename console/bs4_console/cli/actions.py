@@ -37,13 +37,12 @@ async def watch(live: PodSession, key: str, *, as_json: bool, quiet: bool = Fals
             if quiet:
                 continue
             if as_json:
-                steps = [vars(s) for s in action.steps]
                 emit(
                     "action",
                     action=key,
                     state=action.state,
                     detail=action.detail,
-                    steps=steps,
+                    steps=action.steps,
                     result=action.result,
                 )
                 continue

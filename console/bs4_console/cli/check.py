@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import functools
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -109,7 +110,7 @@ def _show(verdicts: Sequence[Verdict], form: str) -> None:
             "check",
             status=WORDS[level],
             code=level,
-            pods=[verdict.as_dict() for verdict in verdicts],
+            pods=verdicts,
         )
         return
     from bs4_console.checks.formats import FORMATS
@@ -122,10 +123,8 @@ def _files(options: argparse.Namespace) -> list[Verdict]:
     """Return the verdict on each path of the command line."""
     from bs4_console.checks.on_files import judge_files
 
-    found = []
-    for path in options.paths:
-        found.append(judge_files(Path(path), options.source, options.trainer))
-    return found
+    judge = functools.partial(judge_files, source=options.source, trainer=options.trainer)
+    return [judge(Path(path)) for path in options.paths]
 
 
 async def _judge_all(known: Sequence[Pod], timeout: float) -> list[Verdict]:
@@ -191,12 +190,10 @@ async def _watch(options: argparse.Namespace) -> int:
             "There is no notify.toml: what changes is only printed here. docs/check.md shows "
             "how to be told elsewhere."
         )
-    live = []
-    for pod in known:
-        live.append(session(pod, deploy=False, keep="records"))
-    watched: list[Judged] = [
-        WatchedFiles(Path(path), options.source, options.trainer) for path in options.paths
-    ]
+    live = [session(pod, deploy=False, keep="records") for pod in known]
+    watched: list[Judged] = []
+    for path in options.paths:
+        watched.append(WatchedFiles(Path(path), options.source, options.trainer))
     for one in live:
         watched.append(WatchedPod(one, options.timeout))
 
@@ -233,17 +230,15 @@ async def _test_channels() -> int:
             "There is no channel: notify.toml is missing or empty.",
             "docs/check.md shows an example.",
         )
-    failed = 0
+    level = OK
     for channel in known:
         try:
             await asyncio.to_thread(
                 send, channel, Notice("", OK, OK, "bs4-console can reach this channel.")
             )
         except NotSent as error:
-            failed += 1
+            level = CRITICAL
             complain(str(error))
         else:
             print(f"{channel.name} ({channel.kind}) took a test message.")
-    if failed:
-        return CRITICAL
-    return OK
+    return level

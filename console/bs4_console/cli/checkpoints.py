@@ -13,7 +13,7 @@ from bs4_console.checkpoints import listing as checkpoints
 from bs4_console.cli import checkpoint_sync, merge, restore
 from bs4_console.cli.actions import act, exit_code
 from bs4_console.cli.output import complain, emit, table
-from bs4_console.cli.sessions import linked, pods, to_act_on
+from bs4_console.cli.sessions import linked, pods, run_of, to_act_on
 from bs4_console.errors import UNREACHABLE, LinkError, UsageError
 from bs4_console.pods.session import PodSession
 
@@ -67,31 +67,37 @@ def configure(parser: argparse.ArgumentParser) -> None:
     keep.add_argument(
         "--off", action="store_true", help="take the order back: nothing is freed any more"
     )
-    back = verbs.add_parser(
-        "restore",
-        help="bring a run's newest whole checkpoint back from a bucket, and resume it; a plan "
-        "first",
+    others = (
+        (
+            "restore",
+            "bring a run's newest whole checkpoint back from a bucket, and resume it; a plan first",
+            restore.configure,
+        ),
+        (
+            "merge",
+            "put a verl step's shards together into a Hugging Face directory; a plan first",
+            merge.configure,
+        ),
+        (
+            "sync",
+            "order the pod to copy the run's checkpoints to a bucket, from now on; or say how "
+            "that stands",
+            checkpoint_sync.configure_sync,
+        ),
+        (
+            "remote",
+            "the checkpoints of a run in a bucket, whole or not, and which one its pointer names",
+            checkpoint_sync.configure_remote,
+        ),
+        (
+            "prune",
+            "remove older checkpoints from a bucket; a plan first",
+            checkpoint_sync.configure_prune,
+        ),
     )
-    restore.configure(back)
-    merging = verbs.add_parser(
-        "merge",
-        help="put a verl step's shards together into a Hugging Face directory; a plan first",
-    )
-    merge.configure(merging)
-    copy = verbs.add_parser(
-        "sync",
-        help="order the pod to copy the run's checkpoints to a bucket, from now on; or say how "
-        "that stands",
-    )
-    checkpoint_sync.configure_sync(copy)
-    remote = verbs.add_parser(
-        "remote",
-        help="the checkpoints of a run in a bucket, whole or not, and which one its pointer names",
-    )
-    checkpoint_sync.configure_remote(remote)
-    prune = verbs.add_parser("prune", help="remove older checkpoints from a bucket; a plan first")
-    checkpoint_sync.configure_prune(prune)
-    for verb in (listing, keep, back, merging, copy, remote, prune):
+    for name, text, fill in others:
+        fill(verbs.add_parser(name, help=text))
+    for verb in verbs.choices.values():
         verb.add_argument(
             "--json", action="store_true", help="one JSON object a run instead of text"
         )
@@ -99,16 +105,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit code."""
-    if options.verb == "keep":
-        return asyncio.run(_keep(options))
     if options.verb in ("sync", "remote", "prune"):
         return checkpoint_sync.run(options)
-    if options.verb == "restore":
-        return asyncio.run(restore.run(options))
-    if options.verb == "merge":
-        return asyncio.run(merge.run(options))
-    if options.directory is None:
-        return asyncio.run(_list(options))
+    verbs = {"keep": _keep, "restore": restore.run, "merge": merge.run, "list": _list}
+    if options.verb != "list" or options.directory is None:
+        return asyncio.run(verbs[options.verb](options))
     if options.pod or options.name:
         raise UsageError(
             "RUN_DIR is read here; --pod and --run ask a pod.", "Give one or the other."
@@ -144,15 +145,9 @@ def _names(live: PodSession, name: str | None) -> list[str]:
     """Return the run names to show: all of the pod, or only `name`. Raises UsageError if the pod
     does not have it.
     """
-    known = sorted(live.state.runs)
-    if name is not None and name not in known:
-        raise UsageError(
-            f"There is no run named {name} on {live.state.name}.",
-            f"Its runs: {', '.join(known) or 'none'}.",
-        )
     if name is None:
-        return known
-    return [name]
+        return sorted(live.state.runs)
+    return [run_of(live, name).name]
 
 
 def _show(options: argparse.Namespace, found: dict[str, Any]) -> None:
@@ -162,21 +157,23 @@ def _show(options: argparse.Namespace, found: dict[str, Any]) -> None:
         return
     where = f" on {found['pod']}" if "pod" in found else ""
     print(f"{found['run']}{where} ({found['trainer']}): {checkpoints.line(found)}")
-    rows = [
-        [
-            str(one["step"]),
-            "yes" if one["complete"] else "no",
-            checkpoints.size(one["bytes"]),
-            checkpoints.age(one["age_s"]),
-            " ".join(part["name"] for part in one["parts"]) or "-",
-            "; ".join(f"{name}: {why}" for name, why in one["missing"].items()),
-        ]
-        for one in found["checkpoints"]
-    ]
-    if rows:
-        table(rows, ["step", "complete", "size", "age", "parts", "missing"])
+    if found["checkpoints"]:
+        heads = ["step", "complete", "size", "age", "parts", "missing"]
+        table([_row(one) for one in found["checkpoints"]], heads)
     for text in _remarks(found):
         print(text)
+
+
+def _row(one: dict[str, Any]) -> list[str]:
+    """Return the row of one checkpoint."""
+    return [
+        str(one["step"]),
+        "yes" if one["complete"] else "no",
+        checkpoints.size(one["bytes"]),
+        checkpoints.age(one["age_s"]),
+        " ".join(part["name"] for part in one["parts"]) or "-",
+        "; ".join(f"{name}: {why}" for name, why in one["missing"].items()),
+    ]
 
 
 def _remarks(found: dict[str, Any]) -> list[str]:
@@ -193,12 +190,8 @@ def _remarks(found: dict[str, Any]) -> list[str]:
     if disk["free"] is not None:
         text = f"disk: {checkpoints.size(disk['free'])} free of {checkpoints.size(disk['total'])}"
         if seen["set_bytes"] and seen["every_steps"]:
-            every = ""
-            if seen["every_s"]:
-                every = f", {checkpoints.age(seen['every_s'])}"
-            steps = "step"
-            if seen["every_steps"] != 1:
-                steps = f"{seen['every_steps']} steps"
+            every = f", {checkpoints.age(seen['every_s'])}" if seen["every_s"] else ""
+            steps = "step" if seen["every_steps"] == 1 else f"{seen['every_steps']} steps"
             text += (
                 f"; {checkpoints.size(seen['set_bytes'])} every {steps}{every}; room for "
                 f"{seen['room']}"
@@ -229,11 +222,9 @@ async def _keep(options: argparse.Namespace) -> int:
             "synced": options.synced,
         }
         if options.at_least is not None:
-            body |= {"at_least": options.at_least}
-        else:
-            body |= {}
+            body["at_least"] = options.at_least
     async with linked(to_act_on(options)) as live:
-        _names(live, options.name)
+        run_of(live, options.name)
         if not options.off and not options.json:
             print(
                 checkpoints.foresight(

@@ -7,14 +7,14 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from bs4_console.pods.inventory import Inventory
 
 SHELLS = ("bash", "zsh", "fish")
-#: Options whose value is a pod of the inventory. The names are read when Tab is pressed.
-_PODS = ("--pod",)
+#: The option whose value is a pod of the inventory. The names are read when Tab is pressed.
+_POD = "--pod"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -62,18 +62,17 @@ def nodes(parser: argparse.ArgumentParser, path: tuple[str, ...] = ()) -> Iterat
     below: list[tuple[str, argparse.ArgumentParser]] = []
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
-            texts = {}
-            for choice in action._choices_actions:
-                texts[choice.dest] = choice.help or ""
-            words += [(name, texts.get(name, "")) for name in action.choices]
-            below += action.choices.items()
+            texts = {choice.dest: choice.help or "" for choice in action._choices_actions}
+            for name, child in action.choices.items():
+                words.append((name, texts.get(name, "")))
+                below.append((name, child))
         elif action.option_strings:
             choices = tuple(str(choice) for choice in action.choices or ())
             options.append(
                 (action.option_strings[-1], action.help or "", choices, action.nargs != 0)
             )
-        elif action.choices:
-            for choice in action.choices:
+        else:
+            for choice in action.choices or ():
                 words.append((str(choice), ""))
     yield Node(path, tuple(words), tuple(options))
     for name, child in below:
@@ -87,7 +86,6 @@ def _quoted(text: str) -> str:
 
 def bash(found: list[Node]) -> str:
     """Return the script for bash: a function and its `complete`. Works in bash 3.2 (macOS) too."""
-    paths = " ".join(_quoted(" ".join(node.path)) for node in found if node.path)
     lines = [
         "_bs4_console() {",
         (
@@ -97,29 +95,21 @@ def bash(found: list[Node]) -> str:
         "    COMPREPLY=()",
         '    for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do',
         '        next="${here:+$here }$word"',
-        f"        for path in {paths}; do",
+        f"        for path in {_paths(found)}; do",
         '            if [ "$path" = "$next" ]; then here="$next"; fi',
         "        done",
         "    done",
         '    case "$here $prev" in',
     ]
-    for node in found:
-        for name, _, choices, _ in node.options:
-            if choices:
-                lines.append(
-                    f"        {_quoted(f'{_joined(node)} {name}')}) "
-                    f"known={_quoted(' '.join(choices))} ;;"
-                )
+    for place, choices in _valued(found):
+        lines.append(f"        {place}) known={_quoted(' '.join(choices))} ;;")
     lines += [
-        f'        *" {name}") known="$(bs4-console completions pods 2>/dev/null)" ;;'
-        for name in _PODS
-    ]
-    lines += [
+        f'        *" {_POD}") known="$(bs4-console completions pods 2>/dev/null)" ;;',
         '        *) case "$here" in',
-        *(
-            f"            {_quoted(_joined(node))}) known={_quoted(_all(node))} ;;"
-            for node in found
-        ),
+    ]
+    for node in found:
+        lines.append(f"            {_quoted(_joined(node))}) known={_quoted(_all(node))} ;;")
+    lines += [
         "        esac ;;",
         "    esac",
         '    COMPREPLY=($(compgen -W "$known" -- "$cur"))',
@@ -136,32 +126,22 @@ def zsh(found: list[Node]) -> str:
         "_bs4_console() {",
         '    local here="" word prev="${words[CURRENT-1]}"',
         "    local -a known",
-    ]
-    paths = " ".join(_quoted(" ".join(node.path)) for node in found if node.path)
-    lines += [
-        f"    local -a paths=({paths})",
+        f"    local -a paths=({_paths(found)})",
         '    for word in "${(@)words[2,CURRENT-1]}"; do',
         '        if (( ${paths[(Ie)${here:+$here }$word]} )); then here="${here:+$here }$word"; fi',
         "    done",
         '    case "$here $prev" in',
     ]
-    for node in found:
-        for name, _, choices, _ in node.options:
-            if choices:
-                lines.append(
-                    f"        {_quoted(f'{_joined(node)} {name}')}) "
-                    f"known=({' '.join(_quoted(c) for c in choices)}) ;;"
-                )
+    for place, choices in _valued(found):
+        lines.append(f"        {place}) known=({' '.join(_quoted(c) for c in choices)}) ;;")
     lines += [
-        f'        *" {name}") known=(${{(f)"$(bs4-console completions pods 2>/dev/null)"}}) ;;'
-        for name in _PODS
+        f'        *" {_POD}") known=(${{(f)"$(bs4-console completions pods 2>/dev/null)"}}) ;;',
+        '        *) case "$here" in',
     ]
-    lines.append('        *) case "$here" in')
     for node in found:
-        words = [_described(word, text) for word, text in node.words] + [
-            _described(name, text) for name, text, _, _ in node.options
-        ]
-        lines.append(f"            {_quoted(_joined(node))}) known=({' '.join(words)}) ;;")
+        options = [option[:2] for option in node.options]
+        words = " ".join(_described(word, text) for word, text in (*node.words, *options))
+        lines.append(f"            {_quoted(_joined(node))}) known=({words}) ;;")
     lines += [
         "        esac ;;",
         "    esac",
@@ -172,53 +152,54 @@ def zsh(found: list[Node]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _paths(found: list[Node]) -> str:
+    """Return the quoted paths of all parsers but the outermost, separated by spaces."""
+    return " ".join(_quoted(_joined(node)) for node in found if node.path)
+
+
+def _valued(found: list[Node]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield each option that has choices, quoted behind its parser's path, with the choices."""
+    for node in found:
+        for name, _, choices, _ in node.options:
+            if choices:
+                yield _quoted(f"{_joined(node)} {name}"), choices
+
+
 def fish(found: list[Node]) -> str:
     """Return the script for fish: one `complete` for each word and each option."""
     lines = ["complete -c bs4-console -f"]
     for node in found:
-        when = _fish_condition(node, found)
+        further = [other.path[-1] for other in found if other.path and other.path[:-1] == node.path]
+        start = f"complete -c bs4-console -n {_fish(_fish_condition(node, further))}"
         for word, text in node.words:
-            lines.append(
-                f"complete -c bs4-console -n {_fish(when)} -a {_fish(word)} -d "
-                f"{_fish(_first(text))}"
-            )
+            lines.append(f"{start} -a {_fish(word)} -d {_fish(_first(text))}")
         for name, text, choices, valued in node.options:
+            spelled = f"-s {name[1:]}"
             if name.startswith("--"):
                 spelled = f"-l {name[2:]}"
-            else:
-                spelled = f"-s {name[1:]}"
-            offered = "(bs4-console completions pods)"
-            if name not in _PODS:
-                offered = " ".join(choices)
             if valued:
-                more = f" -x -a {_fish(offered)}" if offered else " -r"
-            else:
-                more = ""
-            lines.append(
-                f"complete -c bs4-console -n {_fish(when)} {spelled}{more} -d {_fish(_first(text))}"
-            )
-        if node.path and not any(other.path[:-1] == node.path for other in found):
-            lines.append(f"complete -c bs4-console -n {_fish(when)} -F")
+                spelled += _fish_values(name, choices)
+            lines.append(f"{start} {spelled} -d {_fish(_first(text))}")
+        if node.path and not further:
+            lines.append(f"{start} -F")
     return "\n".join(lines) + "\n"
 
 
-def _fish_condition(node: Node, found: list[Node]) -> str:
-    """Return fish's condition for a parser: the words of its path are there, and none that leads
-    further.
+def _fish_values(name: str, choices: tuple[str, ...]) -> str:
+    """Return the part of fish's line that says which values an option takes."""
+    if name == _POD:
+        return " -x -a '(bs4-console completions pods)'"
+    return f" -x -a {_fish(' '.join(choices))}" if choices else " -r"
+
+
+def _fish_condition(node: Node, further: Sequence[str]) -> str:
+    """Return fish's condition for a parser: the words of its path are there, and none of `further`,
+    which lead to the parsers below it.
     """
-    seen = []
-    for word in node.path:
-        seen.append(f"__fish_seen_subcommand_from {word}")
-    further = []
-    for other in found:
-        if other.path[:-1] == node.path and other.path:
-            further.append(other.path[-1])
-    return (
-        "; and ".join(
-            [*seen, *([f"not __fish_seen_subcommand_from {' '.join(further)}"] if further else [])]
-        )
-        or "true"
-    )
+    conditions = [f"__fish_seen_subcommand_from {word}" for word in node.path]
+    if further:
+        conditions.append(f"not __fish_seen_subcommand_from {' '.join(further)}")
+    return "; and ".join(conditions) or "true"
 
 
 def _fish(text: str) -> str:

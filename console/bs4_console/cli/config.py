@@ -11,11 +11,10 @@ import difflib
 import os
 import shlex
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from bs4_console.cli.output import complain, emit, table
+from bs4_console.cli.output import complain, emit, finding_code, table
 from bs4_console.configs.diff import compare, values
 from bs4_console.configs.document import read_toml
 from bs4_console.configs.findings import Finding
@@ -297,9 +296,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _ends(findings: list[Finding]) -> int:
     """Return 1 if one of the findings is an error, else 0."""
-    if any(finding.level == "error" for finding in findings):
-        return FINDING
-    return 0
+    return finding_code(any(finding.level == "error" for finding in findings))
 
 
 def _say(file: Path | str, findings: list[Finding]) -> None:
@@ -325,15 +322,14 @@ def _lint(options: argparse.Namespace) -> int:
         running=tuple(options.running),
         beside=tuple(options.beside),
     )
-    coverage: dict[str, str] = {}
     if options.pod:
         findings, coverage = _lint_on_pod(options, given)
     else:
-        findings = lint(options.file, options.trainer, given, _component_of(options))
+        findings, coverage = lint(options.file, options.trainer, given, _component_of(options)), {}
     if options.json:
         emit(
             "config-lint",
-            findings=[finding.as_dict() for finding in findings],
+            findings=findings,
             **({"coverage": coverage} if coverage else {}),
         )
     else:
@@ -352,10 +348,10 @@ def _component_of(options: argparse.Namespace) -> str:
     """Return the component that the config belongs to: the given one, else the one that its keys
     and its name tell, else "rl" (the whole).
     """
-    if options.component or options.trainer not in TOML:
-        return options.component or "rl"
-    document = read_toml(options.file)
-    return component_of(document.data, options.file, options.trainer) or "rl"
+    found = options.component
+    if not found and options.trainer in TOML:
+        found = component_of(read_toml(options.file).data, options.file, options.trainer)
+    return found or "rl"
 
 
 def _lint_on_pod(options: argparse.Namespace, given: Given) -> tuple[list[Finding], dict[str, str]]:
@@ -369,9 +365,6 @@ def _lint_on_pod(options: argparse.Namespace, given: Given) -> tuple[list[Findin
         raise UsageError("verl has no config classes that could be asked.", "Leave --pod out.")
 
     words = shlex.split(options.launch)
-    overrides = []
-    if "@" in words:
-        overrides = words[words.index("@") + 2 :]
 
     async def ask() -> tuple[list[Finding], dict[str, str]]:
         async with linked(pods(options.pod)[0], deploy=False) as live:
@@ -382,7 +375,7 @@ def _lint_on_pod(options: argparse.Namespace, given: Given) -> tuple[list[Findin
                 component=_component_of(options),
                 cwd=options.cwd,
                 given=given,
-                overrides=overrides,
+                overrides=words[words.index("@") + 2 :] if "@" in words else [],
             )
             return found, answer.coverage
 
@@ -398,13 +391,10 @@ def _fix(options: argparse.Namespace) -> int:
     if options.write and fixed.made:
         kept = write(options.file, fixed.after)
     if options.json:
-        made, left = (
-            [finding.as_dict() for finding in findings] for findings in (fixed.made, fixed.left)
-        )
         emit(
             "config-fix",
-            fixed=made,
-            left=left,
+            fixed=fixed.made,
+            left=fixed.left,
             diff=diff,
             written=kept is not None,
             original=str(kept) if kept else None,
@@ -423,35 +413,15 @@ def _diff(options: argparse.Namespace) -> int:
     """Run `config diff` and return its exit code."""
     changes = compare(values(options.before), values(options.after))
     if options.json:
-        # TOML has dates, and JSON has none.
-        emit(
-            "config-diff",
-            changes=[
-                {key: _plain(value) for key, value in asdict(change).items()} for change in changes
-            ],
-        )
+        emit("config-diff", changes=changes)
     else:
         for change in changes:
             sign = {"added": "+", "removed": "-", "changed": "~"}[change.kind]
-            shown = []
-            for value in (change.before, change.after):
-                if value is not None:
-                    shown.append(str(value))
+            shown = [str(value) for value in (change.before, change.after) if value is not None]
             print(f"{sign} {change.key}: {' -> '.join(shown)}")
         if not changes:
             print("They mean the same.")
-    if changes:
-        return FINDING
-    return 0
-
-
-def _plain(value: Any) -> Any:
-    """Return a value of TOML as JSON can hold it. Dates become text."""
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    if isinstance(value, str | int | float | bool | dict | None):
-        return value
-    return str(value)
+    return finding_code(changes)
 
 
 def _put(output: Path, text: str) -> None:
@@ -480,13 +450,11 @@ def _migrate(options: argparse.Namespace) -> int:
             refused=done.refused,
             text=text,
             left_out=[_left(item) for item in done.left],
-            findings=[finding.as_dict() for finding in done.findings],
+            findings=done.findings,
         )
     else:
         _say_migrated(options, done, text)
-    if done.refused:
-        return FINDING
-    return _ends(done.findings)
+    return FINDING if done.refused else _ends(done.findings)
 
 
 def _left(item: Left) -> dict[str, Any]:
@@ -534,9 +502,8 @@ def _ask(question: str) -> str:
 def _new(options: argparse.Namespace) -> int:
     """Run `config new` and return its exit code."""
     model = options.model or _ask("The model's name")
-    if options.gpus is not None:
-        gpus = options.gpus
-    else:
+    gpus = options.gpus
+    if gpus is None:
         gpus = _ask("The number of GPUs")
     if not str(gpus).isdecimal() or int(gpus) < 1 or not model:
         raise UsageError("A config needs a model and at least one GPU.", "Give --model and --gpus.")
@@ -559,13 +526,12 @@ def _new(options: argparse.Namespace) -> int:
             trainer=options.trainer,
             text=made.text,
             reasons=made.reasons,
-            findings=[f.as_dict() for f in made.findings],
+            findings=made.findings,
         )
+    elif options.output:
+        print(f"{options.output} is written.")
     else:
-        print(
-            f"{options.output} is written." if options.output else made.text,
-            end="\n" if options.output else "",
-        )
+        print(made.text, end="")
     return _ends(made.findings)
 
 
@@ -577,9 +543,7 @@ def _estimate(options: argparse.Namespace) -> int:
     else:
         for line in done.lines(options.gpu_gib):
             print(line)
-    if done.fits:
-        return 0
-    return FINDING
+    return finding_code(not done.fits)
 
 
 def _history(options: argparse.Namespace) -> int:
@@ -599,7 +563,7 @@ def _history(options: argparse.Namespace) -> int:
         emit(
             "config-history",
             config=history.key(options.file),
-            versions=[asdict(version) for version in versions],
+            versions=versions,
             changed=changed,
         )
     else:

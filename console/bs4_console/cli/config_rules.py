@@ -7,6 +7,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from bs4_console.cli.output import cell
 from bs4_console.configs.catalog import rules
 
 _HEAD = """# Training configs
@@ -49,21 +50,12 @@ and the shipped schema counts. `preflight` and `launch` ask them too.
 
 def markdown() -> str:
     """Return the text of the page."""
-    cells = (
-        [
-            r.id,
-            r.applies,
-            r.level,
-            r.title,
-            r.fails,
-            r.fix,
-            f"`{r.needs}`" if r.needs else "the file",
-        ]
-        for r in rules().values()
-    )
-    return _HEAD + "".join(
-        "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |\n" for row in cells
-    )
+    page = _HEAD
+    for r in rules().values():
+        needs = f"`{r.needs}`" if r.needs else "the file"
+        cells = map(cell, (r.id, r.applies, r.level, r.title, r.fails, r.fix, needs))
+        page += f"| {' | '.join(cells)} |\n"
+    return page
 
 
 if __name__ == "__main__":

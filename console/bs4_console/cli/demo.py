@@ -8,9 +8,9 @@ import argparse
 import asyncio
 import sys
 
-from bs4_console.cli.output import emit
+from bs4_console.cli.output import emit, finding_code
 from bs4_console.cli.sessions import is_terminal
-from bs4_console.errors import FINDING, UsageError
+from bs4_console.errors import UsageError
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -54,14 +54,15 @@ def run(options: argparse.Namespace) -> int:
                 as_json=options.json,
             )
         )
+    on_linux = sys.platform.startswith("linux")
     if options.scenario is not None:
-        if not sys.platform.startswith("linux"):
+        if not on_linux:
             raise UsageError(
                 "Practice pods need Linux's /proc.",
                 "Run this on Linux; `bs4-console demo` opens a recorded incident here.",
             )
         return asyncio.run(_play(options))
-    if not sys.platform.startswith("linux"):
+    if not on_linux:
         why = (
             "Practice pods need Linux's /proc, which this system lacks: this is a recorded "
             "incident."
@@ -130,6 +131,4 @@ async def _play(options: argparse.Namespace) -> int:
         emit("demo", trainer=trainer, **report)
     else:
         print(summary(report))
-    if report["recovered"] or options.no_fix:
-        return 0
-    return FINDING
+    return finding_code(not (report["recovered"] or options.no_fix))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 
 from bs4_console.cli.output import emit
 from bs4_console.cli.sessions import linked, to_act_on
@@ -15,13 +14,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
 
 
-def run(options: argparse.Namespace) -> int:
-    """Run the command and return 0. Raises a ConsoleError if no agent can be reached."""
-    return asyncio.run(_deploy(options))
-
-
-async def _deploy(options: argparse.Namespace) -> int:
-    """Connect to the pod, which deploys the agent if needed, and print what was found."""
+async def run(options: argparse.Namespace) -> int:
+    """Connect to the pod, which deploys the agent if needed, print what was found, and return 0.
+    Raises a ConsoleError if no agent can be reached.
+    """
     async with linked(to_act_on(options)) as live:
         hello, coverage = live.state.hello, live.state.latest.get("coverage", {})
         if options.json:

@@ -8,8 +8,7 @@ import argparse
 from pathlib import Path
 
 from bs4_console.checks.diagnose import SOURCES, diagnose
-from bs4_console.cli.output import emit
-from bs4_console.errors import FINDING
+from bs4_console.cli.output import emit, evidence_place, finding_code
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -41,16 +40,10 @@ def run(options: argparse.Namespace) -> int:
                 f"{finding['summary']}"
             )
             for item in finding["evidence"]:
-                if item["line"]:
-                    place = f"{item['file']}:{item['line']}"
-                else:
-                    place = item["file"] or item["source"]
-                print(f"    {place}: {item['text'][:200]}")
+                print(f"    {evidence_place(item)}: {item['text'][:200]}")
             print(f"    `bs4-console playbook show {finding['id']}` says more.")
         if not report["findings"]:
             print("Nothing known is wrong here.")
         for phrase in report["coverage"]:
             print(f"not seen: {phrase}")
-    if report["findings"]:
-        return FINDING
-    return 0
+    return finding_code(report["findings"])

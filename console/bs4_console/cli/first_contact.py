@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from bs4_console.cli.sessions import transport
+from bs4_console.cli.sessions import host_keys, transport
 from bs4_console.errors import HostKeyUnknown, RefusedError
 from bs4_console.pods.inventory import Pod
 
@@ -19,8 +19,6 @@ async def introduce(pod: Pod, told: Collection[str]) -> str:
     Raises HostKeyUnknown if `told` is empty, and RefusedError if the machine shows a key that is
     not in `told`. In both cases nothing is sent.
     """
-    from bs4_console.transport.hostkeys import HostKeys
-
     link = transport(pod)
     try:
         try:
@@ -34,7 +32,7 @@ async def introduce(pod: Pod, told: Collection[str]) -> str:
                     f"have {' or '.join(told)}. Nothing was sent.",
                     "Somebody may be in between: look at the machine on the provider's page.",
                 ) from None
-            HostKeys().pin(error.entry, error.key)
+            host_keys().pin(error.entry, error.key)
             done = await link.run(["uname", "-sm"])
     finally:
         await link.close()

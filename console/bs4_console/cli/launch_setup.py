@@ -7,7 +7,7 @@ import argparse
 from bs4_console.cli import setup as command
 from bs4_console.cli.actions import watch
 from bs4_console.cli.output import complain
-from bs4_console.cli.sessions import ask, is_terminal
+from bs4_console.cli.sessions import can_ask, confirm
 from bs4_console.errors import RefusedError, UsageError
 from bs4_console.launch.guide import Asked
 from bs4_console.pods.session import PodSession
@@ -40,12 +40,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def refuse_stray(options: argparse.Namespace) -> None:
     """Raise UsageError if an option is given that only means something with --setup."""
-    given = []
     for name in ("repository", "revision", "uv", "install"):
-        if getattr(options, name):
-            given.append(name)
-    if given and not options.setup:
-        raise UsageError(f"--{given[0]} says how to set a pod up.", "Add --setup, or leave it out.")
+        if getattr(options, name) and not options.setup:
+            raise UsageError(f"--{name} says how to set a pod up.", "Add --setup, or leave it out.")
 
 
 async def ready(options: argparse.Namespace, live: PodSession, asked: Asked) -> bool:
@@ -99,11 +96,10 @@ def _confirmed(options: argparse.Namespace, asked: Asked) -> bool:
     """Return True if the set-up and the start are confirmed. Raises RefusedError otherwise."""
     if options.yes:
         return True
-    if not is_terminal() or options.json:
+    if not can_ask(options):
         raise RefusedError(
             "Nothing was done: the set-up was not confirmed.",
             "Confirm it, and the start with it, with --yes.",
         )
-    if ask(f"Type yes to set the pod up and start {asked.run}: ") != "yes":
-        raise RefusedError("Nothing was done.", "Run it again when you are sure.")
+    confirm(f"Type yes to set the pod up and start {asked.run}: ")
     return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import io
 import sys
 
 from bs4_console.cli.output import complain, emit
@@ -54,13 +55,8 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def run(options: argparse.Namespace) -> int:
-    """Print the log and return 0."""
-    return asyncio.run(_logs(options))
-
-
-async def _logs(options: argparse.Namespace) -> int:
-    """Connect to the pod and print the log."""
+async def run(options: argparse.Namespace) -> int:
+    """Connect to the pod, print the log, and return 0."""
     async with linked(Inventory().get(options.pod)) as live:
         await _print(live, await _stream(live, options), options)
     return 0
@@ -98,9 +94,7 @@ async def _stream(live: PodSession, options: argparse.Namespace) -> str:
 
 async def _print(live: PodSession, stream: str, options: argparse.Namespace) -> None:
     """Print the stream, and follow it with --follow."""
-    cursor = "start"
-    if options.lines != 0:
-        cursor = await live.seek_line(stream, -options.lines)
+    cursor = await live.seek_line(stream, -options.lines) if options.lines else "start"
     out = _Lines(stream) if options.json else _Bytes()
     # The number of bytes of an unfinished last line that were printed already. The line comes again
     # from its start after it has grown.
@@ -169,5 +163,4 @@ def _by_lf(data: bytes) -> list[bytes]:
     """Return the lines of `data`, split at LF only, because progress bars write carriage returns
     within a line.
     """
-    parts = data.split(b"\n")
-    return [part + b"\n" for part in parts[:-1]] + ([parts[-1]] if parts[-1] else [])
+    return list(io.BytesIO(data))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import inspect
 import io
 import os
 import sys
@@ -99,11 +100,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             # A character that cannot be written must not prevent the output of a pod's verdict.
             stream.reconfigure(errors="backslashreplace")
     arguments = list(sys.argv[1:] if argv is None else argv)
-    name = ""
-    for word in arguments:
-        if not word.startswith("-"):
-            name = word
-            break
+    name = next((word for word in arguments if not word.startswith("-")), "")
     try:
         return _main(arguments, name)
     except ConsoleError as error:
@@ -136,16 +133,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _main(arguments: list[str], name: str) -> int:
     """Parse the command line and run it. `name` is the command's name, or ""."""
     # argparse would give the words behind `--` to the wrong argument if options stand in between.
+    end = len(arguments)
     if "--" in arguments:
-        own, extra = (arguments[: arguments.index("--")], arguments[arguments.index("--") + 1 :])
-    else:
-        own, extra = (arguments, None)
+        end = arguments.index("--")
     parser = build([name])
-    options = parser.parse_args(own)
-    if extra is not None:
+    options = parser.parse_args(arguments[:end])
+    if end < len(arguments):
         if not hasattr(options, "overrides"):
             parser.error("only launch takes further arguments after --")
-        options.overrides = extra
+        options.overrides = arguments[end + 1 :]
     if options.version:
         from bs4_console import __version__
 
@@ -153,7 +149,12 @@ def _main(arguments: list[str], name: str) -> int:
         return 0
     if options.command is None:
         return _screen(options.read_only)
-    return int(options.run(options))
+    code = options.run(options)
+    if inspect.iscoroutine(code):
+        import asyncio
+
+        return int(asyncio.run(code))
+    return int(code)
 
 
 def _screen(read_only: bool) -> int:

@@ -9,9 +9,8 @@ import argparse
 from bs4_console.checkpoints import merge
 from bs4_console.cli import plans
 from bs4_console.cli.actions import exit_code, watch
-from bs4_console.cli.output import complain, emit
-from bs4_console.cli.sessions import linked, to_act_on
-from bs4_console.pods.inventory import Inventory
+from bs4_console.cli.output import emit
+from bs4_console.cli.sessions import linked, pod_for_plan
 from bs4_console.pods.session import PodSession
 
 
@@ -40,18 +39,12 @@ async def run(options: argparse.Namespace) -> int:
     """
     asked = merge.Asked(options.name, options.step, options.target)
     only_shown = options.plan == ""
-    async with linked(Inventory().get(options.pod) if only_shown else to_act_on(options)) as live:
-        going = None
-        if not only_shown:
-            going = merge.under_way(live.state, options.name)
-        if going is not None:
-            complain(
-                f"A merge of {options.name} by {going.who} is under way; it is watched, "
-                "nothing is begun twice."
-            )
-            key: str | None = going.key
-        else:
+    async with linked(pod_for_plan(options)) as live:
+        going = merge.under_way(live.state, options.name)
+        if going is None or only_shown:
             key = await _confirmed(live, options, asked)
+        else:
+            key = plans.joined("merge", going)
         if key is None:
             return 0
         return exit_code(await watch(live, key, as_json=options.json))

@@ -5,12 +5,11 @@ calls, problems.
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import os
 
 from bs4_console import models
-from bs4_console.cli.output import emit, table
-from bs4_console.errors import FINDING, UsageError
+from bs4_console.cli.output import emit, finding_code, table
+from bs4_console.errors import UsageError
 
 TRAINERS = ("prime-rl-2026-01", "prime-rl", "verl")
 
@@ -68,7 +67,7 @@ def _list(options: argparse.Namespace) -> int:
     if options.trainable:
         known = [m for m in known if m.kind == "text" and not m.blocked_for(options.trainer)]
     if options.json:
-        emit("models", models=[m.as_dict() for m in known])
+        emit("models", models=known)
         return 0
     table(
         [_row(m) for m in known],
@@ -86,17 +85,14 @@ def _row(m: models.Model) -> list[str]:
     solved = "-"
     if best is not None:
         solved = f"{best.solved:.1%}" + (f" n={best.n}" if best.n else "")
-    if m.price is None:
-        price = ["-", "-"]
-    else:
-        price = [f"{m.price.input:g}", "-" if m.price.output is None else f"{m.price.output:g}"]
+    paid = output = "-"
+    if m.price is not None:
+        paid = f"{m.price.input:g}"
+        output = "-" if m.price.output is None else f"{m.price.output:g}"
+    remark = "see show" if m.problems else ""
     if m.blocked:
         remark = f"blocked ({m.blocked['applies']})"
-    elif m.problems:
-        remark = "see show"
-    else:
-        remark = ""
-    return [m.name, size, *price, solved, m.tool_calls, m.kind, remark]
+    return [m.name, size, paid, output, solved, m.tool_calls, m.kind, remark]
 
 
 def _show(options: argparse.Namespace) -> int:
@@ -108,7 +104,7 @@ def _show(options: argparse.Namespace) -> int:
             f"Ask the hub: `bs4-console models verify {options.model} --hub`.",
         )
     if options.json:
-        emit("model", model=model.as_dict())
+        emit("model", model=model)
         return 0
     size = "unknown"
     if model.params_b is not None:
@@ -163,11 +159,9 @@ def _verify(options: argparse.Namespace) -> int:
             model=options.model,
             trainer=options.trainer,
             ok=not worst,
-            remarks=[dataclasses.asdict(r) for r in remarks],
+            remarks=remarks,
         )
     else:
         for remark in remarks:
             print(f"{remark.level:8}{remark.check:14}{remark.message} {remark.fix}".rstrip())
-    if worst:
-        return FINDING
-    return 0
+    return finding_code(worst)

@@ -4,19 +4,40 @@ that name their schema.
 
 from __future__ import annotations
 
+import dataclasses
+import datetime
 import json
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bs4_console.errors import FINDING
+
 
 def emit(schema: str, **fields: Any) -> None:
     """Print one JSON object on one line, with `schema` as `bs4.NAME/1`. Several such lines are
-    NDJSON.
+    NDJSON. A record in `fields` is written as its `as_dict()`, or else as its fields.
     """
-    sys.stdout.write(json.dumps({"schema": f"bs4.{schema}/1", **fields}, ensure_ascii=False) + "\n")
+    body = {"schema": f"bs4.{schema}/1", **fields}
+    sys.stdout.write(json.dumps(body, ensure_ascii=False, default=_plain) + "\n")
     sys.stdout.flush()
+
+
+def _plain(value: Any) -> Any:
+    """Return a record as a dictionary, and a date or time (of a TOML file) as text. Raises
+    TypeError for anything else.
+    """
+    if isinstance(value, datetime.date | datetime.time):
+        return str(value)
+    if hasattr(value, "as_dict"):
+        return value.as_dict()
+    return dataclasses.asdict(value)
+
+
+def finding_code(found: object) -> int:
+    """Return the exit code 1 if something was found, and 0 if `found` is empty, None or False."""
+    return FINDING if found else 0
 
 
 def complain(message: str) -> None:
@@ -26,13 +47,22 @@ def complain(message: str) -> None:
 
 def table(rows: Sequence[Sequence[str]], heads: Sequence[str]) -> None:
     """Print rows as left-aligned columns under the headings `heads`."""
-    widths = []
-    for i in range(len(heads)):
-        widths.append(max(len(row[i]) for row in [list(heads), *rows]))
-    for row in [[head.upper() for head in heads], *rows]:
-        print(
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        )
+    shown = [[head.upper() for head in heads], *rows]
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+    for row in shown:
+        print("  ".join(map(str.ljust, row, widths)).rstrip())
+
+
+def evidence_place(item: Mapping[str, Any]) -> object:
+    """Return where a piece of evidence lies: FILE:LINE, or the file or source without a line."""
+    if item.get("line"):
+        return f"{item['file']}:{item['line']}"
+    return item.get("file") or item.get("source")
+
+
+def cell(text: str) -> str:
+    """Return a text as it is written in a cell of a Markdown table."""
+    return text.replace("|", "\\|")
 
 
 def clock(seconds: float) -> str:

@@ -11,8 +11,8 @@ from pathlib import Path
 from bs4_console.cli.actions import exit_code, watch
 from bs4_console.cli.launch import watch_launch
 from bs4_console.cli.output import complain, emit
-from bs4_console.cli.sessions import ask, is_terminal, linked, to_act_on
-from bs4_console.errors import FINDING, REFUSED, NotApplicableError, RefusedError
+from bs4_console.cli.sessions import can_ask, confirm, linked, to_act_on
+from bs4_console.errors import FINDING, NotApplicableError, RefusedError
 from bs4_console.launch import guide, phases
 from bs4_console.launch.phases import Phase, Phases, Standing
 from bs4_console.pods.inventory import Inventory
@@ -49,10 +49,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit code. `advance` returns 1 if the phase is not over."""
-    wanted = phases.read(options.file)
-    return asyncio.run(
-        _status(options, wanted) if options.verb == "status" else _advance(options, wanted)
-    )
+    verbs = {"status": _status, "advance": _advance}
+    return asyncio.run(verbs[options.verb](options, phases.read(options.file)))
 
 
 async def _status(options: argparse.Namespace, wanted: Phases) -> int:
@@ -105,8 +103,7 @@ async def _advance(options: argparse.Namespace, wanted: Phases) -> int:
             raise RefusedError(
                 f"{wanted.run} has no complete checkpoint to go on from.", "Let it save one first."
             )
-        if not _confirmed(options, wanted, now, following):
-            return REFUSED
+        _confirm(options, wanted, now, following)
         if now.live:
             stopped = await watch(
                 live, await live.submit("stop", run=wanted.run), as_json=options.json
@@ -141,10 +138,8 @@ def _next(options: argparse.Namespace, wanted: Phases, now: Standing) -> Phase:
     return following
 
 
-def _confirmed(
-    options: argparse.Namespace, wanted: Phases, now: Standing, following: Phase
-) -> bool:
-    """Return True if a person or --yes confirms the switch."""
+def _confirm(options: argparse.Namespace, wanted: Phases, now: Standing, following: Phase) -> None:
+    """Print the switch. Raises RefusedError unless a person or --yes confirms it."""
     before = now.phase.name if now.phase is not None else ""
     if not options.json:
         print(f"{wanted.run} goes from {before} to {following.name}: {now.why}.")
@@ -158,13 +153,10 @@ def _confirmed(
             "is complete by then."
         )
     if options.yes:
-        return True
-    if not is_terminal() or options.json:
-        complain("Nothing was done: confirm with --yes.")
-        return False
-    if ask("Type yes to carry it out: ") != "yes":
-        raise RefusedError("Nothing was done.", "Run it again when you are sure.")
-    return True
+        return
+    if not can_ask(options):
+        raise RefusedError("Nothing was done: confirm with --yes.")
+    confirm("Type yes to carry it out: ")
 
 
 async def _ended(live: PodSession, run: str) -> None:

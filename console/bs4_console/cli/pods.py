@@ -11,8 +11,8 @@ from pathlib import Path
 
 from bs4_console.cli import boot_hook, setup, sync
 from bs4_console.cli.output import complain, emit, table
-from bs4_console.cli.sessions import ask, is_terminal, pods, session, transport
-from bs4_console.errors import REFUSED, HostKeyUnknown, LinkError, UsageError
+from bs4_console.cli.sessions import ask, host_keys, is_terminal, pods, session, transport
+from bs4_console.errors import HostKeyUnknown, LinkError, RefusedError, UsageError
 from bs4_console.pods.inventory import Inventory, Pod
 
 
@@ -47,7 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="only remember it; the key is confirmed by `pods test` later",
     )
-    listing = verbs.add_parser("list", help="all pods of the inventory")
+    verbs.add_parser("list", help="all pods of the inventory")
     show = verbs.add_parser("show", help="all that is known of one pod")
     remove = verbs.add_parser(
         "remove", help="forget a pod and its host key; nothing is done on the pod"
@@ -81,12 +81,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "there",
     )
     boot_hook.configure(hook)
-    for verb in (add, listing, show, remove, test, imports, make, send, hook):
+    for verb in verbs.choices.values():
         verb.add_argument("--json", action="store_true", help="one JSON object instead of text")
 
 
 def run(options: argparse.Namespace) -> int:
     """Run a subcommand and return its exit code."""
+    waiting = {"setup": setup.run, "boot-hook": boot_hook.run}
+    if options.verb in waiting:
+        return asyncio.run(waiting[options.verb](options))
     verbs = {
         "add": _add,
         "list": _list,
@@ -94,9 +97,7 @@ def run(options: argparse.Namespace) -> int:
         "remove": _remove,
         "test": _test,
         "import": _import,
-        "setup": _setup,
         "sync": sync.run,
-        "boot-hook": _boot_hook,
     }
     return verbs[options.verb](options)
 
@@ -165,11 +166,8 @@ async def _contact(pod: Pod, fingerprint: str | None, as_json: bool) -> int:
                 done = await link.run(["uname", "-sm"])
                 break
             except HostKeyUnknown as error:  # of the pod, or of a jump host before it
-                if not _confirm(error, pod, fingerprint):
-                    return REFUSED
-                from bs4_console.transport.hostkeys import HostKeys
-
-                HostKeys().pin(error.entry, error.key)
+                _confirm(error, pod, fingerprint)
+                host_keys().pin(error.entry, error.key)
         seconds = time.monotonic() - started
     finally:
         await link.close()
@@ -181,33 +179,27 @@ async def _contact(pod: Pod, fingerprint: str | None, as_json: bool) -> int:
     return 0
 
 
-def _confirm(error: HostKeyUnknown, pod: Pod, expected: str | None) -> bool:
-    """Return True if the host key may be pinned. Prints the reason if not."""
+def _confirm(error: HostKeyUnknown, pod: Pod, expected: str | None) -> None:
+    """Raise RefusedError unless the host key is the expected one or a person accepts it."""
     again = f"`bs4-console pods test {pod.name} --fingerprint {error.fingerprint}`"
+    if expected == error.fingerprint:
+        return
     if expected is not None:
-        if error.fingerprint != expected:
-            complain(
-                f"{error.entry} shows the host key {error.fingerprint}, not {expected}. It "
-                "was not trusted and nothing was sent."
-            )
-        return error.fingerprint == expected
+        raise RefusedError(
+            f"{error.entry} shows the host key {error.fingerprint}, not {expected}. It was not "
+            "trusted and nothing was sent."
+        )
     if not is_terminal():
-        complain(f"{error.message} {error.next_step} Without a terminal: {again}.")
-        return False
+        raise RefusedError(error.message, f"{error.next_step} Without a terminal: {again}.")
     sys.stderr.write(f"{error.message}\n{error.next_step}\n")
-    if ask("Is this its key? Type yes: ") == "yes":
-        return True
-    complain(f"The key was not trusted and nothing was sent. Later: {again}.")
-    return False
+    if ask("Is this its key? Type yes: ") != "yes":
+        raise RefusedError("The key was not trusted and nothing was sent.", f"Later: {again}.")
 
 
 def _fields(pod: Pod) -> dict[str, object]:
     """Return the fields of a pod that are set in the inventory."""
-    rows = {}
-    for key, value in dataclasses.asdict(pod).items():
-        if value not in (None, "", ()):
-            rows[key] = value
-    return rows
+    known = dataclasses.asdict(pod).items()
+    return {key: value for key, value in known if value not in (None, "", ())}
 
 
 def _print(pod: Pod, as_json: bool) -> int:
@@ -217,16 +209,6 @@ def _print(pod: Pod, as_json: bool) -> int:
     else:
         print(f"{pod.name}: {pod.address or pod.host}" + (" (read-only)" if pod.read_only else ""))
     return 0
-
-
-def _boot_hook(options: argparse.Namespace) -> int:
-    """Run `pods boot-hook` and return its exit code."""
-    return asyncio.run(boot_hook.run(options))
-
-
-def _setup(options: argparse.Namespace) -> int:
-    """Run `pods setup` and return its exit code."""
-    return asyncio.run(setup.run(options))
 
 
 def _list(options: argparse.Namespace) -> int:
@@ -249,12 +231,12 @@ def _list(options: argparse.Namespace) -> int:
 
 def _show(options: argparse.Namespace) -> int:
     """Print everything that is known of one pod, and return 0. The pod is not contacted."""
-    from bs4_console.transport.hostkeys import HostKeys, fingerprint
+    from bs4_console.transport.hostkeys import fingerprint
 
     pod = Inventory().get(options.name)
     live = session(pod, keep="nothing")
     live.replay()
-    keys = [f"{key.split()[0]} {fingerprint(key)}" for key in HostKeys().pinned(pod.name)]
+    keys = [f"{key.split()[0]} {fingerprint(key)}" for key in host_keys().pinned(pod.name)]
     runs = [
         {"name": run.name, "state": run.word, "step": run.step} for run in live.state.runs.values()
     ]
@@ -282,10 +264,8 @@ def _show(options: argparse.Namespace) -> int:
 
 def _remove(options: argparse.Namespace) -> int:
     """Remove a pod and its host key from this machine, and return 0."""
-    from bs4_console.transport.hostkeys import HostKeys
-
     pod = Inventory().remove(options.name)
-    forgotten = HostKeys().forget(pod.name)
+    forgotten = host_keys().forget(pod.name)
     if options.json:
         emit("pod-removed", pod=pod.name, host_key_forgotten=forgotten)
     else:
@@ -300,10 +280,7 @@ def _import(options: argparse.Namespace) -> int:
     """Add hosts of an SSH config to the inventory, and return 0."""
     from bs4_console.pods.ssh_aliases import candidates, default_path
 
-    if options.config:
-        path = Path(options.config).expanduser()
-    else:
-        path = default_path()
+    path = Path(options.config).expanduser() if options.config else default_path()
     found = candidates(path)
     by_name = {pod.name: pod for pod in found.pods}
     for name in options.aliases:
@@ -313,22 +290,19 @@ def _import(options: argparse.Namespace) -> int:
                 f"It has {', '.join(by_name) or 'none'}.",
             )
     inventory = Inventory()
-    known = {pod.name for pod in inventory.list()}
-    wanted = list(options.aliases or by_name)
-    for name in wanted:
-        if name not in known:
+    there = {pod.name for pod in inventory.list()}
+    added, known = [], []
+    for name in options.aliases or by_name:
+        if name in there:
+            known.append(name)
+        else:
             inventory.add(by_name[name])
-    added = [name for name in wanted if name not in known]
+            added.append(name)
     if options.json:
         skipped = [{"alias": alias.name, "reason": reason} for alias, reason in found.skipped]
-        emit(
-            "pods-import",
-            added=added,
-            known=[name for name in wanted if name in known],
-            skipped=skipped,
-        )
+        emit("pods-import", added=added, known=known, skipped=skipped)
         return 0
-    for name in wanted:
+    for name in options.aliases or by_name:
         if name in added:
             print(f"{name} added; `bs4-console pods test {name}` confirms its host key.")
         else:

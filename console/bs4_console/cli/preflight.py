@@ -95,7 +95,7 @@ def run(options: argparse.Namespace) -> int:
             pod=options.pod,
             status=WORDS[found.level],
             code=found.level,
-            checks=[check.as_dict() for check in found.checks],
+            checks=found.checks,
             blocking=[check.id for check in found.blocking],
         )
     else:
@@ -132,13 +132,11 @@ def _show(check: Check) -> None:
 
 def _summary(found: Preflight) -> str:
     """Return a line with the number of checks in each state."""
-    counts = {}
-    for state in ("ok", "warning", "unknown", "blocking"):
-        counts[state] = len(found.of(state))
+    good, warnings, unknown = (len(found.of(state)) for state in ("ok", "warning", "unknown"))
     told = (
-        f"{counts['ok']} ok, {counts['warning']} warnings, {counts['unknown']} unknown, "
-        f"{counts['blocking']} blocking."
+        f"{WORDS[found.level]}: {good} ok, {warnings} warnings, {unknown} unknown, "
+        f"{len(found.of('blocking'))} blocking."
     )
-    return f"{WORDS[found.level]}: {told}" + (
-        "" if found.blocking else " Nothing that was seen stands against it."
-    )
+    if found.blocking:
+        return told
+    return f"{told} Nothing that was seen stands against it."

@@ -10,17 +10,16 @@ import contextlib
 import math
 import re
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
 import httpx
 
 from bs4_console import providers
 from bs4_console.cli.first_contact import introduce
-from bs4_console.cli.output import complain, emit, table
-from bs4_console.cli.sessions import ask, is_terminal, who
+from bs4_console.cli.output import complain, emit, finding_code, table
+from bs4_console.cli.sessions import ask, can_ask, confirm, host_keys, who
 from bs4_console.errors import (
-    FINDING,
     REFUSED,
     UNREACHABLE,
     ConsoleError,
@@ -235,66 +234,64 @@ async def provisioner(
 
 
 async def _search(options: argparse.Namespace) -> int:
-    """Print the offers. Returns 0 if there are any, 3 if no provider could be asked, and 1
-    otherwise.
+    """Print the offers. Returns 0 if there are any, 3 if there are none and a provider did not
+    answer, and 1 otherwise.
     """
     want = _want(options)
     async with provisioner(options.provider) as rent:
         found = await rent.search(want)
-    cheap = []
-    for offer in found.offers:
-        if want.max_price is None or offer.price <= want.max_price:
-            cheap.append(offer)
-    failures = {}
-    for name, error in found.failures.items():
-        failures[name] = str(error)
+    most = math.inf if want.max_price is None else want.max_price
+    cheap = [offer for offer in found.offers if offer.price <= most]
     if options.json:
         emit(
             "provision-offers",
-            offers=[offer.as_dict() for offer in cheap],
+            offers=cheap,
             dearer=len(found.offers) - len(cheap),
-            failures=failures,
+            failures=_texts(found.failures),
         )
     else:
-        for text in failures.values():
-            complain(text)
+        for error in found.failures.values():
+            complain(str(error))
         if cheap:
-            table(
-                [_row(offer) for offer in cheap],
-                ["provider", "offer", "gpus", "$/hour", "disk", "place", "reliable", ""],
-            )
+            _table(cheap)
         elif found.offers:
             best = found.offers[0]
             print(
-                f"Nothing under ${want.max_price:.2f} an hour; the cheapest is "
+                f"Nothing under ${most:.2f} an hour; the cheapest is "
                 f"${best.price:.2f} at {best.provider} ({best.region})."
             )
-        elif not failures:
+        elif not found.failures:
             print(f"No offer for {want.count}x {want.gpu} fits.")
-    if cheap:
-        return 0
-    if failures and not found.offers:
+    if found.failures and not found.offers:
         return UNREACHABLE
-    return FINDING
+    return finding_code(not cheap)
 
 
-def _row(offer: Offer) -> list[str]:
-    """Return an offer's row of the table."""
-    reliable = ""
-    if offer.reliability is not None:
-        reliable = f"{offer.reliability:.1%}"
-    more = "; ".join((["interruptible"] if offer.interruptible else []) + list(offer.notes))
-    gpus = f"{offer.count}x {offer.gpu}"
-    return [
-        offer.provider,
-        offer.id,
-        gpus,
-        f"{offer.price:.2f}",
-        f"{offer.disk_gb} GB",
-        offer.region,
-        reliable,
-        more,
-    ]
+def _texts(failures: Mapping[str, ConsoleError]) -> dict[str, str]:
+    """Return the text of each provider's error."""
+    return {name: str(error) for name, error in failures.items()}
+
+
+def _table(offers: Sequence[Offer]) -> None:
+    """Print offers as a table."""
+    rows = []
+    for offer in offers:
+        notes = list(offer.notes)
+        if offer.interruptible:
+            notes.insert(0, "interruptible")
+        rows.append(
+            [
+                offer.provider,
+                offer.id,
+                f"{offer.count}x {offer.gpu}",
+                f"{offer.price:.2f}",
+                f"{offer.disk_gb} GB",
+                offer.region,
+                "" if offer.reliability is None else f"{offer.reliability:.1%}",
+                "; ".join(notes),
+            ]
+        )
+    table(rows, ["provider", "offer", "gpus", "$/hour", "disk", "place", "reliable", ""])
 
 
 async def _create(options: argparse.Namespace) -> int:
@@ -307,17 +304,15 @@ async def _create(options: argparse.Namespace) -> int:
         if options.plan == "":
             return 0
         if not options.plan:
-            if options.json or not is_terminal():
-                complain(f"Nothing was rented: confirm the plan with --plan {plan.hash[:16]}.")
-                return REFUSED
-            if (
-                ask(
-                    f"This rents a machine for up to ${plan.max_price:.2f} an hour. Type yes "
-                    "to do it: "
+            if not can_ask(options):
+                raise RefusedError(
+                    f"Nothing was rented: confirm the plan with --plan {plan.hash[:16]}."
                 )
-                != "yes"
-            ):
-                raise RefusedError("Nothing was rented.", "Run it again when you are sure.")
+            confirm(
+                f"This rents a machine for up to ${plan.max_price:.2f} an hour. Type yes to do "
+                "it: ",
+                refused="Nothing was rented.",
+            )
         name = _free_name(options.pod or plan.run)
         machine = await rent.create(plan, public_key)
         complain(
@@ -360,13 +355,8 @@ async def _planned(options: argparse.Namespace, rent: Provisioner) -> Plan:
             emit("provision-plan", **plan.as_dict())
         return plan
     print(f"Rent one machine for {plan.run}, the first of these that can be had:")
-    table(
-        [_row(offer) for offer in plan.offers],
-        ["provider", "offer", "gpus", "$/hour", "disk", "place", "reliable", ""],
-    )
-    cap = ""
-    if plan.max_spend is not None:
-        cap = f" of ${plan.max_spend:.2f}"
+    _table(plan.offers)
+    cap = "" if plan.max_spend is None else f" of ${plan.max_spend:.2f}"
     print(
         f"  {plan.run} has cost ${plan.spent:.2f}; {plan.hours:g} hours more cost up to "
         f"${plan.planned:.2f}{cap}. It runs until ended."
@@ -387,17 +377,15 @@ async def _meet(
     try:
         await introduce(pod, told)
     except HostKeyUnknown as error:
-        from bs4_console.transport.hostkeys import HostKeys
-
         sys.stderr.write(f"{error.message}\n{error.next_step}\n")
-        if options.json or not is_terminal() or ask("Is this its key? Type yes: ") != "yes":
+        if not can_ask(options) or ask("Is this its key? Type yes: ") != "yes":
             complain(
                 f"{pod.name} is in the inventory, its key is not trusted yet: {again} "
                 f"--fingerprint {error.fingerprint} does it."
             )
             _made(options, machine, pod, None)
             return REFUSED
-        HostKeys().pin(error.entry, error.key)
+        host_keys().pin(error.entry, error.key)
         told = (error.fingerprint,)
         await introduce(pod, told)
     except ConsoleError as error:
@@ -414,7 +402,7 @@ def _made(
     if options.json:
         emit(
             "provision-machine",
-            machine=machine.as_dict(),
+            machine=machine,
             pod=None if pod is None else pod.name,
             trusted=bool(told),
         )
@@ -427,47 +415,23 @@ def _made(
 
 
 async def _list(options: argparse.Namespace) -> int:
-    """Print the machines of every account. Returns 3 if a provider could not be asked, 1 if there
-    are orphans and they were asked for, else 0.
+    """Print the machines of every account. Returns 3 if a provider did not answer, 1 if --orphans
+    is given and there are some, else 0.
     """
     async with provisioner(options.provider) as rent:
         listed, failures = await rent.listing(Inventory().list())
         doubtful = [intent for intent in rent.book.intents() if intent.state in ("open", "doubt")]
-    shown = []
-    for entry in listed:
-        if entry.orphan or not options.orphans:
-            shown.append(entry)
+    shown = [entry for entry in listed if entry.orphan or not options.orphans]
     if options.json:
+        said = ("label", "provider", "run", "why")
         emit(
             "provision-machines",
             machines=[_entry(entry) for entry in shown],
-            failures={name: str(error) for name, error in failures.items()},
-            in_doubt=[
-                {
-                    "label": intent.label,
-                    "provider": intent.provider,
-                    "run": intent.run,
-                    "why": intent.why,
-                }
-                for intent in doubtful
-            ],
+            failures=_texts(failures),
+            in_doubt=[{key: getattr(intent, key) for key in said} for intent in doubtful],
         )
     else:
-        rows = [
-            [
-                entry.machine.name,
-                entry.machine.label or "",
-                entry.machine.raw_state,
-                _money(entry.machine.price),
-                entry.pod or "",
-                _word(entry),
-            ]
-            for entry in shown
-        ]
-        if rows:
-            table(rows, ["machine", "label", "state", "$/hour", "pod", ""])
-        else:
-            print("No orphans." if options.orphans else "No machines.")
+        _print_machines(shown, "No orphans." if options.orphans else "No machines.")
         for intent in doubtful:
             complain(
                 f"{intent.provider}: {intent.label} may exist "
@@ -477,9 +441,28 @@ async def _list(options: argparse.Namespace) -> int:
             complain(str(error))
     if failures:
         return UNREACHABLE
-    if options.orphans and shown:
-        return FINDING
-    return 0
+    return finding_code(options.orphans and shown)
+
+
+def _print_machines(shown: Sequence[Listed], nothing: str) -> None:
+    """Print machines as a table, or the sentence `nothing` if there are none."""
+    rows = []
+    for entry in shown:
+        machine = entry.machine
+        rows.append(
+            [
+                machine.name,
+                machine.label or "",
+                machine.raw_state,
+                _money(machine.price),
+                entry.pod or "",
+                _word(entry),
+            ]
+        )
+    if rows:
+        table(rows, ["machine", "label", "state", "$/hour", "pod", ""])
+    else:
+        print(nothing)
 
 
 def _entry(entry: Listed) -> dict[str, object]:
@@ -517,11 +500,10 @@ async def _terminate(options: argparse.Namespace) -> int:
         )
         typed = options.confirm
         if typed is None:
-            if options.json or not is_terminal():
-                complain(
-                    f"Nothing was ended: its disk goes with it. Confirm with --confirm {name}."
+            if not can_ask(options):
+                raise RefusedError(
+                    "Nothing was ended: its disk goes with it.", f"Confirm with --confirm {name}."
                 )
-                return REFUSED
             typed = ask(f"It ends with its disk, for good. Type {name} to end it: ")
         if typed not in (name, machine.name):
             raise RefusedError(
@@ -540,16 +522,13 @@ def _named(word: str, found: Sequence[Machine], failures: dict[str, ConsoleError
     Raises UsageError if there are several or none, or the error of a provider that could not be
     asked.
     """
-    pods = {}
+    named = None
     for pod in Inventory().list():
-        if pod.provider and pod.instance:
-            pods[pod.name] = (pod.provider, pod.instance)
+        if pod.name == word and pod.provider and pod.instance:
+            named = (pod.provider, pod.instance)
     same = []
     for machine in found:
-        if word in (machine.name, machine.label) or pods.get(word) == (
-            machine.provider,
-            machine.id,
-        ):
+        if word in (machine.name, machine.label) or named == (machine.provider, machine.id):
             same.append(machine)
     if len(same) > 1:
         raise UsageError(
@@ -584,10 +563,7 @@ def _identity(given: str | None) -> tuple[str | None, str]:
     """Return the private key file for the inventory, and the public key. Raises UsageError if the
     public key cannot be read.
     """
-    if given:
-        path = Path(given).expanduser()
-    else:
-        path = Path.home() / ".ssh" / "id_ed25519"
+    path = Path(given or "~/.ssh/id_ed25519").expanduser()
     public = path.with_name(path.name + ".pub")
     try:
         words = public.read_text().split()

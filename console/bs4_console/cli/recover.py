@@ -116,10 +116,7 @@ def run(options: argparse.Namespace) -> int:
     known = controller_config.read(options.config)
     if options.name and options.name not in known:
         raise UsageError(f"There is no run {options.name} in it.", f"It names {', '.join(known)}.")
-    if options.name:
-        chosen = [known[options.name]]
-    else:
-        chosen = list(known.values())
+    chosen = [known[options.name]] if options.name else list(known.values())
     if options.watch:
         asyncio.run(_watch(options, chosen))
         return 0
@@ -186,16 +183,13 @@ def _tell(options: argparse.Namespace, config: RunConfig, outcome: Outcome, said
     """Print the outcome if it is new, and return its sentence for the next comparison."""
     quiet = options.quiet and outcome.exit_code == 0 and outcome.word == "watching"
     if options.json and not quiet:
-        verdict = None
-        if outcome.verdict is not None:
-            verdict = outcome.verdict.as_dict()
         emit(
             "recovery",
             run=config.run,
             outcome=outcome.word,
             sentence=outcome.sentence,
             code=outcome.exit_code,
-            verdict=verdict,
+            verdict=outcome.verdict,
             plan=outcome.plan,
         )
     elif outcome.sentence != said and not quiet:
@@ -211,9 +205,7 @@ def _plan_lines(outcome: Outcome) -> list[str]:
     if plan is None:
         return []
     offer = plan.get("offer")
-    lost = "unknown"
-    if plan["steps_lost"] is not None:
-        lost = plan["steps_lost"]
+    lost = "unknown" if plan["steps_lost"] is None else plan["steps_lost"]
     lines = [
         f"restore step {plan['step']} ({plan['bytes'] / 1e9:.1f} GB); steps lost: {lost}",
         (
@@ -259,17 +251,15 @@ async def controller_of(
             mine=records.leases(),
             note=lambda version: records.note("lease", version=version),
         )
-        pod = None
-        for known in Inventory().list():
-            if known.name == config.pod:
-                pod = known
-                break
-        first = Where(
-            pod=config.pod,
-            provider=(pod and pod.provider) or "",
-            instance=(pod and pod.instance) or "",
-            price=pod.price if pod else None,
-        )
+        first = Where(pod=config.pod)
+        for pod in Inventory().list():
+            if pod.name == config.pod:
+                first = Where(
+                    pod=pod.name,
+                    provider=pod.provider or "",
+                    instance=pod.instance or "",
+                    price=pod.price,
+                )
         hands = RealHands(
             config=config,
             store=store,
@@ -362,15 +352,11 @@ class _Reach:
 
     def pinned(self, pod: str) -> Sequence[str]:
         """Return the pinned host keys of a pod."""
-        from bs4_console.transport.hostkeys import HostKeys
-
-        return HostKeys().pinned(pod)
+        return sessions.host_keys().pinned(pod)
 
     def pin(self, pod: str, key: str) -> None:
         """Pin a host key for a pod."""
-        from bs4_console.transport.hostkeys import HostKeys
-
-        HostKeys().pin(pod, key)
+        sessions.host_keys().pin(pod, key)
 
     async def store_ready(self, pod: Pod) -> None:
         """Install b2sdk on a pod if it is not there."""

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bs4_console.cli.main import COMMANDS, build
+from bs4_console.cli.output import cell
 
 #: The content of each JSON object by its name. A test checks that every `emit(NAME, ...)` in this
 #: package is here.
@@ -287,7 +288,8 @@ def markdown() -> str:
         "| NAME | holds |",
         "|---|---|",
     ]
-    lines += [f"| `{name}` | {text} |" for name, text in sorted(SHAPES.items())]
+    for name, text in sorted(SHAPES.items()):
+        lines.append(f"| `{name}` | {text} |")
     return "\n".join(lines) + "\n"
 
 
@@ -319,10 +321,8 @@ def _describe(parser: argparse.ArgumentParser) -> list[str]:
         if isinstance(name, tuple):
             name = " ".join(name)
         if not action.option_strings:
-            shown = {"?": f"[{name}]", "*": f"[{name} ...]", "+": f"{name} ..."}.get(
-                str(action.nargs), str(name)
-            )
-            words.append(shown)
+            shown = {"?": f"[{name}]", "*": f"[{name} ...]", "+": f"{name} ..."}
+            words.append(shown.get(str(action.nargs), name))
             rows.append((f"`{name}`", action))
         else:
             value = ""
@@ -335,11 +335,10 @@ def _describe(parser: argparse.ArgumentParser) -> list[str]:
             )
     lines = ["```", " ".join(words), "```", ""]
     if rows:
-        cells = [
-            (names.replace("|", "\\|"), (action.help or "").replace("|", "\\|"))
-            for names, action in rows
-        ]
-        lines += ["| | |", "|---|---|", *(f"| {names} | {text} |" for names, text in cells), ""]
+        lines += ["| | |", "|---|---|"]
+        for names, action in rows:
+            lines.append(f"| {cell(names)} | {cell(action.help or '')} |")
+        lines.append("")
     return lines
 
 

@@ -49,9 +49,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run a subcommand and return its exit code."""
-    if options.verb == "open":
-        return asyncio.run(_open(options))
-    return asyncio.run(_fetch(options) if options.verb == "fetch" else _list(options))
+    verbs = {"list": _list, "fetch": _fetch, "open": _open}
+    return asyncio.run(verbs[options.verb](options))
 
 
 async def _list(options: argparse.Namespace) -> int:
@@ -68,32 +67,22 @@ async def _list(options: argparse.Namespace) -> int:
             complain(str(error))
             code = error.exit_code
     if options.json:
-        found = [
-            {
-                "pod": pod,
-                **{
-                    k: getattr(one, k)
-                    for k in ("run", "attempt", "t", "bytes", "sha256", "missing")
-                },
-            }
-            for pod, one in rows
-        ]
+        keys = ("run", "attempt", "t", "bytes", "sha256", "missing")
+        found = []
+        for name, one in rows:
+            found.append({"pod": name, **{key: getattr(one, key) for key in keys}})
         emit("reports", reports=found)
     else:
-        table(
-            [
-                [
-                    pod,
-                    one.run,
-                    str(one.attempt),
-                    time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(one.t)),
-                    str(one.bytes),
-                ]
-                for pod, one in rows
-            ],
-            ["pod", "run", "attempt", "written", "bytes"],
-        )
+        cells = []
+        for name, one in rows:
+            cells.append([name, one.run, str(one.attempt), _moment(one.t), str(one.bytes)])
+        table(cells, ["pod", "run", "attempt", "written", "bytes"])
     return code
+
+
+def _moment(seconds: float) -> str:
+    """Return a wall time as date and time in this machine's time zone."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
 
 
 async def _fetch(options: argparse.Namespace) -> int:
@@ -108,10 +97,9 @@ async def _fetch(options: argparse.Namespace) -> int:
             if one.run == options.name and options.attempt in (None, one.attempt):
                 mine.append(one)
         if not mine:
+            what = options.name
             if options.attempt is not None:
-                what = f"attempt {options.attempt} of {options.name}"
-            else:
-                what = options.name
+                what = f"attempt {options.attempt} of {what}"
             raise UsageError(
                 f"{pod.name} has no crash report of {what}.",
                 f"`bs4-console reports list --pod {pod.name}` shows what it has.",
@@ -133,15 +121,14 @@ async def _open(options: argparse.Namespace) -> int:
     from bs4_console.pods.recorded import RecordedSession
 
     report = reports.load(options.file)
-    written = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(report.head["t"]))
     head = report.head
     why = (
         f"This is the report of {report.run} on {head['host']}, attempt {head['attempt']}, "
-        f"written {written}; nothing is live."
+        f"written {_moment(head['t'])}; nothing is live."
     )
     with tempfile.TemporaryDirectory(prefix="bs4-") as directory:
         reports.unpack(report, Path(directory))
-        session = RecordedSession(str(report.head["host"]), Path(directory), why)
+        session = RecordedSession(str(head["host"]), Path(directory), why)
         return await show(
             session,
             why,

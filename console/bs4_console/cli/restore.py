@@ -11,10 +11,9 @@ from bs4_console.cli.actions import exit_code, watch
 from bs4_console.cli.checkpoint_sync import bring
 from bs4_console.cli.launch import watch_launch
 from bs4_console.cli.output import complain, emit
-from bs4_console.cli.sessions import linked, to_act_on
+from bs4_console.cli.sessions import linked, pod_for_plan
 from bs4_console.errors import FINDING, REFUSED
 from bs4_console.launch import guide
-from bs4_console.pods.inventory import Inventory
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import ActionView
 from bs4_console.recovery import restore
@@ -94,20 +93,14 @@ async def run(options: argparse.Namespace) -> int:
         config=options.config,
     )
     only_shown = options.plan == ""
-    async with linked(Inventory().get(options.pod) if only_shown else to_act_on(options)) as live:
-        going = None
-        if not only_shown:
-            going = restore.under_way(live, options.name)
-        if going is not None:
-            complain(
-                f"A restore of {options.name} by {going.who} is under way; it is watched, "
-                "nothing is begun twice."
-            )
-            key: str | None = going.key
-        else:
-            # the library that reads from the store
-            await bring(Inventory().get(options.pod))
+    pod = pod_for_plan(options)
+    async with linked(pod) as live:
+        going = restore.under_way(live, options.name)
+        if going is None or only_shown:
+            await bring(pod)  # the library that reads from the store
             key = await _confirmed(live, options, asked)
+        else:
+            key = plans.joined("restore", going)
         if key is None:
             return 0
         action = await watch(live, key, as_json=options.json)

@@ -17,10 +17,9 @@ from typing import Any
 from bs4_console import files
 from bs4_console.cli import run_curves
 from bs4_console.cli.actions import act, exit_code
-from bs4_console.cli.output import complain, emit, table
+from bs4_console.cli.output import complain, emit, finding_code, table
 from bs4_console.cli.sessions import linked, pods, to_act_on, who
 from bs4_console.errors import (
-    FINDING,
     UNREACHABLE,
     ConsoleError,
     LinkError,
@@ -123,42 +122,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
     adopt.add_argument("--run", dest="name", metavar="NAME", help="how to call it")
     for verb in (show, until, status):
         verb.add_argument("record", metavar="RUN", help="its name, as `runs list` says")
-    for verb in (
-        listing,
-        show,
-        compare,
-        note,
-        taking,
-        giving,
-        until,
-        status,
-        bench,
-        offline,
-        broken,
-        adopt,
-    ):
+    for verb in verbs.choices.values():
         verb.add_argument("--json", action="store_true", help="one JSON object instead of text")
 
 
 def run(options: argparse.Namespace) -> int:
     """Run a subcommand and return its exit code."""
-    if options.verb in ("list", "adopt"):
-        return asyncio.run(_list(options) if options.verb == "list" else _adopt(options))
+    waiting = {"list": _list, "adopt": _adopt}
+    if options.verb in waiting:
+        return asyncio.run(waiting[options.verb](options))
     verbs = {
         "show": _show,
         "compare": _compare,
         "note": _note,
         "import": _import,
         "export": _export,
-    }
-    return {
-        **verbs,
         "eta": _eta,
         "status": _status,
         "wandb": _wandb,
         "bench": _bench,
         "truncation": _truncation,
-    }[options.verb](options)
+    }
+    return verbs[options.verb](options)
 
 
 async def _list(options: argparse.Namespace) -> int:
@@ -170,8 +155,7 @@ async def _list(options: argparse.Namespace) -> int:
     for pod in pods(options.pod):
         try:
             async with linked(pod, deploy=False) as live:
-                for state in live.state.runs.values():
-                    found.append((pod.name, state))
+                found += [(pod.name, state) for state in live.state.runs.values()]
         except LinkError as error:
             if options.pod:
                 raise
@@ -179,44 +163,25 @@ async def _list(options: argparse.Namespace) -> int:
             # incomplete.
             complain(f"{pod.name}: {error}")
             code = UNREACHABLE
-    seen = {state.name for _, state in found}
-    kept = {}
-    if not options.pod:
-        kept = {name: record for name, record in _records().items() if name not in seen}
+    kept = {} if options.pod else _records()
+    for _, state in found:
+        kept.pop(state.name, None)
     if options.json:
-        emit(
-            "runs",
-            runs=[_as_dict(pod, state) for pod, state in found]
-            + [_kept_dict(record) for record in kept.values()],
-        )
+        objects = [_as_dict(name, state) for name, state in found]
+        emit("runs", runs=objects + [_kept_dict(record) for record in kept.values()])
         return code
     if not found and not kept:
         print("No run is known.")
         return code
-    rows = [
-        [
-            pod,
-            s.name,
-            s.view.trainer,
-            s.word,
-            str(s.step if s.step is not None else "-"),
-            str(len(s.view.attempts)),
-            s.view.output_dir,
-        ]
-        for pod, s in found
-    ]
-    rows += [
-        [
-            f"({_short(r.pod)})" if r.pod else "-",
-            r.name,
-            r.trainer or "-",
-            r.status.lower() or "-",
-            _or_dash(r.step),
-            str(len(r.attempts)),
-            "-",
-        ]
-        for r in kept.values()
-    ]
+    rows = []
+    for name, s in found:
+        view = s.view
+        cells = [name, s.name, view.trainer, s.word, _or_dash(s.step)]
+        rows.append([*cells, str(len(view.attempts)), view.output_dir])
+    for r in kept.values():
+        place = f"({_short(r.pod)})" if r.pod else "-"
+        cells = [place, r.name, _or_dash(r.trainer), _or_dash(r.status.lower()), _or_dash(r.step)]
+        rows.append([*cells, str(len(r.attempts)), "-"])
     table(rows, ["pod", "run", "trainer", "state", "step", "attempts", "output"])
     return code
 
@@ -247,7 +212,7 @@ def _as_dict(pod: str, state: RunState) -> dict[str, object]:
         "max_steps": view.max_steps,
         "adopted": view.adopted,
         "output_dir": view.output_dir,
-        "attempts": [vars(a) for a in view.attempts.values()],
+        "attempts": list(view.attempts.values()),
     }
 
 
@@ -281,10 +246,7 @@ def _records() -> dict[str, RunRecord]:
             own.incidents = [*by_hand.incidents, *own.incidents]
             own.attempts = [*by_hand.attempts, *own.attempts]
             own.fields = by_hand.fields
-            # the price that a person wrote down overrides the inventory's
-            if by_hand.price is None:
-                own.price = own.price
-            else:
+            if by_hand.price is not None:  # it overrides the inventory's
                 own.price = by_hand.price
             for key in ("model", "config", "pod_id", "wandb", "reward"):
                 setattr(own, key, getattr(own, key) or getattr(by_hand, key))
@@ -299,13 +261,10 @@ def _record(name: str) -> RunRecord:
     All pods are searched for a run without a record. Raises UsageError if none knows it.
     """
     known = _records().get(name)
-    inventory = {pod.name: pod for pod in pods(None)}
-    if known is None:
-        asked = list(inventory.values())
-    else:
-        asked = []
-        if known.source in inventory and known.status not in FINAL:
-            asked = [inventory[known.source]]
+    asked = list(pods(None))
+    if known is not None:
+        going = known.status not in FINAL
+        asked = [pod for pod in asked if going and pod.name == known.source]
     asyncio.run(_look_again(asked))
     found = _records().get(name)
     if found is None:
@@ -394,27 +353,21 @@ def _compare(options: argparse.Namespace) -> int:
         "max_steps",
         "reward",
         "pace_s",
+        "attempts",
+        "incidents",
     )
-    pairs = []
+    objects, rows = [], []
     for key in keys:
-        pairs.append((key, getattr(one, key), getattr(other, key)))
-    counts = []
-    for name in ("attempts", "incidents"):
-        counts.append((name, len(getattr(one, name)), len(getattr(other, name))))
-    rows = []
-    for pair in [*pairs, *counts]:
-        rows.append((*pair, pair[1] != pair[2]))
+        values = [getattr(one, key), getattr(other, key)]
+        if key in ("attempts", "incidents"):
+            values = [len(value) for value in values]
+        differs = values[0] != values[1]
+        objects.append({"key": key, "values": values, "differs": differs})
+        rows.append(["*" if differs else "", key, *map(_or_dash, values)])
     if options.json:
-        emit(
-            "run-compare",
-            runs=[one.name, other.name],
-            rows=[{"key": k, "values": [a, b], "differs": d} for k, a, b, d in rows],
-        )
-        return 0
-    table(
-        [["*" if d else "", k, _or_dash(a), _or_dash(b)] for k, a, b, d in rows],
-        ["", "", one.name, other.name],
-    )
+        emit("run-compare", runs=[one.name, other.name], rows=objects)
+    else:
+        table(rows, ["", "", one.name, other.name])
     return 0
 
 
@@ -446,10 +399,11 @@ def _import(options: argparse.Namespace) -> int:
     """Import a TRAINING_RUNS document into the run log, and return 0."""
     _may_write(options)
     done = RunLog().import_text(_text(options.file))
+    listed = dataclasses.asdict(done)
     if options.json:
-        emit("runs-import", **dataclasses.asdict(done))
+        emit("runs-import", **listed)
         return 0
-    for word, names in dataclasses.asdict(done).items():
+    for word, names in listed.items():
         for name in names:
             print(f"{word:9}{name}")
     if not (done.added or done.changed or done.same):
@@ -492,17 +446,15 @@ def _eta(options: argparse.Namespace) -> int:
     not known.
     """
     record = _record(options.record)
-    pace, price = (
-        options.pace or record.pace_s,
-        options.price if options.price is not None else record.price,
-    )
+    pace = options.pace or record.pace_s
+    price = record.price if options.price is None else options.price
     if pace is None:
         raise UsageError(
             f"No step time of {record.name} is recorded.", "Give seconds a step with --pace."
         )
-    done = 0
-    if record.step is not None:
-        done = record.step + (1 if record.source != "log" else 0)
+    done = record.step or 0
+    if record.step is not None and record.source != "log":
+        done += 1
     elapsed = None
     if record.started_t is not None:
         elapsed = (record.ended_t or time.time()) - record.started_t
@@ -511,9 +463,6 @@ def _eta(options: argparse.Namespace) -> int:
     )
     so_far = eta.cost(price, elapsed)
     if options.json:
-        milestones = []
-        for goal in goals:
-            milestones.append(dataclasses.asdict(goal))
         emit(
             "run-eta",
             run=record.name,
@@ -521,7 +470,7 @@ def _eta(options: argparse.Namespace) -> int:
             pace_s=pace,
             price=price,
             cost_so_far=so_far,
-            milestones=milestones,
+            milestones=goals,
         )
         return 0
     spent = "cost so far unknown (give --price)"
@@ -578,9 +527,7 @@ def _wandb(options: argparse.Namespace) -> int:
         for run in failed:
             print(shlex.join(run.argv))
         print(f"{len(found)} offline runs, {len(failed)} not uploaded.")
-    if failed:
-        return FINDING
-    return 0
+    return finding_code(failed)
 
 
 def _bench(options: argparse.Namespace) -> int:
@@ -597,19 +544,17 @@ def _bench(options: argparse.Namespace) -> int:
             )
         results[int(step)] = evals.read(Path(file))
     verdicts = [
-        evals.judge(baseline, step, result, results.get(500))
-        for step, result in sorted(results.items())
+        evals.judge(baseline, number, results[number], results.get(500))
+        for number in sorted(results)
     ]
     if options.json:
-        emit("run-bench", verdicts=[dataclasses.asdict(verdict) for verdict in verdicts])
+        emit("run-bench", verdicts=verdicts)
     else:
         for v in verdicts:
             print(f"step {v.step}: {v.points:+.1f} points, {v.word}. {v.advice}")
             for name, change in v.archetypes.items():
                 print(f"  {change:+.3f}  {name}")
-    if any(v.word in ("behind", "worse", "standstill") for v in verdicts):
-        return FINDING
-    return 0
+    return finding_code(any(v.word in ("behind", "worse", "standstill") for v in verdicts))
 
 
 def _truncation(options: argparse.Namespace) -> int:
@@ -618,17 +563,12 @@ def _truncation(options: argparse.Namespace) -> int:
     if options.json:
         emit("run-truncation", **dataclasses.asdict(found))
     else:
-        causes = (
-            ", ".join(f"{count} {name}" for name, count in found.causes.items() if count)
-            or "no known cause"
-        )
+        causes = ", ".join(f"{count} {name}" for name, count in found.causes.items() if count)
         print(
             f"{found.malformed} malformed tool calls, {found.unrepaired} not repaired: "
-            f"{causes}. {found.advice}".rstrip()
+            f"{causes or 'no known cause'}. {found.advice}".rstrip()
         )
-    if found.malformed:
-        return FINDING
-    return 0
+    return finding_code(found.malformed)
 
 
 def _text(file: str) -> str:

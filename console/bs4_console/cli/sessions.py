@@ -15,18 +15,19 @@ from collections.abc import AsyncIterator, Coroutine, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from bs4_console.cli.output import complain
-from bs4_console.errors import RefusedError
+from bs4_console.errors import RefusedError, UsageError
 from bs4_console.fleet.watched import Fleet, Source
 from bs4_console.locations import data_dir
 from bs4_console.pods.inventory import Inventory, Pod
 from bs4_console.pods.mirror import Mirror
 from bs4_console.pods.port import Transport
 from bs4_console.pods.session import PodSession
-from bs4_console.pods.state import PodState
+from bs4_console.pods.state import PodState, RunState
 
 if TYPE_CHECKING:
     import argparse
 
+    from bs4_console.transport.hostkeys import HostKeys
     from bs4_console.transport.login import Passphrases
 
 #: Seconds for which a command tries to reconnect before it gives up.
@@ -63,10 +64,18 @@ def transport(pod: Pod) -> Transport:
         from bs4_console.transport.local import LocalTransport
 
         return LocalTransport(pod)
-    from bs4_console.transport.hostkeys import HostKeys
     from bs4_console.transport.ssh import SshTransport
 
-    return SshTransport(pod, HostKeys(), passphrases=_passphrases())
+    return SshTransport(pod, host_keys(), passphrases=_passphrases())
+
+
+def host_keys() -> HostKeys:
+    """Return the pinned host keys. asyncssh, which they need, is imported only here: it takes 0.2
+    seconds.
+    """
+    from bs4_console.transport.hostkeys import HostKeys
+
+    return HostKeys()
 
 
 Keep = Literal["all", "records", "nothing"]
@@ -108,6 +117,27 @@ def to_act_on(options: argparse.Namespace) -> Pod:
     return pod
 
 
+def pod_for_plan(options: argparse.Namespace) -> Pod:
+    """Return the pod of a command with --plan. If --plan has no hash, the plan is only shown and
+    any pod is good. Raises RefusedError otherwise if the console or the pod is read-only.
+    """
+    if options.plan == "":
+        return Inventory().get(options.pod)
+    return to_act_on(options)
+
+
+def run_of(live: PodSession, name: str) -> RunState:
+    """Return the pod's run with this name. Raises UsageError, which names the pod's runs, if there
+    is none.
+    """
+    if name not in live.state.runs:
+        known = ", ".join(sorted(live.state.runs)) or "none"
+        raise UsageError(
+            f"There is no run named {name} on {live.state.name}.", f"Its runs: {known}."
+        )
+    return live.state.runs[name]
+
+
 def pods(name: str | None) -> Sequence[Pod]:
     """Return the pod with this name, or all pods of the inventory if `name` is None."""
     inventory = Inventory()
@@ -117,7 +147,9 @@ def pods(name: str | None) -> Sequence[Pod]:
 
 
 def fleet(read_only: bool = False) -> Fleet:
-    """Return the fleet of all pods in the inventory, for the screen."""
+    """Return the fleet of all pods in the inventory, for the screen. With `read_only` nothing can
+    be done to any of them.
+    """
     return Fleet(
         outside=True, source=Source(Inventory(), functools.partial(session, read_only=read_only))
     )
@@ -207,6 +239,17 @@ def is_terminal() -> bool:
     "dumb".
     """
     return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def can_ask(options: argparse.Namespace) -> bool:
+    """Return True if a command may ask a person: there is a terminal, and no --json."""
+    return is_terminal() and not options.json
+
+
+def confirm(question: str, answer: str = "yes", refused: str = "Nothing was done.") -> None:
+    """Ask a person. Raises RefusedError, with the sentence `refused`, unless they type `answer`."""
+    if ask(question) != answer:
+        raise RefusedError(refused, "Run it again when you are sure.")
 
 
 def ask(question: str) -> str:

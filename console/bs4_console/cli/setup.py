@@ -6,9 +6,17 @@ import argparse
 import getpass
 import sys
 
+from bs4_console.cli import plans
 from bs4_console.cli.actions import act, exit_code, watch
 from bs4_console.cli.output import complain, emit
-from bs4_console.cli.sessions import ask, is_terminal, linked, to_act_on
+from bs4_console.cli.sessions import (
+    can_ask,
+    confirm,
+    is_terminal,
+    linked,
+    pod_for_plan,
+    to_act_on,
+)
 from bs4_console.errors import FINDING, RefusedError, UsageError
 from bs4_console.pods.inventory import Inventory
 from bs4_console.pods.session import PodSession
@@ -61,16 +69,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help=f"open files of a launch (default: {setup.NOFILE})",
     )
-    parser.add_argument(
-        "--plan",
-        nargs="?",
-        const="",
-        metavar="HASH",
-        help="only show the plan; with its hash: carry out just that one",
-    )
-    parser.add_argument(
-        "--yes", action="store_true", help="carry out the plan that is made, without asking"
-    )
+    plans.configure(parser)
     parser.add_argument(
         "--stop",
         action="store_true",
@@ -105,9 +104,7 @@ async def run(options: argparse.Namespace) -> int:
         nofile=options.nofile,
     )
     given = _credentials(options)
-    async with linked(
-        Inventory().get(options.pod) if options.plan == "" else to_act_on(options)
-    ) as live:
+    async with linked(pod_for_plan(options)) as live:
         key = _watched(live, recipe, given) or await _confirmed(live, options, recipe, given)
         if key is None:
             return 0
@@ -137,14 +134,13 @@ async def _confirmed(
     if options.plan == "":
         return None
     if not options.yes:
-        if not is_terminal() or options.json:
+        if not can_ask(options):
             again = f"`bs4-console pods setup {options.pod} ... --plan {plan.plan_hash}`"
             raise RefusedError(
                 "Nothing was done: the plan was not confirmed.",
                 f"Confirm it with {again}, or with --yes.",
             )
-        if ask("Type yes to carry it out: ") != "yes":
-            raise RefusedError("Nothing was done.", "Run it again when you are sure.")
+        confirm("Type yes to carry it out: ")
     return await setup.begin(live, plan.plan_hash, given)
 
 
@@ -196,10 +192,11 @@ def _credentials(options: argparse.Namespace) -> secrets.Credentials:
                 "Nobody can type credentials without a terminal.",
                 "Pipe them: `--credentials - < FILE`.",
             )
-        typed = {}
-        for name in secrets.VARIABLES:
-            if name != "HUGGING_FACE_HUB_TOKEN":
-                typed[name] = getpass.getpass(f"{name} (empty: none): ")
+        typed = {
+            name: getpass.getpass(f"{name} (empty: none): ")
+            for name in secrets.VARIABLES
+            if name != "HUGGING_FACE_HUB_TOKEN"
+        }
         return secrets.collect(typed)
     return secrets.Credentials()
 

@@ -5,7 +5,6 @@ are free.
 from __future__ import annotations
 
 import argparse
-import asyncio
 
 from bs4_console.cli.actions import act, exit_code
 from bs4_console.cli.output import clock
@@ -24,13 +23,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
 
 
-def run(options: argparse.Namespace) -> int:
-    """Stop the run after its confirmation, and return the exit code."""
-    return asyncio.run(_stop(options))
-
-
-async def _stop(options: argparse.Namespace) -> int:
-    """Print what would be ended, have it confirmed, and stop the run."""
+async def run(options: argparse.Namespace) -> int:
+    """Print what would be ended, have it confirmed, and stop the run. Returns the exit code."""
     async with linked(to_act_on(options)) as live:
         state = live.state.runs.get(options.name)
         if state is None:
